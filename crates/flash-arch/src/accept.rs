@@ -1,0 +1,112 @@
+//! Accept connection: the step before the request path begins.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use flash_core::record::Peer;
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, sockopt,
+};
+
+/// A socket that connections arrive at.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Inet(SocketAddr),
+    /// Removed again in the end.
+    Unix(PathBuf),
+}
+
+/// Connections that wait to be accepted: what the kernel allows at most.
+const BACKLOG: i32 = 4096;
+
+impl Listener {
+    pub fn inet(address: SocketAddr) -> io::Result<Self> {
+        let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+        let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        if address.is_ipv6() {
+            // `[::]` takes IPv4 as well; any other address is of one kind.
+            sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
+        }
+        // Accepted sockets inherit it, which saves a call for each: answers leave in whole pieces anyway.
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        net::bind(&socket, &address)?;
+        net::listen(&socket, BACKLOG)?;
+        let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
+        Ok(Self { socket, place: Place::Inet(bound) })
+    }
+
+    /// A path that a server left behind is taken over; one that a server listens at is not.
+    pub fn unix(path: &Path) -> io::Result<Self> {
+        if path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket())
+            && std::os::unix::net::UnixStream::connect(path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        {
+            std::fs::remove_file(path)?;
+        }
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        net::listen(&socket, BACKLOG)?;
+        Ok(Self { socket, place: Place::Unix(path.to_owned()) })
+    }
+
+    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.socket, true)?)
+    }
+
+    /// Wakes those that wait for a connection, and refuses later ones.
+    pub(crate) fn shut(&self) {
+        // The only failure would be that it is shut already.
+        let _ = net::shutdown(&self.socket, net::Shutdown::Both);
+        if let Place::Unix(path) = &self.place {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    pub(crate) fn accept(&self, flags: SocketFlags) -> Result<(OwnedFd, Peer), Errno> {
+        let (socket, address) = acceptfrom_with(&self.socket, flags | SocketFlags::CLOEXEC)?;
+        Ok((socket, address.map_or(Peer::Unix, peer)))
+    }
+}
+
+fn peer(address: SocketAddrAny) -> Peer {
+    SocketAddr::try_from(address).map_or(Peer::Unix, |address| {
+        // An IPv4 client of a socket for both kinds is still an IPv4 client.
+        Peer::Inet(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    })
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Inet(address) => write!(f, "http://{address}/"),
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What a connection is told that is turned away at the door.
+pub(crate) fn turn_away(socket: &OwnedFd) {
+    const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Flash\r\nRetry-After: 1\r\n\
+        Content-Length: 0\r\nConnection: close\r\n\r\n";
+    // Whoever does not get it sees the connection close, which says the same.
+    let _ = net::send(socket, ANSWER, net::SendFlags::NOSIGNAL | net::SendFlags::DONTWAIT);
+    let _ = net::shutdown(socket, net::Shutdown::Write);
+}

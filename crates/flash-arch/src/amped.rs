@@ -1,0 +1,59 @@
+//! *amped*: event-driven, with helpers. The loop does what needs no waiting, and hands over only the rest.
+
+use std::io;
+use std::sync::Arc;
+
+use flash_core::job::{Done, Failure, Find, Job};
+
+use flash_observe::ledger::Ledger;
+
+use crate::accept::Listener;
+use crate::event_loop::Dispatch;
+use crate::helpers::{HelperLimits, Helpers, Waiter};
+use crate::inbox::Inbox;
+use crate::shared::{Parts, Shared};
+use crate::{Limits, loops};
+
+struct Asymmetric {
+    shared: Arc<Shared>,
+    helpers: Arc<Helpers>,
+    inbox: Arc<Inbox>,
+}
+
+impl Dispatch for Asymmetric {
+    fn dispatch(&mut self, job: Job, token: u64) -> Option<Done> {
+        let shared = &self.shared;
+        if let Some(done) = shared.ledger.watch(|| shared.disk.try_now(&job)) {
+            shared.site.learn(&job, &done);
+            return Some(done);
+        }
+        if let Job::Find(Find { known: Some(entry), .. }) = &job {
+            // A second look need not be waited for: the old answer serves meanwhile.
+            let entry = Arc::clone(entry);
+            self.helpers.submit(job, None);
+            return Some(Done::Found(entry));
+        }
+        let waiter = Waiter { inbox: Arc::clone(&self.inbox), token };
+        (!self.helpers.submit(job, Some(waiter))).then_some(Done::Failed(Failure::Busy))
+    }
+
+    fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
+    }
+}
+
+pub(crate) fn serve(
+    loops: usize,
+    helpers: HelperLimits,
+    limits: Limits,
+    listeners: Vec<Listener>,
+    mut parts: Parts,
+    ready: impl FnOnce(),
+) -> io::Result<()> {
+    parts.disk.close_elsewhere()?;
+    let shared = Shared::new(parts, limits);
+    let helpers = Helpers::new(helpers, Arc::clone(&shared));
+    let dispatch =
+        |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox };
+    loops::serve(loops, &shared, listeners, dispatch, ready)
+}

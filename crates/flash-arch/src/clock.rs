@@ -1,0 +1,40 @@
+//! The clock: read here, and handed down as an argument.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use flash_core::Now;
+
+/// How often the wall clock is consulted anew.
+const WALL_EVERY_US: u64 = 1_000_000;
+
+#[derive(Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    wall_read_us: u64,
+    pub(crate) now: Now,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        // All runners count from the same moment, because entries remember it for each other.
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        let start = *START.get_or_init(Instant::now);
+        let us = start.elapsed().as_micros() as u64;
+        Self { start, wall_read_us: us, now: Now::new(us, unix_ms()) }
+    }
+
+    pub(crate) fn read(&mut self) {
+        let us = self.start.elapsed().as_micros() as u64;
+        if us - self.wall_read_us >= WALL_EVERY_US {
+            // The wall clock may have been set meanwhile.
+            self.wall_read_us = us;
+            self.now = Now::new(us, unix_ms());
+        } else {
+            self.now.advance(us);
+        }
+    }
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

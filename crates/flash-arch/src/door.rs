@@ -1,0 +1,135 @@
+//! A loop's door: accepting from the listeners that all loops share, and what happens when there is no room.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flash_core::record::Peer;
+use flash_observe::Rarely;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use crate::accept::{Listener, turn_away};
+use crate::shared::{Seat, Shared};
+
+/// So that one loop does not take all that have come, while others wait for work.
+pub(crate) const ACCEPTS_PER_TURN: usize = 16;
+/// How long nothing is accepted when the system has no room for another connection.
+const PAUSE_MS: u64 = 100;
+
+pub(crate) struct Door {
+    listeners: Arc<Vec<Listener>>,
+    state: State,
+    /// A descriptor held back: given up for a moment, it lets a connection in to be told that there is no room.
+    reserve: Option<File>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Paused { until_ms: u64 },
+    Closed,
+}
+
+impl Door {
+    pub(crate) fn new(listeners: Arc<Vec<Listener>>) -> io::Result<Self> {
+        Ok(Self { listeners, state: State::Closed, reserve: Some(reserve()?) })
+    }
+
+    pub(crate) fn open(&mut self, epoll: &OwnedFd, token: impl Fn(usize) -> u64) -> io::Result<()> {
+        // Exclusive: one arrival wakes one loop.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        for (number, listener) in self.listeners.iter().enumerate() {
+            epoll::add(epoll, listener.as_fd(), epoll::EventData::new_u64(token(number)), flags)?;
+        }
+        self.state = State::Open;
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self, epoll: &OwnedFd) {
+        self.leave(epoll, State::Closed);
+    }
+
+    fn leave(&mut self, epoll: &OwnedFd, state: State) {
+        if self.state == State::Open {
+            for listener in self.listeners.iter() {
+                let _ = epoll::delete(epoll, listener.as_fd());
+            }
+        }
+        self.state = state;
+    }
+
+    /// How long until [`Door::retry`] is due.
+    pub(crate) fn wait_ms(&self, now_ms: u64) -> Option<u64> {
+        match self.state {
+            State::Paused { until_ms } => Some(until_ms.saturating_sub(now_ms)),
+            State::Open | State::Closed => None,
+        }
+    }
+
+    /// Opens the door again after a pause.
+    pub(crate) fn retry(&mut self, epoll: &OwnedFd, now_ms: u64, token: impl Fn(usize) -> u64) {
+        if let State::Paused { until_ms } = self.state
+            && now_ms >= until_ms
+        {
+            if self.reserve.is_none() {
+                self.reserve = reserve().ok();
+            }
+            if self.open(epoll, token).is_err() {
+                self.state = State::Paused { until_ms: now_ms + PAUSE_MS };
+            }
+        }
+    }
+
+    /// `None` when nobody is waiting or nobody can be let in; `Some(None)` when somebody was turned away.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn accept(
+        &mut self,
+        shared: &Arc<Shared>,
+        epoll: &OwnedFd,
+        listener: usize,
+        now_ms: u64,
+    ) -> Option<Option<(OwnedFd, Peer, Seat)>> {
+        static NO_ROOM: Rarely = Rarely::every(Duration::from_secs(5));
+        if self.state != State::Open {
+            return None;
+        }
+        match self.listeners.get(listener)?.accept(SocketFlags::NONBLOCK) {
+            Ok((socket, peer)) => match shared.seat() {
+                Some(seat) => Some(Some((socket, peer, seat))),
+                None => {
+                    turn_away(&socket);
+                    Some(None)
+                }
+            },
+            // The one at the front left again; there may be others behind it.
+            Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Some(None),
+            Err(Errno::AGAIN) => None,
+            Err(error) => {
+                shared.error_log.say_rarely(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
+                shared.ledger.shed.add(1);
+                if error == Errno::MFILE
+                    && self.reserve.take().is_some()
+                    && let Ok((socket, _)) = self.listeners[listener].accept(SocketFlags::NONBLOCK)
+                {
+                    turn_away(&socket);
+                    drop(socket);
+                    self.reserve = reserve().ok();
+                    if self.reserve.is_some() {
+                        return Some(None);
+                    }
+                }
+                // Level-triggered, the listener would wake the loop for ever.
+                self.leave(epoll, State::Paused { until_ms: now_ms + PAUSE_MS });
+                None
+            }
+        }
+    }
+}
+
+fn reserve() -> io::Result<File> {
+    File::open("/dev/null")
+}

@@ -1,0 +1,71 @@
+//! Dispatch: who runs the steps of a request, and who waits for the disk.
+//!
+//! |            | the runner itself waits | helpers wait   |
+//! |------------|-------------------------|----------------|
+//! | a process  | [`mp`]                  |                |
+//! | a thread   | [`mt`]                  |                |
+//! | a loop     | [`sped`]                | [`amped`]      |
+//!
+//! One request path, `flash-core`, serves all of them. The loops share [`event_loop`], the others [`blocking`]; what
+//! is left to each is the file of its name.
+
+#![forbid(unsafe_code)]
+
+pub mod accept;
+mod amped;
+mod blocking;
+mod clock;
+mod door;
+mod event_loop;
+mod helpers;
+mod inbox;
+mod loops;
+mod mp;
+mod mt;
+mod runner;
+mod shared;
+mod signals;
+mod socket;
+mod sped;
+mod timers;
+
+use std::io;
+use std::time::Duration;
+
+pub use crate::accept::Listener;
+pub use crate::helpers::HelperLimits;
+pub use crate::shared::{Parts, Shared};
+
+/// An architecture and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    Amped { loops: usize, helpers: HelperLimits },
+    Sped { loops: usize },
+    Mt { threads: usize },
+    Mp { processes: usize },
+}
+
+/// What all architectures need to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub connections_max: usize,
+    /// How long exchanges under way may take after a signal to stop.
+    pub drain: Duration,
+}
+
+/// Serves until a signal says to stop. `parts` is called once in every process that serves, and `ready` once, when
+/// connections are accepted.
+pub fn serve(
+    arch: Arch,
+    limits: Limits,
+    listeners: Vec<Listener>,
+    parts: impl Fn() -> io::Result<Parts>,
+    ready: impl FnOnce(),
+) -> io::Result<()> {
+    match arch {
+        Arch::Amped { loops, helpers } => amped::serve(loops, helpers, limits, listeners, parts()?, ready),
+        Arch::Sped { loops } => sped::serve(loops, limits, listeners, parts()?, ready),
+        Arch::Mt { threads } => mt::serve(threads, limits, listeners, parts()?, ready),
+        Arch::Mp { processes } => mp::serve(processes, limits, listeners, parts, ready),
+    }
+}

@@ -1,0 +1,48 @@
+//! Starting and stopping loops, for the architectures that have them.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::accept::Listener;
+use crate::event_loop::{Dispatch, EventLoop};
+use crate::inbox::Inbox;
+use crate::shared::Shared;
+use crate::signals::Signals;
+
+pub(crate) fn serve<D: Dispatch + Send + 'static>(
+    loops: usize,
+    shared: &Arc<Shared>,
+    listeners: Vec<Listener>,
+    dispatch: impl Fn(Arc<Inbox>) -> D,
+    ready: impl FnOnce(),
+) -> io::Result<()> {
+    let signals = Signals::new()?;
+    for listener in &listeners {
+        listener.set_nonblocking()?;
+    }
+    let listeners = Arc::new(listeners);
+    let mut threads = Vec::with_capacity(loops);
+    let mut inboxes = Vec::with_capacity(loops);
+    for number in 0..loops {
+        let inbox = Arc::new(Inbox::new()?);
+        let dispatch = dispatch(Arc::clone(&inbox));
+        let event_loop = EventLoop::new(Arc::clone(shared), Arc::clone(&listeners), Arc::clone(&inbox), dispatch)?;
+        threads.push(event_loop.spawn(number)?);
+        inboxes.push(inbox);
+    }
+    ready();
+    signals.wait_for_stop(|| shared.reopen_logs());
+    shared.drain();
+    for listener in listeners.iter() {
+        listener.shut();
+    }
+    for inbox in &inboxes {
+        inbox.ring();
+    }
+    for thread in threads {
+        // A loop that panicked has said so itself.
+        let _ = thread.join();
+    }
+    shared.close(true);
+    Ok(())
+}

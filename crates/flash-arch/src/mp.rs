@@ -1,0 +1,130 @@
+//! *mp*: pre-forked processes, each with one connection at a time and small caches of its own.
+//!
+//! The parent never serves and never starts a thread, so that it can fork again when a worker dies.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::process;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_os::worker::{self, Forked};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use crate::Limits;
+use crate::accept::Listener;
+use crate::blocking::Blocking;
+use crate::shared::{Parts, Shared};
+use crate::signals::{Heard, Signals};
+
+/// A worker that dies sooner than this is not replaced at once, or a fault at start would fork without end.
+const LIFE_MIN: Duration = Duration::from_secs(1);
+
+pub(crate) fn serve(
+    processes: usize,
+    limits: Limits,
+    listeners: Vec<Listener>,
+    parts: impl Fn() -> io::Result<Parts>,
+    ready: impl FnOnce(),
+) -> io::Result<()> {
+    let mut workers = HashMap::new();
+    let start = |number: usize, workers: &mut HashMap<Pid, (usize, Instant)>| -> io::Result<()> {
+        match worker::fork()? {
+            Forked::Worker => {
+                let listener = &listeners[number % listeners.len()];
+                let code = work(number, limits, listener, &parts).map_or_else(
+                    |error| {
+                        say(format_args!("worker {number} cannot start: {error}"));
+                        1
+                    },
+                    |()| 0,
+                );
+                process::exit(code)
+            }
+            Forked::Parent { worker } => {
+                let pid = Pid::from_raw(worker).ok_or(io::ErrorKind::Other)?;
+                workers.insert(pid, (number, Instant::now()));
+                Ok(())
+            }
+        }
+    };
+    for number in 0..processes.max(listeners.len()) {
+        start(number, &mut workers)?;
+    }
+    // Only now, because the workers have signal handlers of their own.
+    let mut signals = Signals::new()?;
+    ready();
+    loop {
+        match signals.next() {
+            Heard::Stop => break,
+            Heard::Reopen => signal_all(&workers, Signal::USR1),
+            Heard::ChildEnded => {
+                while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
+                    let Some((number, since)) = workers.remove(&pid) else { continue };
+                    say(format_args!("worker {number} ended ({}): replaced", Ended(status)));
+                    thread::sleep(LIFE_MIN.saturating_sub(since.elapsed()));
+                    start(number, &mut workers)?;
+                }
+            }
+        }
+    }
+    for listener in &listeners {
+        listener.shut();
+    }
+    signal_all(&workers, Signal::TERM);
+    let give_up = Instant::now() + limits.drain + Duration::from_secs(1);
+    while !workers.is_empty() && Instant::now() < give_up {
+        match waitpid(None, WaitOptions::NOHANG) {
+            Ok(Some((pid, _))) => drop(workers.remove(&pid)),
+            Ok(None) => thread::sleep(Duration::from_millis(10)),
+            Err(_) => break,
+        }
+    }
+    signal_all(&workers, Signal::KILL);
+    say(format_args!("stopped"));
+    Ok(())
+}
+
+/// A worker's life.
+fn work(number: usize, limits: Limits, listener: &Listener, parts: &dyn Fn() -> io::Result<Parts>) -> io::Result<()> {
+    if let Ok(name) = std::ffi::CString::new(format!("worker-{number}")) {
+        rustix::thread::set_name(&name)?;
+    }
+    let signals = Signals::new()?;
+    let shared = Shared::new(parts()?, limits);
+    let listening = Arc::clone(&shared);
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        signals.wait_for_stop(|| listening.reopen_logs());
+        listening.drain();
+    })?;
+    // Nobody knows whether another process is free, so an idle client may not keep this one for long.
+    let is_needed = || true;
+    Blocking::new(Arc::clone(&shared), &is_needed).run(listener, &|serve| serve());
+    shared.close(false);
+    Ok(())
+}
+
+fn signal_all(workers: &HashMap<Pid, (usize, Instant)>, signal: Signal) {
+    for &pid in workers.keys() {
+        // It may have ended by itself.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// The parent has no log writer, because it has no threads; it speaks rarely.
+fn say(what: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "flash: {what}");
+}
+
+struct Ended(rustix::process::WaitStatus);
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.0.exit_status(), self.0.terminating_signal()) {
+            (Some(code), _) => write!(f, "exit code {code}"),
+            (None, Some(signal)) => write!(f, "signal {signal}"),
+            (None, None) => write!(f, "unknown"),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What every runner, a loop or a worker, brings to the request path: a clock, spare buffers, and somewhere to count.
+
+use std::sync::Arc;
+
+use flash_core::spare::Spare;
+use flash_core::{Context, Tally};
+use flash_observe::AccessLog;
+
+use crate::clock::Clock;
+use crate::shared::Shared;
+
+pub(crate) struct Runner {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: Clock,
+    spare: Spare,
+    tally: Tally,
+    access_log: Option<AccessLog>,
+}
+
+impl Runner {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let access_log = shared.access_log.clone();
+        Self { shared, clock: Clock::new(), spare: Spare::default(), tally: Tally::default(), access_log }
+    }
+
+    pub(crate) fn cx(&mut self) -> Context<'_> {
+        Context {
+            site: &self.shared.site,
+            now: &self.clock.now,
+            spare: &mut self.spare,
+            tally: &mut self.tally,
+            draining: self.shared.is_draining(),
+        }
+    }
+
+    /// Hands on what has been counted. Never waits.
+    pub(crate) fn report(&mut self) {
+        let responses = std::mem::take(&mut self.tally.responses);
+        if responses > 0 {
+            self.shared.ledger.requests.add(responses);
+        }
+        if let Some(log) = &mut self.access_log {
+            log.push(&mut self.tally.records);
+        }
+    }
+}

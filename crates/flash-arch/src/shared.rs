@@ -1,0 +1,125 @@
+//! What all runners of one process share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use flash_core::Site;
+use flash_core::job::{Done, Job};
+use flash_disk::Disk;
+use flash_observe::ledger::Ledger;
+use flash_observe::{AccessLog, ErrorLog, Rarely};
+
+use crate::Limits;
+
+/// What a process that serves is made of.
+pub struct Parts {
+    pub site: Site,
+    pub disk: Disk,
+    pub access_log: Option<AccessLog>,
+    pub error_log: ErrorLog,
+}
+
+pub struct Shared {
+    pub(crate) site: Site,
+    pub(crate) disk: Disk,
+    pub(crate) access_log: Option<AccessLog>,
+    pub(crate) error_log: ErrorLog,
+    pub(crate) ledger: Ledger,
+    pub(crate) limits: Limits,
+    connections: AtomicUsize,
+    /// Finish what is under way, begin nothing new.
+    draining: AtomicBool,
+}
+
+/// One of the connections that there may be at a time.
+pub(crate) struct Seat(Arc<Shared>);
+
+impl Shared {
+    pub(crate) fn new(parts: Parts, limits: Limits) -> Arc<Self> {
+        let Parts { site, disk, access_log, error_log } = parts;
+        Arc::new(Self {
+            site,
+            disk,
+            access_log,
+            error_log,
+            ledger: Ledger::default(),
+            limits,
+            connections: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+        })
+    }
+
+    /// A seat for a new connection, if there is one.
+    pub(crate) fn seat(self: &Arc<Self>) -> Option<Seat> {
+        static FULL: Rarely = Rarely::every(Duration::from_secs(5));
+        let seat = Seat(Arc::clone(self));
+        if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max {
+            self.ledger.shed.add(1);
+            let most = self.limits.connections_max;
+            self.error_log.say_rarely(&FULL, format_args!("{most} connections are open: one more was turned away"));
+            return None;
+        }
+        self.ledger.connections.add(1);
+        Some(seat)
+    }
+
+    /// Does a job on the spot, waiting for the disk.
+    pub(crate) fn run(&self, job: &Job) -> Done {
+        let done = self.disk.run(job);
+        self.site.learn(job, &done);
+        done
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the last connection is gone, or the time to drain has passed.
+    pub(crate) fn wait_for_connections(&self) {
+        let give_up = Instant::now() + self.limits.drain;
+        while self.connections.load(Ordering::Relaxed) > 0 && Instant::now() < give_up {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The last words of a process, and the logs' last lines.
+    pub(crate) fn close(&self, say: bool) {
+        if let Some(log) = &self.access_log {
+            log.clone().close();
+        }
+        if say {
+            self.error_log.say(format_args!("stopped: {}", self.ledger));
+        }
+        self.error_log.clone().close();
+    }
+
+    pub(crate) fn reopen_logs(&self) {
+        if let Some(log) = &self.access_log {
+            log.reopen();
+        }
+        self.error_log.reopen();
+    }
+
+    /// A bug ended one connection; it must not end the others.
+    pub(crate) fn panicked(&self, panic: &(dyn std::any::Any + Send)) {
+        static PANICS: Rarely = Rarely::every(Duration::from_secs(1));
+        let what = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("unknown");
+        self.ledger.panics.add(1);
+        self.error_log.say_rarely(&PANICS, format_args!("internal error, one connection closed: {what}"));
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

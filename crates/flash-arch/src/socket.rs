@@ -1,0 +1,81 @@
+//! Sockets: bytes in, and a connection's output out.
+
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+
+use flash_core::file::Content;
+use flash_core::output::{Front, Output};
+use flash_observe::ledger::Ledger;
+use rustix::fs::sendfile;
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    Bytes(usize),
+    /// The client sends no more.
+    End,
+    Blocked,
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Bytes(u64),
+    Blocked,
+    /// The client left, or the file ended before the bytes that were promised.
+    Broken,
+}
+
+/// How many pieces leave in one call.
+const SLICES_MAX: usize = 16;
+
+pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Received {
+    loop {
+        match net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((0, _)) => return Received::End,
+            Ok((count, _)) => return Received::Bytes(count),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Received::Blocked,
+            Err(_) => return Received::Gone,
+        }
+    }
+}
+
+/// Sends what is in front. A ledger is given by those who must not sleep on the file.
+pub(crate) fn send(socket: &OwnedFd, output: &Output, ledger: Option<&Ledger>) -> Sent {
+    loop {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let result = match output.front(&mut slices) {
+            Front::Nothing => return Sent::Bytes(0),
+            Front::Slices { count, more } => send_slices(socket, &slices[..count], more),
+            Front::File(file, range) => {
+                let Content::Open(open) = &file.content else { return Sent::Broken };
+                let length = (range.end - range.start) as usize;
+                let send = || sendfile(socket, open.as_fd(), Some(&mut range.start.clone()), length);
+                match ledger.map_or_else(send, |ledger| ledger.watch(send)) {
+                    Ok(0) => return Sent::Broken,
+                    result => result,
+                }
+            }
+        };
+        match result {
+            Ok(count) => return Sent::Bytes(count as u64),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Sent::Blocked,
+            Err(_) => return Sent::Broken,
+        }
+    }
+}
+
+fn send_slices(socket: &OwnedFd, slices: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
+    let mut flags = SendFlags::NOSIGNAL;
+    if more {
+        // The file's first bytes shall leave in the same packet.
+        flags |= SendFlags::MORE;
+    }
+    match slices {
+        [slice] => net::send(socket, slice, flags),
+        slices => net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags),
+    }
+}

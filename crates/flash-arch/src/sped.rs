@@ -1,0 +1,36 @@
+//! *sped*: a single process, event-driven. The loop does every job itself, and everybody waits with it.
+
+use std::io;
+use std::sync::Arc;
+
+use flash_core::job::{Done, Job};
+
+use flash_observe::ledger::Ledger;
+
+use crate::accept::Listener;
+use crate::event_loop::Dispatch;
+use crate::shared::{Parts, Shared};
+use crate::{Limits, loops};
+
+struct Inline(Arc<Shared>);
+
+impl Dispatch for Inline {
+    fn dispatch(&mut self, job: Job, _token: u64) -> Option<Done> {
+        Some(self.0.ledger.watch(|| self.0.run(&job)))
+    }
+
+    fn ledger(&self) -> &Ledger {
+        &self.0.ledger
+    }
+}
+
+pub(crate) fn serve(
+    loops: usize,
+    limits: Limits,
+    listeners: Vec<Listener>,
+    parts: Parts,
+    ready: impl FnOnce(),
+) -> io::Result<()> {
+    let shared = Shared::new(parts, limits);
+    loops::serve(loops, &shared, listeners, |_| Inline(Arc::clone(&shared)), ready)
+}

@@ -1,0 +1,34 @@
+//! Time as an argument: drivers read the clock and hand the reading down.
+
+use flash_http::date;
+
+/// One reading, good for one turn of a loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Since the server's start.
+    pub us: u64,
+    pub unix_ms: u64,
+    /// The `Date` field's value (RFC 9110 §5.6.7).
+    pub date: [u8; 29],
+}
+
+impl Now {
+    pub fn new(us: u64, unix_ms: u64) -> Self {
+        Self { us, unix_ms, date: date::format((unix_ms / 1000) as i64) }
+    }
+
+    pub fn ms(&self) -> u64 {
+        self.us / 1000
+    }
+
+    /// The same clock later; the date is written anew only when its second has changed.
+    pub fn advance(&mut self, us: u64) {
+        let unix_us_before = self.unix_ms * 1000;
+        let unix_ms = self.unix_ms + (us / 1000 - self.us / 1000);
+        if unix_us_before / 1_000_000 != unix_ms / 1000 {
+            self.date = date::format((unix_ms / 1000) as i64);
+        }
+        self.us = us;
+        self.unix_ms = unix_ms;
+    }
+}

@@ -1,0 +1,471 @@
+//! A connection: the state machine that takes a client's bytes through the steps of its requests.
+//!
+//! A driver performs what [`Connection::want`] returns, tells the outcome, and asks again, until the want is one
+//! that it has to wait for. Everything here happens in memory: see the crate's opening words for what is absent.
+
+use std::sync::Arc;
+
+use flash_http::head::{self, Expect, Head};
+use flash_http::method::Method;
+use flash_http::status::Status;
+
+use crate::clock::Now;
+use crate::deadline::{Deadline, Waiting};
+use crate::entry::Entry;
+use crate::header;
+use crate::job::{Done, Failure, Find, Job};
+use crate::output::Output;
+use crate::record::{Peer, Record, Unfinished};
+use crate::site::Site;
+use crate::spare::Spare;
+use crate::steps::find_file::{self, Found};
+use crate::steps::read_file::{Body, Phase};
+use crate::steps::read_request::{self, Asked, DropBody, Dropped, Read};
+use crate::steps::send_header::{Responder, Response};
+
+/// What the driver lends to every call.
+pub struct Context<'a> {
+    pub site: &'a Site,
+    pub now: &'a Now,
+    pub spare: &'a mut Spare,
+    pub tally: &'a mut Tally,
+    /// The server is stopping: finish what is under way, begin nothing new.
+    pub draining: bool,
+}
+
+/// What has happened since the driver last looked.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Heads that were answered.
+    pub responses: u64,
+    /// Exchanges that ended, for the access log. None when no records are wanted.
+    pub records: Vec<Record>,
+}
+
+/// The one thing that a connection needs next.
+#[derive(Debug)]
+pub enum Want {
+    /// More bytes from the client: call [`Connection::received`] or [`Connection::received_end`].
+    Receive,
+    /// Bytes to the client: show [`Connection::output`] to the socket and call [`Connection::sent`].
+    Send,
+    /// The only thing that may wait for a disk: call [`Connection::completed`].
+    Job(Job),
+    /// The result of the job that was handed out.
+    Completion,
+    /// No more sending; the client may still be, and is to be listened to for a moment.
+    ShutdownWrite,
+    Close,
+}
+
+#[derive(Debug)]
+pub struct Connection {
+    state: State,
+    /// Bytes of a request that cannot be answered yet. Empty, without memory, on an idle connection.
+    input: Vec<u8>,
+    /// Present only while there is something to send.
+    output: Option<Box<Output>>,
+    deadline: Deadline,
+    peer: Peer,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Between requests, or within a head.
+    ReadRequest,
+    /// A request's body, of no use to a file, is dropped as it comes.
+    DropBody(Box<DropBody>),
+    /// That was it: the head, back at the front of `input`, can be answered.
+    BodyDropped,
+    /// The head lies at the front of `input`; its file is looked for.
+    FindFile(Lookup),
+    SendBody(Box<Sending>),
+    /// What is in the output is the last.
+    Closing {
+        linger: bool,
+    },
+    /// RFC 9112 §9.6: closing with bytes unread would make the kernel reset the connection under the response.
+    Lingering {
+        bytes_left: usize,
+    },
+    Closed,
+}
+
+#[derive(Debug)]
+enum Lookup {
+    Wanted(Box<Find>),
+    Asked,
+    Found(Arc<Entry>),
+    Failed(Failure),
+}
+
+#[derive(Debug)]
+struct Sending {
+    body: Body,
+    connection: header::Connection,
+    record: Option<Unfinished>,
+}
+
+/// What a lingering client may still send before it is cut off.
+const LINGER_BYTES_MAX: usize = 1 << 20;
+
+impl Connection {
+    pub fn new(peer: Peer, site: &Site, now: &Now) -> Self {
+        let mut deadline = Deadline::default();
+        // Its first head is due at once: a client that connects and says nothing is not an idle one.
+        deadline.start(Waiting::Head, now.ms(), &site.settings);
+        Self { state: State::ReadRequest, input: Vec::new(), output: None, deadline, peer }
+    }
+
+    /// When [`Connection::expire`] is due, in the server's milliseconds.
+    pub fn deadline_ms(&self) -> u64 {
+        self.deadline.ms()
+    }
+
+    /// Whether nothing at all is under way, so that it could be closed without harm.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, State::ReadRequest) && self.input.is_empty() && self.output.is_none()
+    }
+
+    pub fn output(&self) -> Option<&Output> {
+        self.output.as_deref()
+    }
+
+    pub fn want(&mut self, cx: &mut Context<'_>) -> Want {
+        if let Some(job) = self.job() {
+            self.deadline.start(Waiting::Completion, cx.now.ms(), &cx.site.settings);
+            return Want::Job(job);
+        }
+        if self.output.is_some() {
+            self.deadline.wait(Waiting::Send, cx.now.ms(), &cx.site.settings);
+            return Want::Send;
+        }
+        let waiting = match &self.state {
+            State::ReadRequest if self.input.is_empty() && cx.draining => {
+                self.state = State::Closed;
+                return Want::Close;
+            }
+            State::ReadRequest if self.input.is_empty() => Waiting::Idle,
+            State::ReadRequest => Waiting::Head,
+            State::DropBody(_) => Waiting::Body,
+            State::Lingering { .. } => Waiting::Linger,
+            State::BodyDropped | State::FindFile(_) | State::SendBody(_) => return Want::Completion,
+            State::Closing { linger: true } => {
+                self.state = State::Lingering { bytes_left: LINGER_BYTES_MAX };
+                return Want::ShutdownWrite;
+            }
+            State::Closing { linger: false } | State::Closed => return Want::Close,
+        };
+        self.deadline.wait(waiting, cx.now.ms(), &cx.site.settings);
+        Want::Receive
+    }
+
+    /// The job that the state asks for, if it has not been handed out.
+    fn job(&mut self) -> Option<Job> {
+        match &mut self.state {
+            State::FindFile(lookup @ Lookup::Wanted(_)) => match std::mem::replace(lookup, Lookup::Asked) {
+                Lookup::Wanted(find) => Some(Job::Find(*find)),
+                _ => None,
+            },
+            State::SendBody(sending) => sending.body.ask(),
+            _ => None,
+        }
+    }
+
+    pub fn received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+        match &mut self.state {
+            // The common case: whole requests, answered out of the driver's own buffer.
+            State::ReadRequest if self.input.is_empty() => {
+                let used = self.read_requests(bytes, cx);
+                if used < bytes.len() && self.goes_on() {
+                    self.input = cx.spare.input();
+                    self.input.extend_from_slice(&bytes[used..]);
+                    if matches!(self.state, State::DropBody(_)) {
+                        self.resume(cx);
+                    }
+                }
+            }
+            State::ReadRequest => {
+                let seen = self.input.len();
+                self.input.extend_from_slice(bytes);
+                if head::may_progress(&self.input, seen, &cx.site.settings.head) {
+                    self.resume(cx);
+                }
+            }
+            State::Lingering { bytes_left } => {
+                *bytes_left = bytes_left.saturating_sub(bytes.len());
+                if *bytes_left == 0 {
+                    self.state = State::Closed;
+                }
+            }
+            State::Closing { .. } | State::Closed => {}
+            _ => {
+                self.input.extend_from_slice(bytes);
+                self.resume(cx);
+            }
+        }
+    }
+
+    /// The client will send no more. What it has asked for it still gets.
+    pub fn received_end(&mut self) {
+        match self.state {
+            State::ReadRequest | State::DropBody(_) | State::Lingering { .. } => self.state = State::Closed,
+            State::BodyDropped
+            | State::FindFile(_)
+            | State::SendBody(_)
+            | State::Closing { .. }
+            | State::Closed => {}
+        }
+    }
+
+    /// The socket took so many bytes of the output.
+    pub fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
+        let Some(output) = &mut self.output else { return };
+        output.sent(bytes, cx.now.us, &mut cx.tally.records);
+        self.deadline.progressed(bytes);
+        if output.is_empty() {
+            self.drained(cx);
+        }
+    }
+
+    /// The socket takes no more for now. A file range in the output is verified again before the next attempt.
+    pub fn send_blocked(&mut self) {
+        if let (Some(output), State::SendBody(sending)) = (&mut self.output, &mut self.state)
+            && let Some(range) = output.take_back_resident()
+        {
+            sending.body.put_back(range);
+        }
+    }
+
+    fn drained(&mut self, cx: &mut Context<'_>) {
+        if let (State::SendBody(sending), Some(output)) = (&mut self.state, &mut self.output) {
+            let more = sending.body.next(output);
+            if more || !output.is_empty() {
+                return;
+            }
+            if let Some(unfinished) = sending.record.take() {
+                cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
+            }
+            self.state = after(sending.connection);
+        }
+        if let Some(output) = self.output.take() {
+            cx.spare.give_back_output(output);
+        }
+        self.resume(cx);
+    }
+
+    pub fn completed(&mut self, done: Done, cx: &mut Context<'_>) {
+        match &mut self.state {
+            State::FindFile(lookup @ Lookup::Asked) => {
+                *lookup = match done {
+                    Done::Found(entry) => Lookup::Found(entry),
+                    Done::Failed(failure) => Lookup::Failed(failure),
+                    Done::Window(_) | Done::Listed(_) => Lookup::Failed(Failure::Broken),
+                };
+                self.resume(cx);
+            }
+            State::SendBody(sending) if sending.body.phase == Phase::Asked => {
+                let output = self.output.get_or_insert_with(|| cx.spare.output());
+                if sending.body.take(done, output).is_err() {
+                    self.abort(cx);
+                } else if output.is_empty() && sending.body.phase == Phase::Ready {
+                    self.drained(cx);
+                }
+            }
+            // Too late: the deadline has answered in its place.
+            _ => {}
+        }
+    }
+
+    /// The deadline has passed.
+    pub fn expire(&mut self, cx: &mut Context<'_>) {
+        match self.deadline.expired(cx.now.ms(), &cx.site.settings) {
+            None => {}
+            Some(Waiting::Idle | Waiting::Linger) => self.state = State::Closed,
+            Some(Waiting::Head | Waiting::Body) if self.is_idle() => self.state = State::Closed,
+            Some(Waiting::Head | Waiting::Body) => self.refuse(Status::REQUEST_TIMEOUT, cx),
+            Some(Waiting::Send) => self.abort(cx),
+            Some(Waiting::Completion) => match self.state {
+                State::FindFile(_) => {
+                    self.state = State::FindFile(Lookup::Failed(Failure::Late));
+                    self.resume(cx);
+                }
+                _ => self.abort(cx),
+            },
+        }
+    }
+
+    /// Ends the connection where it stands, for whatever reason, and records what was under way.
+    pub fn abort(&mut self, cx: &mut Context<'_>) {
+        if let Some(mut output) = self.output.take() {
+            if let State::SendBody(sending) = &mut self.state
+                && let Some(unfinished) = sending.record.take()
+            {
+                cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
+            }
+            output.abandon(cx.now.us, &mut cx.tally.records);
+            cx.spare.give_back_output(output);
+        }
+        self.input = Vec::new();
+        self.state = State::Closed;
+    }
+
+    /// Whether bytes behind the current request are worth keeping.
+    fn goes_on(&self) -> bool {
+        !matches!(self.state, State::Closing { .. } | State::Lingering { .. } | State::Closed)
+    }
+
+    /// Goes on with what is in `input`.
+    fn resume(&mut self, cx: &mut Context<'_>) {
+        while !self.input.is_empty() {
+            if let State::DropBody(body) = &mut self.state {
+                match body.drop_from(&mut self.input, &cx.site.settings) {
+                    Dropped::All => self.state = State::BodyDropped,
+                    Dropped::Some(bytes) => return self.deadline.progressed(bytes),
+                    Dropped::Refused(status) => return self.refuse(status, cx),
+                }
+            }
+            let mut input = std::mem::take(&mut self.input);
+            let used = self.read_requests(&input, cx);
+            if used == input.len() || !self.goes_on() {
+                return cx.spare.give_back_input(input);
+            }
+            input.drain(..used);
+            self.input = input;
+            if !matches!(self.state, State::DropBody(_)) {
+                return;
+            }
+        }
+    }
+
+    /// Answers the requests at the front of `input`, as far as that goes. Returns the bytes that are done with.
+    fn read_requests(&mut self, input: &[u8], cx: &mut Context<'_>) -> usize {
+        let mut used = 0;
+        while used < input.len() && self.takes_requests() {
+            match read_request::read_request(&input[used..], &cx.site.settings) {
+                Read::Incomplete => break,
+                Read::Refused(status) => {
+                    self.refuse(status, cx);
+                    used = input.len();
+                }
+                Read::Head(head, bytes) => match self.answer(&head, &input[used..used + bytes], cx) {
+                    Answered::Yes => used += bytes,
+                    Answered::NotYet => break,
+                },
+            }
+        }
+        used
+    }
+
+    fn takes_requests(&self) -> bool {
+        match &self.state {
+            State::ReadRequest => !self.output.as_ref().is_some_and(|output| output.is_full()),
+            State::BodyDropped | State::FindFile(Lookup::Found(_) | Lookup::Failed(_)) => true,
+            _ => false,
+        }
+    }
+
+    fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
+        let mut connection = read_request::connection_after(head, cx.draining);
+        let mut linger = false;
+        let answer = match (read_request::asked(head, &cx.site.settings), &self.state) {
+            (Asked::Refused(status), _) => {
+                // Its body is not waited for, so nobody will know where the next request begins.
+                if head.body != head::Body::None || head.expect != Expect::None {
+                    connection = header::Connection::Closes;
+                    linger = true;
+                }
+                Answer::Error(status)
+            }
+            (_, State::ReadRequest) if head.body != head::Body::None => {
+                if head.expect == Expect::Continue {
+                    let output = self.output.get_or_insert_with(|| cx.spare.output());
+                    output.write(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+                }
+                self.state = State::DropBody(Box::new(DropBody::new(head, head_bytes)));
+                return Answered::Yes;
+            }
+            (Asked::Options, _) => Answer::Options,
+            (Asked::File(_), State::FindFile(Lookup::Found(entry))) => Answer::Entry(Arc::clone(entry)),
+            (Asked::File(_), State::FindFile(Lookup::Failed(failure))) => {
+                if *failure == Failure::Late {
+                    connection = header::Connection::Closes;
+                }
+                Answer::Error(status_of(*failure))
+            }
+            (Asked::File(path), _) => match find_file::find_file(path, cx.site, cx.now) {
+                Found::Entry(entry) => Answer::Entry(entry),
+                Found::Refused(status) => Answer::Error(status),
+                Found::Unknown(find) => {
+                    self.state = State::FindFile(Lookup::Wanted(Box::new(find)));
+                    return Answered::NotYet;
+                }
+            },
+        };
+        let output = self.output.get_or_insert_with(|| cx.spare.output());
+        let head_only = head.method == Method::Head;
+        let mut responder = Responder { site: cx.site, now: cx.now, output, connection, head_only };
+        let response = match answer {
+            Answer::Entry(entry) => responder.respond(head, &entry),
+            Answer::Error(status) => responder.error(status),
+            Answer::Options => responder.options(),
+        };
+        self.begin(head, response, linger, cx);
+        Answered::Yes
+    }
+
+    /// The head is in the output: records it, and goes on to the body or to the next request.
+    fn begin(&mut self, head: &Head<'_>, response: Response, linger: bool, cx: &mut Context<'_>) {
+        let Response { status, head_bytes, connection, rest } = response;
+        cx.tally.responses += 1;
+        let record =
+            cx.site.settings.log.then(|| Unfinished::new(head, self.peer, status, head_bytes, cx.now));
+        if let Some(body) = rest {
+            self.state = State::SendBody(Box::new(Sending { body: *body, connection, record }));
+            return;
+        }
+        if let (Some(record), Some(output)) = (record, &mut self.output) {
+            output.push_end(record);
+        }
+        self.state = if linger { State::Closing { linger } } else { after(connection) };
+    }
+
+    /// Answers bytes that were no request, or that came too slowly, and closes.
+    fn refuse(&mut self, status: Status, cx: &mut Context<'_>) {
+        let output = self.output.get_or_insert_with(|| cx.spare.output());
+        let connection = header::Connection::Closes;
+        let response =
+            Responder { site: cx.site, now: cx.now, output, connection, head_only: false }.error(status);
+        cx.tally.responses += 1;
+        if cx.site.settings.log {
+            output.push_end(Unfinished::of_refusal(self.peer, status, response.head_bytes, cx.now));
+        }
+        self.input = Vec::new();
+        self.state = State::Closing { linger: true };
+    }
+}
+
+enum Answer {
+    Entry(Arc<Entry>),
+    Error(Status),
+    Options,
+}
+
+enum Answered {
+    /// The head is done with.
+    Yes,
+    /// It stays where it is until its file has been found.
+    NotYet,
+}
+
+fn after(connection: header::Connection) -> State {
+    if connection.stays_open() { State::ReadRequest } else { State::Closing { linger: false } }
+}
+
+fn status_of(failure: Failure) -> Status {
+    match failure {
+        Failure::Busy | Failure::Late => Status::SERVICE_UNAVAILABLE,
+        Failure::Broken => Status::INTERNAL_SERVER_ERROR,
+        Failure::Gone => Status::NOT_FOUND,
+    }
+}

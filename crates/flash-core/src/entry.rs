@@ -1,0 +1,77 @@
+//! What a pathname leads to: the value of the pathname cache.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flash_http::negotiate::{Accepts, Coding, CodingSet};
+use flash_http::status::Status;
+
+use crate::file::File;
+
+#[derive(Debug)]
+pub struct Entry {
+    pub target: Target,
+    /// When somebody last looked at the disk for it, or set out to, in the server's milliseconds.
+    checked_ms: AtomicU64,
+}
+
+#[derive(Debug)]
+pub enum Target {
+    File(Variants),
+    /// A folder that has no index file, asked for with its slash.
+    Folder,
+    /// A folder asked for without its slash.
+    FolderWithoutSlash,
+    /// Nothing to serve, and the status that says why: 403 or 404.
+    Refused(Status),
+}
+
+/// A file and its precompressed siblings.
+#[derive(Debug)]
+pub struct Variants {
+    pub identity: Arc<File>,
+    /// At most one for each coding.
+    pub coded: Vec<Arc<File>>,
+}
+
+impl Variants {
+    pub(crate) fn choose(&self, accepts: impl FnOnce() -> Accepts) -> &Arc<File> {
+        if self.coded.is_empty() {
+            return &self.identity;
+        }
+        let available = self.coded.iter().filter_map(|file| file.coding).fold(CodingSet::EMPTY, CodingSet::with);
+        let chosen: Option<Coding> = accepts().choose(available);
+        chosen
+            .and_then(|coding| self.coded.iter().find(|file| file.coding == Some(coding)))
+            .unwrap_or(&self.identity)
+    }
+}
+
+impl Entry {
+    pub fn new(target: Target, checked_ms: u64) -> Self {
+        Self { target, checked_ms: AtomicU64::new(checked_ms) }
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = &Arc<File>> {
+        let variants = match &self.target {
+            Target::File(variants) => Some(variants),
+            _ => None,
+        };
+        variants.into_iter().flat_map(|variants| std::iter::once(&variants.identity).chain(&variants.coded))
+    }
+
+    pub fn weight_bytes(&self) -> u64 {
+        size_of::<Entry>() as u64 + self.files().map(|file| file.weight_bytes()).sum::<u64>()
+    }
+
+    /// True for exactly one caller once the answer is older than `after_ms`: that one looks again.
+    pub fn claim_check(&self, now_ms: u64, after_ms: u64) -> bool {
+        let checked = self.checked_ms.load(Ordering::Relaxed);
+        now_ms.saturating_sub(checked) >= after_ms
+            && self.checked_ms.compare_exchange(checked, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    pub fn checked(&self, now_ms: u64) {
+        self.checked_ms.store(now_ms, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,136 @@
+//! The object behind a pathname: a file's identity, its header block, and a way to its content.
+//!
+//! A [`File`] never changes. A file that changed on the disk becomes a new `File`, so that whoever still sends
+//! the old one sends it whole or not at all.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use flash_http::etag::EntityTag;
+use flash_http::media::Media;
+use flash_http::negotiate::Coding;
+
+use crate::header::{HeaderBlock, HeaderTemplate};
+
+/// What tells one version of a file from another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    pub device: u64,
+    pub inode: u64,
+    pub size: u64,
+    /// Nanoseconds since the Unix epoch, as are the next two.
+    pub modified_ns: i64,
+    pub changed_ns: i64,
+}
+
+impl Stamp {
+    pub fn modified_seconds(&self) -> i64 {
+        self.modified_ns.div_euclid(1_000_000_000)
+    }
+
+    /// Whether the bytes are still those of `self`. The time of change is left out: a file that was replaced by a
+    /// rename has a new one, and is still worth sending to its end.
+    pub fn same_content(&self, later: &Stamp) -> bool {
+        (self.inode, self.size, self.modified_ns) == (later.inode, later.size, later.modified_ns)
+    }
+}
+
+#[derive(Debug)]
+pub struct File {
+    pub stamp: Stamp,
+    pub media: Media,
+    /// How the content is coded, when it is a precompressed sibling.
+    pub coding: Option<Coding>,
+    /// The strong validator, with its quotes.
+    pub etag: EntityTag,
+    pub head: HeaderBlock,
+    pub content: Content,
+}
+
+/// Where a file's bytes are.
+#[derive(Debug)]
+pub enum Content {
+    /// All of them, in a copy that cannot page-fault.
+    Memory(Box<[u8]>),
+    /// In an open file, sent in windows.
+    Open(Box<dyn OpenFile>),
+}
+
+/// A file held open, as the disk side made it. The request path passes it on and never calls the other methods.
+pub trait OpenFile: AsFd + Debug + Send + Sync {
+    /// Makes the bytes of a window ready if that needs no waiting.
+    fn window_now(&self, stamp: &Stamp, window: Range<u64>) -> Window;
+
+    /// Brings the bytes of a window into the page cache, and waits for it. With `copy`, returns them as well.
+    fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window;
+
+    /// Whether the open file still holds the bytes of `stamp`.
+    fn is_unchanged(&self, stamp: &Stamp) -> bool;
+}
+
+/// The answer to a wish for a window of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// In the page cache at this moment: `sendfile` will not sleep.
+    Resident(Range<u64>),
+    /// A copy of the window's bytes.
+    Copied(Vec<u8>),
+    /// Not to be had without waiting.
+    Absent,
+    /// It was absent and has just been read: ask again.
+    Warmed,
+    /// The file is no longer the one whose head was sent.
+    Changed,
+    Failed,
+}
+
+impl File {
+    pub fn new(
+        stamp: Stamp,
+        media: Media,
+        coding: Option<Coding>,
+        varies: bool,
+        template: &HeaderTemplate,
+        content: Content,
+    ) -> Self {
+        let etag = EntityTag::new(stamp.modified_ns, stamp.size, coding.map_or("", Coding::name));
+        let head = HeaderBlock::of_file(template, &stamp, &media, coding, etag.as_bytes(), varies);
+        Self { stamp, media, coding, etag, head, content }
+    }
+
+    /// See [`OpenFile`]; a copy in memory has no windows.
+    pub fn window_now(&self, window: Range<u64>) -> Window {
+        match &self.content {
+            Content::Open(file) => file.window_now(&self.stamp, window),
+            Content::Memory(_) => Window::Failed,
+        }
+    }
+
+    pub fn load_window(&self, window: Range<u64>, copy: bool) -> Window {
+        match &self.content {
+            Content::Open(file) => file.load_window(&self.stamp, window, copy),
+            Content::Memory(_) => Window::Failed,
+        }
+    }
+
+    pub fn is_unchanged(&self) -> bool {
+        match &self.content {
+            Content::Open(file) => file.is_unchanged(&self.stamp),
+            Content::Memory(_) => true,
+        }
+    }
+
+    pub fn size(&self) -> u64 {
+        self.stamp.size
+    }
+
+    /// What the caches count for it.
+    pub fn weight_bytes(&self) -> u64 {
+        let content = match &self.content {
+            Content::Memory(bytes) => bytes.len(),
+            Content::Open(_) => 0,
+        };
+        (content + size_of::<File>() + self.head.len()) as u64
+    }
+}

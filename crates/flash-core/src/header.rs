@@ -1,0 +1,175 @@
+//! Ready-made header blocks, and the writer of all other heads.
+//!
+//! A file's block holds every field of its 200 response but the date's value, which is written over at send time
+//! (Flash §5.3). The block ends before the empty line, so that a `Connection` field can still follow.
+
+use std::io::Write;
+use std::ops::Range;
+
+use flash_http::date;
+use flash_http::media::Media;
+use flash_http::negotiate::Coding;
+use flash_http::status::Status;
+
+use crate::file::Stamp;
+
+const DATE_BYTES: usize = 29;
+const OK_LINE: &[u8] = b"HTTP/1.1 200 OK\r\nDate: ";
+
+/// What every response carries, by the site's settings.
+#[derive(Clone, Debug, Default)]
+pub struct HeaderTemplate {
+    /// Whole field lines with their CRLFs, added to every response.
+    pub fields: Vec<u8>,
+    /// The value of `Cache-Control` on files.
+    pub cache_control: Option<Vec<u8>>,
+    /// Pad file heads to a multiple of 32 bytes (Flash §5.5, byte position alignment).
+    pub padding: bool,
+}
+
+#[derive(Debug)]
+pub struct HeaderBlock {
+    /// The 200 response's head without its last CRLF; the date's value is blank.
+    bytes: Box<[u8]>,
+    /// The fields that a 304 repeats (RFC 9110 §15.4.5).
+    validators: Range<u16>,
+    /// The fields that describe the representation, which a 206 repeats as well.
+    representation: Range<u16>,
+}
+
+impl HeaderBlock {
+    pub(crate) fn of_file(
+        template: &HeaderTemplate,
+        stamp: &Stamp,
+        media: &Media,
+        coding: Option<Coding>,
+        etag: &[u8],
+        varies: bool,
+    ) -> Self {
+        let mut bytes = Vec::with_capacity(384);
+        bytes.extend_from_slice(OK_LINE);
+        bytes.extend_from_slice(&[b' '; DATE_BYTES]);
+        bytes.extend_from_slice(b"\r\nServer: Flash\r\n");
+        let validators_start = bytes.len() as u16;
+        field(&mut bytes, "Last-Modified", &date::format(stamp.modified_seconds()));
+        field(&mut bytes, "ETag", etag);
+        if varies {
+            field(&mut bytes, "Vary", b"Accept-Encoding");
+        }
+        if let Some(value) = &template.cache_control {
+            field(&mut bytes, "Cache-Control", value);
+        }
+        bytes.extend_from_slice(&template.fields);
+        let validators = validators_start..bytes.len() as u16;
+        field(&mut bytes, "Accept-Ranges", b"bytes");
+        if let Some(coding) = coding {
+            field(&mut bytes, "Content-Encoding", coding.name().as_bytes());
+        }
+        let type_start = bytes.len() as u16;
+        field(&mut bytes, "Content-Type", media.content_type.as_bytes());
+        let representation = validators.end..type_start;
+        if template.padding {
+            // The blank is written before the length so that the whole head, with its empty line, is aligned.
+            let rest = "Content-Length: \r\n\r\n".len() + stamp.size.to_string().len();
+            let short = (32 - (bytes.len() + rest) % 32) % 32;
+            let at = bytes.len() - 2;
+            bytes.splice(at..at, std::iter::repeat_n(b' ', short));
+        }
+        let _ = write!(bytes, "Content-Length: {}\r\n", stamp.size);
+        Self { bytes: bytes.into_boxed_slice(), validators, representation }
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Appends the 200 head: the block with today's date, and the end.
+    pub(crate) fn write_ok(&self, date: &[u8; DATE_BYTES], connection: Connection, out: &mut Vec<u8>) {
+        let start = out.len() + OK_LINE.len();
+        out.extend_from_slice(&self.bytes);
+        out[start..start + DATE_BYTES].copy_from_slice(date);
+        out.extend_from_slice(connection.end_of_head());
+    }
+
+    fn slice(&self, range: &Range<u16>) -> &[u8] {
+        &self.bytes[usize::from(range.start)..usize::from(range.end)]
+    }
+
+    pub(crate) fn validators(&self) -> &[u8] {
+        self.slice(&self.validators)
+    }
+
+    /// `Accept-Ranges` and `Content-Encoding`.
+    pub(crate) fn representation(&self) -> &[u8] {
+        self.slice(&self.representation)
+    }
+}
+
+/// What the head says about the connection's future (RFC 9112 §9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connection {
+    /// HTTP/1.1 stays open unless told otherwise.
+    StaysOpen,
+    /// An HTTP/1.0 client asked to keep the connection, and is told that it may.
+    KeepAlive,
+    Closes,
+}
+
+impl Connection {
+    fn end_of_head(self) -> &'static [u8] {
+        match self {
+            Self::StaysOpen => b"\r\n",
+            Self::KeepAlive => b"Connection: keep-alive\r\n\r\n",
+            Self::Closes => b"Connection: close\r\n\r\n",
+        }
+    }
+
+    pub(crate) fn stays_open(self) -> bool {
+        self != Self::Closes
+    }
+}
+
+/// Writes a head field by field into an output.
+pub(crate) struct HeadWriter<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> HeadWriter<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>, status: Status, date: &[u8; DATE_BYTES]) -> Self {
+        let _ = write!(out, "HTTP/1.1 {} {}\r\nDate: ", status.0, status.reason());
+        out.extend_from_slice(date);
+        out.extend_from_slice(b"\r\nServer: Flash\r\n");
+        Self { out }
+    }
+
+    pub(crate) fn field(self, name: &str, value: &[u8]) -> Self {
+        field(self.out, name, value);
+        self
+    }
+
+    pub(crate) fn number(self, name: &str, value: u64) -> Self {
+        let _ = write!(self.out, "{name}: {value}\r\n");
+        self
+    }
+
+    /// Whole field lines, with their CRLFs.
+    pub(crate) fn lines(self, lines: &[u8]) -> Self {
+        self.out.extend_from_slice(lines);
+        self
+    }
+
+    pub(crate) fn end(self, connection: Connection) {
+        self.out.extend_from_slice(connection.end_of_head());
+    }
+}
+
+fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}

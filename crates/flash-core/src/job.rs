@@ -1,0 +1,88 @@
+//! Jobs: the only things a request ever asks for that may wait for a disk.
+//!
+//! The request path makes them and takes their results; `flash-disk` does them; `flash-arch` decides who.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::entry::Entry;
+use crate::file::{File, Window};
+use crate::listing::{Names, Order};
+use crate::path::SitePath;
+
+#[derive(Clone, Debug)]
+pub enum Job {
+    Find(Find),
+    Load(Load),
+    List(List),
+}
+
+/// Walk to a pathname, examine what is there, open it, and bring in its content or its first window.
+#[derive(Clone, Debug)]
+pub struct Find {
+    pub path: SitePath<'static>,
+    /// The entry that is held now, when this is a second look. It serves until the answer is there.
+    pub known: Option<Arc<Entry>>,
+    /// When it was asked for, in the server's milliseconds: the answer is at least as new.
+    pub asked_ms: u64,
+}
+
+/// Make one window of an open file ready to send.
+#[derive(Clone, Debug)]
+pub struct Load {
+    pub file: Arc<File>,
+    pub window: Range<u64>,
+    /// Bring back the bytes themselves: the page cache did not hold on to them last time.
+    pub copy: bool,
+}
+
+/// Write the next rows of a folder's listing.
+#[derive(Clone, Debug)]
+pub struct List {
+    pub path: SitePath<'static>,
+    pub order: Order,
+    /// The folder's names as first read; the first job reads them.
+    pub names: Option<Arc<Names>>,
+    pub from: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum Done {
+    Found(Arc<Entry>),
+    Window(Window),
+    Listed(Listed),
+    Failed(Failure),
+}
+
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Finished HTML of the rows.
+    pub rows: Vec<u8>,
+    pub names: Arc<Names>,
+    /// Where the following job begins; `None` after the last row.
+    pub next: Option<usize>,
+}
+
+/// Why a job has no result. None of these says anything about the file, so none is kept in a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No helper, no descriptor, no memory: worth trying again. Answered with 503.
+    Busy,
+    /// It took longer than the deadline. Answered with 503.
+    Late,
+    /// The disk said no. Answered with 500.
+    Broken,
+    /// It is gone since its folder was looked at. Answered with 404.
+    Gone,
+}
+
+impl Job {
+    /// What the job works on, for the error log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Find(_) => "find",
+            Self::Load(_) => "load",
+            Self::List(_) => "list",
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The request path: bytes in, wants out.
+//!
+//! A [`connection`] is a state machine that makes no system call, reads no clock and cannot wait. What it
+//! needs done by others it says as a *want*; a driver in `flash-arch` performs it. What may wait for a disk is a
+//! [`job`], done by `flash-disk`. There is no socket, no thread and no file name resolution here.
+
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod clock;
+pub mod connection;
+mod deadline;
+pub mod entry;
+pub mod file;
+pub mod header;
+pub mod job;
+pub mod listing;
+pub mod output;
+pub mod page;
+pub mod path;
+pub mod record;
+pub mod site;
+pub mod spare;
+mod steps;
+
+pub use clock::Now;
+pub use connection::{Connection, Context, Tally, Want};
+pub use site::Site;

@@ -1,0 +1,190 @@
+//! What waits to be sent on a connection: heads, bodies in memory, and ranges of files, in order.
+//!
+//! An output holds whole responses to pipelined requests behind one another, so that they leave in one call. It
+//! belongs to a connection only while there is something in it, and is reused by others afterwards.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::file::{Content, File};
+use crate::record::{Record, Unfinished};
+
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Heads and small bodies of all segments, one behind the other.
+    bytes: Vec<u8>,
+    bytes_sent: usize,
+    segments: VecDeque<Segment>,
+    /// Since the last response's end.
+    response_bytes_sent: u64,
+}
+
+#[derive(Debug)]
+enum Segment {
+    /// That many of `bytes`.
+    Bytes(usize),
+    /// A range of a file's copy in memory.
+    Memory(Arc<File>, Range<u64>),
+    /// A range that was in the page cache a moment ago. It never stays here across a wait.
+    Resident(Arc<File>, Range<u64>),
+    Copied(Vec<u8>, usize),
+    /// A response ends here.
+    End(Box<Unfinished>),
+}
+
+/// The bytes at the front of an output, by how they are to be sent.
+pub enum Front<'a> {
+    /// So many slices were filled in; `more` says that file bytes follow at once.
+    Slices { count: usize, more: bool },
+    File(&'a Arc<File>, Range<u64>),
+    Nothing,
+}
+
+impl Output {
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// How much memory waits here, roughly: a bound for pipelining.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() > 64 << 10 || self.segments.len() > 64
+    }
+
+    pub(crate) fn write<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let before = self.bytes.len();
+        let result = write(&mut self.bytes);
+        let written = self.bytes.len() - before;
+        match self.segments.back_mut() {
+            Some(Segment::Bytes(length)) => *length += written,
+            _ if written > 0 => self.segments.push_back(Segment::Bytes(written)),
+            _ => {}
+        }
+        result
+    }
+
+    pub(crate) fn push_memory(&mut self, file: &Arc<File>, range: Range<u64>) {
+        if !range.is_empty() {
+            self.segments.push_back(Segment::Memory(Arc::clone(file), range));
+        }
+    }
+
+    pub(crate) fn push_resident(&mut self, file: &Arc<File>, range: Range<u64>) {
+        self.segments.push_back(Segment::Resident(Arc::clone(file), range));
+    }
+
+    pub(crate) fn push_copied(&mut self, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            self.segments.push_back(Segment::Copied(bytes, 0));
+        }
+    }
+
+    pub(crate) fn push_end(&mut self, exchange: Unfinished) {
+        self.segments.push_back(Segment::End(Box::new(exchange)));
+    }
+
+    /// Shows the driver what to send next, filling `slices` as far as they go.
+    pub fn front<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> Front<'a> {
+        let mut count = 0;
+        let mut at = self.bytes_sent;
+        for segment in &self.segments {
+            let bytes = match segment {
+                Segment::Bytes(length) => {
+                    at += length;
+                    &self.bytes[at - length..at]
+                }
+                Segment::Memory(file, range) => match &file.content {
+                    Content::Memory(bytes) => &bytes[range.start as usize..range.end as usize],
+                    Content::Open(_) => unreachable!("a memory segment is made from a file in memory"),
+                },
+                Segment::Copied(bytes, sent) => &bytes[*sent..],
+                Segment::Resident(file, range) if count == 0 => return Front::File(file, range.clone()),
+                Segment::Resident(..) => return Front::Slices { count, more: true },
+                Segment::End(_) => continue,
+            };
+            if count == slices.len() {
+                break;
+            }
+            slices[count] = IoSlice::new(bytes);
+            count += 1;
+        }
+        if count == 0 { Front::Nothing } else { Front::Slices { count, more: false } }
+    }
+
+    /// Takes `sent` bytes off the front. Responses that end there are recorded.
+    pub(crate) fn sent(&mut self, mut sent: u64, now_us: u64, records: &mut Vec<Record>) {
+        while let Some(segment) = self.segments.front_mut() {
+            let (taken, gone) = match segment {
+                Segment::Bytes(length) => {
+                    let taken = sent.min(*length as u64);
+                    *length -= taken as usize;
+                    self.bytes_sent += taken as usize;
+                    (taken, *length == 0)
+                }
+                Segment::Memory(_, range) | Segment::Resident(_, range) => {
+                    let taken = sent.min(range.end - range.start);
+                    range.start += taken;
+                    (taken, range.is_empty())
+                }
+                Segment::Copied(bytes, at) => {
+                    let taken = sent.min((bytes.len() - *at) as u64);
+                    *at += taken as usize;
+                    (taken, *at == bytes.len())
+                }
+                Segment::End(_) => (0, true),
+            };
+            sent -= taken;
+            self.response_bytes_sent += taken;
+            if !gone {
+                break;
+            }
+            if let Some(Segment::End(exchange)) = self.segments.pop_front() {
+                records.push(exchange.finish(self.response_bytes_sent, now_us));
+                self.response_bytes_sent = 0;
+            }
+        }
+        debug_assert_eq!(sent, 0, "more was sent than there was");
+        if self.segments.is_empty() {
+            self.bytes.clear();
+            self.bytes_sent = 0;
+        }
+    }
+
+    /// Takes back what is left of a file range that the socket did not accept at once. It has to be verified again
+    /// before the next attempt: pages may leave the cache while a client is slow.
+    pub(crate) fn take_back_resident(&mut self) -> Option<Range<u64>> {
+        match self.segments.front() {
+            Some(Segment::Resident(_, range)) => {
+                let range = range.clone();
+                self.segments.pop_front();
+                Some(range)
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes of the response at the front that have left, its head among them.
+    pub(crate) fn response_bytes_sent(&self) -> u64 {
+        self.response_bytes_sent
+    }
+
+    /// The connection ends here: records what was under way, and forgets everything.
+    pub(crate) fn abandon(&mut self, now_us: u64, records: &mut Vec<Record>) {
+        for segment in self.segments.drain(..) {
+            if let Segment::End(exchange) = segment {
+                records.push(exchange.finish(self.response_bytes_sent, now_us));
+                self.response_bytes_sent = 0;
+            }
+        }
+        self.bytes.clear();
+        self.bytes_sent = 0;
+    }
+
+    /// Makes it fit for another connection: a single large response does not keep its memory for ever.
+    pub(crate) fn recycle(&mut self) {
+        debug_assert!(self.segments.is_empty());
+        self.bytes.shrink_to(64 << 10);
+        self.response_bytes_sent = 0;
+    }
+}

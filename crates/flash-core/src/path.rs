@@ -1,0 +1,203 @@
+//! The one canonical path type, and the only way from a request target to a name on the disk.
+//!
+//! A [`SitePath`] begins with a slash and holds no escape, no NUL, no empty, `.` or `..` segment: routing,
+//! caching and the disk use it and nothing else, so that there is nothing left to check later. Its bytes need
+//! not be UTF-8; names on a disk need not be either.
+
+use std::borrow::Cow;
+
+/// `/`, `/a/b` or `/a/b/`, decoded once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SitePath<'a>(Cow<'a, [u8]>);
+
+/// Why a request target names nothing that a site could hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathError {
+    /// A broken escape, a NUL, or a way up past the root: the request is malformed.
+    Malformed,
+    /// An encoded slash: well-formed, but no file's name contains one.
+    Unnameable,
+}
+
+impl<'a> SitePath<'a> {
+    /// Decodes the path of a request target (RFC 3986 §3.3). Borrows when nothing needs decoding.
+    pub fn parse(raw: &'a [u8]) -> Result<Self, PathError> {
+        if raw.first() != Some(&b'/') {
+            return Err(PathError::Malformed);
+        }
+        if is_canonical(raw) { Ok(Self(Cow::Borrowed(raw))) } else { canonicalise(raw) }
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The path below the root without slashes at its ends; empty for the root itself.
+    pub fn relative(&self) -> &[u8] {
+        let path = &self.0[1..];
+        path.strip_suffix(b"/").unwrap_or(path)
+    }
+
+    /// Whether the name ends in a slash, and so can only be a folder's.
+    pub fn names_folder(&self) -> bool {
+        self.0.ends_with(b"/")
+    }
+
+    /// The last segment; empty for the root.
+    pub fn name(&self) -> &[u8] {
+        let path = self.relative();
+        let start = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
+        &path[start..]
+    }
+
+    /// Whether a segment begins with a dot. `.well-known` (RFC 8615) is meant to be seen.
+    pub fn is_hidden(&self) -> bool {
+        memchr::memmem::find_iter(&self.0, b"/.").any(|slash| {
+            let segment = &self.0[slash + 1..];
+            !(segment == b".well-known" || segment.starts_with(b".well-known/"))
+        })
+    }
+
+    pub fn into_owned(self) -> SitePath<'static> {
+        SitePath(Cow::Owned(self.0.into_owned()))
+    }
+}
+
+/// Nothing encoded, no empty segment, none that begins with a dot. (`/.x` is canonical too, but rare enough for
+/// the slow way.)
+fn is_canonical(raw: &[u8]) -> bool {
+    let mut previous = 0;
+    let mut plain = true;
+    for &byte in raw {
+        plain &= byte != b'%' && byte != 0 && !(previous == b'/' && (byte == b'/' || byte == b'.'));
+        previous = byte;
+    }
+    plain
+}
+
+fn canonicalise(raw: &[u8]) -> Result<SitePath<'static>, PathError> {
+    let mut path = Vec::with_capacity(raw.len());
+    let mut unnameable = false;
+    let mut segments = raw[1..].split(|&byte| byte == b'/').peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        path.push(b'/');
+        let start = path.len();
+        unnameable |= decode(segment, &mut path)?;
+        // RFC 3986 §5.2.4, after decoding: `%2e` is a dot (§6.2.2.2).
+        match &path[start..] {
+            b".." => {
+                path.truncate(start - 1);
+                let parent = memchr::memrchr(b'/', &path).ok_or(PathError::Malformed)?;
+                path.truncate(parent);
+            }
+            b"." | b"" => path.truncate(start - 1),
+            _ => continue,
+        }
+        if last {
+            path.push(b'/');
+        }
+    }
+    if unnameable { Err(PathError::Unnameable) } else { Ok(SitePath(Cow::Owned(path))) }
+}
+
+/// Appends the decoded segment; tells whether it holds an encoded slash.
+fn decode(segment: &[u8], path: &mut Vec<u8>) -> Result<bool, PathError> {
+    let mut slash = false;
+    let mut bytes = segment.iter();
+    while let Some(&byte) = bytes.next() {
+        let decoded = match byte {
+            b'%' => {
+                let high = bytes.next().and_then(hex).ok_or(PathError::Malformed)?;
+                let low = bytes.next().and_then(hex).ok_or(PathError::Malformed)?;
+                slash |= high << 4 | low == b'/';
+                high << 4 | low
+            }
+            plain => plain,
+        };
+        if decoded == 0 {
+            return Err(PathError::Malformed);
+        }
+        path.push(decoded);
+    }
+    Ok(slash)
+}
+
+fn hex(digit: &u8) -> Option<u8> {
+    char::from(*digit).to_digit(16).map(|value| value as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parsed(raw: &str) -> Result<Vec<u8>, PathError> {
+        SitePath::parse(raw.as_bytes()).map(|path| path.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn dot_segments_are_removed_after_decoding() {
+        for (raw, canonical) in [
+            ("/", "/"),
+            ("/a/b", "/a/b"),
+            ("/a//b", "/a/b"),
+            ("//a", "/a"),
+            ("//", "/"),
+            ("/a/./b", "/a/b"),
+            ("/a/.", "/a/"),
+            ("/a/..", "/"),
+            ("/a/b/..", "/a/"),
+            ("/a/../b", "/b"),
+            ("/a/%2e%2E/b", "/b"),
+            ("/a%20b", "/a b"),
+            ("/%25", "/%"),
+            ("/.x", "/.x"),
+            ("/...", "/..."),
+            ("/a/", "/a/"),
+        ] {
+            assert_eq!(parsed(raw).as_deref(), Ok(canonical.as_bytes()), "{raw}");
+        }
+        assert_eq!(parsed("/%ff").as_deref(), Ok(&b"/\xff"[..]));
+    }
+
+    #[test]
+    fn nothing_leads_past_the_root() {
+        for raw in ["/..", "/../a", "/a/../..", "/%2e%2e/a", "/a/%2e./../../b", "/\0", "/%00", "/%", "/%g0", "a", ""] {
+            assert_eq!(parsed(raw), Err(PathError::Malformed), "{raw}");
+        }
+        assert_eq!(parsed("/a%2fb"), Err(PathError::Unnameable));
+        assert_eq!(parsed("/..%2fb"), Err(PathError::Unnameable));
+    }
+
+    #[test]
+    fn parts() {
+        let path = SitePath::parse(b"/a/b.txt").unwrap();
+        assert_eq!((path.relative(), path.name(), path.names_folder()), (&b"a/b.txt"[..], &b"b.txt"[..], false));
+        let folder = SitePath::parse(b"/a/b/").unwrap();
+        assert_eq!((folder.relative(), folder.name(), folder.names_folder()), (&b"a/b"[..], &b"b"[..], true));
+        let root = SitePath::parse(b"/").unwrap();
+        assert_eq!((root.relative(), root.name(), root.names_folder()), (&b""[..], &b""[..], true));
+    }
+
+    #[test]
+    fn hidden_names() {
+        for (raw, hidden) in
+            [("/.git/x", true), ("/a/.b", true), ("/a.b", false), ("/.well-known/x", false), ("/.well-knownx", true)]
+        {
+            assert_eq!(SitePath::parse(raw.as_bytes()).unwrap().is_hidden(), hidden, "{raw}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_path_is_canonical_or_refused(raw in "/[a.%2fe/0\\x00-\\x7f]{0,24}") {
+            if let Ok(path) = SitePath::parse(raw.as_bytes()) {
+                let bytes = path.as_bytes();
+                prop_assert!(bytes.starts_with(b"/") && !bytes.contains(&0));
+                let inner = path.relative();
+                prop_assert!(inner.is_empty() || inner.split(|&b| b == b'/').all(|s| !matches!(s, b"" | b"." | b"..")));
+            }
+        }
+    }
+}

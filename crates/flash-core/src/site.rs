@@ -1,0 +1,72 @@
+//! A site: its settings, its error pages and its caches. Shared by every connection, changed by none.
+
+use std::sync::Arc;
+
+use crate::cache::PathCache;
+use crate::header::HeaderTemplate;
+use crate::job::{Done, Job};
+use crate::page::Pages;
+
+#[derive(Debug)]
+pub struct Site {
+    pub settings: Settings,
+    pub template: HeaderTemplate,
+    pub pages: Pages,
+    pub paths: PathCache,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub head: flash_http::head::Limits,
+    /// A request body is of no use to a file: it is read up to here and dropped.
+    pub body_bytes_max: u64,
+    /// From a head's first byte to its last.
+    pub head_timeout_ms: u64,
+    /// Between one response and the next request's first byte.
+    pub idle_timeout_ms: u64,
+    /// A client that takes, or sends a body, more slowly than this over ten seconds is let go.
+    pub bytes_per_second_min: u64,
+    /// For a job, from its asking to its result.
+    pub disk_deadline_ms: u64,
+    /// How long an entry serves before somebody looks again.
+    pub revalidate_ms: u64,
+    pub dotfiles: bool,
+    pub list: bool,
+    /// Whether exchanges are to be recorded.
+    pub log: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            head: flash_http::head::Limits::default(),
+            body_bytes_max: 1 << 20,
+            head_timeout_ms: 10_000,
+            idle_timeout_ms: 60_000,
+            bytes_per_second_min: 500,
+            disk_deadline_ms: 10_000,
+            revalidate_ms: 1_000,
+            dotfiles: false,
+            list: false,
+            log: false,
+        }
+    }
+}
+
+/// A file's bytes up to this size leave in one piece with their head, without a second slice.
+pub(crate) const INLINE_BYTES_MAX: u64 = 4 << 10;
+
+/// A large file is made ready and sent by this much at a time.
+pub const WINDOW_BYTES: u64 = 128 << 10;
+
+impl Site {
+    /// Keeps what a finished job found out. Whoever did the job calls this, once.
+    pub fn learn(&self, job: &Job, done: &Done) {
+        if let (Job::Find(find), Done::Found(entry)) = (job, done) {
+            let unchanged = find.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, entry));
+            if !unchanged {
+                self.paths.insert(&find.path, entry);
+            }
+        }
+    }
+}

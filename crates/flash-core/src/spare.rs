@@ -1,0 +1,40 @@
+//! Buffers between uses. A driver's thread keeps one set, so that busy connections borrow memory and idle ones hold
+//! none.
+
+use crate::output::Output;
+
+#[derive(Debug, Default)]
+pub struct Spare {
+    // Boxed because it moves in and out of connections, which hold a pointer's worth of room for it.
+    #[allow(clippy::vec_box)]
+    outputs: Vec<Box<Output>>,
+    inputs: Vec<Vec<u8>>,
+}
+
+/// More than these are given back to the allocator.
+const KEPT_MAX: usize = 64;
+const INPUT_BYTES_KEPT_MAX: usize = 64 << 10;
+
+impl Spare {
+    pub(crate) fn output(&mut self) -> Box<Output> {
+        self.outputs.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_back_output(&mut self, mut output: Box<Output>) {
+        if self.outputs.len() < KEPT_MAX {
+            output.recycle();
+            self.outputs.push(output);
+        }
+    }
+
+    pub(crate) fn input(&mut self) -> Vec<u8> {
+        self.inputs.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_back_input(&mut self, mut input: Vec<u8>) {
+        if self.inputs.len() < KEPT_MAX && input.capacity() <= INPUT_BYTES_KEPT_MAX {
+            input.clear();
+            self.inputs.push(input);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Send data: puts pieces of a body into the output as they become ready.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::file::{Content, File, Window};
+use crate::job::{Done, Listed};
+use crate::listing;
+use crate::output::Output;
+use crate::steps::read_file::{Body, Part, Parts, Phase, Source};
+
+/// The body cannot be finished as its head promised: the connection has to end.
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+/// Begins a body: all of it when it is in memory, otherwise nothing yet.
+pub(crate) fn start(file: &Arc<File>, parts: Parts, output: &mut Output) -> Option<Box<Body>> {
+    match &file.content {
+        Content::Memory(_) => {
+            for part in parts.parts {
+                output.write(|out| out.extend_from_slice(&part.before));
+                output.push_memory(file, part.range);
+            }
+            output.write(|out| out.extend_from_slice(&parts.tail));
+            None
+        }
+        Content::Open(_) if file.size() == 0 => None,
+        Content::Open(_) => Some(Box::new(Body::of_file(file, parts))),
+    }
+}
+
+impl Body {
+    /// Takes the result of the job that [`Body::ask`] gave out.
+    pub(crate) fn take(&mut self, done: Done, output: &mut Output) -> Result<(), Broken> {
+        match (&mut self.source, done) {
+            (Source::File { file, parts, copy }, Done::Window(window)) => {
+                self.phase = Phase::Ready;
+                match window {
+                    Window::Resident(range) => {
+                        parts.advance(range.end - range.start, output, |output| {
+                            output.push_resident(file, range.clone());
+                        });
+                    }
+                    Window::Copied(bytes) => {
+                        *copy = false;
+                        parts.advance(bytes.len() as u64, output, |output| output.push_copied(bytes));
+                    }
+                    Window::Warmed => {
+                        // Ask once more; should it have left the cache by then, ask for the bytes themselves.
+                        *copy = true;
+                        self.phase = Phase::Wanted;
+                    }
+                    Window::Absent | Window::Changed | Window::Failed => return Err(Broken),
+                }
+                Ok(())
+            }
+            (Source::Listing { path, order, chunked, names, next }, Done::Listed(listed)) => {
+                let Listed { rows, names: all, next: following } = listed;
+                let mut html = Vec::with_capacity(rows.len() + 2048);
+                if names.is_none() {
+                    listing::write_start(path.as_bytes(), *order, &mut html);
+                }
+                html.extend_from_slice(&rows);
+                if following.is_none() {
+                    listing::write_end(&all, &mut html);
+                }
+                if *chunked {
+                    // RFC 9112 §7.1.
+                    output.write(|out| out.extend_from_slice(format!("{:x}\r\n", html.len()).as_bytes()));
+                    html.extend_from_slice(if following.is_none() { b"\r\n0\r\n\r\n" } else { b"\r\n" });
+                }
+                output.push_copied(html);
+                *names = Some(all);
+                *next = following;
+                self.phase = Phase::Ready;
+                Ok(())
+            }
+            _ => Err(Broken),
+        }
+    }
+
+    /// The output is empty: the next piece is due. Returns whether there is one.
+    pub(crate) fn next(&mut self, output: &mut Output) -> bool {
+        if let Source::File { parts, .. } = &mut self.source {
+            parts.write_tail(output);
+        }
+        self.phase = Phase::Wanted;
+        !self.is_finished()
+    }
+
+    /// The socket would not take this much of a range that was resident: it is to be made ready again.
+    pub(crate) fn put_back(&mut self, range: Range<u64>) {
+        if let Source::File { parts, .. } = &mut self.source {
+            parts.put_back(range);
+        }
+        self.phase = Phase::Wanted;
+    }
+}
+
+impl Parts {
+    /// Writes what stands before the current part, and pushes its next `bytes`.
+    fn advance(&mut self, bytes: u64, output: &mut Output, push: impl FnOnce(&mut Output)) {
+        let Some(part) = self.parts.front_mut() else { return };
+        output.write(|out| out.append(&mut part.before));
+        push(output);
+        part.range.start += bytes;
+        if part.range.is_empty() {
+            self.parts.pop_front();
+        }
+    }
+
+    /// The closing delimiter waits until the last part has left, which may yet be put back.
+    fn write_tail(&mut self, output: &mut Output) {
+        if self.parts.is_empty() && !self.tail.is_empty() {
+            let tail = std::mem::take(&mut self.tail);
+            output.write(|out| out.extend_from_slice(&tail));
+        }
+    }
+
+    fn put_back(&mut self, range: Range<u64>) {
+        match self.parts.front_mut() {
+            Some(part) if part.before.is_empty() && part.range.start == range.end => part.range.start = range.start,
+            _ => self.parts.push_front(Part { before: Vec::new(), range }),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The job *find*: walk to a name, examine it, open it, and bring in what will be sent first.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use flash_core::entry::{Entry, Target, Variants};
+use flash_core::file::{Content, File, Stamp};
+use flash_core::job::{Done, Find};
+use flash_core::path::SitePath;
+use flash_core::site::WINDOW_BYTES;
+use flash_http::media;
+use flash_http::negotiate::Coding;
+use flash_http::status::Status;
+use rustix::fs::FileType;
+
+use crate::open_file::{self, Reading};
+use crate::root::{Examined, Root, Stop};
+use crate::{Disk, Pace};
+
+/// A file that was written this recently may be in the middle of it: the time of change is set when a write
+/// begins, and its bytes follow.
+const RESTED_NS: i64 = 20_000_000;
+/// After that many looks a file that never rests is taken as it is.
+const LOOKS_MAX: usize = 5;
+
+/// Where a request's name turned out to lead.
+enum Place {
+    /// The name to open, below its root, and what is there.
+    File(Vec<u8>, Examined),
+    Folder,
+    FolderWithoutSlash,
+}
+
+impl Disk {
+    pub(crate) fn find(&self, find: &Find, pace: Pace) -> Result<Done, Stop> {
+        let target = match self.target(find, pace) {
+            Ok(Some(target)) => target,
+            Ok(None) => {
+                let known = find.known.as_ref().expect("only a known entry can be unchanged");
+                known.checked(find.asked_ms);
+                return Ok(Done::Found(Arc::clone(known)));
+            }
+            Err(Stop::Missing) => Target::Refused(Status::NOT_FOUND),
+            Err(Stop::Forbidden) => Target::Refused(Status::FORBIDDEN),
+            Err(stop) => return Err(stop),
+        };
+        Ok(Done::Found(Arc::new(Entry::new(target, find.asked_ms))))
+    }
+
+    /// What the path leads to; `None` when that is what it led to before.
+    fn target(&self, find: &Find, pace: Pace) -> Result<Option<Target>, Stop> {
+        let user_root;
+        let (root, name) = match self.users.as_ref().zip(user_of(&find.path)) {
+            Some((users, (user, name))) => {
+                user_root = users.root(user, pace)?;
+                (&*user_root, name)
+            }
+            None => (&self.root, find.path.relative()),
+        };
+        let place = match self.place(root, &find.path, name, pace) {
+            Err(Stop::Missing) => self.fallback(&find.path, pace)?,
+            place => place?,
+        };
+        let (name, examined) = match place {
+            Place::Folder => return Ok(Some(Target::Folder)),
+            Place::FolderWithoutSlash => return Ok(Some(Target::FolderWithoutSlash)),
+            Place::File(name, examined) => (name, examined),
+        };
+        let known = find.known.as_deref().and_then(variants_of);
+        let media = media::of(&name);
+        let siblings = if self.settings.precompressed && media.compressible {
+            siblings(root, &name, pace)?
+        } else {
+            Vec::new()
+        };
+        if known.is_some_and(|known| is_current(known, &examined.stamp, &siblings)) {
+            return Ok(None);
+        }
+        let varies = !siblings.is_empty();
+        let identity = self.file(root, &name, &name, None, varies, pace)?;
+        let mut coded = Vec::with_capacity(siblings.len());
+        for (coding, _) in siblings {
+            match self.file(root, &with_suffix(&name, coding), &name, Some(coding), varies, pace) {
+                Ok(file) => coded.push(Arc::new(file)),
+                // Gone again, or not for us to read: the file itself still serves.
+                Err(Stop::Missing | Stop::Forbidden) => {}
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(Some(Target::File(Variants { identity: Arc::new(identity), coded })))
+    }
+
+    fn place(&self, root: &Root, path: &SitePath<'_>, name: &[u8], pace: Pace) -> Result<Place, Stop> {
+        let examined = root.examine(name, pace)?;
+        match (examined.kind, path.names_folder()) {
+            (FileType::RegularFile, false) => return Ok(Place::File(name.to_vec(), examined)),
+            (FileType::Directory, true) => {}
+            (FileType::Directory, false) => return Ok(Place::FolderWithoutSlash),
+            _ => return Err(Stop::Missing),
+        }
+        for index in &self.settings.index {
+            let mut name = name.to_vec();
+            if !name.is_empty() {
+                name.push(b'/');
+            }
+            name.extend_from_slice(index);
+            match root.examine(&name, pace) {
+                Ok(examined) if examined.kind == FileType::RegularFile => return Ok(Place::File(name, examined)),
+                Ok(_) | Err(Stop::Missing) => {}
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(Place::Folder)
+    }
+
+    /// A single-page site answers for the pages that it makes up itself. A name with a dot is a file's, and an HTML
+    /// page in place of a missing image or script would only hide the mistake.
+    fn fallback(&self, path: &SitePath<'_>, pace: Pace) -> Result<Place, Stop> {
+        match &self.settings.spa {
+            Some(page) if !path.name().contains(&b'.') => {
+                let examined = self.root.examine(page, pace)?;
+                Ok(Place::File(page.clone(), examined))
+            }
+            _ => Err(Stop::Missing),
+        }
+    }
+
+    fn file(
+        &self,
+        root: &Root,
+        name: &[u8],
+        typed_as: &[u8],
+        coding: Option<Coding>,
+        varies: bool,
+        pace: Pace,
+    ) -> Result<File, Stop> {
+        let mut looks_left = LOOKS_MAX;
+        loop {
+            looks_left -= 1;
+            let (file, examined) = root.open_file(name, pace)?;
+            let stamp = examined.stamp;
+            let age_ns = unix_ns().saturating_sub(stamp.modified_ns);
+            // A time in the future says nothing; looking at it again would not help.
+            let rested = !(0..RESTED_NS).contains(&age_ns);
+            if !rested && looks_left > 0 {
+                if pace == Pace::Now {
+                    return Err(Stop::WouldBlock);
+                }
+                thread::sleep(Duration::from_nanos((RESTED_NS - age_ns) as u64));
+                continue;
+            }
+            let content = if stamp.size <= self.settings.memory_file_bytes_max {
+                match open_file::read_whole(&file, stamp.size, pace) {
+                    Reading::Whole(bytes) => Content::Memory(bytes),
+                    Reading::WouldBlock => return Err(Stop::WouldBlock),
+                    Reading::Shrunk if looks_left > 0 && pace == Pace::Patient => continue,
+                    Reading::Shrunk => return Err(Stop::Busy),
+                    Reading::Failed => return Err(Stop::Broken),
+                }
+            } else {
+                let open = open_file::OpenFile::new(file, examined.owner, self.closer.clone());
+                if pace == Pace::Patient {
+                    open.warm(0..WINDOW_BYTES.min(stamp.size));
+                }
+                return Ok(self.made(stamp, typed_as, coding, varies, Content::Open(Box::new(open))));
+            };
+            // Was it still the same file when its last byte had been read?
+            let after = crate::root::examine(&file)?.stamp;
+            if stamp.same_content(&after) || looks_left == 0 {
+                return Ok(self.made(stamp, typed_as, coding, varies, content));
+            }
+            if pace == Pace::Now {
+                return Err(Stop::WouldBlock);
+            }
+        }
+    }
+
+    fn made(&self, stamp: Stamp, typed_as: &[u8], coding: Option<Coding>, varies: bool, content: Content) -> File {
+        File::new(stamp, media::of(typed_as), coding, varies, &self.settings.template, content)
+    }
+}
+
+/// `/~name/rest`: the name, and the rest below that user's folder.
+pub(crate) fn user_of<'a>(path: &'a SitePath<'_>) -> Option<(&'a [u8], &'a [u8])> {
+    let rest = path.relative().strip_prefix(b"~")?;
+    let end = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+    let (user, below) = rest.split_at(end);
+    (!user.is_empty()).then(|| (user, below.strip_prefix(b"/").unwrap_or(below)))
+}
+
+fn variants_of(entry: &Entry) -> Option<&Variants> {
+    match &entry.target {
+        Target::File(variants) => Some(variants),
+        _ => None,
+    }
+}
+
+fn siblings(root: &Root, name: &[u8], pace: Pace) -> Result<Vec<(Coding, Stamp)>, Stop> {
+    let mut found = Vec::new();
+    for coding in Coding::ALL {
+        match root.examine(&with_suffix(name, coding), pace) {
+            Ok(examined) if examined.kind == FileType::RegularFile => found.push((coding, examined.stamp)),
+            Err(Stop::WouldBlock) => return Err(Stop::WouldBlock),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+fn with_suffix(name: &[u8], coding: Coding) -> Vec<u8> {
+    [name, coding.suffix().as_bytes()].concat()
+}
+
+fn is_current(known: &Variants, identity: &Stamp, siblings: &[(Coding, Stamp)]) -> bool {
+    known.identity.stamp == *identity
+        && known.coded.len() == siblings.len()
+        && siblings.iter().all(|(coding, stamp)| {
+            known.coded.iter().any(|file| file.coding == Some(*coding) && file.stamp == *stamp)
+        })
+}
+
+fn unix_ns() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,150 @@
+//! The only code that may wait for a disk: it does the jobs that the request path asks for.
+//!
+//! Each job can be done in three ways. [`Disk::run`] waits where it stands. [`Disk::try_now`] does it only if no
+//! waiting is needed. [`Disk::help`] waits on behalf of somebody who must not. Who calls which is `flash-arch`'s
+//! business.
+
+#![forbid(unsafe_code)]
+
+mod closer;
+mod find;
+mod list;
+mod open_file;
+mod root;
+mod users;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use flash_core::file::Window;
+use flash_core::header::HeaderTemplate;
+use flash_core::job::{Done, Failure, Job};
+
+use crate::closer::Closer;
+use crate::root::{Root, Stop};
+use crate::users::Users;
+
+/// What is served of the folder, and how names lead to it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Names tried in a folder, in order.
+    pub index: Vec<Vec<u8>>,
+    pub follow_links: FollowLinks,
+    /// Look for `.br`, `.zst` and `.gz` beside a file.
+    pub precompressed: bool,
+    /// Served in place of pages that do not exist, relative to the root.
+    pub spa: Option<Vec<u8>>,
+    /// The folder in a user's home behind `/~name/`.
+    pub user_dirs: Option<Vec<u8>>,
+    /// Show names that begin with a dot.
+    pub dotfiles: bool,
+    /// The largest file that is read into memory when it is found.
+    pub memory_file_bytes_max: u64,
+    pub template: HeaderTemplate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowLinks {
+    /// Symbolic links that stay below the root.
+    Inside,
+    Anywhere,
+}
+
+#[derive(Debug)]
+pub struct Disk {
+    root: Root,
+    users: Option<Users>,
+    settings: Settings,
+    closer: Option<Arc<Closer>>,
+}
+
+/// Whether a call may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// Only what the dentry and page caches hold.
+    Now,
+    Patient,
+}
+
+impl Disk {
+    /// Opens the folder to serve.
+    pub fn open(folder: &Path, settings: Settings) -> io::Result<Self> {
+        let users = settings.user_dirs.clone().map(|folder| Users::new(folder, settings.follow_links));
+        let root = Root::open(folder, settings.follow_links)?;
+        Ok(Self { root, users, settings, closer: None })
+    }
+
+    /// Lets a thread of its own close files from now on: the last close of a deleted file frees its blocks, and
+    /// that is disk work. For architectures whose runners must not wait.
+    pub fn close_elsewhere(&mut self) -> io::Result<()> {
+        self.closer = Some(Arc::new(Closer::start()?));
+        Ok(())
+    }
+
+    /// Does the job, waiting as long as it takes.
+    pub fn run(&self, job: &Job) -> Done {
+        match job {
+            Job::Find(find) => self.find(find, Pace::Patient).unwrap_or_else(Stop::into_done),
+            // The runner waits anyway: `sendfile` may as well do it.
+            Job::Load(load) if load.file.is_unchanged() => Done::Window(Window::Resident(load.window.clone())),
+            Job::Load(_) => Done::Window(Window::Changed),
+            Job::List(list) => self.list(list).unwrap_or_else(Stop::into_done),
+        }
+    }
+
+    /// Does the job if that needs no waiting.
+    pub fn try_now(&self, job: &Job) -> Option<Done> {
+        match job {
+            Job::Find(find) => match self.find(find, Pace::Now) {
+                Ok(done) => Some(done),
+                Err(Stop::WouldBlock) => None,
+                Err(stop) => Some(stop.into_done()),
+            },
+            Job::Load(load) if load.copy => None,
+            Job::Load(load) => match load.file.window_now(load.window.clone()) {
+                Window::Absent => None,
+                window => Some(Done::Window(window)),
+            },
+            // No system call reads a folder without waiting.
+            Job::List(_) => None,
+        }
+    }
+
+    /// Does the job for somebody who must not wait, so that a second [`Disk::try_now`] finds it done.
+    pub fn help(&self, job: &Job) -> Done {
+        match job {
+            Job::Load(load) => Done::Window(load.file.load_window(load.window.clone(), load.copy)),
+            _ => self.run(job),
+        }
+    }
+}
+
+impl Stop {
+    fn into_done(self) -> Done {
+        Done::Failed(match self {
+            Stop::Missing | Stop::Forbidden => Failure::Gone,
+            Stop::WouldBlock | Stop::Busy => Failure::Busy,
+            Stop::Broken => Failure::Broken,
+        })
+    }
+}
+
+/// Reads a site's own error pages, `404.html` and the like.
+pub fn error_pages(folder: &Path) -> io::Result<std::collections::HashMap<u16, Vec<u8>>> {
+    let mut pages = std::collections::HashMap::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let code = name.to_str().and_then(|name| name.strip_suffix(".html")).and_then(|code| code.parse().ok());
+        let Some(code @ 400..=599) = code else { continue };
+        if entry.metadata()?.len() > PAGE_BYTES_MAX {
+            return Err(io::Error::other(format!("{} is larger than {PAGE_BYTES_MAX} bytes", entry.path().display())));
+        }
+        pages.insert(code, fs::read(entry.path())?);
+    }
+    Ok(pages)
+}
+
+const PAGE_BYTES_MAX: u64 = 1 << 20;

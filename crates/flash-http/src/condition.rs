@@ -1,0 +1,155 @@
+//! Conditional requests (RFC 9110 §13): does the client's copy still hold?
+//!
+//! Asked between finding the file and sending its header. Only for retrieval: a server that changes nothing has
+//! no lost updates to prevent.
+
+use crate::etag::{self, Comparison};
+use crate::{Head, date};
+
+/// What a representation is known by.
+#[derive(Clone, Copy, Debug)]
+pub struct Validators<'a> {
+    /// Strong, with its quotes.
+    pub etag: &'a [u8],
+    /// Unix seconds, as in Last-Modified.
+    pub modified: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Proceed,
+    /// 304
+    NotModified,
+    /// 412
+    PreconditionFailed,
+}
+
+/// Evaluates the preconditions of a GET or HEAD in the order of RFC 9110 §13.2.2.
+///
+/// Ask only where the answer would be 200 otherwise (§13.2.1). `None` stands for a representation that exists and
+/// has no validators, like a folder's listing.
+pub fn evaluate(head: &Head<'_>, validators: Option<&Validators<'_>>) -> Outcome {
+    // RFC 9110 §13.2.1: conditions on methods that select no representation are ignored.
+    if !head.method.is_retrieval() {
+        return Outcome::Proceed;
+    }
+    let in_list = |list, comparison| match validators {
+        Some(known) => etag::list_matches(list, known.etag, comparison),
+        None => etag::list_is_any(list),
+    };
+    // Malformed dates are ignored (§13.1.3, §13.1.4), and so is any date where there is none to compare with.
+    let changed_since = |text: Option<&[u8]>| Some(validators?.modified > date::parse(text?)?);
+
+    if head.if_match.is_present() {
+        if !in_list(head.if_match, Comparison::Strong) {
+            return Outcome::PreconditionFailed;
+        }
+    } else if changed_since(head.if_unmodified_since) == Some(true) {
+        return Outcome::PreconditionFailed;
+    }
+    if head.if_none_match.is_present() {
+        if in_list(head.if_none_match, Comparison::Weak) {
+            return Outcome::NotModified;
+        }
+    } else if changed_since(head.if_modified_since) == Some(false) {
+        return Outcome::NotModified;
+    }
+    Outcome::Proceed
+}
+
+/// Whether the value of If-Range stands for this very representation, so that a part of it may be sent
+/// (RFC 9110 §13.1.5). A date must be the very one in Last-Modified, not merely a later one.
+pub fn if_range_holds(value: &[u8], validators: &Validators<'_>) -> bool {
+    match value {
+        [b'"', ..] => etag::matches(value, validators.etag, Comparison::Strong),
+        [b'W', b'/', ..] => false,
+        _ => date::parse(value) == Some(validators.modified),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, Parsed, head};
+
+    const MODIFIED: i64 = 784_111_777;
+    const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+
+    fn outcome(method: &str, fields: &[(&str, &str)], validators: Option<&Validators<'_>>) -> Outcome {
+        let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let text = format!("{method} / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+        match head::parse(text.as_bytes(), &Limits::default()) {
+            Ok(Parsed::Complete { head, .. }) => evaluate(&head, validators),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn get(fields: &[(&str, &str)]) -> Outcome {
+        outcome("GET", fields, Some(&Validators { etag: b"\"v\"", modified: MODIFIED }))
+    }
+
+    #[test]
+    fn rfc9110_13_1_1_if_match() {
+        assert_eq!(get(&[("If-Match", "*")]), Outcome::Proceed);
+        assert_eq!(get(&[("If-Match", "\"u\", \"v\"")]), Outcome::Proceed);
+        assert_eq!(get(&[("If-Match", "\"u\""), ("If-Match", "\"v\"")]), Outcome::Proceed);
+        assert_eq!(get(&[("If-Match", "W/\"v\"")]), Outcome::PreconditionFailed);
+        assert_eq!(get(&[("If-Match", "")]), Outcome::PreconditionFailed);
+    }
+
+    #[test]
+    fn rfc9110_13_1_2_if_none_match() {
+        assert_eq!(get(&[("If-None-Match", "*")]), Outcome::NotModified);
+        assert_eq!(get(&[("If-None-Match", "W/\"v\"")]), Outcome::NotModified);
+        assert_eq!(get(&[("If-None-Match", "\"u\"")]), Outcome::Proceed);
+    }
+
+    #[test]
+    fn rfc9110_13_1_3_if_modified_since() {
+        assert_eq!(get(&[("If-Modified-Since", AT)]), Outcome::NotModified);
+        assert_eq!(get(&[("If-Modified-Since", BEFORE)]), Outcome::Proceed);
+        assert_eq!(get(&[("If-Modified-Since", "yesterday")]), Outcome::Proceed);
+        // Twice is as good as malformed.
+        assert_eq!(get(&[("If-Modified-Since", AT), ("If-Modified-Since", AT)]), Outcome::Proceed);
+    }
+
+    #[test]
+    fn rfc9110_13_1_4_if_unmodified_since() {
+        assert_eq!(get(&[("If-Unmodified-Since", AT)]), Outcome::Proceed);
+        assert_eq!(get(&[("If-Unmodified-Since", BEFORE)]), Outcome::PreconditionFailed);
+        assert_eq!(get(&[("If-Unmodified-Since", "0")]), Outcome::Proceed);
+    }
+
+    #[test]
+    fn rfc9110_13_2_2_tags_win_over_dates() {
+        assert_eq!(get(&[("If-Match", "\"v\""), ("If-Unmodified-Since", BEFORE)]), Outcome::Proceed);
+        assert_eq!(get(&[("If-None-Match", "\"u\""), ("If-Modified-Since", AT)]), Outcome::Proceed);
+        assert_eq!(get(&[("If-Match", "\"u\""), ("If-None-Match", "\"v\"")]), Outcome::PreconditionFailed);
+        assert_eq!(get(&[("If-Match", "\"v\""), ("If-None-Match", "\"v\"")]), Outcome::NotModified);
+    }
+
+    #[test]
+    fn rfc9110_13_2_1_other_methods_are_unconditional() {
+        assert_eq!(outcome("OPTIONS", &[("If-Match", "\"u\"")], None), Outcome::Proceed);
+    }
+
+    #[test]
+    fn without_validators_only_existence_counts() {
+        assert_eq!(outcome("GET", &[("If-Match", "*")], None), Outcome::Proceed);
+        assert_eq!(outcome("GET", &[("If-Match", "\"v\"")], None), Outcome::PreconditionFailed);
+        assert_eq!(outcome("GET", &[("If-None-Match", "\"v\"")], None), Outcome::Proceed);
+        assert_eq!(outcome("GET", &[("If-Modified-Since", AT)], None), Outcome::Proceed);
+        assert_eq!(outcome("GET", &[("If-Unmodified-Since", BEFORE)], None), Outcome::Proceed);
+    }
+
+    #[test]
+    fn rfc9110_13_1_5_if_range() {
+        let holds = |value: &str| {
+            if_range_holds(value.as_bytes(), &Validators { etag: b"\"v\"", modified: MODIFIED })
+        };
+        assert!(holds("\"v\"") && holds(AT));
+        assert!(!holds("W/\"v\"") && !holds("\"u\"") && !holds(BEFORE) && !holds("") && !holds("v"));
+        assert!(!holds("Sun, 06 Nov 1994 08:49:38 GMT"));
+    }
+}

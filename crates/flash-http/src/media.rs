@@ -1,0 +1,263 @@
+//! Media types by file name: what a file found on the disk is announced as.
+//!
+//! Asked once for each file, when it enters the cache. Content is never looked at. The table is our own because
+//! Content-Type must come with its charset as one static string, and because it is short: what the web is made of,
+//! and what people keep beside it.
+
+/// What a file's name says of its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// The value of Content-Type, with a charset where the type has one.
+    pub content_type: &'static str,
+    /// Whether a compressed copy is worth having.
+    pub compressible: bool,
+}
+
+/// Extensions with more bytes than this say nothing.
+const EXTENSION_BYTES_MAX: usize = 16;
+
+/// Of a file whose name says nothing.
+const UNKNOWN: Media = dense("application/octet-stream");
+
+/// The type of a file by its name's extension, in any case; application/octet-stream if it says nothing.
+pub fn of(name: &[u8]) -> Media {
+    let Some(dot) = memchr::memrchr(b'.', name) else { return UNKNOWN };
+    let extension = &name[dot + 1..];
+    let mut lower = [0; EXTENSION_BYTES_MAX];
+    let Some(lower) = lower.get_mut(..extension.len()) else { return UNKNOWN };
+    lower.copy_from_slice(extension);
+    lower.make_ascii_lowercase();
+    by_extension(lower)
+}
+
+/// A type that compresses well.
+const fn loose(content_type: &'static str) -> Media {
+    Media { content_type, compressible: true }
+}
+
+/// A type that is compressed already, or may be anything.
+const fn dense(content_type: &'static str) -> Media {
+    Media { content_type, compressible: false }
+}
+
+#[rustfmt::skip] // One line for each type is how this is read.
+const fn by_extension(lower: &[u8]) -> Media {
+    match lower {
+        // Pages, and what they are made of.
+        b"html" | b"htm" | b"shtml" => loose("text/html; charset=utf-8"),
+        b"xhtml" | b"xht" => loose("application/xhtml+xml; charset=utf-8"),
+        b"css" => loose("text/css; charset=utf-8"),
+        b"js" | b"mjs" | b"cjs" => loose("text/javascript; charset=utf-8"),
+        b"json" | b"map" => loose("application/json"),
+        b"jsonld" => loose("application/ld+json"),
+        b"geojson" => loose("application/geo+json"),
+        b"topojson" | b"har" => loose("application/json"),
+        b"ndjson" | b"jsonl" => loose("application/x-ndjson"),
+        b"webmanifest" => loose("application/manifest+json"),
+        b"wasm" => loose("application/wasm"),
+        b"xml" | b"xsd" | b"rng" | b"plist" | b"docbook" => loose("application/xml"),
+        b"xsl" | b"xslt" => loose("application/xslt+xml"),
+        b"dtd" | b"mod" | b"ent" => loose("application/xml-dtd"),
+        b"rss" => loose("application/rss+xml"),
+        b"atom" => loose("application/atom+xml"),
+        b"rdf" | b"owl" => loose("application/rdf+xml"),
+        b"ttl" => loose("text/turtle; charset=utf-8"),
+        b"n3" => loose("text/n3; charset=utf-8"),
+        b"appcache" => loose("text/cache-manifest; charset=utf-8"),
+
+        // Text. A browser shows text/plain and would save most types that are more exact.
+        b"txt" | b"text" | b"log" | b"diff" | b"patch" | b"conf" | b"cfg" | b"ini" | b"properties"
+        | b"list" | b"readme" | b"changelog" | b"license" | b"asc" | b"pem" | b"in" | b"am" | b"ac" | b"m4"
+        | b"c" | b"h" | b"cc" | b"cpp" | b"cxx" | b"hh" | b"hpp" | b"hxx" | b"cs" | b"d" | b"go" | b"java"
+        | b"kt" | b"rs" | b"swift" | b"zig" | b"py" | b"pyi" | b"rb" | b"pl" | b"pm" | b"lua" | b"tcl" | b"r"
+        | b"jl" | b"hs" | b"ml" | b"mli" | b"scm" | b"lisp" | b"el" | b"clj" | b"erl" | b"ex" | b"exs"
+        | b"scala" | b"sh" | b"bash" | b"zsh" | b"fish" | b"awk" | b"sed" | b"bat" | b"ps1" | b"asm" | b"s"
+        | b"f" | b"f90" | b"for" | b"pas" | b"ada" | b"adb" | b"ads" | b"v" | b"vhd" | b"sql" | b"proto"
+        | b"graphql" | b"cmake" | b"mk" | b"gradle" | b"dockerfile" | b"lock" | b"tsx" | b"jsx" | b"vue"
+        | b"svelte" | b"scss" | b"sass" | b"less" | b"rst" | b"adoc" | b"org" | b"pod" | b"po" | b"pot"
+        | b"bib" | b"srt" | b"nfo" | b"jsonc" | b"json5" | b"gitignore" | b"env" => loose("text/plain; charset=utf-8"),
+        b"md" | b"markdown" => loose("text/markdown; charset=utf-8"),
+        b"csv" => loose("text/csv; charset=utf-8"),
+        b"tsv" => loose("text/tab-separated-values; charset=utf-8"),
+        b"vtt" => loose("text/vtt; charset=utf-8"),
+        b"ics" | b"ifb" => loose("text/calendar; charset=utf-8"),
+        b"vcf" | b"vcard" => loose("text/vcard; charset=utf-8"),
+        b"yaml" | b"yml" => loose("application/yaml"),
+        b"toml" => loose("application/toml"),
+        b"tex" | b"latex" | b"sty" | b"ltx" => loose("application/x-tex"),
+        b"texi" | b"texinfo" => loose("application/x-texinfo"),
+        b"man" | b"roff" | b"tr" => loose("text/troff; charset=utf-8"),
+        b"rtf" => loose("application/rtf"),
+
+        // Pictures.
+        b"svg" => loose("image/svg+xml"),
+        b"svgz" => dense("image/svg+xml"),
+        b"png" => dense("image/png"),
+        b"apng" => dense("image/apng"),
+        b"jpg" | b"jpeg" | b"jpe" | b"jfif" | b"pjpeg" => dense("image/jpeg"),
+        b"gif" => dense("image/gif"),
+        b"webp" => dense("image/webp"),
+        b"avif" => dense("image/avif"),
+        b"jxl" => dense("image/jxl"),
+        b"heic" => dense("image/heic"),
+        b"heif" => dense("image/heif"),
+        b"ico" | b"cur" => loose("image/vnd.microsoft.icon"),
+        b"bmp" => loose("image/bmp"),
+        b"tif" | b"tiff" => dense("image/tiff"),
+        b"pbm" => loose("image/x-portable-bitmap"),
+        b"pgm" => loose("image/x-portable-graymap"),
+        b"ppm" => loose("image/x-portable-pixmap"),
+        b"xpm" => loose("image/x-xpixmap"),
+        b"xbm" => loose("image/x-xbitmap"),
+        b"psd" => dense("image/vnd.adobe.photoshop"),
+        b"djvu" | b"djv" => dense("image/vnd.djvu"),
+
+        // Fonts. The formats made for the web are compressed inside.
+        b"woff" => dense("font/woff"),
+        b"woff2" => dense("font/woff2"),
+        b"ttf" => loose("font/ttf"),
+        b"otf" => loose("font/otf"),
+        b"ttc" | b"otc" => loose("font/collection"),
+        b"eot" => loose("application/vnd.ms-fontobject"),
+
+        // Sound.
+        b"mp3" => dense("audio/mpeg"),
+        b"m4a" => dense("audio/mp4"),
+        b"aac" => dense("audio/aac"),
+        b"oga" | b"ogg" | b"opus" | b"spx" => dense("audio/ogg"),
+        b"flac" => dense("audio/flac"),
+        b"wav" => loose("audio/wav"),
+        b"weba" => dense("audio/webm"),
+        b"mid" | b"midi" => loose("audio/midi"),
+        b"aif" | b"aiff" => loose("audio/aiff"),
+        b"m3u" => loose("audio/x-mpegurl"),
+
+        // Moving pictures. `.ts` is a transport stream by registration; browsers run no TypeScript.
+        b"mp4" | b"m4v" | b"mp4v" => dense("video/mp4"),
+        b"webm" => dense("video/webm"),
+        b"ogv" => dense("video/ogg"),
+        b"mov" | b"qt" => dense("video/quicktime"),
+        b"mkv" => dense("video/matroska"),
+        b"avi" => dense("video/x-msvideo"),
+        b"wmv" => dense("video/x-ms-wmv"),
+        b"flv" => dense("video/x-flv"),
+        b"mpg" | b"mpeg" | b"mpe" => dense("video/mpeg"),
+        b"3gp" => dense("video/3gpp"),
+        b"3g2" => dense("video/3gpp2"),
+        b"ts" | b"m2ts" => dense("video/mp2t"),
+        b"m4s" => dense("video/iso.segment"),
+        b"m3u8" => loose("application/vnd.apple.mpegurl"),
+        b"mpd" => loose("application/dash+xml"),
+
+        // Documents.
+        b"pdf" => dense("application/pdf"),
+        b"ps" | b"eps" | b"ai" => loose("application/postscript"),
+        b"epub" => dense("application/epub+zip"),
+        b"mobi" => dense("application/x-mobipocket-ebook"),
+        b"doc" | b"dot" => loose("application/msword"),
+        b"xls" | b"xlt" => loose("application/vnd.ms-excel"),
+        b"ppt" | b"pps" => loose("application/vnd.ms-powerpoint"),
+        b"docx" => dense("application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        b"xlsx" => dense("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+        b"pptx" => dense("application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+        b"odt" => dense("application/vnd.oasis.opendocument.text"),
+        b"ods" => dense("application/vnd.oasis.opendocument.spreadsheet"),
+        b"odp" => dense("application/vnd.oasis.opendocument.presentation"),
+        b"odg" => dense("application/vnd.oasis.opendocument.graphics"),
+        b"kml" => loose("application/vnd.google-earth.kml+xml"),
+        b"kmz" => dense("application/vnd.google-earth.kmz"),
+        b"gpx" => loose("application/gpx+xml"),
+        b"ipynb" => loose("application/x-ipynb+json"),
+        b"eml" => loose("message/rfc822"),
+        b"gltf" => loose("model/gltf+json"),
+        b"glb" => loose("model/gltf-binary"),
+        b"stl" => loose("model/stl"),
+        b"obj" => loose("model/obj"),
+
+        // Archives and packages.
+        b"zip" => dense("application/zip"),
+        b"gz" | b"tgz" => dense("application/gzip"),
+        b"zst" => dense("application/zstd"),
+        b"bz2" | b"tbz2" => dense("application/x-bzip2"),
+        b"xz" | b"txz" => dense("application/x-xz"),
+        b"lzma" => dense("application/x-lzma"),
+        b"lz" => dense("application/x-lzip"),
+        b"br" => dense("application/x-brotli"),
+        b"7z" => dense("application/x-7z-compressed"),
+        b"rar" => dense("application/vnd.rar"),
+        b"tar" => loose("application/x-tar"),
+        b"cpio" => loose("application/x-cpio"),
+        b"jar" | b"war" => dense("application/java-archive"),
+        b"deb" | b"udeb" => dense("application/vnd.debian.binary-package"),
+        b"rpm" => dense("application/x-rpm"),
+        b"apk" => dense("application/vnd.android.package-archive"),
+        b"crx" => dense("application/x-chrome-extension"),
+        b"xpi" => dense("application/x-xpinstall"),
+        b"iso" => loose("application/x-iso9660-image"),
+        b"torrent" => dense("application/x-bittorrent"),
+        b"swf" => dense("application/vnd.adobe.flash.movie"),
+        b"sqlite" | b"sqlite3" | b"db" => loose("application/vnd.sqlite3"),
+        b"crt" | b"cer" => dense("application/pkix-cert"),
+        b"crl" => dense("application/pkix-crl"),
+        b"p12" | b"pfx" => dense("application/x-pkcs12"),
+        b"sig" => dense("application/pgp-signature"),
+        _ => UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_read_in_any_case_and_from_the_end() {
+        assert_eq!(of(b"index.HTML").content_type, "text/html; charset=utf-8");
+        assert_eq!(of(b"changelog.Debian.gz").content_type, "application/gzip");
+        assert_eq!(of(b"jquery.min.js").content_type, "text/javascript; charset=utf-8");
+        assert_eq!(of(b"a/b.css").content_type, "text/css; charset=utf-8");
+    }
+
+    #[test]
+    fn names_that_say_nothing() {
+        for name in [
+            &b"README"[..],
+            b"",
+            b".",
+            b"a.",
+            b"a.unheard-of",
+            b"a.html/b",
+            b"a.\xff",
+            b"a.htmlhtmlhtmlhtmlhtml",
+        ] {
+            assert_eq!(of(name), UNKNOWN, "{}", name.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn registered_types_of_the_web() {
+        for (name, content_type) in [
+            ("a.mjs", "text/javascript; charset=utf-8"),
+            ("a.json", "application/json"),
+            ("a.svg", "image/svg+xml"),
+            ("a.wasm", "application/wasm"),
+            ("a.avif", "image/avif"),
+            ("a.webmanifest", "application/manifest+json"),
+            ("a.woff2", "font/woff2"),
+            ("a.md", "text/markdown; charset=utf-8"),
+            ("a.ts", "video/mp2t"),
+            ("a.txt", "text/plain; charset=utf-8"),
+        ] {
+            assert_eq!(of(name.as_bytes()).content_type, content_type, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_already_is_not_compressible() {
+        for name in ["a.png", "a.woff2", "a.gz", "a.mp4", "a.docx", "a"] {
+            assert!(!of(name.as_bytes()).compressible, "{name}");
+        }
+        for name in ["a.html", "a.svg", "a.wasm", "a.json", "a.ttf"] {
+            assert!(of(name.as_bytes()).compressible, "{name}");
+        }
+    }
+}

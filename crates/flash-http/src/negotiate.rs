@@ -1,0 +1,204 @@
+//! Content codings (RFC 9110 §12.5.3): which of the copies we have does the client like best?
+//!
+//! Asked when a file is found that has compressed siblings. Compresses nothing itself.
+
+use crate::{Values, scan};
+
+/// A content coding, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    Br,
+    Zstd,
+    Gzip,
+}
+
+impl Coding {
+    /// In the order of our preference.
+    pub const ALL: [Coding; 3] = [Coding::Br, Coding::Zstd, Coding::Gzip];
+
+    /// As in Content-Encoding.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Coding::Br => "br",
+            Coding::Zstd => "zstd",
+            Coding::Gzip => "gzip",
+        }
+    }
+
+    /// As files are named, with the dot.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Coding::Br => ".br",
+            Coding::Zstd => ".zst",
+            Coding::Gzip => ".gz",
+        }
+    }
+}
+
+/// The codings that a file exists in, besides its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodingSet(u8);
+
+impl CodingSet {
+    pub const EMPTY: CodingSet = CodingSet(0);
+
+    #[must_use]
+    pub const fn with(self, coding: Coding) -> CodingSet {
+        CodingSet(self.0 | 1 << coding as u8)
+    }
+
+    pub const fn contains(self, coding: Coding) -> bool {
+        self.0 & 1 << coding as u8 != 0
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// What a client accepts, with weights in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepts {
+    /// By [`Coding`]; 0 is not acceptable.
+    weights: [u16; 3],
+    identity: u16,
+}
+
+impl Accepts {
+    /// Reads Accept-Encoding. An absent field would allow any coding; for us it means none.
+    pub fn of(values: Values<'_>) -> Accepts {
+        let mut named = [None; 3];
+        let mut identity = None;
+        let mut others = None;
+        for member in values.lines().flat_map(|line| line.split(|&byte| byte == b',')) {
+            let Some((name, weight)) = weighted(member) else { continue };
+            match coding(name) {
+                Some(coding) => named[coding as usize] = Some(weight),
+                None if name == b"*" => others = Some(weight),
+                None if name.eq_ignore_ascii_case(b"identity") => identity = Some(weight),
+                None => {}
+            }
+        }
+        let or_others = |weight: Option<u16>| weight.or(others).unwrap_or(0);
+        Accepts { weights: named.map(or_others), identity: or_others(identity) }
+    }
+
+    /// The best of `available`; `None` is the file as it is.
+    pub fn choose(&self, available: CodingSet) -> Option<Coding> {
+        let weight = |coding: &Coding| self.weights[*coding as usize];
+        Coding::ALL
+            .into_iter()
+            .rev()
+            .filter(|coding| {
+                available.contains(*coding) && weight(coding) > 0 && weight(coding) >= self.identity
+            })
+            // Of equals it takes the last, which is the best for being listed backwards.
+            .max_by_key(weight)
+    }
+}
+
+fn coding(name: &[u8]) -> Option<Coding> {
+    // RFC 9110 §8.4.1.3: x-gzip is gzip.
+    if name.eq_ignore_ascii_case(b"x-gzip") {
+        return Some(Coding::Gzip);
+    }
+    Coding::ALL.into_iter().find(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes()))
+}
+
+/// A member of a list and its weight in thousandths (RFC 9110 §12.4.2). One with a malformed weight says nothing.
+fn weighted(member: &[u8]) -> Option<(&[u8], u16)> {
+    let mut parts = member.split(|&byte| byte == b';').map(scan::trim);
+    let name = parts.next()?;
+    let mut weight = 1000;
+    for parameter in parts {
+        if let [b'q' | b'Q', b'=', value @ ..] = parameter {
+            weight = thousandths(value)?;
+        }
+    }
+    Some((name, weight))
+}
+
+/// `0`, `0.7`, `1.000`: at most three digits behind the point, and no more than 1.
+fn thousandths(value: &[u8]) -> Option<u16> {
+    let (whole, fraction) = match value {
+        [whole @ (b'0' | b'1')] | [whole @ (b'0' | b'1'), b'.'] => (whole, &[][..]),
+        [whole @ (b'0' | b'1'), b'.', fraction @ ..] if fraction.len() <= 3 => (whole, fraction),
+        _ => return None,
+    };
+    let mut weight = u16::from(whole - b'0');
+    for place in 0..3 {
+        let digit = fraction.get(place).unwrap_or(&b'0');
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        weight = weight * 10 + u16::from(digit - b'0');
+    }
+    (weight <= 1000).then_some(weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Coding::{Br, Gzip, Zstd};
+    use proptest::prelude::*;
+
+    fn all() -> CodingSet {
+        CodingSet::EMPTY.with(Br).with(Zstd).with(Gzip)
+    }
+
+    fn choose(value: &str, available: CodingSet) -> Option<Coding> {
+        Accepts::of(Values::one(value.as_bytes())).choose(available)
+    }
+
+    #[test]
+    fn rfc9110_12_5_3_absent_or_empty_is_identity() {
+        assert_eq!(Accepts::of(Values::default()).choose(all()), None);
+        assert_eq!(choose("", all()), None);
+    }
+
+    #[test]
+    fn rfc9110_12_5_3_our_order_among_equals() {
+        assert_eq!(choose("gzip, deflate, br, zstd", all()), Some(Br));
+        assert_eq!(choose("gzip, zstd", all()), Some(Zstd));
+        assert_eq!(choose("gzip, deflate, br, zstd", CodingSet::EMPTY.with(Gzip)), Some(Gzip));
+        assert_eq!(choose("deflate", all()), None);
+        assert_eq!(choose("GZIP", all()), Some(Gzip));
+        assert_eq!(choose("x-gzip", all()), Some(Gzip));
+    }
+
+    #[test]
+    fn rfc9110_12_4_2_weights() {
+        assert_eq!(choose("br;q=0.5, gzip;q=0.8", all()), Some(Gzip));
+        assert_eq!(choose("br ; Q=0.501 ,gzip;q=0.5", all()), Some(Br));
+        assert_eq!(choose("br;q=0, gzip;q=0.000", all()), None);
+        for malformed in ["br;q=2", "br;q=0.1234", "br;q=", "br;q=1.001", "br;q=.5", "br;q=0.x", "br;q=-1"] {
+            assert_eq!(choose(malformed, all()), None, "{malformed}");
+        }
+        assert_eq!(choose("br;q=1.000;x=y", all()), Some(Br));
+    }
+
+    #[test]
+    fn rfc9110_12_5_3_the_star_stands_for_what_is_not_named() {
+        assert_eq!(choose("*", all()), Some(Br));
+        assert_eq!(choose("br;q=0, *", all()), Some(Zstd));
+        assert_eq!(choose("gzip, *;q=0", all()), Some(Gzip));
+    }
+
+    #[test]
+    fn rfc9110_12_5_3_identity() {
+        assert_eq!(choose("identity, br;q=0.5", all()), None);
+        assert_eq!(choose("identity;q=0.5, br;q=0.5", all()), Some(Br));
+        assert_eq!(choose("identity;q=0", CodingSet::EMPTY), None);
+        assert_eq!(choose("identity;q=0", all()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_is_there_is_chosen(value in "[a-z*;=,.0-9q ]{0,40}", bits in 0..8u8) {
+            let available = CodingSet(bits);
+            if let Some(coding) = choose(&value, available) {
+                prop_assert!(available.contains(coding));
+            }
+        }
+    }
+}

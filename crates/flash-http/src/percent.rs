@@ -1,0 +1,43 @@
+//! Percent-encoding of paths, for Location and for links in listings.
+//!
+//! Decoding is not here: the request path does it once, where a path becomes canonical.
+
+use crate::scan;
+
+/// Appends `path` to `out`, with every byte encoded that RFC 3986 §3.3 does not allow in a path as itself.
+///
+/// A name that stands alone as a relative reference needs `./` before it, since a colon in it would make a scheme
+/// (§4.2).
+pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
+    for &byte in path {
+        if PATH[usize::from(byte)] {
+            out.push(byte);
+        } else {
+            out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 0xf)]]);
+        }
+    }
+}
+
+/// RFC 3986 §2.1: in capitals.
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Slashes, and what a segment is made of: unreserved, sub-delims, `:` and `@`.
+const PATH: [bool; 256] = scan::table(b"/:@-._~!$&'()*+,;=");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc3986_3_3_paths() {
+        let encoded = |path: &[u8]| {
+            let mut out = Vec::new();
+            encode_path(path, &mut out);
+            String::from_utf8(out).expect("encoded paths are ASCII")
+        };
+        assert_eq!(encoded(b"/a-b_c.d~e/:@!$&'()*+,;="), "/a-b_c.d~e/:@!$&'()*+,;=");
+        assert_eq!(encoded(b"/100% \"?#<>[]\\^`{|}"), "/100%25%20%22%3F%23%3C%3E%5B%5D%5C%5E%60%7B%7C%7D");
+        assert_eq!(encoded("/é\u{0}\u{7f}".as_bytes()), "/%C3%A9%00%7F");
+        assert_eq!(encoded(b"/\xff\r\n"), "/%FF%0D%0A");
+    }
+}

@@ -1,0 +1,98 @@
+//! The access log: a line per exchange, written by nobody who answers one.
+//!
+//! A loop gathers the records of a turn and calls [`AccessLog::push`] once, which formats them without a lock and
+//! copies the bytes under one, or keeps them for the next turn if another thread holds it. It decides neither
+//! what is logged nor when an exchange is over.
+
+use std::io;
+
+use flash_core::record::Record;
+
+use crate::error::ErrorLog;
+use crate::format::Format;
+use crate::output::{Destination, Output, count_lines};
+use crate::spool::{Closed, Limits, Spool};
+
+/// A handle, one per thread that logs; clones share the buffer and the writer (thread `log-writer`).
+pub struct AccessLog {
+    format: Format,
+    spool: Spool,
+    /// Lines formatted by this handle and not yet in the shared buffer.
+    lines: Vec<u8>,
+}
+
+impl AccessLog {
+    /// Opens the destination and starts the writer. Fails as the opening fails; what fails later is said in
+    /// `errors`.
+    pub fn open(to: Destination, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
+        let names = ("access log", "records", "log-writer");
+        let spool = Spool::start(names, Output::open(to)?, limits, Some(errors))?;
+        Ok(AccessLog { format, spool, lines: Vec::new() })
+    }
+
+    /// Takes all records without ever waiting: for event loops.
+    ///
+    /// Returns `false` if another thread held the buffer at this moment. The lines then stay in this handle until
+    /// the next call (an empty `records` will do) or until the handle is dropped.
+    pub fn push(&mut self, records: &mut Vec<Record>) -> bool {
+        for record in records.drain(..) {
+            self.format.write(&record, &mut self.lines);
+        }
+        if !self.lines.is_empty() {
+            if self.spool.try_append(&self.lines) {
+                self.lines.clear();
+            } else if self.lines.len() > self.spool.buffer_bytes_max() {
+                // Nothing bounds this handle's lines but this.
+                self.spool.count_dropped(count_lines(&self.lines));
+                self.lines.clear();
+            }
+        }
+        self.lines.is_empty()
+    }
+
+    /// Takes all records, waiting if need be while another thread copies its lines: for threads that may.
+    pub fn write(&self, records: &[Record]) {
+        let mut lines = Vec::new();
+        for record in records {
+            self.format.write(record, &mut lines);
+        }
+        self.spool.append(&lines);
+    }
+
+    /// Records dropped so far, because the destination was too slow or took nothing.
+    pub fn dropped(&self) -> u64 {
+        self.spool.dropped()
+    }
+
+    /// Makes the writer open its path again, after the file was renamed away. Returns at once.
+    pub fn reopen(&self) {
+        self.spool.reopen();
+    }
+
+    /// Writes what is left and ends the writer, waiting at most [`Limits::close_wait`]. Other handles should have
+    /// been dropped; what they log afterwards is lost.
+    pub fn close(mut self) -> Closed {
+        self.hand_over();
+        self.spool.close()
+    }
+
+    fn hand_over(&mut self) {
+        self.spool.append(&self.lines);
+        self.lines.clear();
+    }
+}
+
+impl Clone for AccessLog {
+    fn clone(&self) -> AccessLog {
+        AccessLog { format: self.format, spool: self.spool.clone(), lines: Vec::new() }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.hand_over();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+use super::*;
+
+fn record() -> Record {
+    Record {
+        peer: Peer::Inet("192.0.2.7:40000".parse().unwrap()),
+        unix_ms: 971_186_136_789,
+        duration_us: 412,
+        request_line: b"GET /a.gif HTTP/1.1"[..].into(),
+        host: b"example.org"[..].into(),
+        referer: b"http://example.org/"[..].into(),
+        user_agent: b"Mozilla/5.0 (X11)"[..].into(),
+        status: 200,
+        body_bytes: 2326,
+    }
+}
+
+fn line(format: Format, record: &Record) -> String {
+    let mut line = Vec::new();
+    format.write(record, &mut line);
+    String::from_utf8(line).expect("a log line is text")
+}
+
+#[test]
+fn combined_is_apaches() {
+    assert_eq!(
+        line(Format::Combined, &record()),
+        "192.0.2.7 - - [10/Oct/2000:13:55:36 +0000] \"GET /a.gif HTTP/1.1\" 200 2326 \
+         \"http://example.org/\" \"Mozilla/5.0 (X11)\"\n"
+    );
+}
+
+#[test]
+fn combined_says_nothing_with_a_dash() {
+    let none: Box<[u8]> = Box::new([]);
+    let record = Record {
+        peer: Peer::Unix,
+        request_line: none.clone(),
+        referer: none.clone(),
+        user_agent: none,
+        status: 400,
+        body_bytes: 0,
+        ..record()
+    };
+    assert_eq!(
+        line(Format::Combined, &record),
+        "unix: - - [10/Oct/2000:13:55:36 +0000] \"-\" 400 - \"-\" \"-\"\n"
+    );
+}
+
+#[test]
+fn combined_escapes_as_apache_does() {
+    let record =
+        Record { user_agent: b"a\"b\\c\x00\x08\n\r\t\x0b\x1b\x7f\xff\xc3\xa9~ "[..].into(), ..record() };
+    let line = line(Format::Combined, &record);
+    let user_agent = line.rsplit("\"http://example.org/\" ").next().unwrap();
+    assert_eq!(user_agent, concat!(r#""a\"b\\c\x00\b\n\r\t\v\x1b\x7f\xff\xc3\xa9~ ""#, "\n"));
+}
+
+#[test]
+fn a_mapped_ipv4_client_looks_like_ipv4() {
+    let record = Record { peer: Peer::Inet("[::ffff:192.0.2.7]:1".parse().unwrap()), ..record() };
+    assert!(line(Format::Combined, &record).starts_with("192.0.2.7 - - "));
+    let record = Record { peer: Peer::Inet("[2001:db8::1]:1".parse().unwrap()), ..record };
+    assert!(line(Format::Combined, &record).starts_with("2001:db8::1 - - "));
+}
+
+#[test]
+fn json_has_every_field() {
+    let parsed: serde_json::Value = serde_json::from_str(&line(Format::Json, &record())).unwrap();
+    assert_eq!(
+        parsed,
+        serde_json::json!({
+            "time": "2000-10-10T13:55:36.789Z",
+            "client": "192.0.2.7",
+            "request": "GET /a.gif HTTP/1.1",
+            "host": "example.org",
+            "status": 200,
+            "bytes": 2326,
+            "duration_us": 412,
+            "referer": "http://example.org/",
+            "user_agent": "Mozilla/5.0 (X11)",
+        })
+    );
+}
+
+#[test]
+fn json_keeps_text_and_shows_what_is_none() {
+    let record =
+        Record { user_agent: "é\u{9b}\"\\\n".as_bytes().into(), host: b"a\xffb\xc3"[..].into(), ..record() };
+    let line = line(Format::Json, &record);
+    assert_eq!(line.matches('\n').count(), 1);
+    assert!(!line.contains('\u{9b}'), "a terminal would obey it");
+    let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(parsed["user_agent"], "é\u{9b}\"\\\n");
+    assert_eq!(parsed["host"], r"a\xffb\xc3");
+}
+
+#[test]
+fn whatever_is_sent_stays_on_one_line() {
+    let every: Vec<u8> = (0..=255).collect();
+    let record = Record { request_line: every.clone().into(), referer: every.into(), ..record() };
+    for format in [Format::Combined, Format::Json] {
+        let line = line(format, &record);
+        assert_eq!(line.find('\n'), Some(line.len() - 1), "{format:?}");
+        assert!(!line.trim_end().contains(char::is_control), "{format:?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! The file at the end of a log: opened at start, opened again after a rotation, written in whole batches.
+//!
+//! Every call here may wait as long as the destination likes, so only a log's writer thread makes them; the one
+//! exception is the opening at start, whose failure should end the start. It knows nothing of buffers.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    Stdout,
+    Stderr,
+    /// A file, made if there is none, appended to otherwise; or a FIFO, whether or not anybody reads it.
+    Path(PathBuf),
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Destination::Stdout => f.write_str("standard output"),
+            Destination::Stderr => f.write_str("standard error"),
+            Destination::Path(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Destination {
+    fn open(&self) -> io::Result<File> {
+        match self {
+            // A descriptor of our own: the standard library's handles would add a lock and a buffer.
+            Destination::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
+            Destination::Stderr => Ok(io::stderr().as_fd().try_clone_to_owned()?.into()),
+            Destination::Path(path) => {
+                let fifo = path.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
+                // fifo(7): on Linux, opening a FIFO for both ways waits for nobody. Only a full one makes us
+                // wait, and then in write(), on the writer thread.
+                let mut options = OpenOptions::new();
+                match fifo {
+                    true => options.read(true).write(true),
+                    false => options.append(true).create(true).mode(0o640),
+                };
+                options.open(path)
+            }
+        }
+    }
+}
+
+/// An open destination.
+pub(crate) struct Output {
+    destination: Destination,
+    file: File,
+    /// The last write broke off inside a line.
+    torn: bool,
+}
+
+/// What a write could not do.
+pub(crate) struct WriteError {
+    pub(crate) why: io::Error,
+    pub(crate) lines_lost: u64,
+}
+
+impl Output {
+    pub(crate) fn open(destination: Destination) -> io::Result<Output> {
+        let file = destination.open()?;
+        Ok(Output { destination, file, torn: false })
+    }
+
+    pub(crate) fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
+    /// Opens the path again, after somebody renamed the file. On failure the old file stays in use.
+    pub(crate) fn reopen(&mut self) -> io::Result<()> {
+        self.file = self.destination.open()?;
+        self.torn = false;
+        Ok(())
+    }
+
+    /// Writes whole lines, in one system call where the destination takes them at once.
+    pub(crate) fn write(&mut self, mut lines: &[u8]) -> Result<(), WriteError> {
+        if self.torn && !lines.is_empty() {
+            // End the torn line, lest it spoil the first of the new ones.
+            self.write_all(&mut &b"\n"[..])
+                .map_err(|why| WriteError { why, lines_lost: count_lines(lines) })?;
+            self.torn = false;
+        }
+        let all = lines;
+        self.write_all(&mut lines).map_err(|why| {
+            let written = &all[..all.len() - lines.len()];
+            self.torn = written.last().is_some_and(|byte| *byte != b'\n');
+            WriteError { why, lines_lost: count_lines(lines) }
+        })
+    }
+
+    /// Moves `bytes` on past what was written, so that the caller sees how far it got.
+    fn write_all(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
+        const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+        while !bytes.is_empty() {
+            match self.file.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => *bytes = &bytes[n..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Somebody who shares our standard output made it non-blocking.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(BETWEEN_TRIES),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}

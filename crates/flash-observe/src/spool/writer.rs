@@ -1,0 +1,91 @@
+//! The writer thread's side of a [`Spool`](super::Spool): take all, write, say what went wrong, begin again.
+//!
+//! The only code of a log that may wait for its destination, and it holds no lock while it does.
+
+use std::io::Write;
+use std::mem;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::{Phase, Shared};
+use crate::output::{Output, count_lines};
+
+impl Shared {
+    pub(super) fn write_until_closed(&self, mut output: Output) {
+        let mut batch = Vec::new();
+        loop {
+            let reopen = self.next_batch(&mut batch);
+            self.in_flight.store(count_lines(&batch), Ordering::Relaxed);
+            let written = output.write(&batch);
+            self.in_flight.store(0, Ordering::Relaxed);
+            batch.clear();
+            if let Err(error) = written {
+                if let Some(errors) = &self.errors {
+                    let to = output.destination();
+                    let (trouble, why) = (&self.write_trouble, error.why);
+                    errors.say_rarely(trouble, format_args!("{}: cannot write to {to}: {why}", self.name));
+                }
+                self.count_dropped(self.state.lock(), error.lines_lost);
+            }
+            if reopen {
+                self.reopen(&mut output);
+            }
+            if self.closed_now() {
+                return;
+            }
+        }
+    }
+
+    /// Sleeps until there is something to do, then takes all of it. Says whether to reopen afterwards.
+    fn next_batch(&self, batch: &mut Vec<u8>) -> bool {
+        let mut state = self.state.lock();
+        while state.phase == Phase::Open && !state.reopen && state.pending.is_empty() {
+            // Drops that were not said because they came soon after others are said when their time comes.
+            match state.dropped_said_at.filter(|_| self.errors.is_some() && state.dropped_unsaid > 0) {
+                None => self.work.wait(&mut state),
+                Some(said_at) => {
+                    let due = said_at + self.limits.repeat_every;
+                    if self.work.wait_until(&mut state, due).timed_out() {
+                        self.say_dropped_if_due(state, Instant::now());
+                        state = self.state.lock();
+                    }
+                }
+            }
+        }
+        let until = Instant::now() + self.limits.linger;
+        while state.phase == Phase::Open && !state.reopen && state.pending.len() < self.much() {
+            if self.work.wait_until(&mut state, until).timed_out() {
+                break;
+            }
+        }
+        mem::swap(&mut state.pending, batch);
+        if self.errors.is_none() && state.dropped_unsaid > 0 {
+            let lines = mem::take(&mut state.dropped_unsaid);
+            writeln!(batch, "flash: {}: dropped {lines} {}", self.name, self.lines_name)
+                .expect("writing to a Vec cannot fail");
+        }
+        mem::take(&mut state.reopen)
+    }
+
+    fn reopen(&self, output: &mut Output) {
+        let reopened = output.reopen();
+        let (Err(why), Some(errors)) = (reopened, &self.errors) else { return };
+        let path = output.destination();
+        errors.say(format_args!("{}: cannot reopen {path}: {why}; the old file stays in use", self.name));
+    }
+
+    /// Ends the log if it is closing and nothing is left, after a last word on what was dropped.
+    fn closed_now(&self) -> bool {
+        if self.state.lock().phase == Phase::Open {
+            return false;
+        }
+        self.say_dropped(self.state.lock());
+        let mut state = self.state.lock();
+        let done = state.pending.is_empty();
+        if done {
+            state.phase = Phase::Closed;
+            self.closed.notify_all();
+        }
+        done
+    }
+}

@@ -1,0 +1,119 @@
+//! Which pages of a file are in memory, without touching them.
+//!
+//! A mapping that is never read gives `mincore` something to look at. It costs address space only: no page is ever
+//! mapped in, so there is nothing to fault and nothing to unmap page by page. `cachestat` is no substitute, because
+//! it counts pages that are still being read.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::{self, NonNull};
+
+/// The largest range that one look covers, in bytes.
+pub const LOOK_BYTES_MAX: u64 = 1 << 20;
+
+const PAGE_BYTES: u64 = 4096;
+const PAGES_MAX: usize = (LOOK_BYTES_MAX / PAGE_BYTES) as usize + 1;
+
+#[derive(Debug)]
+pub struct Residency {
+    start: NonNull<libc::c_void>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is never written or read through, only named to mincore and munmap, which any thread may call.
+unsafe impl Send for Residency {}
+// SAFETY: as above; `is_resident` takes no state along from call to call.
+unsafe impl Sync for Residency {}
+
+impl Residency {
+    /// Prepares to look at the first `bytes` of an open file.
+    pub fn new(file: impl AsFd, bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        if bytes == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: a fresh shared read-only mapping at an address of the kernel's choice touches no existing memory.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { start, bytes })
+    }
+
+    /// Whether every page of `range` is in memory and complete. `false` when in doubt, and for ranges that are too
+    /// large or not within the file.
+    ///
+    /// The kernel tells the truth only to a process that owns the file or could write it; see [`can_tell`].
+    pub fn is_resident(&self, range: Range<u64>) -> bool {
+        let first = range.start / PAGE_BYTES * PAGE_BYTES;
+        if range.is_empty() || range.end > self.bytes as u64 || range.end - first > LOOK_BYTES_MAX {
+            return false;
+        }
+        let mut pages = [0u8; PAGES_MAX];
+        let length = (range.end - first) as usize;
+        let count = length.div_ceil(PAGE_BYTES as usize);
+        // SAFETY: `first..range.end` lies within the mapping, which lives as long as `self`; `pages` has room for a
+        // byte for each of its pages.
+        let result = unsafe { libc::mincore(self.start.as_ptr().byte_add(first as usize), length, pages.as_mut_ptr()) };
+        result == 0 && pages[..count].iter().all(|page| page & 1 == 1)
+    }
+}
+
+impl Drop for Residency {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `new`, and nobody else holds a pointer into it.
+        unsafe { libc::munmap(self.start.as_ptr(), self.bytes) };
+    }
+}
+
+/// Whether the kernel tells this process the truth about the file's pages: it does so to the owner, to root, and to
+/// whoever may write the file. To all others every page seems resident.
+pub fn can_tell(owner: u32) -> bool {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    user == 0 || user == owner
+}
+
+/// Empties a file's pages from the cache, for tests and measurements.
+pub fn evict(file: &File) -> io::Result<()> {
+    file.sync_all()?;
+    // SAFETY: an advice about an open descriptor; no memory is involved.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn sees_pages_come_and_go() {
+        let path = std::env::temp_dir().join(format!("flash-residency-{}", std::process::id()));
+        let mut file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        file.write_all(&[7; 100_000]).unwrap();
+        let look = Residency::new(&file, 100_000).unwrap();
+        assert!(look.is_resident(0..100_000), "written pages stay in the cache");
+        assert!(!look.is_resident(0..100_001), "past the end");
+        evict(&file).unwrap();
+        assert!(!look.is_resident(0..100_000), "evicted");
+        let mut all = Vec::new();
+        File::open(&path).unwrap().read_to_end(&mut all).unwrap();
+        assert!(look.is_resident(5_000..90_000), "read again");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,90 @@
+//! Header fields that the operator adds to responses.
+
+use std::str::FromStr;
+
+/// A field for every response, as `--header "Name: value"` gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub name: String,
+    pub value: String,
+}
+
+impl FromStr for Field {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Field, String> {
+        let (name, value) = text.split_once(':').ok_or("write it as \"Name: value\"")?;
+        if name.is_empty() || !name.bytes().all(is_token_byte) {
+            return Err(format!("'{}' is not a field name", name.escape_debug()));
+        }
+        if let Some((_, instead)) = OURS.iter().find(|(ours, _)| name.eq_ignore_ascii_case(ours)) {
+            return Err(format!("{name} is not yours to set: {instead}"));
+        }
+        Ok(Field { name: name.into(), value: parse_value(value)? })
+    }
+}
+
+/// A field value without the white space around it (RFC 9110 §5.5).
+pub(crate) fn parse_value(text: &str) -> Result<String, String> {
+    let value = text.trim_matches([' ', '\t']);
+    // A line break here would let a value begin another field, or another response.
+    match value.chars().any(|c| c.is_ascii_control() && c != '\t') {
+        true => Err("a field value holds no control characters".into()),
+        false => Ok(value.into()),
+    }
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// What says how a message is framed, what it holds or when it was made, only the server can know.
+const OURS: [(&str, &str); 17] = [
+    ("Accept-Ranges", CONTENT),
+    ("Allow", CONTENT),
+    ("Cache-Control", "use --cache-control"),
+    ("Connection", FRAMING),
+    ("Content-Encoding", CONTENT),
+    ("Content-Length", FRAMING),
+    ("Content-Range", CONTENT),
+    ("Content-Type", CONTENT),
+    ("Date", CONTENT),
+    ("ETag", CONTENT),
+    ("Keep-Alive", FRAMING),
+    ("Last-Modified", CONTENT),
+    ("Location", CONTENT),
+    ("Proxy-Connection", FRAMING),
+    ("Trailer", FRAMING),
+    ("Transfer-Encoding", FRAMING),
+    ("Upgrade", FRAMING),
+];
+const FRAMING: &str = "it belongs to the connection";
+const CONTENT: &str = "the server derives it from what it sends";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields() {
+        let field = |text: &str| text.parse::<Field>();
+        let good = field("X-Frame-Options:  DENY\t").unwrap();
+        assert_eq!((good.name.as_str(), good.value.as_str()), ("X-Frame-Options", "DENY"));
+        assert_eq!(field("Link: <https://a/>; rel=x").unwrap().value, "<https://a/>; rel=x");
+        assert_eq!(field("X-Empty:").unwrap().value, "");
+        for text in
+            ["", "X-A", ": x", "X A: x", "X-A : x", "é: x", "X: a\r\nY: b", "X: a\0", "X: a\x7f", "X\n: a"]
+        {
+            assert!(field(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_server_says_itself_is_refused() {
+        for name in ["Content-Length", "transfer-encoding", "CONNECTION", "Date", "ETag", "Cache-Control"] {
+            let error = format!("{name}: 1").parse::<Field>().expect_err(name);
+            assert!(error.contains("not yours to set"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Where to accept connections, as `--listen` takes it.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A place to listen at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// One address; port 0 lets the system choose.
+    Inet(SocketAddr),
+    /// This port of every address, of IPv6 and IPv4 where the machine has both.
+    EveryAddress(u16),
+    Unix(PathBuf),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listen, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return unix(path);
+        }
+        // RFC 6761 §6.3: this one name needs no look-up.
+        let loopback = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        match text.rsplit_once(':') {
+            Some(("", port_text)) => Ok(Listen::EveryAddress(port(port_text)?)),
+            Some(("localhost", port_text)) => Ok(Listen::Inet(loopback(port(port_text)?))),
+            _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Ok(Listen::Inet(loopback(port(text)?)))
+            }
+            _ => inet(text),
+        }
+    }
+}
+
+fn inet(text: &str) -> Result<Listen, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(Listen::Inet(address));
+    }
+    // Not an address with its port: say what is missing.
+    Err(match (text.parse::<IpAddr>(), text.rsplit_once(':')) {
+        (Ok(IpAddr::V6(_)), _) => format!("write [{text}]:8080"),
+        _ if is_address(text) => format!("add the port: {text}:8080"),
+        (_, Some((host, port_text))) if is_address(host) => match port(port_text) {
+            Err(error) => error,
+            Ok(_) => SHAPE.into(),
+        },
+        (_, Some((host, _))) if !host.contains([':', '[', '/']) => {
+            format!("'{host}' is not an address; names are not looked up")
+        }
+        _ => SHAPE.into(),
+    })
+}
+
+/// Whether it is an IP address as it stands before a port: IPv6 in brackets.
+fn is_address(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    host.parse::<Ipv4Addr>().is_ok()
+        || bare.is_some_and(|host| host.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6()))
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse()
+        .ok()
+        .filter(|_| digits)
+        .ok_or_else(|| format!("'{text}' is not a port: those are 0 to 65535"))
+}
+
+fn unix(path: &str) -> Result<Listen, String> {
+    // unix(7): sun_path holds 108 bytes, the last of them a NUL.
+    const PATH_BYTES_MAX: usize = 107;
+    match path.len() {
+        0 => Err("add the path: unix:/run/flash.sock".into()),
+        1..=PATH_BYTES_MAX => Ok(Listen::Unix(path.into())),
+        _ => Err(format!("the path of a Unix socket has at most {PATH_BYTES_MAX} bytes")),
+    }
+}
+
+const SHAPE: &str = "write ADDRESS:PORT, :PORT for every address, or unix:PATH";
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Inet(address) => address.fmt(f),
+            Listen::EveryAddress(port) => write!(f, ":{port}"),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        let inet = |text: &str| Ok(Listen::Inet(text.parse().unwrap()));
+        let parse = |text: &str| text.parse::<Listen>();
+        assert_eq!(parse("127.0.0.1:8080"), inet("127.0.0.1:8080"));
+        assert_eq!(parse("localhost:8080"), inet("127.0.0.1:8080"));
+        assert_eq!(parse("8080"), inet("127.0.0.1:8080"));
+        assert_eq!(parse("[::1]:0"), inet("[::1]:0"));
+        assert_eq!(parse(":80"), Ok(Listen::EveryAddress(80)));
+        assert_eq!(parse("unix:/run/f:l.sock"), Ok(Listen::Unix("/run/f:l.sock".into())));
+        for text in ["127.0.0.1:8080", "[::1]:80", ":80", "unix:/run/f"] {
+            assert_eq!(parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn each_mistake_has_its_answer() {
+        for (text, answer) in [
+            ("", "write ADDRESS:PORT"),
+            ("127.0.0.1", "add the port: 127.0.0.1:8080"),
+            ("[::1]", "add the port: [::1]:8080"),
+            ("::1", "write [::1]:8080"),
+            (":", "'' is not a port"),
+            (":http", "'http' is not a port"),
+            (":+80", "'+80' is not a port"),
+            ("70000", "'70000' is not a port"),
+            ("127.0.0.1:70000", "'70000' is not a port"),
+            ("[::1]:x", "'x' is not a port"),
+            ("example.org:80", "'example.org' is not an address"),
+            ("127.0.0:80", "'127.0.0' is not an address"),
+            ("http://localhost:80", "write ADDRESS:PORT"),
+            ("/run/flash.sock", "write ADDRESS:PORT"),
+            ("unix:", "add the path"),
+        ] {
+            let error = text.parse::<Listen>().expect_err(text);
+            assert!(error.starts_with(answer), "{text}: {error}");
+        }
+        assert!(format!("unix:/{}", "x".repeat(107)).parse::<Listen>().is_err());
+    }
+}

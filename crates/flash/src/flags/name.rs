@@ -1,0 +1,38 @@
+//! Names of files below the document root, as flags give them.
+
+/// One name, such as `index.html`.
+pub(crate) fn parse(text: &str) -> Result<String, String> {
+    match text {
+        "" | "." | ".." => Err("it is not the name of a file".into()),
+        _ if text.contains(['/', '\0']) => {
+            Err("write a name without a slash: it is looked for in each folder".into())
+        }
+        _ => Ok(text.into()),
+    }
+}
+
+/// A path below the document root, such as `app/index.html`; a slash before it makes no difference.
+pub(crate) fn parse_path(text: &str) -> Result<String, String> {
+    let path = text.strip_prefix('/').unwrap_or(text);
+    match path.split('/').all(|name| parse(name).is_ok()) {
+        true => Ok(path.into()),
+        false => Err("write the path of a file below DIR, such as app/index.html".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_paths() {
+        assert_eq!(parse("index.html"), Ok("index.html".into()));
+        assert_eq!(parse_path("/app/index.html"), Ok("app/index.html".into()));
+        for text in ["", ".", "..", "a/b", "/a"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        for text in ["", "/", "../a", "a/../b", "a//b", "a/", "//a"] {
+            assert!(parse_path(text).is_err(), "{text}");
+        }
+    }
+}

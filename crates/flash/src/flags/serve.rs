@@ -1,0 +1,219 @@
+//! The flags of `flash serve`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
+use clap::{Args, ValueEnum, ValueHint};
+
+use super::{Field, Listen, LogFormat, LogTo, field, name, size, span};
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
+pub(crate) struct Serve {
+    /// The folder to serve
+    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+
+    /// Where to accept connections: ADDRESS:PORT, :PORT for every address, or unix:PATH. May be given repeatedly
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = RUN)]
+    pub listen: Vec<Listen>,
+
+    /// Where requests run, and who waits for the disk
+    #[arg(long, value_enum, default_value_t = Arch::Amped, help_heading = RUN)]
+    pub arch: Arch,
+
+    /// Event loops of amped and sped. Without this flag, one per processor
+    #[arg(long, value_name = "N", value_parser = count(1, 1024), help_heading = RUN)]
+    pub loops: Option<usize>,
+
+    /// Threads of mt
+    #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 10_000), help_heading = RUN)]
+    pub threads: usize,
+
+    /// Processes of mp
+    #[arg(long, value_name = "N", default_value = "32", value_parser = count(1, 10_000), help_heading = RUN)]
+    pub processes: usize,
+
+    /// Helper threads of amped at most. They start when something would block, and retire when idle
+    #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 4096), help_heading = RUN)]
+    pub helpers_max: usize,
+
+    /// Jobs that may wait for a helper. Beyond them, requests that need the disk get 503 at once
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = RUN)]
+    pub helper_queue_max: usize,
+
+    /// List folders that have no index file
+    #[arg(long, help_heading = CONTENT)]
+    pub list: bool,
+
+    /// Serve files and folders whose names begin with a dot
+    #[arg(long, help_heading = CONTENT)]
+    pub dotfiles: bool,
+
+    /// How far symbolic links are followed
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t = FollowLinks::Inside, help_heading = CONTENT)]
+    pub follow_links: FollowLinks,
+
+    /// The file that answers for its folder. Given repeatedly, the first that exists
+    #[arg(long, value_name = "NAME", default_value = "index.html", value_parser = name::parse, help_heading = CONTENT)]
+    pub index: Vec<String>,
+
+    /// Answer /~name/ from that user's public_html folder
+    #[arg(long, help_heading = CONTENT)]
+    pub user_dirs: bool,
+
+    /// Answer with this file of DIR, and 200, where there is none: for single-page applications
+    #[arg(long, value_name = "FILE", value_parser = name::parse_path, help_heading = CONTENT)]
+    pub spa: Option<String>,
+
+    /// Take the pages for errors from this folder: 404.html, 403.html and so on
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = CONTENT)]
+    pub error_pages: Option<PathBuf>,
+
+    /// Send this Cache-Control with every file
+    #[arg(long, value_name = "VALUE", value_parser = field::parse_value, help_heading = CONTENT)]
+    pub cache_control: Option<String>,
+
+    /// Send this field with every response. May be given repeatedly
+    #[arg(long, value_name = "NAME: VALUE", help_heading = CONTENT)]
+    pub header: Vec<Field>,
+
+    /// Send the file itself even where a compressed copy (.br, .zst, .gz) lies beside it
+    #[arg(long, help_heading = CONTENT)]
+    pub no_precompressed: bool,
+
+    /// Paths that are remembered with what they lead to. 0 remembers none
+    #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]
+    pub path_cache: usize,
+
+    /// Memory for the content of files. 0 keeps none
+    #[arg(long, value_name = "BYTES", default_value = "128M", value_parser = size::parse, help_heading = CACHES)]
+    pub file_cache_bytes: u64,
+
+    /// How long a file may have changed before it is noticed. 0 looks at every request
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span::parse, help_heading = CACHES)]
+    pub revalidate: Duration,
+
+    /// Fill response headers up to a multiple of 32 bytes
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = CACHES)]
+    pub header_padding: Switch,
+
+    /// Time for a request's head to arrive once it began. Then 408
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::parse_positive, help_heading = LIMITS)]
+    pub head_timeout: Duration,
+
+    /// How long a connection may stay open between requests
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span::parse_positive, help_heading = LIMITS)]
+    pub idle_timeout: Duration,
+
+    /// Bytes per second that a client must take, on average, to keep its connection. 0 waits for any
+    #[arg(long, value_name = "BYTES", default_value = "500", value_parser = size::parse, help_heading = LIMITS)]
+    pub send_rate_min: u64,
+
+    /// Time for the disk to answer. Then 503
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::parse_positive, help_heading = LIMITS)]
+    pub disk_deadline: Duration,
+
+    /// Connections at once. Without this flag, what the limit of open files (ulimit -n) allows
+    #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
+    pub connections_max: Option<usize>,
+
+    /// Size of a request's head. Beyond it, 431
+    #[arg(long, value_name = "BYTES", default_value = "32K", value_parser = size::parse_positive, help_heading = LIMITS)]
+    pub head_bytes_max: u64,
+
+    /// Size of a request's target, its path and query. Beyond it, 414
+    #[arg(long, value_name = "BYTES", default_value = "8K", value_parser = size::parse_positive, help_heading = LIMITS)]
+    pub target_bytes_max: u64,
+
+    /// Size of a request's body, which is read and thrown away. Beyond it, 413
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = size::parse, help_heading = LIMITS)]
+    pub body_bytes_max: u64,
+
+    /// Time for requests under way to finish after SIGTERM or SIGINT
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::parse, help_heading = LIMITS)]
+    pub drain: Duration,
+
+    /// Write a line per request to this file, to standard output (-), or nowhere (off)
+    #[arg(long, value_name = "PATH|-|off", default_value = "off", value_hint = ValueHint::FilePath,
+        value_parser = OsStringValueParser::new().map(LogTo::from), help_heading = LOGS)]
+    pub access_log: LogTo,
+
+    /// How lines of the access log look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Combined, help_heading = LOGS)]
+    pub log_format: LogFormat,
+
+    /// Write error lines to this file. Without this flag, to standard error
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = LOGS)]
+    pub error_log: Option<PathBuf>,
+}
+
+const RUN: &str = "Where and how";
+const CONTENT: &str = "Content";
+const CACHES: &str = "Caches";
+const LIMITS: &str = "Limits";
+const LOGS: &str = "Logs";
+
+macro_rules! examples {
+    () => {
+        "\
+Examples:
+  flash serve                              this folder, at http://127.0.0.1:8080/
+  flash serve /srv/site --listen :80       to everybody
+  flash serve ~/music --list --listen unix:/run/music.sock
+  flash serve build --spa index.html --cache-control 'max-age=60'
+  flash serve /srv/site --access-log access.log --header 'X-Frame-Options: DENY'"
+    };
+}
+
+const EXAMPLES: &str = examples!();
+
+const AFTER_LONG_HELP: &str = concat!(
+    examples!(),
+    "
+
+Values:
+  Sizes take K, M or G (powers of 1024). Times need a unit: ms, s, m or h.
+
+Signals:
+  SIGTERM, SIGINT   accept no more, finish what is under way, end; a second one ends at once
+  SIGUSR1           open the logs again, after they were renamed
+
+Exit codes:
+  0   ended as asked
+  1   could not serve: no such folder, the port is taken, no right to it
+  2   the command line makes no sense"
+);
+
+/// Where a request runs, and who waits for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Arch {
+    /// Event loops; helper threads do what would block
+    Amped,
+    /// Event loops that wait for the disk themselves
+    Sped,
+    /// A thread per connection
+    Mt,
+    /// A process per connection
+    Mp,
+}
+
+/// How far symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FollowLinks {
+    /// As long as they stay below DIR
+    Inside,
+    /// Wherever they lead
+    Anywhere,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
+fn count(min: u64, max: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(min..=max)
+}

@@ -1,0 +1,122 @@
+use std::time::Duration;
+
+use super::*;
+
+fn read(words: &[&str]) -> Result<Flags, Failure> {
+    Flags::read(["flash"].iter().chain(words).map(OsString::from))
+}
+
+fn serve(words: &[&str]) -> Serve {
+    let words: Vec<&str> = ["serve"].iter().chain(words).copied().collect();
+    match read(&words).expect("the flags are right").command {
+        Some(Command::Serve(flags)) => *flags,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is said about a wrong command line.
+fn complaint(words: &[&str]) -> String {
+    match read(words) {
+        Err(Failure::Usage(text)) => text,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn clap_finds_the_definition_sound() {
+    Flags::command().debug_assert();
+}
+
+#[test]
+fn every_flag_has_help_and_serves_are_grouped() {
+    let flash = Flags::command();
+    for command in flash.get_subcommands() {
+        assert!(command.get_about().is_some(), "{}", command.get_name());
+        for flag in command.get_arguments() {
+            let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(!help.is_empty(), "{} {}", command.get_name(), flag.get_id());
+            assert!(!help.ends_with('.') || command.get_name() != "serve", "{}: {help}", flag.get_id());
+        }
+    }
+    let serve = flash.find_subcommand("serve").expect("there is flash serve");
+    for flag in serve.get_arguments().filter(|flag| flag.get_long().is_some()) {
+        assert!(flag.get_help_heading().is_some(), "{}", flag.get_id());
+    }
+}
+
+#[test]
+fn defaults() {
+    let flags = serve(&[]);
+    assert_eq!(flags.dir.as_os_str(), ".");
+    assert_eq!(flags.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    assert_eq!((flags.arch, flags.loops), (Arch::Amped, None));
+    assert_eq!(flags.index, ["index.html"]);
+    assert_eq!(flags.follow_links, FollowLinks::Inside);
+    assert_eq!((flags.path_cache, flags.file_cache_bytes), (6000, 128 << 20));
+    assert_eq!(flags.revalidate, Duration::from_secs(1));
+    assert_eq!(flags.access_log, LogTo::Off);
+    assert!(!flags.list && !flags.dotfiles && !flags.user_dirs && !flags.no_precompressed);
+}
+
+#[test]
+fn what_is_given_replaces_defaults() {
+    let flags = serve(&[
+        "/srv",
+        "--listen=:80",
+        "--listen",
+        "unix:/run/f",
+        "--index=a.html",
+        "--index=b.html",
+        "--header",
+        "X-A: 1",
+        "--revalidate=0",
+        "--file-cache-bytes=1G",
+        "--access-log=-",
+        "--arch=mt",
+    ]);
+    assert_eq!(flags.dir.as_os_str(), "/srv");
+    assert_eq!(flags.listen, [Listen::EveryAddress(80), Listen::Unix("/run/f".into())]);
+    assert_eq!(flags.index, ["a.html", "b.html"]);
+    assert_eq!(flags.header, ["X-A: 1".parse().unwrap()]);
+    assert_eq!((flags.revalidate, flags.file_cache_bytes), (Duration::ZERO, 1 << 30));
+    assert_eq!((flags.access_log, flags.arch), (LogTo::Stdout, Arch::Mt));
+}
+
+#[test]
+fn a_complaint_is_one_line_and_says_where_to_read() {
+    for (words, says) in [
+        (
+            &["serve", "--lisen", ":80"][..],
+            "unexpected argument '--lisen' found; a similar argument exists: '--listen'",
+        ),
+        (&["serve", "--listen", "127.0.0.1"], "add the port: 127.0.0.1:8080"),
+        (&["serve", "--arch", "apmed"], "[possible values: amped, sped, mt, mp]"),
+        (&["serve", "--threads", "0"], "0 is not in 1..=10000"),
+        (&["serve", "--threads", "7x"], "invalid value '7x' for '--threads <N>'"),
+        (&["serve", "--idle-timeout", "60"], "add the unit, as in 60s or 60ms"),
+        (&["serve", "--header", "Date: now"], "Date is not yours to set"),
+        (&["serve", "--header", "X: a\r\nY: b"], "no control characters"),
+        (&["serve", "--arch", "mp", "--arch", "mt"], "cannot be used multiple times"),
+        (&["serve", "a", "b"], "unexpected argument 'b' found"),
+        (&["serve", "--loops"], "a value is required for '--loops <N>'"),
+    ] {
+        let text = complaint(words);
+        assert!(text.contains(says), "{words:?}: {text}");
+        assert!(text.ends_with(" (see flash serve --help)"), "{text}");
+        assert!(!text.contains(['\n', '\r']) && !text.contains("  "), "{text}");
+        assert!(!text.contains("error:") && !text.contains("Usage"), "{text}");
+    }
+    let text = complaint(&["--bogus"]);
+    assert_eq!(text, "unexpected argument '--bogus' found (see flash --help)");
+    let text = complaint(&["completions"]);
+    assert!(text.starts_with("the following required arguments were not provided: <SHELL>"), "{text}");
+    assert!(text.ends_with(" (see flash completions --help)"), "{text}");
+}
+
+#[test]
+fn another_word_is_a_siblings_name() {
+    match read(&["load", "--rate", "7"]).unwrap().command {
+        Some(Command::Sibling(words)) => assert_eq!(words, ["load", "--rate", "7"]),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,39 @@
+//! The `flash` command.
+//!
+//! Reads the command line and hands over: to the server, to what is made of the flags (manual page, shell
+//! completions), or to a sibling program `flash-NAME`. It does nothing itself but say what failed, on one line.
+
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::flags::{Command, Flags};
+
+mod failure;
+mod flags;
+mod manual;
+mod serve;
+mod sibling;
+
+fn main() -> ExitCode {
+    match Flags::read(std::env::args_os()).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nobody is left to tell if standard error is gone too.
+            let _ = writeln!(std::io::stderr(), "flash: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(flags: Flags) -> Result<(), Failure> {
+    match flags.command {
+        None => manual::print_help(),
+        Some(Command::Serve(flags)) => serve::run(&flags),
+        Some(Command::Man { command }) => manual::print_page(command.as_deref()),
+        Some(Command::Completions { shell }) => manual::print_completions(shell),
+        Some(Command::Sibling(words)) => sibling::become_sibling(&words),
+    }
+}

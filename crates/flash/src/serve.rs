@@ -1,0 +1,223 @@
+//! `flash serve`: flags become a site, listeners and an architecture.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use flash_arch::{Arch, HelperLimits, Limits, Listener, Parts};
+use flash_core::cache::{CacheLimits, PathCache};
+use flash_core::header::HeaderTemplate;
+use flash_core::page::Pages;
+use flash_core::site::{Settings, Site};
+use flash_disk::{Disk, FollowLinks};
+use flash_observe::{AccessLog, Destination, ErrorLog};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::failure::Failure;
+use crate::flags::{self, Listen};
+
+/// Descriptors for logs, helpers and the like.
+const DESCRIPTORS_ASIDE: usize = 64;
+
+pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
+    let folder = flags.dir.canonicalize().map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
+    let descriptors = descriptors();
+    let plan = Plan { flags, arch: arch(flags), path_entries: flags.path_cache.min(descriptors / 2) };
+    // What is wrong with the folders shall be said before anybody listens.
+    plan.disk(&folder, 0).map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
+    plan.pages()?;
+    let listeners = flags.listen.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+    let room = descriptors.saturating_sub(plan.path_entries + flags.helpers_max + DESCRIPTORS_ASIDE).max(1);
+    let limits = Limits { connections_max: flags.connections_max.unwrap_or(room).min(room), drain: flags.drain };
+    let places = listeners.iter().map(Listener::to_string).collect::<Vec<_>>().join(" and ");
+    let ready = || {
+        let line = format!("flash: serving {} at {places} ({})\n", folder.display(), Shape(plan.arch));
+        // With standard error closed there is nobody who waits for this line.
+        let _ = io::stderr().write_all(line.as_bytes());
+    };
+    flash_arch::serve(plan.arch, limits, listeners, || plan.parts(&folder), ready)
+        .map_err(|error| Failure::Run(error.to_string()))
+}
+
+/// The flags, and what was worked out of them once.
+struct Plan<'a> {
+    flags: &'a flags::Serve,
+    arch: Arch,
+    path_entries: usize,
+}
+
+impl Plan<'_> {
+    /// All that one process needs.
+    fn parts(&self, folder: &Path) -> io::Result<Parts> {
+        let flags = self.flags;
+        let to = flags.error_log.clone().map_or(Destination::Stderr, Destination::Path);
+        let error_log = ErrorLog::open(to, flash_observe::Limits::default())?;
+        let access_log = match flags.access_log.destination() {
+            Some(to) => {
+                let limits = flash_observe::Limits::default();
+                Some(AccessLog::open(to, flags.log_format.into(), limits, error_log.clone())?)
+            }
+            None => None,
+        };
+        let pages = self.pages().map_err(|failure| io::Error::other(failure.to_string()))?;
+        let site = Site {
+            settings: self.settings(access_log.is_some()),
+            template: self.template(),
+            pages,
+            paths: PathCache::new(self.cache_limits()),
+        };
+        let disk = self.disk(folder, site.paths.file_bytes_max())?;
+        Ok(Parts { site, disk, access_log, error_log })
+    }
+
+    fn settings(&self, log: bool) -> Settings {
+        let flags = self.flags;
+        let mut settings = Settings {
+            body_bytes_max: flags.body_bytes_max,
+            head_timeout_ms: ms(flags.head_timeout),
+            idle_timeout_ms: ms(flags.idle_timeout),
+            bytes_per_second_min: flags.send_rate_min,
+            disk_deadline_ms: ms(flags.disk_deadline),
+            revalidate_ms: ms(flags.revalidate),
+            dotfiles: flags.dotfiles,
+            list: flags.list,
+            log,
+            ..Settings::default()
+        };
+        settings.head.head_bytes_max = flags.head_bytes_max as usize;
+        settings.head.target_bytes_max = flags.target_bytes_max as usize;
+        settings
+    }
+
+    fn template(&self) -> HeaderTemplate {
+        let line = |field: &flags::Field| format!("{}: {}\r\n", field.name, field.value).into_bytes();
+        HeaderTemplate {
+            fields: self.flags.header.iter().flat_map(line).collect(),
+            cache_control: self.flags.cache_control.clone().map(String::into_bytes),
+            padding: self.flags.header_padding == flags::Switch::On,
+        }
+    }
+
+    fn pages(&self) -> Result<Pages, Failure> {
+        let Some(folder) = &self.flags.error_pages else { return Ok(Pages::default()) };
+        let own = flash_disk::error_pages(folder)
+            .map_err(|error| cannot(format_args!("read error pages from {}", folder.display()), &error))?;
+        Ok(Pages::new(own))
+    }
+
+    fn disk(&self, folder: &Path, memory_file_bytes_max: u64) -> io::Result<Disk> {
+        let flags = self.flags;
+        let settings = flash_disk::Settings {
+            index: flags.index.iter().map(|name| name.clone().into_bytes()).collect(),
+            follow_links: match flags.follow_links {
+                flags::FollowLinks::Inside => FollowLinks::Inside,
+                flags::FollowLinks::Anywhere => FollowLinks::Anywhere,
+            },
+            precompressed: !flags.no_precompressed,
+            spa: flags.spa.clone().map(String::into_bytes),
+            user_dirs: flags.user_dirs.then(|| b"public_html".to_vec()),
+            dotfiles: flags.dotfiles,
+            memory_file_bytes_max,
+            template: self.template(),
+        };
+        Disk::open(folder, settings)
+    }
+
+    /// Processes share the bounds, because each has caches of its own: with 32 of them 187 entries and 4 MB each.
+    fn cache_limits(&self) -> CacheLimits {
+        let (processes, threads) = match self.arch {
+            Arch::Amped { loops, .. } | Arch::Sped { loops } => (1, loops),
+            Arch::Mt { threads } => (1, threads.min(processors() * 2)),
+            Arch::Mp { processes } => (processes, 1),
+        };
+        CacheLimits {
+            entries_max: self.path_entries.div_ceil(processes),
+            bytes_max: self.flags.file_cache_bytes / processes as u64,
+            threads,
+        }
+    }
+}
+
+fn arch(flags: &flags::Serve) -> Arch {
+    let loops = flags.loops.unwrap_or_else(processors);
+    match flags.arch {
+        flags::Arch::Amped => {
+            let helpers = HelperLimits { helpers_max: flags.helpers_max, queue_max: flags.helper_queue_max };
+            Arch::Amped { loops, helpers }
+        }
+        flags::Arch::Sped => Arch::Sped { loops },
+        flags::Arch::Mt => Arch::Mt { threads: flags.threads },
+        flags::Arch::Mp => Arch::Mp { processes: flags.processes },
+    }
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Raises the limit of open files as far as it goes, and returns it.
+fn descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current = if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { limit.current };
+    current.map_or(1 << 20, |current| current as usize)
+}
+
+fn listen(place: &Listen) -> Result<Listener, Failure> {
+    let listener = match place {
+        Listen::Inet(address) => Listener::inet(*address),
+        Listen::EveryAddress(port) => {
+            Listener::inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port))).or_else(|error| match error.kind() {
+                // A machine without IPv6.
+                ErrorKind::AddrNotAvailable | ErrorKind::Unsupported => {
+                    Listener::inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
+                }
+                _ if error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {
+                    Listener::inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
+                }
+                _ => Err(error),
+            })
+        }
+        Listen::Unix(path) => Listener::unix(path),
+    };
+    listener.map_err(|error| cannot(format_args!("listen at {place}"), &error))
+}
+
+fn cannot(what: fmt::Arguments<'_>, error: &io::Error) -> Failure {
+    let why = match error.kind() {
+        ErrorKind::NotFound => "there is no such folder".into(),
+        ErrorKind::NotADirectory => "it is not a folder".into(),
+        ErrorKind::AddrInUse => "another program listens there".into(),
+        ErrorKind::AddrNotAvailable => "this machine does not have that address".into(),
+        ErrorKind::PermissionDenied => "permission denied (ports below 1024 and foreign folders need rights)".into(),
+        _ => error.to_string(),
+    };
+    Failure::Run(format!("cannot {what}: {why}"))
+}
+
+/// `amped, 2 loops`.
+struct Shape(Arch);
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, count, unit) = match self.0 {
+            Arch::Amped { loops, .. } => ("amped", loops, "loop"),
+            Arch::Sped { loops } => ("sped", loops, "loop"),
+            Arch::Mt { threads } => ("mt", threads, "thread"),
+            Arch::Mp { processes } => ("mp", processes, "process"),
+        };
+        let plural = match (count, unit) {
+            (1, _) => "",
+            (_, "process") => "es",
+            _ => "s",
+        };
+        write!(f, "{name}, {count} {unit}{plural}")
+    }
+}

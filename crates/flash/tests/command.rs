@@ -1,0 +1,82 @@
+//! The command from outside: what it prints, where, and the exit code it leaves.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Output};
+
+fn flash(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flash"));
+    command.args(words);
+    command
+}
+
+fn run(words: &[&str]) -> Output {
+    flash(words).output().expect("flash runs")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("it is text")
+}
+
+#[test]
+fn alone_it_prints_a_short_help() {
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("serve") && text(&output.stdout).lines().count() < 20);
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for (words, says) in [
+        (&["serve", "--help"][..], "Examples:"),
+        (&["serve", "-h"], "--listen <ADDR>"),
+        (&["--version"], concat!("flash ", env!("CARGO_PKG_VERSION"))),
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}");
+        assert!(text(&output.stdout).contains(says), "{words:?}");
+        assert!(output.stderr.is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_one_line_and_code_2() {
+    for words in [
+        &["serve", "--lisen", ":80"][..],
+        &["serve", "--revalidate", "soon"],
+        &["nonsense"],
+        &["../flash"],
+        &["man", "nonsense"],
+        &["completions", "tcl"],
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+        let said = text(&output.stderr);
+        assert!(said.starts_with("flash: ") && said.ends_with("--help)\n"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn the_manual_and_completions_come_from_the_flags() {
+    for words in [&["man"][..], &["man", "serve"], &["completions", "zsh"]] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}");
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn another_word_runs_the_sibling_program() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    symlink("/bin/echo", path("flash-echo")).expect("a link is made");
+    symlink("/bin/false", path("flash-fail")).expect("a link is made");
+    fs::write(path("flash-text"), "not a program").expect("a file is written");
+    let run = |words: &[&str]| flash(words).env("PATH", folder.path()).output().expect("flash runs");
+
+    assert_eq!(text(&run(&["echo", "--rate", "7"]).stdout), "--rate 7\n");
+    assert_eq!(run(&["fail"]).status.code(), Some(1), "its exit code is ours");
+    assert_eq!(run(&["text"]).status.code(), Some(2));
+}

@@ -1,0 +1,219 @@
+//! Cached content: processor time per request, one case after the other, all servers within each round, so that what
+//! the machine does meanwhile falls on all of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use super::fetch::fetch;
+use super::peers::{self, Place, Running, Server};
+use super::report::Bar;
+use super::wrk::{self, Load};
+use super::{cpu, interrupt};
+
+/// As many connections as mp has processes: each of them can keep one.
+const CONNECTIONS: usize = 32;
+const WARM_UP_SECONDS: u64 = 1;
+
+/// One case: a file and a manner of asking for it.
+pub(crate) struct Cell {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) bytes: usize,
+    manner: Manner,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    KeepAlive,
+    /// A connection per request.
+    Close,
+    /// With the entity tag of what the client has: the answer is 304.
+    Unchanged,
+}
+
+const fn cell(name: &'static str, file: &'static str, bytes: usize, manner: Manner) -> Cell {
+    Cell { name, file, bytes, manner }
+}
+
+pub(crate) const CELLS: [Cell; 6] = [
+    cell("1k", "1k.html", 1 << 10, Manner::KeepAlive),
+    cell("10k", "10k.html", 10 << 10, Manner::KeepAlive),
+    cell("100k", "100k.html", 100 << 10, Manner::KeepAlive),
+    cell("1m", "1m.html", 1 << 20, Manner::KeepAlive),
+    cell("close-1k", "1k.html", 1 << 10, Manner::Close),
+    cell("304-1k", "1k.html", 1 << 10, Manner::Unchanged),
+];
+
+impl Cell {
+    fn path(&self) -> String {
+        format!("/{}", self.file)
+    }
+
+    fn fields(&self, etag: &str) -> Vec<String> {
+        match self.manner {
+            Manner::KeepAlive => Vec::new(),
+            Manner::Close => vec!["Connection: close".into()],
+            Manner::Unchanged => vec![format!("If-None-Match: {etag}")],
+        }
+    }
+}
+
+/// Microseconds per request, by case and server, one for each round.
+#[derive(Default)]
+pub(crate) struct Figures(BTreeMap<(&'static str, Server), Vec<f64>>);
+
+impl Figures {
+    fn add(&mut self, cell: &Cell, server: Server, microseconds: f64) {
+        self.0.entry((cell.name, server)).or_default().push(microseconds);
+    }
+
+    pub(crate) fn rounds(&self, cell: &str, server: Server) -> &[f64] {
+        self.0.iter().find(|((name, of), _)| *name == cell && *of == server).map_or(&[], |(_, rounds)| rounds)
+    }
+
+    pub(crate) fn median(&self, cell: &str, server: Server) -> Option<f64> {
+        median(self.rounds(cell, server).to_vec())
+    }
+
+    /// The median of each round's ratio: what slows a whole round down cancels out.
+    pub(crate) fn ratio(&self, cell: &str, server: Server, to: Server) -> Option<f64> {
+        let pairs = self.rounds(cell, server).iter().zip(self.rounds(cell, to));
+        median(pairs.map(|(ours, theirs)| ours / theirs).collect())
+    }
+}
+
+/// The middle one, or the mean of the two in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    match n {
+        0 => None,
+        _ => Some((values[(n - 1) / 2] + values[n / 2]) / 2.0),
+    }
+}
+
+/// Measures every case. A server that fails is said so and left out; the others go on.
+pub(crate) fn run(place: &Place, servers: &[Server], cells: &[&Cell], rounds: usize, seconds: u64) -> Result<Figures> {
+    let mut running = start(place, servers);
+    let floors = start_floors(place, &running, cells)?;
+    let mut figures = Figures::default();
+    for round in 0..rounds {
+        for cell in cells {
+            eprint!("round {} of {rounds}, {:8}", round + 1, cell.name);
+            let floor = floors.iter().find(|(name, _)| *name == cell.name).map(|(_, running)| running);
+            let mut all: Vec<(Server, &Running)> = floor.map(|floor| (Server::Floor, floor)).into_iter().collect();
+            all.extend(running.iter().map(|(server, running)| (*server, running)));
+            // Nobody is always the one after the pause, or after the heaviest.
+            let first = round % all.len().max(1);
+            all.rotate_left(first);
+            let mut failed = Vec::new();
+            for (server, running) in all {
+                interrupt::check()?;
+                match measure(running, cell, seconds) {
+                    Ok(microseconds) => {
+                        eprint!("  {} {microseconds:.2}", server.name());
+                        figures.add(cell, server, microseconds);
+                    }
+                    Err(error) => {
+                        interrupt::check()?;
+                        eprint!("  {} FAILED ({error:#})", server.name());
+                        failed.push(server);
+                    }
+                }
+            }
+            eprintln!();
+            running.retain(|(server, _)| !failed.contains(server));
+        }
+    }
+    Ok(figures)
+}
+
+fn start(place: &Place, servers: &[Server]) -> Vec<(Server, Running)> {
+    let mut all = Vec::new();
+    for &server in servers.iter().filter(|&&server| !matches!(server, Server::Floor | Server::NginxThreads)) {
+        let started = peers::start(server, place, &[]).and_then(|running| {
+            for cell in &CELLS {
+                peers::verify(&running, &cell.path(), &fs::read(place.root.join(cell.file))?)?;
+            }
+            Ok(running)
+        });
+        match started {
+            Ok(running) => all.push((server, running)),
+            Err(error) => eprintln!("{}: left out: {error:#}", server.name()),
+        }
+    }
+    all
+}
+
+/// A floor for each case, with Flash's own answer to send, or the first peer's where Flash does not run.
+fn start_floors(place: &Place, running: &[(Server, Running)], cells: &[&Cell]) -> Result<Vec<(&'static str, Running)>> {
+    let (_, like) = running.first().context("no server runs, so there is nothing to measure")?;
+    let mut floors = Vec::new();
+    for cell in cells {
+        let etag = etag(like, cell)?;
+        let answer = fetch(like.port, &cell.path(), &cell.fields(&etag))?;
+        floors.push((cell.name, peers::start(Server::Floor, place, &answer.bytes())?));
+    }
+    Ok(floors)
+}
+
+fn etag(running: &Running, cell: &Cell) -> Result<String> {
+    let answer = fetch(running.port, &cell.path(), &[])?;
+    Ok(answer.header("etag").unwrap_or("\"none\"").to_owned())
+}
+
+/// Processor time per request, in microseconds.
+fn measure(running: &Running, cell: &Cell, seconds: u64) -> Result<f64> {
+    let etag = etag(running, cell)?;
+    let (path, fields) = (cell.path(), cell.fields(&etag));
+    let mut load = Load { port: running.port, path: &path, fields: &fields, connections: CONNECTIONS, seconds };
+    load.seconds = WARM_UP_SECONDS;
+    wrk::run(&load)?;
+    load.seconds = seconds;
+    let pids = running.process.pids();
+    let before = cpu::nanoseconds(&pids)?;
+    let requests = wrk::run(&load)?;
+    let spent = cpu::nanoseconds(&pids)? - before;
+    Ok(spent as f64 / requests as f64 / 1000.0)
+}
+
+/// What must hold on cached content.
+pub(crate) fn bars(figures: &Figures, cells: &[&Cell]) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.manner != Manner::Unchanged) {
+        if matches!(cell.name, "1k" | "10k") {
+            let ratio = figures.ratio(cell.name, Server::Amped, Server::Floor);
+            bars.push(Bar::at_most(format!("{}: amped ÷ floor", cell.name), 1.12, ratio));
+        }
+        for (name, manners) in Server::RIVALS {
+            let ratios = manners.iter().filter_map(|&manner| figures.ratio(cell.name, Server::Amped, manner));
+            bars.push(Bar::below(format!("{}: amped ÷ {name}", cell.name), 1.0, ratios.max_by(f64::total_cmp)));
+        }
+        let apart = figures.ratio(cell.name, Server::Sped, Server::Amped).map(|ratio| (ratio - 1.0).abs());
+        bars.push(Bar::at_most(format!("{}: sped and amped apart", cell.name), 0.03, apart));
+    }
+    bars
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_paired_ratios() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
+        let mut figures = Figures::default();
+        // The second round was slow for both: the ratio does not notice.
+        for (ours, floor) in [(2.2, 2.0), (4.4, 4.0), (2.2, 2.0)] {
+            figures.add(&CELLS[0], Server::Amped, ours);
+            figures.add(&CELLS[0], Server::Floor, floor);
+        }
+        let ratio = figures.ratio("1k", Server::Amped, Server::Floor).expect("three rounds");
+        assert!((ratio - 1.1).abs() < 1e-9);
+        assert!(figures.median("10k", Server::Amped).is_none());
+    }
+}

@@ -1,0 +1,163 @@
+//! `cargo xtask bench`: this server and its peers side by side, as processor time per request in ratios to a floor,
+//! memory per idle connection, and the wait for a hot file while the disk is saturated. It serves one machine's
+//! comparison in one run; figures for publication are the lab's.
+
+mod cached;
+mod cgroup;
+mod client;
+mod cpu;
+mod dataset;
+mod fetch;
+mod hot_cold;
+mod idle;
+mod interrupt;
+mod options;
+mod peers;
+mod process;
+mod report;
+mod wrk;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::{Value, json};
+
+use self::cpu::Cpus;
+use self::options::Options;
+use self::peers::{Place, Server};
+use self::report::Bar;
+use crate::cargo;
+
+pub(crate) use self::options::HELP;
+
+const DESCRIPTORS_WANTED: u64 = 20_000;
+
+/// Runs the bench. False when a bar is missed.
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<bool> {
+    let options = Options::parse(args)?;
+    let target = cargo::target_folder(root);
+    // Our own clients are measured too: an unoptimised one would report its own waits.
+    if cfg!(debug_assertions) {
+        println!("building the release programs");
+        cargo::run(root, &["build", "--release", "--quiet", "--package", "xtask"])?;
+        if options.flash.is_none() {
+            cargo::run(root, &["build", "--release", "--quiet", "--package", "flash"])?;
+        }
+        return cargo::become_release(&target.join("release/xtask"), "bench", args);
+    }
+    interrupt::register()?;
+    raise_descriptors()?;
+    let cpus = Cpus::choose()?;
+    let flash = options.flash.clone().unwrap_or_else(|| target.join("release/flash"));
+    let floor = target.join("release/floor");
+    let servers = present(&options, &flash);
+
+    let bench = target.join("bench");
+    let work = Work::create(&bench)?;
+    let site = bench.join("site");
+    let files: Vec<_> = cached::CELLS.iter().map(|cell| (cell.file, cell.bytes)).collect();
+    dataset::cached(&site, &files)?;
+    let place = Place {
+        cpus,
+        root: &site,
+        work: &work.0,
+        flash: &flash,
+        flash_args: &options.flash_args,
+        floor: &floor,
+        wrapper: &[],
+    };
+
+    let mut bars: Vec<Bar> = Vec::new();
+    let mut json = serde_json::Map::new();
+    let cells: Vec<_> = cached::CELLS.iter().filter(|cell| options.wants(cell.name)).collect();
+    if !cells.is_empty() && !wrk::installed() {
+        println!("MISSING: wrk, so nothing is measured on cached content");
+    } else if !cells.is_empty() {
+        let figures = cached::run(&place, &servers, &cells, options.rounds, options.seconds)?;
+        report::print_figures(&figures, &servers);
+        bars.extend(cached::bars(&figures, &cells));
+        json.insert("cached".into(), report::figures_json(&figures, &servers));
+    }
+    if options.wants("idle") {
+        let figures = idle::run(&place, &servers)?;
+        idle::print(&figures);
+        bars.extend(idle::bars(&figures));
+        json.insert("idle".into(), idle::json(&figures));
+    }
+    if options.wants("hot-cold") {
+        let rounds = if options.quick { 1 } else { options.rounds };
+        let outcomes = hot_cold::run(&place, &bench.join("cold"), &servers, rounds, options.quick)?;
+        hot_cold::print(&outcomes);
+        bars.extend(hot_cold::bars(&outcomes));
+        json.insert("hot_cold".into(), hot_cold::json(&outcomes));
+    }
+    let pass = report::print_bars(&bars);
+    json.insert("bars".into(), report::bars_json(&bars));
+    json.insert("machine".into(), machine());
+    if let Some(file) = &options.json {
+        fs::write(file, serde_json::to_string_pretty(&Value::Object(json))? + "\n")?;
+    }
+    Ok(pass)
+}
+
+/// The servers that are there; the others are said by name.
+fn present(options: &Options, flash: &Path) -> Vec<Server> {
+    let mut servers = Vec::new();
+    for &server in &options.servers {
+        let there = match server.program() {
+            Some(program) => peers::find(program).is_some(),
+            None => server == Server::Floor || flash.is_file(),
+        };
+        match there {
+            true => servers.push(server),
+            false => println!("MISSING: {}", server.name()),
+        }
+    }
+    servers
+}
+
+/// Ten thousand connections need as many descriptors, here and in the servers.
+fn raise_descriptors() -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let maximum = limit.maximum.unwrap_or(u64::MAX);
+    let current = DESCRIPTORS_WANTED.min(maximum);
+    if limit.current.is_none_or(|now| now >= current) {
+        return Ok(());
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum })
+        .context("raising the limit of open descriptors")
+}
+
+fn machine() -> Value {
+    let kernel = rustix::system::uname();
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    json!({
+        "kernel": kernel.release().to_string_lossy(),
+        "processor": model.trim_start_matches([' ', '\t', ':']),
+        "load_average": fs::read_to_string("/proc/loadavg").unwrap_or_default().trim_end(),
+    })
+}
+
+/// A folder for configurations and the like, removed at the end.
+struct Work(PathBuf);
+
+impl Work {
+    fn create(bench: &Path) -> Result<Work> {
+        let folder = bench.join(format!("work-{}", std::process::id()));
+        if folder.exists() {
+            bail!("{} is already there", folder.display());
+        }
+        fs::create_dir_all(&folder)?;
+        // Caddy keeps its state here even when told to keep none.
+        Ok(Work(folder))
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,48 @@
+//! Running cargo and other programs, with their output where people see it.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The cargo that runs us, or the one in PATH.
+fn program() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Runs cargo in the workspace, and fails when it fails.
+pub(crate) fn run(root: &Path, args: &[&str]) -> Result<()> {
+    run_with(root, args, &[])
+}
+
+/// The same with some environment variables.
+pub(crate) fn run_with(root: &Path, args: &[&str], variables: &[(&str, &Path)]) -> Result<()> {
+    let mut command = Command::new(program());
+    command.current_dir(root).args(args).envs(variables.iter().copied());
+    let status = command.status().context("starting cargo")?;
+    if !status.success() {
+        bail!("cargo {} failed", args.join(" "));
+    }
+    Ok(())
+}
+
+/// What cargo prints for these arguments.
+pub(crate) fn output(root: &Path, args: &[&str]) -> Result<Vec<u8>> {
+    let output = Command::new(program()).current_dir(root).args(args).output().context("starting cargo")?;
+    if !output.status.success() {
+        bail!("cargo {} failed: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(output.stdout)
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
+}
+
+/// Goes on as the release build of this program.
+pub(crate) fn become_release(program: &Path, task: &str, args: &[String]) -> Result<bool> {
+    let error = Command::new(program).arg(task).args(args).exec();
+    Err(error).with_context(|| format!("running {}", program.display()))
+}
