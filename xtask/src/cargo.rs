@@ -42,7 +42,7 @@ pub(crate) fn target_folder(root: &Path) -> PathBuf {
 }
 
 /// Goes on as the release build of this program.
-pub(crate) fn become_release(program: &Path, task: &str, args: &[String]) -> Result<bool> {
+pub(crate) fn become_release(program: &Path, task: &str, args: &[&str]) -> Result<bool> {
     let error = Command::new(program).arg(task).args(args).exec();
     Err(error).with_context(|| format!("running {}", program.display()))
 }

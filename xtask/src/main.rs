@@ -4,19 +4,36 @@
 
 mod bench;
 mod cargo;
+mod check;
+mod ci;
+mod prepare;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+const HELP: &str = "\
+cargo xtask ci         every check, in order, up to the first that fails
+cargo xtask check      the invariants of the workspace
+cargo xtask prepare    installs what the tests need from the system, or says what is missing
+";
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let root = root();
-    let done = match args.split_first() {
-        Some((task, rest)) => match task.as_str() {
-            "bench" => bench::run(&root, rest),
-            _ => return usage(),
-        },
-        None => return usage(),
+    let done = match args.as_slice() {
+        [] | ["help" | "--help" | "-h", ..] | [_, "--help" | "-h"] => {
+            println!("{HELP}{}", bench::HELP);
+            return ExitCode::SUCCESS;
+        }
+        ["ci"] => ci::run(&root),
+        ["check"] => check::run(&root),
+        ["prepare"] => prepare::run().map(|()| true),
+        ["bench", options @ ..] => bench::run(&root, options),
+        _ => {
+            eprintln!("xtask: no such task: {}\n{HELP}{}", args.join(" "), bench::HELP);
+            return ExitCode::from(2);
+        }
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -30,8 +47,4 @@ fn main() -> ExitCode {
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
-}
-fn usage() -> ExitCode {
-    eprintln!("{}", bench::HELP);
-    ExitCode::from(2)
 }

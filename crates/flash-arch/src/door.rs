@@ -108,6 +108,10 @@ impl Door {
             // The one at the front left again; there may be others behind it.
             Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Some(None),
             Err(Errno::AGAIN) => None,
+            Err(Errno::INVAL) => {
+                self.leave(epoll, State::Closed);
+                None
+            }
             Err(error) => {
                 shared.error_log.say_rarely(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
                 shared.ledger.shed.add(1);

@@ -136,7 +136,7 @@ impl Connection {
             self.deadline.start(Waiting::Completion, cx.now.ms(), &cx.site.settings);
             return Want::Job(job);
         }
-        if self.output.is_some() {
+        if self.output.as_ref().is_some_and(|output| !output.is_empty()) {
             self.deadline.wait(Waiting::Send, cx.now.ms(), &cx.site.settings);
             return Want::Send;
         }
@@ -239,6 +239,9 @@ impl Connection {
 
     fn drained(&mut self, cx: &mut Context<'_>) {
         if let (State::SendBody(sending), Some(output)) = (&mut self.state, &mut self.output) {
+            if sending.body.phase == Phase::Asked {
+                return;
+            }
             let more = sending.body.next(output);
             if more || !output.is_empty() {
                 return;

@@ -137,9 +137,10 @@ pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Reject>
     }
 }
 
-/// Whether bytes that arrived behind the first `seen` ones, on which [`parse`] said [`Parsed::Incomplete`], can
-/// have changed that. Asking first keeps a head that trickles in from costing quadratic time: at most
-/// `fields_max` parses instead of one for each byte.
+/// Whether bytes that arrived behind the first `seen` ones, on which [`parse`] said [`Parsed::Incomplete`], are
+/// reason to parse again: a line has ended, or a limit may be reached. Asking first keeps a head that trickles in
+/// from costing quadratic time, with at most a parse for each line instead of one for each byte. A bad byte is then
+/// found when its line ends, with the same verdict.
 pub fn may_progress(input: &[u8], seen: usize, limits: &Limits) -> bool {
     let (old, new) = input.split_at(seen.min(input.len()));
     memchr::memchr(b'\n', new).is_some()

@@ -1,5 +1,5 @@
-//! Cached content: processor time per request, one case after the other, all servers within each round, so that what
-//! the machine does meanwhile falls on all of them.
+//! Cached content: processor time per request, one case after the other, all servers within each round, so
+//! that what the machine does meanwhile falls on all of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -95,7 +95,13 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 /// Measures every case. A server that fails is said so and left out; the others go on.
-pub(crate) fn run(place: &Place, servers: &[Server], cells: &[&Cell], rounds: usize, seconds: u64) -> Result<Figures> {
+pub(crate) fn run(
+    place: &Place,
+    servers: &[Server],
+    cells: &[&Cell],
+    rounds: usize,
+    seconds: u64,
+) -> Result<Figures> {
     let mut running = start(place, servers);
     let floors = start_floors(place, &running, cells)?;
     let mut figures = Figures::default();
@@ -103,7 +109,8 @@ pub(crate) fn run(place: &Place, servers: &[Server], cells: &[&Cell], rounds: us
         for cell in cells {
             eprint!("round {} of {rounds}, {:8}", round + 1, cell.name);
             let floor = floors.iter().find(|(name, _)| *name == cell.name).map(|(_, running)| running);
-            let mut all: Vec<(Server, &Running)> = floor.map(|floor| (Server::Floor, floor)).into_iter().collect();
+            let mut all: Vec<(Server, &Running)> =
+                floor.map(|floor| (Server::Floor, floor)).into_iter().collect();
             all.extend(running.iter().map(|(server, running)| (*server, running)));
             // Nobody is always the one after the pause, or after the heaviest.
             let first = round % all.len().max(1);
@@ -148,7 +155,11 @@ fn start(place: &Place, servers: &[Server]) -> Vec<(Server, Running)> {
 }
 
 /// A floor for each case, with Flash's own answer to send, or the first peer's where Flash does not run.
-fn start_floors(place: &Place, running: &[(Server, Running)], cells: &[&Cell]) -> Result<Vec<(&'static str, Running)>> {
+fn start_floors(
+    place: &Place,
+    running: &[(Server, Running)],
+    cells: &[&Cell],
+) -> Result<Vec<(&'static str, Running)>> {
     let (_, like) = running.first().context("no server runs, so there is nothing to measure")?;
     let mut floors = Vec::new();
     for cell in cells {
@@ -168,7 +179,8 @@ fn etag(running: &Running, cell: &Cell) -> Result<String> {
 fn measure(running: &Running, cell: &Cell, seconds: u64) -> Result<f64> {
     let etag = etag(running, cell)?;
     let (path, fields) = (cell.path(), cell.fields(&etag));
-    let mut load = Load { port: running.port, path: &path, fields: &fields, connections: CONNECTIONS, seconds };
+    let mut load =
+        Load { port: running.port, path: &path, fields: &fields, connections: CONNECTIONS, seconds };
     load.seconds = WARM_UP_SECONDS;
     wrk::run(&load)?;
     load.seconds = seconds;
@@ -189,7 +201,11 @@ pub(crate) fn bars(figures: &Figures, cells: &[&Cell]) -> Vec<Bar> {
         }
         for (name, manners) in Server::RIVALS {
             let ratios = manners.iter().filter_map(|&manner| figures.ratio(cell.name, Server::Amped, manner));
-            bars.push(Bar::below(format!("{}: amped ÷ {name}", cell.name), 1.0, ratios.max_by(f64::total_cmp)));
+            bars.push(Bar::below(
+                format!("{}: amped ÷ {name}", cell.name),
+                1.0,
+                ratios.max_by(f64::total_cmp),
+            ));
         }
         let apart = figures.ratio(cell.name, Server::Sped, Server::Amped).map(|ratio| (ratio - 1.0).abs());
         bars.push(Bar::at_most(format!("{}: sped and amped apart", cell.name), 0.03, apart));

@@ -1,5 +1,6 @@
-//! A cgroup for one server, version 1 or 2: a limit of memory and a limit of reads per second from one disk. Also what
-//! belongs to the whole machine: the disk's read-ahead, put back at the end, and the page cache, emptied.
+//! A cgroup for one server, version 1 or 2: a limit of memory and a limit of reads per second from one disk.
+//! Also what belongs to the whole machine: the disk's read-ahead, put back at the end, and the page cache,
+//! emptied.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,17 +29,22 @@ impl Cgroup {
         let reads = limits.reads_per_second;
         let mut group = Cgroup { folders: Vec::new() };
         if let Some(mount) = version_2(&mounts) {
-            fs::write(mount.join("cgroup.subtree_control"), "+memory +io").context("cgroup v2: handing down memory, io")?;
+            fs::write(mount.join("cgroup.subtree_control"), "+memory +io")
+                .context("cgroup v2: handing down memory, io")?;
             let folder = group.add(&mount, name)?;
             set(&folder, "memory.max", &memory)?;
             set(&folder, "io.max", &format!("{device} riops={reads}"))?;
-        } else if let (Some(memory_mount), Some(blkio_mount)) = (version_1(&mounts, "memory"), version_1(&mounts, "blkio")) {
+        } else if let (Some(memory_mount), Some(blkio_mount)) =
+            (version_1(&mounts, "memory"), version_1(&mounts, "blkio"))
+        {
             let folder = group.add(&memory_mount, name)?;
             set(&folder, "memory.limit_in_bytes", &memory)?;
             let folder = group.add(&blkio_mount, name)?;
             set(&folder, "blkio.throttle.read_iops_device", &format!("{device} {reads}"))?;
         } else {
-            bail!("no cgroup hierarchy with memory and io (version 2) or memory and blkio (version 1) is mounted");
+            bail!(
+                "no cgroup hierarchy with memory and io (version 2) or memory and blkio (version 1) is mounted"
+            );
         }
         Ok(group)
     }
@@ -46,7 +52,8 @@ impl Cgroup {
     /// What a command line begins with so that the program runs inside from its first instruction.
     pub(crate) fn wrapper(&self) -> Vec<String> {
         let mut wrapper = vec!["/bin/sh".into(), "-c".into()];
-        let enter = self.folders.iter().map(|folder| format!("echo $$ > '{}/cgroup.procs' && ", folder.display()));
+        let enter =
+            self.folders.iter().map(|folder| format!("echo $$ > '{}/cgroup.procs' && ", folder.display()));
         wrapper.push(enter.collect::<String>() + "exec \"$@\"");
         wrapper.push("sh".into());
         wrapper
@@ -86,7 +93,9 @@ fn version_2(mounts: &str) -> Option<PathBuf> {
 }
 
 fn version_1(mounts: &str, controller: &str) -> Option<PathBuf> {
-    let of = |line: &&str| line.split_whitespace().nth(3).is_some_and(|options| options.split(',').any(|o| o == controller));
+    let of = |line: &&str| {
+        line.split_whitespace().nth(3).is_some_and(|options| options.split(',').any(|o| o == controller))
+    };
     mounts.lines().filter(of).find_map(|line| mount_of(line, "cgroup"))
 }
 
@@ -108,7 +117,8 @@ impl Disk {
         let device = stat(folder)?.st_dev;
         let device = format!("{}:{}", major(device), minor(device));
         let link = PathBuf::from(format!("/sys/dev/block/{device}"));
-        let mut block = fs::canonicalize(&link).with_context(|| format!("{} is on no disk", folder.display()))?;
+        let mut block =
+            fs::canonicalize(&link).with_context(|| format!("{} is on no disk", folder.display()))?;
         if block.join("partition").exists() {
             // Limits and read-ahead belong to the disk, not to its partition.
             block.pop();
@@ -139,8 +149,8 @@ impl Drop for ReadAhead {
     }
 }
 
-/// Empties the page, dentry and inode caches. A page counts against the group that first touched it, so a server's
-/// limit would not feel files that others have read.
+/// Empties the page, dentry and inode caches. A page counts against the group that first touched it, so a
+/// server's limit would not feel files that others have read.
 pub(crate) fn empty_caches() -> Result<()> {
     sync();
     fs::write("/proc/sys/vm/drop_caches", "3").context("emptying the page cache")
@@ -161,6 +171,9 @@ cgroup2 /nowhere/unified cgroup2 rw,relatime 0 0";
         assert_eq!(version_1(MOUNTS, "cpuacct"), Some("/sys/fs/cgroup/cpu,cpuacct".into()));
         assert_eq!(version_1(MOUNTS, "blkio"), None);
         assert_eq!(version_2(MOUNTS), None, "mounted, but without the controllers");
-        assert_eq!(mount_of(MOUNTS.lines().last().expect("three"), "cgroup2"), Some("/nowhere/unified".into()));
+        assert_eq!(
+            mount_of(MOUNTS.lines().last().expect("three"), "cgroup2"),
+            Some("/nowhere/unified".into())
+        );
     }
 }

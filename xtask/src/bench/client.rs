@@ -1,6 +1,7 @@
-//! The clients of the hot and cold comparison, in one thread on one epoll: closed-loop ones that ask for the next cold
-//! file as soon as they have one, and an open-loop one that asks for the hot file at fixed times whatever has come
-//! back. A wait is counted from the intended time, so that a server that stalls cannot slow its own examiner down.
+//! The clients of the hot and cold comparison, in one thread on one epoll: closed-loop ones that ask for the
+//! next cold file as soon as they have one, and an open-loop one that asks for the hot file at fixed times
+//! whatever has come back. A wait is counted from the intended time, so that a server that stalls cannot slow
+//! its own examiner down.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -13,7 +14,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
 
 use super::{fetch, interrupt};
 
@@ -101,11 +104,16 @@ pub(crate) fn run(plan: &Plan, cold_next: usize) -> Result<Outcome> {
 
 impl Clients<'_> {
     fn run(&mut self, start: Instant) -> Result<()> {
-        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         let period = Duration::from_secs(1) / self.plan.hot_per_second;
         let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(period.subsec_nanos()) };
         // The timer only wakes us; what is due is worked out from the clock, so a late wake-up shifts nothing.
-        timerfd_settime(&timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: tick, it_value: tick })?;
+        timerfd_settime(
+            &timer,
+            TimerfdTimerFlags::empty(),
+            &Itimerspec { it_interval: tick, it_value: tick },
+        )?;
         epoll::add(&self.epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
         for place in HOT_CONNECTIONS..self.connections.len() {
             self.ask_cold(place)?;
@@ -241,7 +249,9 @@ impl Part {
         let mut body = bytes.len();
         if let Part::Head(head) = self {
             head.extend_from_slice(bytes);
-            let Some(end) = fetch::head_end(head) else { return (head.len() < HEAD_BYTES_MAX).then_some(false) };
+            let Some(end) = fetch::head_end(head) else {
+                return (head.len() < HEAD_BYTES_MAX).then_some(false);
+            };
             if fetch::status(head) != Some(200) {
                 return None;
             }

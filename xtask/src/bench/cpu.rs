@@ -1,4 +1,5 @@
-//! Processors: which one is the server's, which the clients', and how much of it a tree of processes has used.
+//! Processors: which one is the server's, which the clients', and how much of it a tree of processes has
+//! used.
 
 use std::collections::HashMap;
 use std::fs;
@@ -45,7 +46,9 @@ fn pin(cpu: usize) -> Result<()> {
 pub(crate) fn tree(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
         if let Some(parent) = parent(pid) {
             children.entry(parent).or_default().push(pid);
         }

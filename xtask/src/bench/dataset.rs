@@ -26,7 +26,7 @@ pub(crate) fn cached(folder: &Path, files: &[(&str, usize)]) -> Result<()> {
     Ok(())
 }
 
-/// Makes the cold files and one hot file, and returns the paths to ask for: cold ones shuffled, always the same way.
+/// Makes the cold files and one hot file, and returns the cold paths, shuffled, always the same way.
 pub(crate) fn cold(folder: &Path) -> Result<Vec<String>> {
     fs::create_dir_all(folder)?;
     if statfs(folder)?.f_type as i64 == TMPFS_MAGIC {
@@ -42,7 +42,8 @@ pub(crate) fn cold(folder: &Path) -> Result<Vec<String>> {
                 fs::create_dir_all(file.parent().context("a file has a folder")?)?;
                 interrupt::check()?;
             }
-            fs::write(&file, content(COLD_FILE_BYTES, n)).with_context(|| format!("writing {}", file.display()))?;
+            fs::write(&file, content(COLD_FILE_BYTES, n))
+                .with_context(|| format!("writing {}", file.display()))?;
         }
         fs::File::create(&made)?.write_all(b"complete\n")?;
     }
@@ -61,7 +62,7 @@ fn content(bytes: usize, seed: usize) -> Vec<u8> {
     (0..bytes).map(|n| if n % 64 == 63 { b'\n' } else { b'a' + ((n / 64 + seed) % 26) as u8 }).collect()
 }
 
-/// Fisher and Yates with a small generator of fixed seed: every server gets the same questions in the same order.
+/// Fisher and Yates with a small generator of fixed seed: every server gets the same questions in one order.
 fn shuffle(paths: &mut [String]) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for n in (1..paths.len()).rev() {
@@ -81,7 +82,8 @@ mod tests {
     #[test]
     fn cold_paths_differ_and_stay_below_their_folders() {
         let mut paths: Vec<String> = (0..COLD_FILES).map(path).collect();
-        let folders: HashSet<_> = paths.iter().map(|path| path.rsplit_once('/').expect("a folder").0.to_owned()).collect();
+        let folders: HashSet<_> =
+            paths.iter().map(|path| path.rsplit_once('/').expect("a folder").0.to_owned()).collect();
         assert_eq!(folders.len(), COLD_FOLDERS);
         shuffle(&mut paths);
         assert_eq!(paths.iter().collect::<HashSet<_>>().len(), COLD_FILES);

@@ -1,5 +1,5 @@
-//! One request, one answer, read to its end. For checking that a server is what it should be, and for giving the
-//! floor the same answer to send. Not for measuring.
+//! One request, one answer, read to its end. For checking that a server is what it should be, and for giving
+//! the floor the same answer to send. Not for measuring.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

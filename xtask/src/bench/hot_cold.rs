@@ -1,6 +1,6 @@
-//! The promise, measured: how long a hot file is waited for while the disk is saturated by requests for cold ones. The
-//! server has 256 MB of memory and 3,000 reads a second; the hot file is asked for 2,000 times a second, on a fixed
-//! schedule, first alone and then beside 64 clients who want cold files.
+//! The promise, measured: how long a hot file is waited for while the disk is saturated by requests for cold
+//! ones. The server has 256 MB of memory and 3,000 reads a second; the hot file is asked for 2,000 times a
+//! second, on a fixed schedule, first alone and then beside 64 clients who want cold files.
 
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +55,13 @@ struct Waits {
 }
 
 /// Runs every server in turn, `rounds` times.
-pub(crate) fn run(place: &Place, folder: &Path, servers: &[Server], rounds: usize, quick: bool) -> Result<Vec<Outcome>> {
+pub(crate) fn run(
+    place: &Place,
+    folder: &Path,
+    servers: &[Server],
+    rounds: usize,
+    quick: bool,
+) -> Result<Vec<Outcome>> {
     let cold_paths = dataset::cold(folder)?;
     let disk = Disk::below(folder)?;
     let limits = Limits { memory_bytes: MEMORY_BYTES, reads_per_second: READS_PER_SECOND };
@@ -155,7 +161,18 @@ pub(crate) fn print(outcomes: &[Outcome]) {
     if outcomes.is_empty() {
         return;
     }
-    let heading = ["server", "alone p50", "p99", "cold p50", "p99", "× p50", "× p99", "cold/s", "errors", "loop blocks"];
+    let heading = [
+        "server",
+        "alone p50",
+        "p99",
+        "cold p50",
+        "p99",
+        "× p50",
+        "× p99",
+        "cold/s",
+        "errors",
+        "loop blocks",
+    ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for of in outcomes {
         rows.push(vec![
@@ -178,12 +195,21 @@ pub(crate) fn bars(outcomes: &[Outcome]) -> Vec<Bar> {
     let amped = outcomes.iter().find(|of| of.server == Server::Amped);
     let peers = outcomes.iter().filter(|of| !of.server.is_flash());
     let best = peers.map(|of| of.median(|round| round.cold_per_second)).max_by(f64::total_cmp);
-    let against_best = amped.zip(best).map(|(amped, best)| amped.median(|round| round.cold_per_second) / best);
+    let against_best =
+        amped.zip(best).map(|(amped, best)| amped.median(|round| round.cold_per_second) / best);
     let blocks = amped.and_then(|of| of.loop_blocks().context("no count").ok()).map(|blocks| blocks as f64);
     let ratio = |figure: fn(&Round) -> f64| amped.map(|of| of.median(figure));
     vec![
-        Bar::at_most("hot-cold: p50 under load ÷ alone".into(), 1.3, ratio(|round| round.cold.p50 / round.alone.p50)),
-        Bar::at_most("hot-cold: p99 under load ÷ alone".into(), 2.0, ratio(|round| round.cold.p99 / round.alone.p99)),
+        Bar::at_most(
+            "hot-cold: p50 under load ÷ alone".into(),
+            1.3,
+            ratio(|round| round.cold.p50 / round.alone.p50),
+        ),
+        Bar::at_most(
+            "hot-cold: p99 under load ÷ alone".into(),
+            2.0,
+            ratio(|round| round.cold.p99 / round.alone.p99),
+        ),
         Bar::at_least("hot-cold: cold throughput ÷ best peer".into(), 0.97, against_best),
         Bar::at_most("hot-cold: errors".into(), 0.0, ratio(|round| round.errors as f64)),
         Bar::at_most("hot-cold: loop blocks".into(), 0.0, blocks),

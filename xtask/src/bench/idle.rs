@@ -1,5 +1,5 @@
-//! Memory per idle kept-alive connection: ten thousand that have asked once and then say nothing. It counts what the
-//! server's processes hold themselves, not the kernel's sockets, which are the same for everybody.
+//! Memory per idle kept-alive connection: ten thousand that have asked once and then say nothing. It counts
+//! what the server's processes hold themselves, not the kernel's sockets, which are the same for everybody.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -78,9 +78,12 @@ fn ask(port: u16, n: usize) -> Result<TcpStream> {
 fn memory_bytes(pids: &[Pid]) -> Result<u64> {
     let mut kilobytes = 0;
     for pid in pids {
-        let Ok(text) = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero())) else { continue };
+        let Ok(text) = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero())) else {
+            continue;
+        };
         let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
-        let field = line.and_then(|line| line.split_whitespace().next()).context("this kernel keeps no Pss_Anon")?;
+        let field =
+            line.and_then(|line| line.split_whitespace().next()).context("this kernel keeps no Pss_Anon")?;
         kilobytes += field.parse::<u64>()?;
     }
     Ok(kilobytes * 1024)
@@ -98,7 +101,8 @@ pub(crate) fn bars(figures: &Figures) -> Vec<Bar> {
 }
 
 pub(crate) fn json(figures: &Figures) -> Value {
-    let map: Map<_, _> = figures.iter().map(|(server, bytes)| (server.name().into(), (*bytes).into())).collect();
+    let map: Map<_, _> =
+        figures.iter().map(|(server, bytes)| (server.name().into(), (*bytes).into())).collect();
     map.into()
 }
 

@@ -1,5 +1,5 @@
-//! Ctrl-C as a flag. Loops look at it, return an error, and the guards on the way out end servers, remove cgroups and
-//! put the disk's read-ahead back.
+//! Ctrl-C as a flag. Loops look at it, return an error, and the guards on the way out end servers, remove
+//! cgroups and put the disk's read-ahead back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

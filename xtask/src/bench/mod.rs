@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: this server and its peers side by side, as processor time per request in ratios to a floor,
-//! memory per idle connection, and the wait for a hot file while the disk is saturated. It serves one machine's
-//! comparison in one run; figures for publication are the lab's.
+//! `cargo xtask bench`: this server and its peers side by side, as processor time per request in ratios to a
+//! floor, memory per idle connection, and the wait for a hot file while the disk is saturated. It serves one
+//! machine's comparison in one run; figures for publication are the lab's.
 
 mod cached;
 mod cgroup;
@@ -28,14 +28,14 @@ use self::cpu::Cpus;
 use self::options::Options;
 use self::peers::{Place, Server};
 use self::report::Bar;
-use crate::cargo;
+use crate::{cargo, prepare};
 
 pub(crate) use self::options::HELP;
 
 const DESCRIPTORS_WANTED: u64 = 20_000;
 
 /// Runs the bench. False when a bar is missed.
-pub(crate) fn run(root: &Path, args: &[String]) -> Result<bool> {
+pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     let options = Options::parse(args)?;
     let target = cargo::target_folder(root);
     // Our own clients are measured too: an unoptimised one would report its own waits.
@@ -107,7 +107,7 @@ fn present(options: &Options, flash: &Path) -> Vec<Server> {
     let mut servers = Vec::new();
     for &server in &options.servers {
         let there = match server.program() {
-            Some(program) => peers::find(program).is_some(),
+            Some(program) => prepare::find(program).is_some(),
             None => server == Server::Floor || flash.is_file(),
         };
         match there {

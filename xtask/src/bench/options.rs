@@ -36,7 +36,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn parse(args: &[String]) -> Result<Options> {
+    pub(crate) fn parse(args: &[&str]) -> Result<Options> {
         let mut options = Options {
             quick: false,
             rounds: 3,
@@ -49,8 +49,8 @@ impl Options {
         };
         let mut args = args.iter();
         while let Some(flag) = args.next() {
-            let mut value = || args.next().with_context(|| format!("{flag} needs a value"));
-            match flag.as_str() {
+            let mut value = || args.next().copied().with_context(|| format!("{flag} needs a value"));
+            match *flag {
                 "--quick" => (options.quick, options.rounds, options.seconds) = (true, 1, 1),
                 "--rounds" => options.rounds = value()?.parse().context("--rounds: a number")?,
                 "--seconds" => options.seconds = value()?.parse().context("--seconds: a number")?,
@@ -58,7 +58,9 @@ impl Options {
                 "--peers" => keep(&mut options.servers, value()?, |server| server.program().is_some())?,
                 "--archs" => keep(&mut options.servers, value()?, Server::is_flash)?,
                 "--flash" => options.flash = Some(std::path::absolute(value()?)?),
-                "--flash-args" => options.flash_args = value()?.split_whitespace().map(str::to_owned).collect(),
+                "--flash-args" => {
+                    options.flash_args = value()?.split_whitespace().map(str::to_owned).collect()
+                }
                 "--json" => options.json = Some(std::path::absolute(value()?)?),
                 _ => bail!("unknown option {flag}\n{HELP}"),
             }
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        Options::parse(&line.split_whitespace().collect::<Vec<_>>())
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The servers side by side: Flash in its architectures, the floor, and whichever peers are installed, each set up the
-//! way its best users would (`benches/peers/`), with one worker.
+//! The servers side by side: Flash in its architectures, the floor, and whichever peers are installed, each
+//! set up the way its best users would (`benches/peers/`), with one worker.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::cpu::Cpus;
 use super::fetch::fetch;
 use super::process::Process;
+use crate::prepare::find;
 
 /// Everything that starting a server needs to know.
 pub(crate) struct Place<'a> {
@@ -122,7 +123,11 @@ impl Server {
             Lighttpd => command.arg("-D").arg("-f").arg(configure(place, port, "lighttpd", &[])?),
             Caddy => {
                 let file = configure(place, port, "caddy", &[])?;
-                command.env("GOMAXPROCS", "1").env("HOME", place.work).args(["run", "--adapter", "caddyfile"]);
+                command.env("GOMAXPROCS", "1").env("HOME", place.work).args([
+                    "run",
+                    "--adapter",
+                    "caddyfile",
+                ]);
                 command.arg("--config").arg(file)
             }
             Apache => {
@@ -166,13 +171,6 @@ pub(crate) fn verify(running: &Running, path: &str, content: &[u8]) -> Result<()
     Ok(())
 }
 
-/// A program by its name, in PATH or where Debian keeps programs for the superuser.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
-}
-
 fn nginx(place: &Place, port: u16, send: &str, pool: &str) -> Result<PathBuf> {
     configure(place, port, "nginx", &[("@SEND@", send), ("@POOL@", pool)])
 }
@@ -190,7 +188,13 @@ fn configure(place: &Place, port: u16, name: &str, more: &[(&str, &str)]) -> Res
     let root = place.root.to_str().context("the path of the data set is not UTF-8")?;
     let work = place.work.to_str().context("the path of the work folder is not UTF-8")?;
     // Workers give up the superuser's rights, as they would at home.
-    let ours = [("@ROOT@", root), ("@WORK@", work), ("@PORT@", &port_text), ("@USER@", "nobody"), ("@GROUP@", "nogroup")];
+    let ours = [
+        ("@ROOT@", root),
+        ("@WORK@", work),
+        ("@PORT@", &port_text),
+        ("@USER@", "nobody"),
+        ("@GROUP@", "nogroup"),
+    ];
     for (key, value) in ours.iter().chain(more) {
         text = text.replace(key, value);
     }

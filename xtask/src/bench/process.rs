@@ -1,4 +1,5 @@
-//! A server as a process: started on its processor, ready when it accepts, ended by its own id whatever happens.
+//! A server as a process: started on its processor, ready when it accepts, ended by its own id whatever
+//! happens.
 
 use std::fs::{self, File};
 use std::net::TcpStream;

@@ -98,7 +98,8 @@ pub(crate) fn print_table(title: &str, rows: &[Vec<String>]) {
 
 /// The table of cached content: microseconds, and in parentheses how many times the floor.
 pub(crate) fn print_figures(figures: &Figures, servers: &[Server]) {
-    let cells: Vec<_> = CELLS.iter().filter(|cell| figures.median(cell.name, Server::Floor).is_some()).collect();
+    let cells: Vec<_> =
+        CELLS.iter().filter(|cell| figures.median(cell.name, Server::Floor).is_some()).collect();
     let mut rows = vec![vec!["server".to_owned()]];
     rows[0].extend(cells.iter().map(|cell| cell.name.to_owned()));
     for &server in servers {
@@ -126,7 +127,10 @@ pub(crate) fn figures_json(figures: &Figures, servers: &[Server]) -> Value {
             if !rounds.is_empty() {
                 let ratio = figures.ratio(cell.name, server, Server::Floor);
                 let median = figures.median(cell.name, server);
-                of.insert(server.name().into(), json!({ "us": median, "to_floor": ratio, "rounds_us": rounds }));
+                of.insert(
+                    server.name().into(),
+                    json!({ "us": median, "to_floor": ratio, "rounds_us": rounds }),
+                );
             }
         }
         if !of.is_empty() {

@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::interrupt;
+use crate::prepare;
 
 /// What `wrk` is to do.
 pub(crate) struct Load<'a> {
@@ -17,7 +18,7 @@ pub(crate) struct Load<'a> {
 
 /// Whether `wrk` is there at all.
 pub(crate) fn installed() -> bool {
-    super::peers::find("wrk").is_some()
+    prepare::find("wrk").is_some()
 }
 
 /// Runs the load and returns the number of requests completed; any error among them is an error here.
@@ -56,8 +57,14 @@ mod tests {
 
     #[test]
     fn counts_and_errors_are_read() {
-        assert_eq!(parse("x\n  1234 requests in 1.10s, 1.41MB read\nRequests/sec: 1\n").expect("a count"), 1234);
-        assert!(parse("  9 requests in 1s, 1MB read\n  Socket errors: connect 0, read 1, write 0, timeout 0").is_err());
+        assert_eq!(
+            parse("x\n  1234 requests in 1.10s, 1.41MB read\nRequests/sec: 1\n").expect("a count"),
+            1234
+        );
+        assert!(
+            parse("  9 requests in 1s, 1MB read\n  Socket errors: connect 0, read 1, write 0, timeout 0")
+                .is_err()
+        );
         assert!(parse("  9 requests in 1s, 1MB read\n  Non-2xx or 3xx responses: 9\n").is_err());
         assert!(parse("  0 requests in 1s, 1MB read").is_err());
         assert!(parse("unable to connect").is_err());

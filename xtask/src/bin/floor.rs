@@ -1,8 +1,10 @@
-//! The floor: the least a server on one event loop can do. `epoll_wait`, `recv`, and one `send` of an answer that
-//! was ready before the first request came. `cargo xtask bench` divides every server's processor time by this one's.
+//! The floor: the least a server on one event loop can do. `epoll_wait`, `recv`, and one `send` of an answer
+//! that was ready before the first request came. `cargo xtask bench` divides every server's processor time by
+//! this one's.
 //!
-//! `floor ADDRESS < answer` sends the bytes on its standard input for every request head it receives. It closes
-//! after an answer that says `Connection: close`. It does not parse, look anything up, time out or write a log.
+//! `floor ADDRESS < answer` sends the bytes on its standard input for every request head it receives. It
+//! closes after an answer that says `Connection: close`. It does not parse, look anything up, time out or
+//! write a log.
 
 #![forbid(unsafe_code)]
 

@@ -1,0 +1,128 @@
+//! `cargo xtask check`: the invariants that the compiler does not hold. Each rule is a file; each takes text
+//! and returns findings, so that its tests need no workspace. What rustfmt, clippy and cargo-deny say is
+//! theirs.
+
+mod docs;
+mod layers;
+mod manifest;
+mod names;
+mod source;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod unsafety;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use self::source::Source;
+use crate::cargo;
+
+/// Something that is not as it must be, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// `crates/flash-core/src/path.rs:12`, or a crate's name where it is about no line.
+    place: String,
+    message: String,
+}
+
+impl Finding {
+    fn at(source: &Source, line: usize, message: impl Into<String>) -> Finding {
+        Finding { place: format!("{}:{line}", source.path), message: message.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Checks the workspace and prints what it finds. True when that is nothing.
+pub(crate) fn run(root: &Path) -> Result<bool> {
+    let metadata: Value =
+        serde_json::from_slice(&cargo::output(root, &["metadata", "--format-version", "1"])?)?;
+    let mut findings = layers::check(&metadata);
+    let sources = read(root, "rs")?;
+    for source in &sources {
+        findings.extend(docs::check(source));
+        findings.extend(names::check(source));
+        findings.extend(steps::check(source));
+        findings.extend(unsafety::check_blocks(source));
+    }
+    for path in crate_roots(root, &metadata) {
+        match sources.iter().find(|source| source.path == path) {
+            Some(source) => findings.extend(unsafety::check_root(source)),
+            None => findings
+                .push(Finding { place: path, message: "a crate root that is in no known folder".into() }),
+        }
+    }
+    for source in &read(root, "toml")? {
+        findings.extend(manifest::check(source));
+    }
+    for finding in &findings {
+        println!("{finding}");
+    }
+    println!("check: {} files, {} findings", sources.len(), findings.len());
+    Ok(findings.is_empty())
+}
+
+/// The folders in which code of ours lies.
+const FOLDERS: [&str; 6] = ["crates", "xtask", "tests", "fuzz", "benches", "examples"];
+
+/// Every source file or manifest with this extension below those folders.
+fn read(root: &Path, extension: &str) -> Result<Vec<Source>> {
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        walk(&root.join(folder), &mut files)?;
+    }
+    files.retain(|file| file.extension().is_some_and(|found| found == extension));
+    if extension == "toml" {
+        files.retain(|file| file.file_name().is_some_and(|name| name == "Cargo.toml"));
+        files.push(root.join("Cargo.toml"));
+    }
+    files.sort();
+    let mut sources = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        sources.push(Source::new(&relative(root, &file), &text));
+    }
+    Ok(sources)
+}
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() && entry.file_name() != "target" {
+            walk(&entry.path(), files)?;
+        } else if kind.is_file() {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn relative(root: &Path, file: &Path) -> String {
+    file.strip_prefix(root).unwrap_or(file).to_string_lossy().into_owned()
+}
+
+/// The first file of every library, program, test and bench, but for flash-os, which is there to be unsafe.
+fn crate_roots(root: &Path, metadata: &Value) -> Vec<String> {
+    let mut roots = Vec::new();
+    for package in layers::members(metadata).filter(|package| package["name"] != "flash-os") {
+        for target in package["targets"].as_array().into_iter().flatten() {
+            if let Some(path) = target["src_path"].as_str() {
+                roots.push(relative(root, Path::new(path)));
+            }
+        }
+    }
+    roots
+}

@@ -1,0 +1,60 @@
+//! `cargo xtask ci`: every check, in order, up to the first that fails. CI runs this and nothing else, and so
+//! do people. The tests come last, so that their closing lines close the output.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{cargo, check, prepare};
+
+type Step = (&'static str, fn(&Path) -> Result<()>);
+
+const STEPS: [Step; 7] = [
+    ("fmt", |root| cargo::run(root, &["fmt", "--all", "--check"])),
+    ("check", invariants),
+    ("clippy", |root| {
+        cargo::run(root, &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+    }),
+    ("deny", deny),
+    ("prepare", |_| prepare::run()),
+    // The end-to-end tests run the program that people run.
+    ("build", |root| cargo::run(root, &["build", "--release", "--package", "flash"])),
+    ("test", test),
+];
+
+/// Runs every step; the error names the one that failed.
+pub(crate) fn run(root: &Path) -> Result<bool> {
+    for (name, step) in STEPS {
+        println!("== {name}");
+        let start = Instant::now();
+        step(root).with_context(|| format!("ci stops at {name}"))?;
+        // Nothing may follow the tests' own last lines.
+        if name != "test" {
+            println!("== {name}: ok, {:.0} s", start.elapsed().as_secs_f64());
+        }
+    }
+    Ok(true)
+}
+
+fn invariants(root: &Path) -> Result<()> {
+    if !check::run(root)? {
+        bail!("invariants are broken");
+    }
+    Ok(())
+}
+
+/// Licences, sources and duplicates. Advisories need a clone of their database and are for people to ask for.
+fn deny(root: &Path) -> Result<()> {
+    if prepare::find("cargo-deny").is_none() {
+        println!("MISSING: cargo-deny, so deny.toml is not enforced (cargo install --locked cargo-deny)");
+        return Ok(());
+    }
+    cargo::run(root, &["deny", "check", "bans", "licenses", "sources"])
+}
+
+/// All tests, the corpora of the fuzz targets among them.
+fn test(root: &Path) -> Result<()> {
+    let flash = cargo::target_folder(root).join("release/flash");
+    cargo::run_with(root, &["test", "--workspace"], &[("FLASH_BIN", &flash)])
+}

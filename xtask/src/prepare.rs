@@ -1,0 +1,76 @@
+//! `cargo xtask prepare`: what the tests need from the system, in one place. It installs what is missing
+//! where it may, and otherwise says by name what is missing and how to get it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// A real tree of HTML, at least this many files.
+const TREE_FILES_MIN: usize = 900;
+
+struct Need {
+    package: &'static str,
+    present: fn() -> bool,
+}
+
+const NEEDS: [Need; 4] = [
+    Need { package: "curl", present: || find("curl").is_some() },
+    Need { package: "wrk", present: || find("wrk").is_some() },
+    Need { package: "chromium", present: || find("chromium").is_some() },
+    // 1,169 pages in 2 MB. The name carries its version, which is the distribution's.
+    Need { package: "postgresql-doc", present: || tree().is_some() },
+];
+
+/// Sees that everything is there.
+pub(crate) fn run() -> Result<()> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.join(" ");
+    if !rustix::process::geteuid().is_root() || find("apt-get").is_none() {
+        bail!("missing: {names}; as the superuser: apt-get install --no-install-recommends {names}");
+    }
+    println!("installing {names}");
+    apt(&["update"])?;
+    apt(&[&["install", "--yes", "--no-install-recommends"], missing.as_slice()].concat())?;
+    let missing = self::missing();
+    if !missing.is_empty() {
+        bail!("still missing after their installation: {}", missing.join(" "));
+    }
+    Ok(())
+}
+
+fn missing() -> Vec<&'static str> {
+    NEEDS.iter().filter(|need| !(need.present)()).map(|need| need.package).collect()
+}
+
+fn apt(args: &[&str]) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command.args(["--quiet=2", "-o", "Dpkg::Use-Pty=0"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
+    if !command.status().context("starting apt-get")?.success() {
+        bail!("apt-get {} failed", args.join(" "));
+    }
+    Ok(())
+}
+
+/// The documentation's folder, when it is there and whole: some systems install packages without it.
+fn tree() -> Option<PathBuf> {
+    let entries = fs::read_dir("/usr/share/doc").ok()?.flatten();
+    let folders = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("postgresql-doc-"));
+    folders.map(|entry| entry.path().join("html")).find(|html| files(html) >= TREE_FILES_MIN)
+}
+
+fn files(folder: &Path) -> usize {
+    fs::read_dir(folder).map_or(0, |entries| entries.flatten().count())
+}
+
+/// A program by its name, in PATH or where Debian keeps programs for the superuser.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
