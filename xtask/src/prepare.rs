@@ -11,6 +11,9 @@ use anyhow::{Context, Result, bail};
 /// A real tree of HTML, at least this many files.
 const TREE_FILES_MIN: usize = 900;
 
+/// The folder of the tree, and the name of a package that only depends on the one that holds it.
+const TREE: &str = "postgresql-doc";
+
 struct Need {
     package: &'static str,
     present: fn() -> bool,
@@ -20,8 +23,8 @@ const NEEDS: [Need; 4] = [
     Need { package: "curl", present: || find("curl").is_some() },
     Need { package: "wrk", present: || find("wrk").is_some() },
     Need { package: "chromium", present: || find("chromium").is_some() },
-    // 1,169 pages in 2 MB. The name carries its version, which is the distribution's.
-    Need { package: "postgresql-doc", present: || tree().is_some() },
+    // 1,169 pages in 2 MB.
+    Need { package: TREE, present: || tree().is_some() },
 ];
 
 /// Sees that everything is there.
@@ -36,7 +39,9 @@ pub(crate) fn run() -> Result<()> {
     }
     println!("installing {names}");
     apt(&["update"])?;
-    apt(&[&["install", "--yes", "--no-install-recommends"], missing.as_slice()].concat())?;
+    let tree = tree_package()?;
+    let packages = missing.iter().map(|&name| if name == TREE { tree.as_str() } else { name });
+    apt(&["install", "--yes", "--no-install-recommends"].into_iter().chain(packages).collect::<Vec<_>>())?;
     let missing = self::missing();
     if !missing.is_empty() {
         bail!("still missing after their installation: {}", missing.join(" "));
@@ -57,10 +62,19 @@ fn apt(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// `postgresql-doc-15` or what the distribution has. It stands alone, where `postgresql-doc` would bring newer
+/// versions of whatever else of its family is installed.
+fn tree_package() -> Result<String> {
+    let output = Command::new("apt-cache").args(["depends", TREE]).output().context("starting apt-cache")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let package = text.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
+    package.map(str::to_owned).with_context(|| format!("apt-cache knows no package {TREE}"))
+}
+
 /// The documentation's folder, when it is there and whole: some systems install packages without it.
 fn tree() -> Option<PathBuf> {
     let entries = fs::read_dir("/usr/share/doc").ok()?.flatten();
-    let folders = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("postgresql-doc-"));
+    let folders = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(TREE));
     folders.map(|entry| entry.path().join("html")).find(|html| files(html) >= TREE_FILES_MIN)
 }
 

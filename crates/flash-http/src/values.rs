@@ -54,17 +54,13 @@ impl<'b> Iterator for Lines<'b> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        // The parser has been here before us, so every line ends in CRLF and has a colon, and an empty line ends
-        // the head; whatever follows that one is not ours to read.
+        // The parser has been here before us: every line ends in CRLF and has a colon, but for the empty one, which
+        // ends the head. Whatever follows that one is not ours to read.
         loop {
             let end = memchr::memchr(b'\r', self.rest)?;
             let line = &self.rest[..end];
-            if line.is_empty() {
-                self.rest = &[];
-                return None;
-            }
-            self.rest = self.rest.get(end + 2..)?;
             let colon = memchr::memchr(b':', line)?;
+            self.rest = self.rest.get(end + 2..)?;
             if line[..colon].eq_ignore_ascii_case(self.name.as_bytes()) {
                 return Some(scan::trim(&line[colon + 1..]));
             }

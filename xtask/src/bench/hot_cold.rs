@@ -223,7 +223,8 @@ pub(crate) fn json(outcomes: &[Outcome]) -> Value {
             json!({
                 "alone_p50_ms": round.alone.p50, "alone_p99_ms": round.alone.p99,
                 "cold_p50_ms": round.cold.p50, "cold_p99_ms": round.cold.p99,
-                "cold_per_second": round.cold_per_second, "errors": round.errors, "loop_blocks": round.loop_blocks,
+                "cold_per_second": round.cold_per_second, "errors": round.errors,
+                "loop_blocks": round.loop_blocks,
             })
         });
         all.insert(of.server.name().into(), rounds.collect());

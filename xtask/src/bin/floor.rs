@@ -50,7 +50,7 @@ fn main() -> io::Result<()> {
         epoll::wait(&epoll, spare_capacity(&mut events), None)?;
         for event in &events {
             if event.data.u64() == LISTENER {
-                accept(&listener, &epoll, &mut clients, &mut free)?;
+                accept(&listener, !closes, &epoll, &mut clients, &mut free)?;
                 continue;
             }
             let place = event.data.u64() as usize;
@@ -65,12 +65,15 @@ fn main() -> io::Result<()> {
 
 fn accept(
     listener: &TcpListener,
+    stays: bool,
     epoll: &OwnedFd,
     clients: &mut Vec<Option<Client>>,
     free: &mut Vec<usize>,
 ) -> io::Result<()> {
     while let Ok(socket) = accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-        sockopt::set_tcp_nodelay(&socket, true)?;
+        if stays {
+            sockopt::set_tcp_nodelay(&socket, true)?;
+        }
         let place = free.pop().unwrap_or_else(|| {
             clients.push(None);
             clients.len() - 1

@@ -21,7 +21,8 @@ pub(crate) fn check_blocks(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether an unsafe block or implementation begins on this line. Functions state their conditions in their docs.
+/// Whether an unsafe block or implementation begins on this line. Functions state their conditions in their
+/// docs.
 fn opens_unsafe(source: &Source, at: usize) -> bool {
     let bare = &source.lines[at].bare;
     let mut words = bare.match_indices("unsafe");

@@ -37,7 +37,6 @@ pub(super) fn read<'b>(
 /// The method's token, and what follows the space behind it.
 #[inline]
 fn method(input: &[u8]) -> Result<(&[u8], &[u8]), Stop> {
-    // The three methods that are served, before any other is looked for.
     let length = scan::token_run(&input[..input.len().min(METHOD_BYTES_MAX + 1)]);
     if length > METHOD_BYTES_MAX {
         return bad("the method is too long");
