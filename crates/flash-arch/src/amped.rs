@@ -53,7 +53,6 @@ pub(crate) fn serve(
     parts.disk.close_elsewhere()?;
     let shared = Shared::new(parts, limits);
     let helpers = Helpers::new(helpers, Arc::clone(&shared));
-    let dispatch =
-        |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox };
+    let dispatch = |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox };
     loops::serve(loops, &shared, listeners, dispatch, ready)
 }

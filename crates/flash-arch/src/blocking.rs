@@ -46,7 +46,9 @@ impl<'a> Blocking<'a> {
                 Err(Errno::INVAL) => return,
                 Err(error) => {
                     shared.ledger.shed.add(1);
-                    shared.error_log.say_rarely(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
+                    shared
+                        .error_log
+                        .say_rarely(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
                     thread::sleep(PAUSE);
                 }
             }

@@ -76,7 +76,7 @@ enum Turn {
 const EVENTS_MAX: usize = 256;
 const RECEIVE_BYTES: usize = 64 << 10;
 /// Wants that one connection may have performed before it is somebody else's turn.
-const WANTS_PER_TURN: usize = 32;
+const WANTS_PER_TURN: usize = 16;
 /// Tokens with this generation are not connections'.
 const NO_CONNECTION: u32 = u32::MAX;
 const INBOX: u64 = token(NO_CONNECTION, u32::MAX as usize);
@@ -145,7 +145,8 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
             self.runner.report();
             if self.runner.shared.is_draining() {
                 if give_up_ms == u64::MAX {
-                    give_up_ms = self.runner.clock.now.ms() + self.runner.shared.limits.drain.as_millis() as u64;
+                    give_up_ms =
+                        self.runner.clock.now.ms() + self.runner.shared.limits.drain.as_millis() as u64;
                     self.door.close(&self.epoll);
                     self.turn_all(|_, _| {});
                 }
@@ -242,7 +243,9 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
     /// Tells a connection what has happened, and performs its wants until it has to wait.
     fn turn(&mut self, token: u64, what: impl FnOnce(&mut Slot, &mut Context<'_>)) {
         let (generation, index) = split(token);
-        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.generation == generation) else { return };
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.generation == generation) else {
+            return;
+        };
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.runner.cx();
             what(slot, cx);

@@ -54,7 +54,11 @@ struct State {
 enum Kind {
     Find(Vec<u8>),
     /// A file is known by its address: the job keeps it alive, so that no other can take its place.
-    Load { file: usize, window: Range<u64>, copy: bool },
+    Load {
+        file: usize,
+        window: Range<u64>,
+        copy: bool,
+    },
     Single(u64),
 }
 
@@ -81,7 +85,9 @@ impl Helpers {
             drop(state);
             self.shared.ledger.queue_full.add(1);
             let most = self.limits.queue_max;
-            self.shared.error_log.say_rarely(&FULL, format_args!("{most} jobs wait for the disk: one more was refused"));
+            self.shared
+                .error_log
+                .say_rarely(&FULL, format_args!("{most} jobs wait for the disk: one more was refused"));
             return false;
         }
         state.waiting.insert(kind.clone(), waiter.into_iter().collect());
@@ -121,10 +127,11 @@ impl Helpers {
     /// A helper's life.
     fn help(&self) {
         while let Some((kind, job)) = self.next() {
-            let done = catch_unwind(AssertUnwindSafe(|| self.shared.disk.help(&job))).unwrap_or_else(|panic| {
-                self.shared.panicked(&*panic);
-                Done::Failed(Failure::Broken)
-            });
+            let done =
+                catch_unwind(AssertUnwindSafe(|| self.shared.disk.help(&job))).unwrap_or_else(|panic| {
+                    self.shared.panicked(&*panic);
+                    Done::Failed(Failure::Broken)
+                });
             self.shared.site.learn(&job, &done);
             self.shared.ledger.helper_jobs.add(1);
             let waiters = self.state.lock().waiting.remove(&kind);

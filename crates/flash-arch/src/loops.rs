@@ -26,7 +26,8 @@ pub(crate) fn serve<D: Dispatch + Send + 'static>(
     for number in 0..loops {
         let inbox = Arc::new(Inbox::new()?);
         let dispatch = dispatch(Arc::clone(&inbox));
-        let event_loop = EventLoop::new(Arc::clone(shared), Arc::clone(&listeners), Arc::clone(&inbox), dispatch)?;
+        let event_loop =
+            EventLoop::new(Arc::clone(shared), Arc::clone(&listeners), Arc::clone(&inbox), dispatch)?;
         threads.push(event_loop.spawn(number)?);
         inboxes.push(inbox);
     }

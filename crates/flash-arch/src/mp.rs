@@ -20,6 +20,7 @@ use crate::signals::{Heard, Signals};
 
 /// A worker that dies sooner than this is not replaced at once, or a fault at start would fork without end.
 const LIFE_MIN: Duration = Duration::from_secs(1);
+const IDLE_MAX_MS: u64 = 5_000;
 
 pub(crate) fn serve(
     processes: usize,
@@ -87,19 +88,26 @@ pub(crate) fn serve(
 }
 
 /// A worker's life.
-fn work(number: usize, limits: Limits, listener: &Listener, parts: &dyn Fn() -> io::Result<Parts>) -> io::Result<()> {
+fn work(
+    number: usize,
+    limits: Limits,
+    listener: &Listener,
+    parts: &dyn Fn() -> io::Result<Parts>,
+) -> io::Result<()> {
     if let Ok(name) = std::ffi::CString::new(format!("worker-{number}")) {
         rustix::thread::set_name(&name)?;
     }
     let signals = Signals::new()?;
-    let shared = Shared::new(parts()?, limits);
+    let mut parts = parts()?;
+    // Nobody knows whether another process is free, so an idle client may not keep this one for long.
+    parts.site.settings.idle_timeout_ms = parts.site.settings.idle_timeout_ms.min(IDLE_MAX_MS);
+    let shared = Shared::new(parts, limits);
     let listening = Arc::clone(&shared);
     thread::Builder::new().name("signals".into()).spawn(move || {
         signals.wait_for_stop(|| listening.reopen_logs());
         listening.drain();
     })?;
-    // Nobody knows whether another process is free, so an idle client may not keep this one for long.
-    let is_needed = || true;
+    let is_needed = || false;
     Blocking::new(Arc::clone(&shared), &is_needed).run(listener, &|serve| serve());
     shared.close(false);
     Ok(())

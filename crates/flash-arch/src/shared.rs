@@ -57,7 +57,8 @@ impl Shared {
         if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max {
             self.ledger.shed.add(1);
             let most = self.limits.connections_max;
-            self.error_log.say_rarely(&FULL, format_args!("{most} connections are open: one more was turned away"));
+            self.error_log
+                .say_rarely(&FULL, format_args!("{most} connections are open: one more was turned away"));
             return None;
         }
         self.ledger.connections.add(1);

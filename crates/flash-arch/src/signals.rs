@@ -32,14 +32,12 @@ impl Signals {
     }
 
     pub(crate) fn next(&mut self) -> Heard {
-        loop {
-            match self.signals.forever().next() {
-                Some(SIGUSR1) => return Heard::Reopen,
-                Some(SIGCHLD) => return Heard::ChildEnded,
-                Some(_) | None => {
-                    self.stopping.store(true, Ordering::Relaxed);
-                    return Heard::Stop;
-                }
+        match self.signals.forever().next() {
+            Some(SIGUSR1) => Heard::Reopen,
+            Some(SIGCHLD) => Heard::ChildEnded,
+            Some(_) | None => {
+                self.stopping.store(true, Ordering::Relaxed);
+                Heard::Stop
             }
         }
     }

@@ -56,7 +56,8 @@ impl Timers {
         let tick = self.earliest;
         self.next = tick + 1;
         let tokens = std::mem::take(&mut self.wheel[tick as usize % TICKS]);
-        let ahead = (self.next..self.next + TICKS as u64).find(|&tick| !self.wheel[tick as usize % TICKS].is_empty());
+        let ahead =
+            (self.next..self.next + TICKS as u64).find(|&tick| !self.wheel[tick as usize % TICKS].is_empty());
         self.earliest = ahead.unwrap_or(u64::MAX);
         Some((Standing(tick), tokens))
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use flash_http::head::{self, Expect, Head};
+use flash_http::head::{self, Expect, Head, Parsed};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
@@ -20,7 +20,7 @@ use crate::site::Site;
 use crate::spare::Spare;
 use crate::steps::find_file::{self, Found};
 use crate::steps::read_file::{Body, Phase};
-use crate::steps::read_request::{self, Asked, DropBody, Dropped, Read};
+use crate::steps::read_request::{self, Asked, DropBody, Dropped};
 use crate::steps::send_header::{Responder, Response};
 
 /// What the driver lends to every call.
@@ -112,7 +112,6 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 impl Connection {
     pub fn new(peer: Peer, site: &Site, now: &Now) -> Self {
         let mut deadline = Deadline::default();
-        // Its first head is due at once: a client that connects and says nothing is not an idle one.
         deadline.start(Waiting::Head, now.ms(), &site.settings);
         Self { state: State::ReadRequest, input: Vec::new(), output: None, deadline, peer }
     }
@@ -145,7 +144,10 @@ impl Connection {
                 self.state = State::Closed;
                 return Want::Close;
             }
-            State::ReadRequest if self.input.is_empty() => Waiting::Idle,
+            // A client that connects and says nothing is not an idle one: its first head is due.
+            State::ReadRequest if self.input.is_empty() && !self.deadline.is_for(Waiting::Head) => {
+                Waiting::Idle
+            }
             State::ReadRequest => Waiting::Head,
             State::DropBody(_) => Waiting::Body,
             State::Lingering { .. } => Waiting::Linger,
@@ -345,17 +347,22 @@ impl Connection {
     fn read_requests(&mut self, input: &[u8], cx: &mut Context<'_>) -> usize {
         let mut used = 0;
         while used < input.len() && self.takes_requests() {
-            match read_request::read_request(&input[used..], &cx.site.settings) {
-                Read::Incomplete => break,
-                Read::Refused(status) => {
-                    self.refuse(status, cx);
+            match head::parse(&input[used..], &cx.site.settings.head) {
+                Ok(Parsed::Incomplete) => break,
+                Ok(Parsed::Complete { head, bytes }) => {
+                    match self.answer(&head, &input[used..used + bytes], cx) {
+                        Answered::Yes => used += bytes,
+                        Answered::NotYet => break,
+                    }
+                }
+                Err(reject) => {
+                    self.refuse(reject.status, cx);
                     used = input.len();
                 }
-                Read::Head(head, bytes) => match self.answer(&head, &input[used..used + bytes], cx) {
-                    Answered::Yes => used += bytes,
-                    Answered::NotYet => break,
-                },
             }
+        }
+        if let State::Closing { linger } = &mut self.state {
+            *linger |= used < input.len();
         }
         used
     }

@@ -43,6 +43,10 @@ impl Deadline {
         self.ms
     }
 
+    pub(crate) fn is_for(&self, waiting: Waiting) -> bool {
+        self.waiting == waiting
+    }
+
     /// Begins to wait, or goes on with the same wait under the same deadline.
     pub(crate) fn wait(&mut self, waiting: Waiting, now_ms: u64, settings: &Settings) {
         // Being idle has no memory: each visit to it is a wait of its own.

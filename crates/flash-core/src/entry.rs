@@ -39,7 +39,8 @@ impl Variants {
         if self.coded.is_empty() {
             return &self.identity;
         }
-        let available = self.coded.iter().filter_map(|file| file.coding).fold(CodingSet::EMPTY, CodingSet::with);
+        let available =
+            self.coded.iter().filter_map(|file| file.coding).fold(CodingSet::EMPTY, CodingSet::with);
         let chosen: Option<Coding> = accepts().choose(available);
         chosen
             .and_then(|coding| self.coded.iter().find(|file| file.coding == Some(coding)))

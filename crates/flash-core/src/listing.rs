@@ -90,9 +90,11 @@ pub(crate) fn write_start(path: &[u8], order: Order, out: &mut Vec<u8>) {
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}\n</style>\n\
          <h1>{title}</h1>\n<table>\n<thead><tr>"
     );
-    for (column, name, label) in
-        [(Column::Name, "name", "Name"), (Column::Size, "size", "Size"), (Column::Time, "time", "Modified (UTC)")]
-    {
+    for (column, name, label) in [
+        (Column::Name, "name", "Name"),
+        (Column::Size, "size", "Size"),
+        (Column::Time, "time", "Modified (UTC)"),
+    ] {
         let current = order.by == column;
         let turn = if current && !order.descending { "&amp;order=desc" } else { "" };
         let mark = match (current, order.descending) {
@@ -130,7 +132,7 @@ pub fn row(name: &Name, details: Option<Details>, out: &mut Vec<u8>) {
 pub(crate) fn write_end(names: &Names, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</tbody>\n</table>\n");
     if names.left_out > 0 {
-        let _ = write!(out, "<p>… and {} more, which are not shown.\n", names.left_out);
+        let _ = writeln!(out, "<p>… and {} more, which are not shown.", names.left_out);
     }
     out.extend_from_slice(b"</html>\n");
 }
@@ -200,7 +202,9 @@ mod tests {
 
     #[test]
     fn sizes_for_people() {
-        for (bytes, text) in [(0, "0 B"), (999, "999 B"), (1536, "1.5 KiB"), (10 << 20, "10 MiB"), (1 << 40, "1.0 TiB")] {
+        for (bytes, text) in
+            [(0, "0 B"), (999, "999 B"), (1536, "1.5 KiB"), (10 << 20, "10 MiB"), (1 << 40, "1.0 TiB")]
+        {
             let mut out = Vec::new();
             write_size(bytes, &mut out);
             assert!(String::from_utf8(out).unwrap().contains(&format!(">{text}<")), "{bytes}");

@@ -37,7 +37,10 @@ enum Segment {
 /// The bytes at the front of an output, by how they are to be sent.
 pub enum Front<'a> {
     /// So many slices were filled in; `more` says that file bytes follow at once.
-    Slices { count: usize, more: bool },
+    Slices {
+        count: usize,
+        more: bool,
+    },
     File(&'a Arc<File>, Range<u64>),
     Nothing,
 }
@@ -154,10 +157,11 @@ impl Output {
     /// Takes back what is left of a file range that the socket did not accept at once. It has to be verified again
     /// before the next attempt: pages may leave the cache while a client is slow.
     pub(crate) fn take_back_resident(&mut self) -> Option<Range<u64>> {
-        match self.segments.front() {
+        // Nothing is ever written behind it, so it is the last.
+        match self.segments.back() {
             Some(Segment::Resident(_, range)) => {
                 let range = range.clone();
-                self.segments.pop_front();
+                self.segments.pop_back();
                 Some(range)
             }
             _ => None,

@@ -163,7 +163,9 @@ mod tests {
 
     #[test]
     fn nothing_leads_past_the_root() {
-        for raw in ["/..", "/../a", "/a/../..", "/%2e%2e/a", "/a/%2e./../../b", "/\0", "/%00", "/%", "/%g0", "a", ""] {
+        for raw in
+            ["/..", "/../a", "/a/../..", "/%2e%2e/a", "/a/%2e./../../b", "/\0", "/%00", "/%", "/%g0", "a", ""]
+        {
             assert_eq!(parsed(raw), Err(PathError::Malformed), "{raw}");
         }
         assert_eq!(parsed("/a%2fb"), Err(PathError::Unnameable));
@@ -173,7 +175,10 @@ mod tests {
     #[test]
     fn parts() {
         let path = SitePath::parse(b"/a/b.txt").unwrap();
-        assert_eq!((path.relative(), path.name(), path.names_folder()), (&b"a/b.txt"[..], &b"b.txt"[..], false));
+        assert_eq!(
+            (path.relative(), path.name(), path.names_folder()),
+            (&b"a/b.txt"[..], &b"b.txt"[..], false)
+        );
         let folder = SitePath::parse(b"/a/b/").unwrap();
         assert_eq!((folder.relative(), folder.name(), folder.names_folder()), (&b"a/b"[..], &b"b"[..], true));
         let root = SitePath::parse(b"/").unwrap();
@@ -182,9 +187,13 @@ mod tests {
 
     #[test]
     fn hidden_names() {
-        for (raw, hidden) in
-            [("/.git/x", true), ("/a/.b", true), ("/a.b", false), ("/.well-known/x", false), ("/.well-knownx", true)]
-        {
+        for (raw, hidden) in [
+            ("/.git/x", true),
+            ("/a/.b", true),
+            ("/a.b", false),
+            ("/.well-known/x", false),
+            ("/.well-knownx", true),
+        ] {
             assert_eq!(SitePath::parse(raw.as_bytes()).unwrap().is_hidden(), hidden, "{raw}");
         }
     }

@@ -14,7 +14,10 @@ impl Closer {
     pub(crate) fn start() -> io::Result<Self> {
         // As many as there are descriptors: that is its bound.
         let (files, closed) = channel::<OwnedFd>();
-        thread::Builder::new().name("closer".into()).stack_size(64 << 10).spawn(move || closed.iter().for_each(drop))?;
+        thread::Builder::new()
+            .name("closer".into())
+            .stack_size(64 << 10)
+            .spawn(move || closed.iter().for_each(drop))?;
         Ok(Self { files })
     }
 

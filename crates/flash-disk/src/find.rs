@@ -106,7 +106,9 @@ impl Disk {
             }
             name.extend_from_slice(index);
             match root.examine(&name, pace) {
-                Ok(examined) if examined.kind == FileType::RegularFile => return Ok(Place::File(name, examined)),
+                Ok(examined) if examined.kind == FileType::RegularFile => {
+                    return Ok(Place::File(name, examined));
+                }
                 Ok(_) | Err(Stop::Missing) => {}
                 Err(stop) => return Err(stop),
             }
@@ -176,7 +178,14 @@ impl Disk {
         }
     }
 
-    fn made(&self, stamp: Stamp, typed_as: &[u8], coding: Option<Coding>, varies: bool, content: Content) -> File {
+    fn made(
+        &self,
+        stamp: Stamp,
+        typed_as: &[u8],
+        coding: Option<Coding>,
+        varies: bool,
+        content: Content,
+    ) -> File {
         File::new(stamp, media::of(typed_as), coding, varies, &self.settings.template, content)
     }
 }

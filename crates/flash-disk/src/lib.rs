@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use flash_core::file::Window;
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Done, Failure, Job};
+use flash_core::job::{Done, Failure, Find, Job};
 
 use crate::closer::Closer;
 use crate::root::{Root, Stop};
@@ -86,9 +86,11 @@ impl Disk {
     /// Does the job, waiting as long as it takes.
     pub fn run(&self, job: &Job) -> Done {
         match job {
-            Job::Find(find) => self.find(find, Pace::Patient).unwrap_or_else(Stop::into_done),
+            Job::Find(find) => self.find(find, Pace::Patient).unwrap_or_else(|stop| stop.answer_to(find)),
             // The runner waits anyway: `sendfile` may as well do it.
-            Job::Load(load) if load.file.is_unchanged() => Done::Window(Window::Resident(load.window.clone())),
+            Job::Load(load) if load.file.is_unchanged() => {
+                Done::Window(Window::Resident(load.window.clone()))
+            }
             Job::Load(_) => Done::Window(Window::Changed),
             Job::List(list) => self.list(list).unwrap_or_else(Stop::into_done),
         }
@@ -100,7 +102,7 @@ impl Disk {
             Job::Find(find) => match self.find(find, Pace::Now) {
                 Ok(done) => Some(done),
                 Err(Stop::WouldBlock) => None,
-                Err(stop) => Some(stop.into_done()),
+                Err(stop) => Some(stop.answer_to(find)),
             },
             Job::Load(load) if load.copy => None,
             Job::Load(load) => match load.file.window_now(load.window.clone()) {
@@ -122,6 +124,11 @@ impl Disk {
 }
 
 impl Stop {
+    /// A disk that fails a second look does not take away what the first one found.
+    fn answer_to(self, find: &Find) -> Done {
+        find.known.as_ref().map_or_else(|| self.into_done(), |known| Done::Found(Arc::clone(known)))
+    }
+
     fn into_done(self) -> Done {
         Done::Failed(match self {
             Stop::Missing | Stop::Forbidden => Failure::Gone,
@@ -137,10 +144,14 @@ pub fn error_pages(folder: &Path) -> io::Result<std::collections::HashMap<u16, V
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let code = name.to_str().and_then(|name| name.strip_suffix(".html")).and_then(|code| code.parse().ok());
+        let code =
+            name.to_str().and_then(|name| name.strip_suffix(".html")).and_then(|code| code.parse().ok());
         let Some(code @ 400..=599) = code else { continue };
         if entry.metadata()?.len() > PAGE_BYTES_MAX {
-            return Err(io::Error::other(format!("{} is larger than {PAGE_BYTES_MAX} bytes", entry.path().display())));
+            return Err(io::Error::other(format!(
+                "{} is larger than {PAGE_BYTES_MAX} bytes",
+                entry.path().display()
+            )));
         }
         pages.insert(code, fs::read(entry.path())?);
     }

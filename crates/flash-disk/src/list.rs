@@ -35,7 +35,9 @@ impl Disk {
         let mut rows = Vec::with_capacity(ROWS_PER_JOB * 192);
         for name in &names.names[list.from.min(end)..end] {
             // What has vanished since then, or leads out of the root, is not shown.
-            if let Some((details, folder)) = name.details.map(|d| (d, name.folder)).or_else(|| look(root, folder, name)) {
+            if let Some((details, folder)) =
+                name.details.map(|d| (d, name.folder)).or_else(|| look(root, folder, name))
+            {
                 listing::row(&Name { folder, ..name.clone() }, Some(details), &mut rows);
             }
         }
@@ -49,7 +51,7 @@ impl Disk {
         for entry in Dir::new(place).map_err(Stop::of)? {
             let entry = entry.map_err(Stop::of)?;
             let name = entry.file_name().to_bytes();
-            let hidden = name.starts_with(b".") && !(self.settings.dotfiles && !matches!(name, b"." | b".."));
+            let hidden = matches!(name, b"." | b"..") || (name.starts_with(b".") && !self.settings.dotfiles);
             let kind = entry.file_type();
             let servable = matches!(
                 kind,
@@ -86,5 +88,6 @@ fn look(root: &Root, folder: &[u8], name: &Name) -> Option<(Details, bool)> {
     path.extend_from_slice(&name.name);
     let root::Examined { kind, stamp, .. } = root.examine(&path, Pace::Patient).ok()?;
     let details = Details { size: stamp.size, modified: stamp.modified_seconds() };
-    matches!(kind, FileType::RegularFile | FileType::Directory).then_some((details, kind == FileType::Directory))
+    matches!(kind, FileType::RegularFile | FileType::Directory)
+        .then_some((details, kind == FileType::Directory))
 }

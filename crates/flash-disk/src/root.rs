@@ -48,7 +48,9 @@ impl Root {
         let folder = rustix::fs::open(&real_path, flags, Mode::empty())?;
         let root = Self { folder, real_path, follow_links };
         match root.walk(b"", OFlags::PATH, Pace::Patient) {
-            Err(Errno::NOSYS | Errno::PERM) => Err(io::Error::other("this system does not allow openat2 (Linux 5.6)")),
+            Err(Errno::NOSYS | Errno::PERM) => {
+                Err(io::Error::other("this system does not allow openat2 (Linux 5.6)"))
+            }
             Err(error) => Err(error.into()),
             Ok(_) => Ok(root),
         }
@@ -108,7 +110,9 @@ impl Root {
     /// same, it can be reached by its real path, and that walk is held below the root again.
     fn open_by_real_path(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Stop> {
         let place = self.real_path.join(OsStr::from_bytes(name));
-        let real = place.canonicalize().map_err(|error| Stop::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        let real = place
+            .canonicalize()
+            .map_err(|error| Stop::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
         let below = real.strip_prefix(&self.real_path).map_err(|_| Stop::Forbidden)?;
         self.walk(below.as_os_str().as_bytes(), flags, Pace::Patient).map_err(Stop::of)
     }
@@ -117,8 +121,9 @@ impl Root {
 /// The state of an open place. Attributes of local files are in memory once the file is open.
 pub(crate) fn examine(place: &OwnedFd) -> Result<Examined, Stop> {
     let stat = statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).map_err(Stop::of)?;
-    let nanoseconds =
-        |time: rustix::fs::StatxTimestamp| time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into());
+    let nanoseconds = |time: rustix::fs::StatxTimestamp| {
+        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into())
+    };
     Ok(Examined {
         kind: FileType::from_raw_mode(stat.stx_mode.into()),
         stamp: Stamp {

@@ -36,14 +36,7 @@ impl Residency {
         }
         // SAFETY: a fresh shared read-only mapping at an address of the kernel's choice touches no existing memory.
         let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                bytes,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_fd().as_raw_fd(),
-                0,
-            )
+            libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_fd().as_raw_fd(), 0)
         };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -66,7 +59,9 @@ impl Residency {
         let count = length.div_ceil(PAGE_BYTES as usize);
         // SAFETY: `first..range.end` lies within the mapping, which lives as long as `self`; `pages` has room for a
         // byte for each of its pages.
-        let result = unsafe { libc::mincore(self.start.as_ptr().byte_add(first as usize), length, pages.as_mut_ptr()) };
+        let result = unsafe {
+            libc::mincore(self.start.as_ptr().byte_add(first as usize), length, pages.as_mut_ptr())
+        };
         result == 0 && pages[..count].iter().all(|page| page & 1 == 1)
     }
 }
@@ -104,7 +99,8 @@ mod tests {
     #[test]
     fn sees_pages_come_and_go() {
         let path = std::env::temp_dir().join(format!("flash-residency-{}", std::process::id()));
-        let mut file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        let mut file =
+            File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         file.write_all(&[7; 100_000]).unwrap();
         let look = Residency::new(&file, 100_000).unwrap();
         assert!(look.is_resident(0..100_000), "written pages stay in the cache");

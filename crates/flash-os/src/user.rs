@@ -21,9 +21,8 @@ pub fn named(name: &[u8]) -> Option<User> {
     let mut buffer = vec![0; ENTRY_BYTES_MAX];
     let mut found = ptr::null_mut();
     // SAFETY: all four are valid for the call, and the buffer's length is its own.
-    let result = unsafe {
-        libc::getpwnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found)
-    };
+    let result =
+        unsafe { libc::getpwnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
     if result != 0 || found.is_null() || entry.pw_dir.is_null() {
         return None;
     }

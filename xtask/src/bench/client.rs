@@ -20,7 +20,8 @@ use rustix::time::{
 
 use super::{fetch, interrupt};
 
-const HOT_CONNECTIONS: usize = 64;
+/// So many that a server which is slow, but not stuck, is never short of connections to be asked on.
+const HOT_CONNECTIONS: usize = 256;
 const TIMER: u64 = u64::MAX;
 const HEAD_BYTES_MAX: usize = 8192;
 

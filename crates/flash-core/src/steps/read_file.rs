@@ -21,8 +21,18 @@ pub(crate) struct Body {
 
 #[derive(Debug)]
 pub(crate) enum Source {
-    File { file: Arc<File>, parts: Parts, copy: bool },
-    Listing { path: SitePath<'static>, order: Order, chunked: bool, names: Option<Arc<Names>>, next: Option<usize> },
+    File {
+        file: Arc<File>,
+        parts: Parts,
+        copy: bool,
+    },
+    Listing {
+        path: SitePath<'static>,
+        order: Order,
+        chunked: bool,
+        names: Option<Arc<Names>>,
+        next: Option<usize>,
+    },
 }
 
 /// Where the current piece is.

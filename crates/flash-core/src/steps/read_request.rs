@@ -1,28 +1,14 @@
-//! Read request: from bytes to a request that the site can answer, or a refusal.
+//! Read request: what a head asks of the site, and what becomes of a body that came with it.
+//!
+//! The head itself is read by `flash_http::head`.
 
 use flash_http::chunked::Chunked;
-use flash_http::head::{self, Body, Expect, Head, Parsed, Target, Version};
+use flash_http::head::{Body, Expect, Head, Target, Version};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
 use crate::header;
 use crate::site::Settings;
-
-pub(crate) enum Read<'b> {
-    Incomplete,
-    /// A head, and how many bytes it took.
-    Head(Head<'b>, usize),
-    /// What came is not HTTP as we speak it: where the next request begins is anybody's guess.
-    Refused(Status),
-}
-
-pub(crate) fn read_request<'b>(input: &'b [u8], settings: &Settings) -> Read<'b> {
-    match head::parse(input, &settings.head) {
-        Ok(Parsed::Incomplete) => Read::Incomplete,
-        Ok(Parsed::Complete { head, bytes }) => Read::Head(head, bytes),
-        Err(reject) => Read::Refused(reject.status),
-    }
-}
 
 /// What a well-formed head asks of a site of files.
 pub(crate) enum Asked<'b> {

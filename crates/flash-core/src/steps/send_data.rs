@@ -119,7 +119,9 @@ impl Parts {
 
     fn put_back(&mut self, range: Range<u64>) {
         match self.parts.front_mut() {
-            Some(part) if part.before.is_empty() && part.range.start == range.end => part.range.start = range.start,
+            Some(part) if part.before.is_empty() && part.range.start == range.end => {
+                part.range.start = range.start
+            }
             _ => self.parts.push_front(Part { before: Vec::new(), range }),
         }
     }

@@ -124,8 +124,10 @@ impl Responder<'_> {
     fn multipart(&mut self, file: &Arc<File>, ranges: &[std::ops::Range<u64>]) -> Response {
         // Any boundary that is not in the content will do, and nobody can know the content: sixteen digits of the
         // file's own identity are as good as random ones, and the same each time.
-        let boundary = format!("flash-{:016x}", file.stamp.modified_ns as u64 ^ file.stamp.inode.rotate_left(32));
-        let multipart = Multipart { content_type: file.media.content_type, size: file.size(), boundary: &boundary };
+        let boundary =
+            format!("flash-{:016x}", file.stamp.modified_ns as u64 ^ file.stamp.inode.rotate_left(32));
+        let multipart =
+            Multipart { content_type: file.media.content_type, size: file.size(), boundary: &boundary };
         let mut content_type = Vec::new();
         multipart.write_content_type(&mut content_type);
         let parts = Parts::multipart(&multipart, ranges);
