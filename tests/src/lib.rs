@@ -1,1 +1,3 @@
-//! placeholder
+//! The end-to-end suite.
+
+#![forbid(unsafe_code)]

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use flash_core::record::Peer;
+use flash_os::deferral;
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, sockopt,
@@ -29,6 +30,8 @@ enum Place {
 
 /// Connections that wait to be accepted: what the kernel allows at most.
 const BACKLOG: i32 = 4096;
+/// A silent client gets its connection after that, and its deadline begins.
+const DEFER_SECONDS: i32 = 1;
 
 impl Listener {
     pub fn inet(address: SocketAddr) -> io::Result<Self> {
@@ -41,6 +44,8 @@ impl Listener {
         }
         // Accepted sockets inherit it, which saves a call for each: answers leave in whole pieces anyway.
         sockopt::set_tcp_nodelay(&socket, true)?;
+        // One wake-up for a connection and its request, and none for those that say nothing.
+        deferral::defer_accept(&socket, DEFER_SECONDS)?;
         net::bind(&socket, &address)?;
         net::listen(&socket, BACKLOG)?;
         let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;

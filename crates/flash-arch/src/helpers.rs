@@ -181,3 +181,6 @@ impl Waiter {
         self.inbox.put(self.token, done);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,7 +28,10 @@ pub(crate) enum Sent {
 }
 
 /// How many pieces leave in one call.
-const SLICES_MAX: usize = 16;
+const SLICES_MAX: usize = 8;
+/// A head waits for file bytes up to this many. For more of them one packet saved is nothing, and over loopback waiting
+/// doubles what a large file costs.
+const CORK_BYTES_MAX: u64 = 64 << 10;
 
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Received {
     loop {
@@ -68,9 +71,9 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, ledger: Option<&Ledger>) -
     }
 }
 
-fn send_slices(socket: &OwnedFd, slices: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
+fn send_slices(socket: &OwnedFd, slices: &[IoSlice<'_>], more: u64) -> Result<usize, Errno> {
     let mut flags = SendFlags::NOSIGNAL;
-    if more {
+    if (1..=CORK_BYTES_MAX).contains(&more) {
         // The file's first bytes shall leave in the same packet.
         flags |= SendFlags::MORE;
     }

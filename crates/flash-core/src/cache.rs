@@ -87,8 +87,8 @@ impl PathCache {
     }
 }
 
-/// Above this, `sendfile` from the page cache is as good as a copy; see ARCHITECTURE.md for the measurement.
-const MEMORY_FILE_BYTES_MAX: u64 = 1 << 20;
+/// Above this, `sendfile` from the page cache beats a copy; see ARCHITECTURE.md for the measurement.
+const MEMORY_FILE_BYTES_MAX: u64 = 256 << 10;
 
 #[cfg(test)]
 mod tests {

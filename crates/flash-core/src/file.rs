@@ -59,10 +59,10 @@ pub enum Content {
 
 /// A file held open, as the disk side made it. The request path passes it on and never calls the other methods.
 pub trait OpenFile: AsFd + Debug + Send + Sync {
-    /// Makes the bytes of a window ready if that needs no waiting.
+    /// Makes the bytes of a window ready, or of its beginning, if that needs no waiting.
     fn window_now(&self, stamp: &Stamp, window: Range<u64>) -> Window;
 
-    /// Brings the bytes of a window into the page cache, and waits for it. With `copy`, returns them as well.
+    /// Brings the beginning of a window into the page cache, and waits for it. With `copy`, returns its bytes.
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window;
 
     /// Whether the open file still holds the bytes of `stamp`.
@@ -72,9 +72,9 @@ pub trait OpenFile: AsFd + Debug + Send + Sync {
 /// The answer to a wish for a window of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// In the page cache at this moment: `sendfile` will not sleep.
+    /// In the page cache at this moment, this beginning of the window: `sendfile` will not sleep.
     Resident(Range<u64>),
-    /// A copy of the window's bytes.
+    /// A copy of the window's first bytes.
     Copied(Vec<u8>),
     /// Not to be had without waiting.
     Absent,

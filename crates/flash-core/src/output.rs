@@ -36,10 +36,10 @@ enum Segment {
 
 /// The bytes at the front of an output, by how they are to be sent.
 pub enum Front<'a> {
-    /// So many slices were filled in; `more` says that file bytes follow at once.
+    /// So many slices were filled in; `more` says how many bytes of a file follow at once.
     Slices {
         count: usize,
-        more: bool,
+        more: u64,
     },
     File(&'a Arc<File>, Range<u64>),
     Nothing,
@@ -103,7 +103,7 @@ impl Output {
                 },
                 Segment::Copied(bytes, sent) => &bytes[*sent..],
                 Segment::Resident(file, range) if count == 0 => return Front::File(file, range.clone()),
-                Segment::Resident(..) => return Front::Slices { count, more: true },
+                Segment::Resident(_, range) => return Front::Slices { count, more: range.end - range.start },
                 Segment::End(_) => continue,
             };
             if count == slices.len() {
@@ -112,7 +112,7 @@ impl Output {
             slices[count] = IoSlice::new(bytes);
             count += 1;
         }
-        if count == 0 { Front::Nothing } else { Front::Slices { count, more: false } }
+        if count == 0 { Front::Nothing } else { Front::Slices { count, more: 0 } }
     }
 
     /// Takes `sent` bytes off the front. Responses that end there are recorded.

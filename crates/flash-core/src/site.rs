@@ -56,8 +56,8 @@ impl Default for Settings {
 /// A file's bytes up to this size leave in one piece with their head, without a second slice.
 pub(crate) const INLINE_BYTES_MAX: u64 = 4 << 10;
 
-/// A large file is made ready and sent by this much at a time.
-pub const WINDOW_BYTES: u64 = 128 << 10;
+/// A large file is made ready and sent by at most this much at a time.
+pub const WINDOW_BYTES: u64 = 1 << 20;
 
 impl Site {
     /// Keeps what a finished job found out. Whoever did the job calls this, once.

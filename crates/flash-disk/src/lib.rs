@@ -159,3 +159,6 @@ pub fn error_pages(folder: &Path) -> io::Result<std::collections::HashMap<u16, V
 }
 
 const PAGE_BYTES_MAX: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests;

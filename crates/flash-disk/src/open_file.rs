@@ -30,9 +30,9 @@ impl OpenFile {
         Self { file: Some(file), can_tell, residency: OnceLock::new(), closer }
     }
 
-    /// Reads a window into the page cache. Failures will show when somebody asks for it.
+    /// Reads the beginning of a window into the page cache. Failures will show when somebody asks for it.
     pub(crate) fn warm(&self, window: Range<u64>) {
-        let mut bytes = vec![0; (window.end - window.start) as usize];
+        let mut bytes = beginning_of(&window);
         let _ = read_exact(self.as_fd(), &mut bytes, window.start, Pace::Patient);
     }
 
@@ -61,11 +61,14 @@ impl file::OpenFile for OpenFile {
             return Window::Changed;
         }
         if self.can_tell {
-            let resident = self.residency(stamp.size).is_some_and(|look| look.is_resident(window.clone()));
-            return if resident { Window::Resident(window) } else { Window::Absent };
+            let resident = self.residency(stamp.size).map_or(0, |look| look.resident_bytes(window.clone()));
+            return match resident {
+                0 => Window::Absent,
+                bytes => Window::Resident(window.start..window.start + bytes),
+            };
         }
         // Nobody tells an ordinary user what is resident, but a read that refuses to wait cannot lie.
-        let mut bytes = vec![0; (window.end - window.start) as usize];
+        let mut bytes = beginning_of(&window);
         match read_exact(self.as_fd(), &mut bytes, window.start, Pace::Now) {
             Reading::Whole(()) => Window::Copied(bytes),
             Reading::WouldBlock => Window::Absent,
@@ -75,7 +78,7 @@ impl file::OpenFile for OpenFile {
     }
 
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window {
-        let mut bytes = vec![0; (window.end - window.start) as usize];
+        let mut bytes = beginning_of(&window);
         let reading = read_exact(self.as_fd(), &mut bytes, window.start, Pace::Patient);
         match reading {
             Reading::Whole(()) if !self.is_unchanged(stamp) => Window::Changed,
@@ -90,6 +93,14 @@ impl file::OpenFile for OpenFile {
         let file = self.file.as_ref().expect("an open file is open until it is dropped");
         root::examine(file).is_ok_and(|examined| stamp.same_content(&examined.stamp))
     }
+}
+
+/// What is read at a time: enough to keep a disk busy, little enough for many clients to wait with it in hand.
+const READ_BYTES_MAX: u64 = 256 << 10;
+
+/// Room for the beginning of a window.
+fn beginning_of(window: &Range<u64>) -> Vec<u8> {
+    vec![0; (window.end - window.start).min(READ_BYTES_MAX) as usize]
 }
 
 /// How a read of a certain length went.
@@ -131,3 +142,6 @@ fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pace: Pace) -
     }
     Reading::Whole(())
 }
+
+#[cfg(test)]
+mod tests;

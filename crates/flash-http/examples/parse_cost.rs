@@ -2,6 +2,8 @@
 //!
 //! An argument sets the number of rounds; few suffice to count instructions under callgrind.
 
+#![forbid(unsafe_code)]
+
 use flash_http::{Limits, Parsed, head};
 use std::hint::black_box;
 use std::time::Instant;

@@ -2,6 +2,7 @@
 //!
 //! Each wrapper does one thing and decides nothing. Every unsafe block says why it is sound.
 
+pub mod deferral;
 pub mod residency;
 pub mod rusage;
 pub mod user;

@@ -24,7 +24,7 @@ pub struct Residency {
 
 // SAFETY: the mapping is never written or read through, only named to mincore and munmap, which any thread may call.
 unsafe impl Send for Residency {}
-// SAFETY: as above; `is_resident` takes no state along from call to call.
+// SAFETY: as above; `resident_bytes` takes no state along from call to call.
 unsafe impl Sync for Residency {}
 
 impl Residency {
@@ -45,14 +45,14 @@ impl Residency {
         Ok(Self { start, bytes })
     }
 
-    /// Whether every page of `range` is in memory and complete. `false` when in doubt, and for ranges that are too
-    /// large or not within the file.
+    /// How many bytes from the start of `range` are in memory and complete. None when in doubt, and for ranges that
+    /// are too large or not within the file.
     ///
     /// The kernel tells the truth only to a process that owns the file or could write it; see [`can_tell`].
-    pub fn is_resident(&self, range: Range<u64>) -> bool {
+    pub fn resident_bytes(&self, range: Range<u64>) -> u64 {
         let first = range.start / PAGE_BYTES * PAGE_BYTES;
         if range.is_empty() || range.end > self.bytes as u64 || range.end - first > LOOK_BYTES_MAX {
-            return false;
+            return 0;
         }
         let mut pages = [0u8; PAGES_MAX];
         let length = (range.end - first) as usize;
@@ -62,7 +62,11 @@ impl Residency {
         let result = unsafe {
             libc::mincore(self.start.as_ptr().byte_add(first as usize), length, pages.as_mut_ptr())
         };
-        result == 0 && pages[..count].iter().all(|page| page & 1 == 1)
+        if result != 0 {
+            return 0;
+        }
+        let resident = pages[..count].iter().take_while(|&page| page & 1 == 1).count() as u64;
+        (first + resident * PAGE_BYTES).clamp(range.start, range.end) - range.start
     }
 }
 
@@ -103,13 +107,13 @@ mod tests {
             File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         file.write_all(&[7; 100_000]).unwrap();
         let look = Residency::new(&file, 100_000).unwrap();
-        assert!(look.is_resident(0..100_000), "written pages stay in the cache");
-        assert!(!look.is_resident(0..100_001), "past the end");
+        assert_eq!(look.resident_bytes(0..100_000), 100_000, "written pages stay in the cache");
+        assert_eq!(look.resident_bytes(0..100_001), 0, "past the end");
         evict(&file).unwrap();
-        assert!(!look.is_resident(0..100_000), "evicted");
+        assert_eq!(look.resident_bytes(0..100_000), 0, "evicted");
         let mut all = Vec::new();
         File::open(&path).unwrap().read_to_end(&mut all).unwrap();
-        assert!(look.is_resident(5_000..90_000), "read again");
+        assert_eq!(look.resident_bytes(5_000..90_000), 85_000, "read again");
         std::fs::remove_file(&path).unwrap();
     }
 }

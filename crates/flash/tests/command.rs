@@ -1,5 +1,7 @@
 //! The command from outside: what it prints, where, and the exit code it leaves.
 
+#![forbid(unsafe_code)]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};

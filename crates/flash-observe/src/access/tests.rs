@@ -1,3 +1,5 @@
+//! Tests of the access log on real files: rotation, overload, stuck and full destinations.
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! Tests of the error lines.
+
 use std::fs;
 use std::process::Command;
 

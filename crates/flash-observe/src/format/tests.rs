@@ -1,3 +1,5 @@
+//! Tests of both formats, line by line.
+
 use super::*;
 
 fn record() -> Record {

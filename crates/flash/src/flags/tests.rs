@@ -1,3 +1,5 @@
+//! Tests of every flag: its help, its errors, and that pages and completions name it.
+
 use std::time::Duration;
 
 use super::*;

@@ -1,0 +1,305 @@
+//! Helpers: equal jobs are one, too many are refused, idle helpers leave, and a panic is its job's own.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+use flash_core::cache::{CacheLimits, PathCache};
+use flash_core::file::{Content, OpenFile, Stamp, Window};
+use flash_core::header::HeaderTemplate;
+use flash_core::job::{Find, List, Load};
+use flash_core::listing::Order;
+use flash_core::page::Pages;
+use flash_core::path::SitePath;
+use flash_core::site::{Settings, Site};
+use flash_disk::{Disk, FollowLinks};
+use flash_observe::{Destination, ErrorLog};
+use tempfile::TempDir;
+
+use super::*;
+use crate::Limits;
+use crate::shared::Parts;
+
+/// Helpers for a site in a folder for temporary files, with an inbox for what they find out.
+struct Bench {
+    folder: TempDir,
+    helpers: Arc<Helpers>,
+    inbox: Arc<Inbox>,
+    heard: Vec<(u64, Done)>,
+}
+
+/// The longest that a test waits for what has to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Bench {
+    fn new(helpers_max: usize, queue_max: usize) -> Self {
+        let folder = TempDir::new().unwrap();
+        let settings = flash_disk::Settings {
+            index: Vec::new(),
+            follow_links: FollowLinks::Inside,
+            precompressed: false,
+            spa: None,
+            user_dirs: None,
+            dotfiles: false,
+            memory_file_bytes_max: 1 << 10,
+            template: HeaderTemplate::default(),
+        };
+        let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };
+        let parts = Parts {
+            site: Site {
+                settings: Settings::default(),
+                template: HeaderTemplate::default(),
+                pages: Pages::default(),
+                paths: PathCache::new(cache),
+            },
+            disk: Disk::open(folder.path(), settings).unwrap(),
+            access_log: None,
+            error_log: ErrorLog::open(Destination::Path(folder.path().join("errors")), Default::default())
+                .unwrap(),
+        };
+        let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
+        let helpers = Helpers::new(HelperLimits { helpers_max, queue_max }, shared);
+        Self { folder, helpers, inbox: Arc::new(Inbox::new().unwrap()), heard: Vec::new() }
+    }
+
+    /// Asks for a job; its result is to be told to this token.
+    fn submit(&self, job: &Job, token: u64) -> bool {
+        self.helpers.submit(job.clone(), Some(Waiter { inbox: Arc::clone(&self.inbox), token }))
+    }
+
+    /// Waits until so many results are there, and returns their tokens in order.
+    #[track_caller]
+    fn hear(&mut self, count: usize) -> Vec<u64> {
+        self.wait_until("everybody is told", |bench| {
+            let heard = bench.inbox.empty();
+            bench.heard.extend(heard);
+            bench.heard.len() >= count
+        });
+        let mut tokens: Vec<u64> = self.heard.iter().map(|(token, _)| *token).collect();
+        tokens.sort_unstable();
+        tokens
+    }
+
+    #[track_caller]
+    fn wait_until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
+        let give_up = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            assert!(Instant::now() < give_up, "waited in vain: {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn ledger(&self) -> (u64, u64, u64, u64) {
+        let ledger = &self.helpers.shared.ledger;
+        (ledger.helper_jobs.get(), ledger.joined.get(), ledger.queue_full.get(), ledger.panics.get())
+    }
+}
+
+/// A file whose windows a helper waits for until the test lets go.
+#[derive(Debug)]
+struct Gate {
+    descriptor: File,
+    begun: Sender<()>,
+    open: Mutex<Receiver<()>>,
+}
+
+/// A file of which to ask windows, and the test's side of its gate.
+fn gated() -> (Arc<flash_core::file::File>, Receiver<()>, Sender<()>) {
+    let (begun, has_begun) = channel();
+    let (let_go, open) = channel();
+    let descriptor = File::open("/dev/null").unwrap();
+    (made(Content::Open(Box::new(Gate { descriptor, begun, open: Mutex::new(open) }))), has_begun, let_go)
+}
+
+fn made(content: Content) -> Arc<flash_core::file::File> {
+    let stamp = Stamp { size: 1 << 20, ..Stamp::default() };
+    let media = flash_http::media::of(b"x.bin");
+    Arc::new(flash_core::file::File::new(stamp, media, None, false, &HeaderTemplate::default(), content))
+}
+
+impl AsFd for Gate {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl OpenFile for Gate {
+    fn window_now(&self, _: &Stamp, _: Range<u64>) -> Window {
+        Window::Absent
+    }
+
+    fn load_window(&self, _: &Stamp, _: Range<u64>, _: bool) -> Window {
+        // A test that has failed is not there any more to be told, or to let go.
+        let _ = self.begun.send(());
+        let _ = self.open.lock().recv_timeout(PATIENCE);
+        Window::Warmed
+    }
+
+    fn is_unchanged(&self, _: &Stamp) -> bool {
+        true
+    }
+}
+
+/// A file whose disk has a bug.
+#[derive(Debug)]
+struct Buggy(File);
+
+impl AsFd for Buggy {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl OpenFile for Buggy {
+    fn window_now(&self, _: &Stamp, _: Range<u64>) -> Window {
+        Window::Absent
+    }
+
+    fn load_window(&self, _: &Stamp, _: Range<u64>, _: bool) -> Window {
+        panic!("a bug, on purpose")
+    }
+
+    fn is_unchanged(&self, _: &Stamp) -> bool {
+        true
+    }
+}
+
+fn load(file: &Arc<flash_core::file::File>, start: u64, copy: bool) -> Job {
+    Job::Load(Load { file: Arc::clone(file), window: start..start + 10, copy })
+}
+
+fn find(path: &str) -> Job {
+    Job::Find(Find { path: SitePath::parse(path.as_bytes()).unwrap().into_owned(), known: None, asked_ms: 0 })
+}
+
+#[test]
+fn equal_jobs_are_done_once_and_everybody_is_told() {
+    let mut bench = Bench::new(4, 16);
+    let (file, has_begun, let_go) = gated();
+    assert!(bench.submit(&load(&file, 0, false), 1));
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    assert!(bench.submit(&load(&file, 0, false), 2));
+    assert!(bench.submit(&load(&file, 0, false), 3));
+    assert!(bench.helpers.submit(load(&file, 0, false), None), "nobody has to wait for a job");
+    assert!(bench.inbox.empty().is_empty());
+    let_go.send(()).unwrap();
+    assert_eq!(bench.hear(3), [1, 2, 3]);
+    assert!(bench.heard.iter().all(|(_, done)| matches!(done, Done::Window(Window::Warmed))));
+    assert_eq!(bench.ledger(), (1, 3, 0, 0));
+    assert!(has_begun.try_recv().is_err(), "it was done once");
+    // And after it has ended, the next one is a job of its own.
+    let_go.send(()).unwrap();
+    assert!(bench.submit(&load(&file, 0, false), 4));
+    assert_eq!(bench.hear(4), [1, 2, 3, 4]);
+}
+
+#[test]
+fn jobs_that_differ_are_not_joined() {
+    let mut bench = Bench::new(8, 16);
+    let (file, has_begun, let_go) = gated();
+    let (other, other_has_begun, other_let_go) = gated();
+    for (token, job) in
+        [load(&file, 0, false), load(&file, 10, false), load(&file, 0, true)].iter().enumerate()
+    {
+        assert!(bench.submit(job, token as u64));
+    }
+    assert!(bench.submit(&load(&other, 0, false), 3));
+    for _ in 0..3 {
+        // All of them wait behind the same gate, one after the other or not.
+        let_go.send(()).unwrap();
+    }
+    other_let_go.send(()).unwrap();
+    assert_eq!(bench.hear(4), [0, 1, 2, 3]);
+    assert_eq!((has_begun.try_iter().count(), other_has_begun.try_iter().count()), (3, 1));
+    assert_eq!(bench.ledger().1, 0);
+    // Listings begin anew for each visitor.
+    let path = SitePath::parse(b"/").unwrap().into_owned();
+    let list = Job::List(List { path, order: Order::default(), names: None, from: 0 });
+    assert!(bench.submit(&list, 4) && bench.submit(&list, 5));
+    assert_eq!(bench.hear(6).len(), 6);
+    assert_eq!(bench.ledger().1, 0);
+}
+
+#[test]
+fn a_full_queue_refuses_and_recovers() {
+    let mut bench = Bench::new(1, 2);
+    let (file, has_begun, let_go) = gated();
+    assert!(bench.submit(&load(&file, 0, false), 0));
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    assert!(bench.submit(&load(&file, 10, false), 1));
+    assert!(bench.submit(&load(&file, 20, false), 2));
+    assert!(!bench.submit(&load(&file, 30, false), 3), "two wait already");
+    assert!(bench.submit(&load(&file, 20, false), 4), "one that is joined takes no place");
+    assert_eq!(bench.ledger(), (0, 1, 1, 0));
+    for _ in 0..3 {
+        let_go.send(()).unwrap();
+    }
+    assert_eq!(bench.hear(4), [0, 1, 2, 4], "who was refused is not told later");
+    let_go.send(()).unwrap();
+    assert!(bench.submit(&load(&file, 30, false), 5));
+    assert_eq!(bench.hear(5), [0, 1, 2, 4, 5]);
+}
+
+#[test]
+fn there_are_as_many_helpers_as_jobs_need_and_no_more_than_allowed() {
+    let mut bench = Bench::new(3, 16);
+    let (file, has_begun, let_go) = gated();
+    for token in 0..5 {
+        assert!(bench.submit(&load(&file, token * 10, false), token));
+    }
+    // A gate lets one wait at a time: the second of its helpers is not in it, but is there.
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(bench.helpers.state.lock().helpers, 3);
+    for _ in 0..5 {
+        let_go.send(()).unwrap();
+    }
+    assert_eq!(bench.hear(5), [0, 1, 2, 3, 4]);
+    bench.wait_until("all are idle", |bench| bench.helpers.state.lock().idle == 3);
+    let_go.send(()).unwrap();
+    assert!(bench.submit(&load(&file, 0, false), 5));
+    bench.hear(6);
+    assert_eq!(bench.helpers.state.lock().started, 3, "an idle one took it");
+}
+
+#[test]
+fn idle_helpers_leave_and_others_are_started() {
+    let mut bench = Bench::new(2, 16);
+    assert!(bench.submit(&find("/missing"), 0));
+    bench.hear(1);
+    let idle_since = Instant::now();
+    bench.wait_until("it leaves", |bench| bench.helpers.state.lock().helpers == 0);
+    assert!(idle_since.elapsed() > IDLE_MAX / 2, "not at once: the next job may be near");
+    assert_eq!(bench.helpers.state.lock().idle, 0);
+    assert!(bench.submit(&find("/missing"), 1));
+    assert_eq!(bench.hear(2), [0, 1]);
+    assert_eq!(bench.helpers.state.lock().started, 2);
+}
+
+#[test]
+fn a_panic_fails_its_own_job_and_no_other() {
+    let mut bench = Bench::new(1, 16);
+    let buggy = made(Content::Open(Box::new(Buggy(File::open("/dev/null").unwrap()))));
+    std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
+    assert!(bench.submit(&load(&buggy, 0, false), 0));
+    assert!(bench.submit(&find("/a.txt"), 1));
+    assert_eq!(bench.hear(2), [0, 1]);
+    for (token, done) in &bench.heard {
+        match token {
+            0 => assert!(matches!(done, Done::Failed(Failure::Broken))),
+            _ => assert!(matches!(done, Done::Found(_))),
+        }
+    }
+    assert_eq!(bench.ledger(), (2, 0, 0, 1));
+    assert_eq!(bench.helpers.state.lock().started, 1, "its helper lives on");
+    assert!(bench.helpers.state.lock().waiting.is_empty());
+}
+
+#[test]
+fn what_a_helper_finds_the_site_remembers() {
+    let mut bench = Bench::new(1, 16);
+    std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
+    assert!(bench.helpers.submit(find("/a.txt"), None));
+    bench.wait_until("it is found", |bench| bench.helpers.shared.site.paths.entries() == 1);
+    assert!(bench.inbox.empty().is_empty());
+}

@@ -1,0 +1,179 @@
+//! What names lead to.
+
+use flash_http::negotiate::Coding;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::*;
+
+fn fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+}
+
+#[test]
+fn files_and_folders() {
+    let folder = Folder::new();
+    folder.put("a.txt", "a");
+    folder.put("empty.txt", "");
+    folder.put("sub/index.html", "index of sub");
+    folder.put("bare/x", "x");
+    folder.put("with space/\u{e9}.txt", "accent");
+    let disk = folder.disk();
+    for (name, expected) in [
+        ("/a.txt", "a"),
+        ("/empty.txt", ""),
+        ("/", "folder"),
+        ("/sub", "redirect"),
+        ("/sub/", "index of sub"),
+        ("/bare/", "folder"),
+        ("/bare/x", "x"),
+        ("/with%20space/%c3%a9.txt", "accent"),
+        ("/missing", "404"),
+        ("/missing/", "404"),
+        ("/missing/deeper", "404"),
+        // Only a folder's name ends in a slash, and no file holds another.
+        ("/a.txt/", "404"),
+        ("/a.txt/b", "404"),
+    ] {
+        assert_eq!(outcome(&find(&disk, name)), expected, "{name}");
+    }
+    let long = format!("/{}", "x".repeat(300));
+    assert_eq!(outcome(&find(&disk, long)), "404", "a name that no disk can hold");
+}
+
+#[test]
+fn names_are_bytes() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    let odd = folder.root().join(std::ffi::OsStr::from_bytes(b"\xff\xfe"));
+    fs::write(&odd, "odd").unwrap();
+    assert_eq!(outcome(&find(&folder.disk(), "/%ff%fe")), "odd");
+}
+
+#[test]
+fn the_first_index_that_is_a_file_serves() {
+    let folder = Folder::new();
+    folder.put("both/index.htm", "second");
+    folder.put("both/index.html", "first");
+    folder.put("second/index.htm", "second");
+    folder.put("odd/index.html/x", "in a folder");
+    folder.put("odd/index.htm", "second");
+    let disk = folder.disk();
+    for (name, expected) in [("/both/", "first"), ("/second/", "second"), ("/odd/", "second")] {
+        assert_eq!(outcome(&find(&disk, name)), expected, "{name}");
+    }
+}
+
+/// Opening a FIFO would wait for its other end for ever.
+#[test]
+fn what_is_neither_file_nor_folder_is_not_there() {
+    let folder = Folder::new();
+    fifo(&folder.path("fifo"));
+    folder.put("index.css", "text");
+    fifo(&folder.path("index.css.gz"));
+    fs::create_dir(folder.path("sub")).unwrap();
+    fifo(&folder.path("sub/index.html"));
+    std::os::unix::fs::symlink("fifo", folder.path("to-fifo")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(folder.path("socket")).unwrap();
+    let disk = folder.disk_with(|settings| settings.spa = Some(b"fifo".to_vec()));
+    for name in ["/fifo.x", "/socket.x", "/to-fifo.x"] {
+        assert_eq!(outcome(&find(&disk, name)), "404", "{name}");
+    }
+    assert_eq!(outcome(&find(&disk, "/no-such-page")), "404", "not even as a page for everything");
+    assert_eq!(outcome(&find(&disk, "/sub/")), "folder");
+    assert!(variants(&find(&disk, "/index.css")).coded.is_empty());
+    let disk = folder.disk();
+    for name in ["/fifo", "/socket", "/to-fifo", "/fifo/"] {
+        assert_eq!(outcome(&find(&disk, name)), "404", "{name}");
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_forbidden() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    if is_superuser(&folder) {
+        return;
+    }
+    folder.put("closed.txt", "secret");
+    folder.put("closed/inside.txt", "secret");
+    folder.put("style.css", "open");
+    folder.put("style.css.gz", "closed");
+    for name in ["closed.txt", "closed", "style.css.gz"] {
+        fs::set_permissions(folder.path(name), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    let disk = folder.disk();
+    assert_eq!(outcome(&find(&disk, "/closed.txt")), "403");
+    assert_eq!(outcome(&find(&disk, "/closed/inside.txt")), "403");
+    let style = find(&disk, "/style.css");
+    assert_eq!(outcome(&style), "open");
+    assert!(variants(&style).coded.is_empty());
+    assert!(Arc::ptr_eq(&find_again(&disk, "/style.css", &style), &style), "nothing has changed");
+    fs::set_permissions(folder.path("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn precompressed_siblings() {
+    let folder = Folder::new();
+    folder.put("style.css", "plain");
+    folder.put("style.css.gz", "gzipped");
+    folder.put("style.css.br", "brotli");
+    folder.put("alone.css", "plain");
+    folder.put("odd.css", "plain");
+    fs::create_dir(folder.path("odd.css.zst")).unwrap();
+    folder.put("picture.png", "picture");
+    folder.put("picture.png.gz", "of no use");
+    let disk = folder.disk();
+
+    let entry = find(&disk, "/style.css");
+    let style = variants(&entry);
+    assert_eq!(content(&style.identity), b"plain");
+    let mut coded: Vec<_> =
+        style.coded.iter().map(|file| (file.coding.unwrap().name(), content(file))).collect();
+    coded.sort();
+    assert_eq!(coded, [("br", b"brotli".to_vec()), ("gzip", b"gzipped".to_vec())]);
+    for file in &style.coded {
+        assert_eq!(file.media.content_type, style.identity.media.content_type, "it is the same thing, coded");
+        assert_ne!(file.etag.as_bytes(), style.identity.etag.as_bytes(), "RFC 9110 §8.8.3.3");
+    }
+    for name in ["/alone.css", "/odd.css", "/picture.png"] {
+        let entry = find(&disk, name);
+        assert!(variants(&entry).coded.is_empty(), "{name}");
+        assert!(Arc::ptr_eq(&find_again(&disk, name, &entry), &entry), "{name}: nothing has changed");
+    }
+    // Asked for by its own name it is a file like any other.
+    assert_eq!(variants(&find(&disk, "/style.css.gz")).identity.coding, None::<Coding>);
+    let without = folder.disk_with(|settings| settings.precompressed = false);
+    assert!(variants(&find(&without, "/style.css")).coded.is_empty());
+}
+
+#[test]
+fn a_single_page_site_answers_for_pages_but_not_for_files() {
+    let folder = Folder::new();
+    folder.put("app.html", "the app");
+    folder.put("real.txt", "real");
+    folder.put("sub/x", "x");
+    let disk = folder.disk_with(|settings| settings.spa = Some(b"app.html".to_vec()));
+    for (name, expected) in [
+        ("/made/up", "the app"),
+        ("/made-up/", "the app"),
+        ("/real.txt", "real"),
+        ("/missing.js", "404"),
+        ("/sub", "redirect"),
+        ("/sub/", "folder"),
+    ] {
+        assert_eq!(outcome(&find(&disk, name)), expected, "{name}");
+    }
+    assert_eq!(variants(&find(&disk, "/made-up")).identity.media.content_type, "text/html; charset=utf-8");
+}
+
+#[test]
+fn small_files_are_in_memory_and_large_ones_open() {
+    let folder = Folder::new();
+    folder.put("most.txt", text(MEMORY_FILE_BYTES_MAX as usize));
+    folder.put("more.txt", text(MEMORY_FILE_BYTES_MAX as usize + 1));
+    let disk = folder.disk();
+    assert!(matches!(variants(&find(&disk, "/most.txt")).identity.content, Content::Memory(_)));
+    let more = find(&disk, "/more.txt");
+    assert!(matches!(variants(&more).identity.content, Content::Open(_)));
+    assert_eq!(variants(&more).identity.size(), MEMORY_FILE_BYTES_MAX + 1);
+}

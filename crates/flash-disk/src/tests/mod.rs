@@ -1,0 +1,154 @@
+//! The disk side against a real folder: what names lead to, what is noticed of changes, what needs no waiting.
+
+mod changes;
+mod find;
+mod links;
+mod list;
+mod pages;
+mod users;
+mod windows;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use flash_core::entry::{Entry, Target, Variants};
+use flash_core::file::{Content, File};
+use flash_core::job::{Find, Load};
+use flash_core::path::SitePath;
+use tempfile::TempDir;
+
+use super::*;
+
+/// Files up to this size are read into memory.
+const MEMORY_FILE_BYTES_MAX: u64 = 4 << 10;
+
+/// A folder to serve, in one that is not served.
+struct Folder {
+    outside: TempDir,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let folder = Self { outside: TempDir::new().expect("a folder for temporary files") };
+        fs::create_dir(folder.root()).unwrap();
+        folder
+    }
+
+    fn root(&self) -> PathBuf {
+        self.outside.path().join("root")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    /// Creates or replaces a file that has been at rest for a while, and the folders above it.
+    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        rest(&path);
+        path
+    }
+
+    fn disk(&self) -> Disk {
+        self.disk_with(|_| ())
+    }
+
+    fn disk_with(&self, change: impl FnOnce(&mut Settings)) -> Disk {
+        let mut settings = Settings {
+            index: vec![b"index.html".to_vec(), b"index.htm".to_vec()],
+            follow_links: FollowLinks::Inside,
+            precompressed: true,
+            spa: None,
+            user_dirs: None,
+            dotfiles: false,
+            memory_file_bytes_max: MEMORY_FILE_BYTES_MAX,
+            template: HeaderTemplate::default(),
+        };
+        change(&mut settings);
+        Disk::open(&self.root(), settings).expect("the folder can be served")
+    }
+}
+
+/// Makes a file look as if it was last written a minute ago: one that has just been written is waited for.
+fn rest(path: &Path) {
+    set_modified(path, SystemTime::now() - Duration::from_secs(60));
+}
+
+fn set_modified(path: &Path, time: SystemTime) {
+    fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+fn path(path: impl AsRef<[u8]>) -> SitePath<'static> {
+    SitePath::parse(path.as_ref()).expect("the tests' paths are sound").into_owned()
+}
+
+fn find_job(name: impl AsRef<[u8]>, known: Option<&Arc<Entry>>) -> Job {
+    Job::Find(Find { path: path(name), known: known.cloned(), asked_ms: 0 })
+}
+
+#[track_caller]
+fn found(done: Done) -> Arc<Entry> {
+    match done {
+        Done::Found(entry) => entry,
+        other => panic!("nothing was found: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn find(disk: &Disk, name: impl AsRef<[u8]>) -> Arc<Entry> {
+    found(disk.run(&find_job(name, None)))
+}
+
+#[track_caller]
+fn find_again(disk: &Disk, name: &str, known: &Arc<Entry>) -> Arc<Entry> {
+    found(disk.run(&find_job(name, Some(known))))
+}
+
+#[track_caller]
+fn variants(entry: &Entry) -> &Variants {
+    match &entry.target {
+        Target::File(variants) => variants,
+        other => panic!("not a file: {other:?}"),
+    }
+}
+
+/// What a name leads to, in a word: a file's content, or the reason why there is none.
+fn outcome(entry: &Entry) -> String {
+    match &entry.target {
+        Target::File(variants) => {
+            String::from_utf8(content(&variants.identity)).expect("the tests' files are text")
+        }
+        Target::Folder => "folder".to_owned(),
+        Target::FolderWithoutSlash => "redirect".to_owned(),
+        Target::Refused(status) => status.0.to_string(),
+    }
+}
+
+fn content(file: &File) -> Vec<u8> {
+    match &file.content {
+        Content::Memory(bytes) => bytes.to_vec(),
+        Content::Open(_) => panic!("larger than the tests' small files"),
+    }
+}
+
+/// Bytes in which every place looks different from those around it.
+fn text(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+fn evict(path: &Path) {
+    flash_os::residency::evict(&fs::File::open(path).unwrap()).unwrap();
+}
+
+/// Nothing is forbidden to the superuser: tests of what is say so and leave.
+fn is_superuser(folder: &Folder) -> bool {
+    let superuser = fs::metadata(folder.outside.path()).unwrap().uid() == 0;
+    if superuser {
+        eprintln!("skipped: this user may read everything");
+    }
+    superuser
+}

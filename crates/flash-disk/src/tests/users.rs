@@ -1,0 +1,86 @@
+//! `/~name/`. There has to be a user to test with: `daemon` is on every system. In place of a folder in its home,
+//! which these tests could not fill, stands an absolute path.
+
+use flash_core::job::List;
+use flash_core::listing::Order;
+
+use super::*;
+
+fn with_users(change: impl FnOnce(&mut Settings)) -> (Folder, Folder, Disk) {
+    let (folder, home) = (Folder::new(), Folder::new());
+    folder.put("a.txt", "the site's");
+    folder.put("app.html", "the app");
+    home.put("a.txt", "the user's");
+    home.put("sub/index.html", "the user's index");
+    let home_path = home.root().into_os_string().into_encoded_bytes();
+    let disk = folder.disk_with(|settings| {
+        settings.user_dirs = Some(home_path);
+        change(settings);
+    });
+    (folder, home, disk)
+}
+
+#[test]
+fn users_have_folders_of_their_own() {
+    let (_folder, _home, disk) = with_users(|_| ());
+    for (name, expected) in [
+        ("/~daemon", "redirect"),
+        ("/~daemon/", "folder"),
+        ("/~daemon/a.txt", "the user's"),
+        ("/~daemon/sub", "redirect"),
+        ("/~daemon/sub/", "the user's index"),
+        ("/~daemon/missing", "404"),
+        ("/a.txt", "the site's"),
+        ("/~nobody-of-that-name/a.txt", "404"),
+        // The superuser's home is nobody's web site.
+        ("/~root/a.txt", "404"),
+        ("/~", "404"),
+        ("/~/a.txt", "404"),
+        ("/sub/~daemon/a.txt", "404"),
+    ] {
+        assert_eq!(outcome(&find(&disk, name)), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_users_folder_is_a_root_too() {
+    let (_folder, home, disk) = with_users(|_| ());
+    fs::write(home.outside.path().join("secret.txt"), "secret").unwrap();
+    std::os::unix::fs::symlink("../secret.txt", home.path("outside")).unwrap();
+    assert_eq!(outcome(&find(&disk, "/~daemon/outside")), "403");
+}
+
+/// Looking a user up may read files or ask the network.
+#[test]
+fn a_user_is_never_looked_up_in_a_hurry() {
+    let (_folder, _home, disk) = with_users(|_| ());
+    let job = find_job("/~daemon/a.txt", None);
+    assert!(disk.try_now(&job).is_none());
+    find(&disk, "/~daemon/a.txt");
+    assert!(disk.try_now(&job).is_some(), "it is known now");
+}
+
+#[test]
+fn a_users_folder_can_be_listed() {
+    let (_folder, _home, disk) = with_users(|_| ());
+    let job = Job::List(List { path: path("/~daemon/"), order: Order::default(), names: None, from: 0 });
+    let Done::Listed(listed) = disk.run(&job) else { panic!("no listing") };
+    let names: Vec<&[u8]> = listed.names.names.iter().map(|name| &*name.name).collect();
+    assert_eq!(names, [&b"sub"[..], b"a.txt"]);
+}
+
+/// The page that answers for the site's made-up pages is the site's, and no user's file of the same name.
+#[test]
+fn a_single_page_site_does_not_mix_with_users() {
+    let (_folder, home, disk) = with_users(|settings| settings.spa = Some(b"app.html".to_vec()));
+    assert_eq!(outcome(&find(&disk, "/made-up")), "the app");
+    home.put("app.html", "the user's app");
+    assert_ne!(outcome(&find(&disk, "/~daemon/made-up")), "the user's app");
+}
+
+#[test]
+fn without_the_setting_a_tilde_is_a_name() {
+    let folder = Folder::new();
+    folder.put("~daemon/a.txt", "plain");
+    assert_eq!(outcome(&find(&folder.disk(), "/~daemon/a.txt")), "plain");
+}
