@@ -132,7 +132,6 @@ impl Connection {
 
     pub fn want(&mut self, cx: &mut Context<'_>) -> Want {
         if let Some(job) = self.job() {
-            self.deadline.start(Waiting::Completion, cx.now.ms(), &cx.site.settings);
             return Want::Job(job);
         }
         if self.output.as_ref().is_some_and(|output| !output.is_empty()) {
@@ -151,7 +150,10 @@ impl Connection {
             State::ReadRequest => Waiting::Head,
             State::DropBody(_) => Waiting::Body,
             State::Lingering { .. } => Waiting::Linger,
-            State::BodyDropped | State::FindFile(_) | State::SendBody(_) => return Want::Completion,
+            State::BodyDropped | State::FindFile(_) | State::SendBody(_) => {
+                self.deadline.wait(Waiting::Completion, cx.now.ms(), &cx.site.settings);
+                return Want::Completion;
+            }
             State::Closing { linger: true } => {
                 self.state = State::Lingering { bytes_left: LINGER_BYTES_MAX };
                 return Want::ShutdownWrite;
@@ -260,6 +262,7 @@ impl Connection {
     }
 
     pub fn completed(&mut self, done: Done, cx: &mut Context<'_>) {
+        self.deadline.job_ended();
         match &mut self.state {
             State::FindFile(lookup @ Lookup::Asked) => {
                 *lookup = match done {
@@ -303,12 +306,12 @@ impl Connection {
     /// Ends the connection where it stands, for whatever reason, and records what was under way.
     pub fn abort(&mut self, cx: &mut Context<'_>) {
         if let Some(mut output) = self.output.take() {
+            output.abandon(cx.now.us, &mut cx.tally.records);
             if let State::SendBody(sending) = &mut self.state
                 && let Some(unfinished) = sending.record.take()
             {
                 cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
             }
-            output.abandon(cx.now.us, &mut cx.tally.records);
             cx.spare.give_back_output(output);
         }
         self.input = Vec::new();
@@ -391,6 +394,7 @@ impl Connection {
                 if head.expect == Expect::Continue {
                     let output = self.output.get_or_insert_with(|| cx.spare.output());
                     output.write(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+                    output.push_interim_end();
                 }
                 self.state = State::DropBody(Box::new(DropBody::new(head, head_bytes)));
                 return Answered::Yes;
@@ -479,3 +483,6 @@ fn status_of(failure: Failure) -> Status {
         Failure::Gone => Status::NOT_FOUND,
     }
 }
+
+#[cfg(test)]
+mod tests;

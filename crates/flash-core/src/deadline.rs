@@ -50,8 +50,15 @@ impl Deadline {
     /// Begins to wait, or goes on with the same wait under the same deadline.
     pub(crate) fn wait(&mut self, waiting: Waiting, now_ms: u64, settings: &Settings) {
         // Being idle has no memory: each visit to it is a wait of its own.
-        if self.waiting != waiting || waiting == Waiting::Idle {
+        if self.waiting != waiting {
             self.start(waiting, now_ms, settings);
+        }
+    }
+
+    /// The next job has a time of its own.
+    pub(crate) fn job_ended(&mut self) {
+        if self.waiting == Waiting::Completion {
+            *self = Self::default();
         }
     }
 

@@ -22,6 +22,8 @@ pub mod record;
 pub mod site;
 pub mod spare;
 mod steps;
+#[cfg(test)]
+mod testing;
 
 pub use clock::Now;
 pub use connection::{Connection, Context, Tally, Want};

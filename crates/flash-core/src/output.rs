@@ -30,8 +30,8 @@ enum Segment {
     /// A range that was in the page cache a moment ago. It never stays here across a wait.
     Resident(Arc<File>, Range<u64>),
     Copied(Vec<u8>, usize),
-    /// A response ends here.
-    End(Box<Unfinished>),
+    /// A response ends here: an exchange's last one, or an interim one.
+    End(Option<Box<Unfinished>>),
 }
 
 /// The bytes at the front of an output, by how they are to be sent.
@@ -84,7 +84,12 @@ impl Output {
     }
 
     pub(crate) fn push_end(&mut self, exchange: Unfinished) {
-        self.segments.push_back(Segment::End(Box::new(exchange)));
+        self.segments.push_back(Segment::End(Some(Box::new(exchange))));
+    }
+
+    /// An interim response ends here, whose bytes are not those of the response that follows.
+    pub(crate) fn push_interim_end(&mut self) {
+        self.segments.push_back(Segment::End(None));
     }
 
     /// Shows the driver what to send next, filling `slices` as far as they go.
@@ -143,7 +148,7 @@ impl Output {
                 break;
             }
             if let Some(Segment::End(exchange)) = self.segments.pop_front() {
-                records.push(exchange.finish(self.response_bytes_sent, now_us));
+                records.extend(exchange.map(|exchange| exchange.finish(self.response_bytes_sent, now_us)));
                 self.response_bytes_sent = 0;
             }
         }
@@ -177,7 +182,7 @@ impl Output {
     pub(crate) fn abandon(&mut self, now_us: u64, records: &mut Vec<Record>) {
         for segment in self.segments.drain(..) {
             if let Segment::End(exchange) = segment {
-                records.push(exchange.finish(self.response_bytes_sent, now_us));
+                records.extend(exchange.map(|exchange| exchange.finish(self.response_bytes_sent, now_us)));
                 self.response_bytes_sent = 0;
             }
         }

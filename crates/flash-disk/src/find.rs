@@ -59,7 +59,7 @@ impl Disk {
             None => (&self.root, find.path.relative()),
         };
         let place = match self.place(root, &find.path, name, pace) {
-            Err(Stop::Missing) => self.fallback(&find.path, pace)?,
+            Err(Stop::Missing) if std::ptr::eq(root, &self.root) => self.fallback(&find.path, pace)?,
             place => place?,
         };
         let (name, examined) = match place {
@@ -205,13 +205,20 @@ fn variants_of(entry: &Entry) -> Option<&Variants> {
     }
 }
 
+/// Compressed copies that are there and may be read.
 fn siblings(root: &Root, name: &[u8], pace: Pace) -> Result<Vec<(Coding, Stamp)>, Stop> {
     let mut found = Vec::new();
     for coding in Coding::ALL {
-        match root.examine(&with_suffix(name, coding), pace) {
-            Ok(examined) if examined.kind == FileType::RegularFile => found.push((coding, examined.stamp)),
+        let name = with_suffix(name, coding);
+        let opened = match root.examine(&name, pace) {
+            Ok(examined) if examined.kind == FileType::RegularFile => root.open_file(&name, pace),
+            Ok(_) => continue,
+            Err(stop) => Err(stop),
+        };
+        match opened {
+            Ok((_, examined)) => found.push((coding, examined.stamp)),
             Err(Stop::WouldBlock) => return Err(Stop::WouldBlock),
-            _ => {}
+            Err(_) => {}
         }
     }
     Ok(found)

@@ -104,7 +104,6 @@ impl Disk {
                 Err(Stop::WouldBlock) => None,
                 Err(stop) => Some(stop.answer_to(find)),
             },
-            Job::Load(load) if load.copy => None,
             Job::Load(load) => match load.file.window_now(load.window.clone()) {
                 Window::Absent => None,
                 window => Some(Done::Window(window)),

@@ -23,7 +23,10 @@ use crate::flags::{self, Listen};
 const DESCRIPTORS_ASIDE: usize = 64;
 
 pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
-    let folder = flags.dir.canonicalize().map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
+    let folder = flags
+        .dir
+        .canonicalize()
+        .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let descriptors = descriptors();
     let plan = Plan { flags, arch: arch(flags), path_entries: flags.path_cache.min(descriptors / 2) };
     // What is wrong with the folders shall be said before anybody listens.
@@ -31,7 +34,8 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     plan.pages()?;
     let listeners = flags.listen.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
     let room = descriptors.saturating_sub(plan.path_entries + flags.helpers_max + DESCRIPTORS_ASIDE).max(1);
-    let limits = Limits { connections_max: flags.connections_max.unwrap_or(room).min(room), drain: flags.drain };
+    let limits =
+        Limits { connections_max: flags.connections_max.unwrap_or(room).min(room), drain: flags.drain };
     let places = listeners.iter().map(Listener::to_string).collect::<Vec<_>>().join(" and ");
     let ready = || {
         let line = format!("flash: serving {} at {places} ({})\n", folder.display(), Shape(plan.arch));
@@ -174,15 +178,17 @@ fn listen(place: &Listen) -> Result<Listener, Failure> {
     let listener = match place {
         Listen::Inet(address) => Listener::inet(*address),
         Listen::EveryAddress(port) => {
-            Listener::inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port))).or_else(|error| match error.kind() {
-                // A machine without IPv6.
-                ErrorKind::AddrNotAvailable | ErrorKind::Unsupported => {
-                    Listener::inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
+            Listener::inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port))).or_else(|error| {
+                match error.kind() {
+                    // A machine without IPv6.
+                    ErrorKind::AddrNotAvailable | ErrorKind::Unsupported => {
+                        Listener::inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
+                    }
+                    _ if error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {
+                        Listener::inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
+                    }
+                    _ => Err(error),
                 }
-                _ if error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {
-                    Listener::inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
-                }
-                _ => Err(error),
             })
         }
         Listen::Unix(path) => Listener::unix(path),
@@ -196,7 +202,9 @@ fn cannot(what: fmt::Arguments<'_>, error: &io::Error) -> Failure {
         ErrorKind::NotADirectory => "it is not a folder".into(),
         ErrorKind::AddrInUse => "another program listens there".into(),
         ErrorKind::AddrNotAvailable => "this machine does not have that address".into(),
-        ErrorKind::PermissionDenied => "permission denied (ports below 1024 and foreign folders need rights)".into(),
+        ErrorKind::PermissionDenied => {
+            "permission denied (ports below 1024 and foreign folders need rights)".into()
+        }
         _ => error.to_string(),
     };
     Failure::Run(format!("cannot {what}: {why}"))

@@ -64,7 +64,8 @@ impl Body {
                 if following.is_none() {
                     listing::write_end(&all, &mut html);
                 }
-                if *chunked {
+                // A chunk without bytes would be the last.
+                if *chunked && !html.is_empty() {
                     // RFC 9112 §7.1.
                     output.write(|out| out.extend_from_slice(format!("{:x}\r\n", html.len()).as_bytes()));
                     html.extend_from_slice(if following.is_none() { b"\r\n0\r\n\r\n" } else { b"\r\n" });

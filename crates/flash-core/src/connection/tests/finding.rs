@@ -1,0 +1,86 @@
+//! Finding files: what is remembered and for how long, and how the ways in which it can fail are answered.
+
+use super::*;
+
+#[test]
+fn a_second_request_asks_nobody() {
+    let mut world = world();
+    for _ in 0..3 {
+        assert_eq!(reply(&world.ask(get("/small.txt"))).status, 200);
+        assert_eq!(reply(&world.ask(get("/missing"))).status, 404);
+    }
+    assert_eq!(world.disk.done["find"], 2);
+}
+
+#[test]
+fn one_of_many_looks_again_after_a_while() {
+    let mut world = world();
+    let mut client = world.connect();
+    world.receive(&mut client, get("/small.txt").as_bytes());
+    world.pass_ms(&mut client, 999);
+    world.ask(get("/small.txt"));
+    assert_eq!(world.disk.done["find"], 1);
+    world.pass_ms(&mut client, 1);
+    world.jobs = Jobs::Later;
+    assert_eq!(world.receive(&mut client, get("/small.txt").as_bytes()), Waits::ForJob);
+    let mut other = world.connect();
+    assert_eq!(
+        world.receive(&mut other, get("/small.txt").as_bytes()),
+        Waits::ForBytes,
+        "the old answer serves"
+    );
+    world.complete(&mut client);
+    assert_eq!(world.disk.done["find"], 2);
+    assert_eq!(statuses(&client.got), [200, 200]);
+}
+
+#[test]
+fn a_replaced_file_gets_a_new_entry_and_who_has_begun_the_old_one_ends_it() {
+    let mut world = world();
+    let mut slow = world.connect();
+    slow.socket = Socket::with_room(1_000);
+    world.receive(&mut slow, get("/large.bin").as_bytes());
+    let new: Vec<u8> = text(20_000).iter().rev().copied().collect();
+    world.disk.put("/large.bin", new.clone());
+    world.pass_ms(&mut slow, 1_000);
+    assert_eq!(reply(&world.ask(get("/large.bin"))).body, new);
+    assert_eq!(world.make_room(&mut slow, 1 << 30), Waits::ForBytes);
+    assert_eq!(reply(&slow.got).body, text(LARGE_BYTES));
+}
+
+#[test]
+fn failures_have_their_statuses_and_are_not_remembered() {
+    for (failure, status) in
+        [(Failure::Busy, 503), (Failure::Late, 503), (Failure::Broken, 500), (Failure::Gone, 404)]
+    {
+        let mut world = world();
+        world.disk.failure = Some(failure);
+        let reply_then = reply(&world.ask(get("/small.txt")));
+        assert_eq!(reply_then.status, status, "{failure:?}");
+        assert_eq!(reply_then.field("Retry-After"), (status == 503).then_some("1"));
+        world.disk.failure = None;
+        assert_eq!(reply(&world.ask(get("/small.txt"))).status, 200, "{failure:?}");
+    }
+}
+
+#[test]
+fn hidden_and_impossible_names_need_no_disk() {
+    let mut world = world();
+    for (path, status) in [
+        ("/.git/config", 404),
+        ("/a/.b", 404),
+        ("/a%2fb", 404),
+        ("/../etc", 400),
+        ("/%00", 400),
+        ("/%zz", 400),
+    ] {
+        assert_eq!(reply(&world.ask(get(path))).status, status, "{path}");
+    }
+    assert!(world.disk.done.is_empty());
+}
+
+#[test]
+fn a_folder_without_its_slash_is_redirected_with_its_query() {
+    let reply = reply(&world().ask(get("/folder?sort=size")));
+    assert_eq!((reply.status, reply.field("Location")), (301, Some("./folder/?sort=size")));
+}

@@ -1,0 +1,65 @@
+//! The request path without sockets: bytes in, wants out, the clock turned by hand.
+
+mod bodies;
+mod closing;
+mod deadlines;
+mod finding;
+mod listing;
+mod memory;
+mod order;
+mod records;
+mod splits;
+mod windows;
+
+use std::sync::LazyLock;
+
+use super::*;
+use crate::site::{Settings, WINDOW_BYTES};
+use crate::testing::{Client, Disk, Jobs, Look, Reply, Socket, Waits, World, replies};
+
+/// Files up to this size are held in memory, larger ones are sent in windows.
+const MEMORY_FILE_BYTES_MAX: u64 = 8 << 10;
+/// Two windows and a bit.
+const LARGE_BYTES: usize = 2 * WINDOW_BYTES as usize + 40_000;
+
+/// A site with a bit of everything, whose settings are the default ones but for its listings and its log.
+fn world() -> World {
+    world_with(Settings::default())
+}
+
+fn world_with(settings: Settings) -> World {
+    let mut disk = Disk::new(MEMORY_FILE_BYTES_MAX);
+    disk.put("/small.txt", text(100));
+    disk.put("/middle.txt", text(6_000));
+    disk.put("/empty.txt", text(0));
+    disk.put("/large.bin", Arc::clone(&TEXT));
+    disk.put("/one-window.bin", text(10_000));
+    disk.put_folder("/folder/", &[3, 2]);
+    disk.refuse("/closed", Status::FORBIDDEN);
+    World::new(Settings { list: true, log: true, ..settings }, disk)
+}
+
+/// Bytes in which every place looks different from those around it. Made once: the laws build many worlds.
+static TEXT: LazyLock<Arc<[u8]>> =
+    LazyLock::new(|| (0..LARGE_BYTES).map(|at| (at * 31 + at / 251 + at / 65_536) as u8).collect());
+
+fn text(bytes: usize) -> &'static [u8] {
+    &TEXT[..bytes]
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+/// The one response in `bytes`.
+#[track_caller]
+fn reply(bytes: &[u8]) -> Reply {
+    let mut all = replies(bytes, &[]);
+    assert_eq!(all.len(), 1, "one response: {}", String::from_utf8_lossy(bytes));
+    all.remove(0)
+}
+
+#[track_caller]
+fn statuses(bytes: &[u8]) -> Vec<u16> {
+    replies(bytes, &[]).iter().map(|reply| reply.status).collect()
+}

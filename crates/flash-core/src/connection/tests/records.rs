@@ -1,0 +1,148 @@
+//! What the access log is told: one record for each exchange, in order, with the body bytes that have left.
+
+use super::*;
+
+/// The request's path, the status, and the body's bytes.
+fn log(world: &World) -> Vec<(String, u16, u64)> {
+    let entry = |record: &Record| {
+        let line = String::from_utf8(record.request_line.to_vec()).expect("the tests' requests are text");
+        (line.split(' ').nth(1).unwrap_or_default().to_owned(), record.status, record.body_bytes)
+    };
+    world.tally.records.iter().map(entry).collect()
+}
+
+fn entry(path: &str, status: u16, bytes: usize) -> (String, u16, u64) {
+    (path.to_owned(), status, bytes as u64)
+}
+
+#[test]
+fn whole_responses_have_all_their_bytes() {
+    let mut world = world();
+    let pages = world.ask(get("/missing"));
+    let page_bytes = reply(&pages).body.len();
+    let requests = [
+        get("/small.txt"),
+        get("/middle.txt"),
+        get("/large.bin"),
+        "HEAD /large.bin HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+        "HEAD /missing HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+        "GET /large.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=5-14\r\n\r\n".to_owned(),
+        "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+    ];
+    world.ask(requests.concat());
+    let expected = [
+        entry("/missing", 404, page_bytes),
+        entry("/small.txt", 200, 100),
+        entry("/middle.txt", 200, 6_000),
+        entry("/large.bin", 200, LARGE_BYTES),
+        entry("/large.bin", 200, 0),
+        entry("/missing", 404, 0),
+        entry("/large.bin", 206, 10),
+        entry("*", 204, 0),
+    ];
+    assert_eq!(log(&world), expected);
+    assert_eq!(world.tally.responses, 8);
+}
+
+#[test]
+fn a_response_is_recorded_when_its_last_byte_has_left() {
+    for path in ["/small.txt", "/middle.txt", "/one-window.bin"] {
+        let mut world = world();
+        let whole = world.ask(get(path)).len();
+        world.tally.records.clear();
+        let mut client = world.connect();
+        client.socket = Socket::with_room(whole - 1);
+        world.receive(&mut client, get(path).as_bytes());
+        assert_eq!(log(&world), []);
+        world.make_room(&mut client, 1);
+        assert_eq!(log(&world).len(), 1, "{path}");
+    }
+}
+
+#[test]
+fn times_and_fields() {
+    let mut world = world();
+    let mut client = world.connect();
+    client.socket = Socket::with_room(10);
+    let fields = "Host: example.org\r\nReferer: /from\r\nUser-Agent: curl\r\n";
+    world.receive(&mut client, format!("GET /small.txt HTTP/1.1\r\n{fields}\r\n").as_bytes());
+    world.pass_ms(&mut client, 250);
+    world.make_room(&mut client, 10_000);
+    let record = &world.tally.records[0];
+    assert_eq!((record.unix_ms, record.duration_us), (1_000_000_000_000, 250_000));
+    assert_eq!(&*record.request_line, b"GET /small.txt HTTP/1.1");
+    assert_eq!(
+        (&*record.host, &*record.referer, &*record.user_agent),
+        (&b"example.org"[..], &b"/from"[..], &b"curl"[..])
+    );
+}
+
+#[test]
+fn an_aborted_response_has_the_bytes_that_left() {
+    for path in ["/middle.txt", "/one-window.bin"] {
+        let mut world = world();
+        let head_bytes = reply(&world.ask(get(path))).head.len();
+        world.tally.records.clear();
+        let mut client = world.connect();
+        client.socket = Socket::with_room(head_bytes + 777);
+        world.receive(&mut client, get(path).as_bytes());
+        world.with(&mut client, |connection, cx| connection.abort(cx));
+        assert_eq!(log(&world), [entry(path, 200, 777)]);
+    }
+}
+
+/// The bytes that have left belong to the first of them, whatever stands behind it.
+#[test]
+fn aborted_pipelined_responses_are_recorded_in_order_each_with_its_own_bytes() {
+    for second in ["/small.txt", "/one-window.bin"] {
+        let mut world = world();
+        let head_bytes = reply(&world.ask(get("/middle.txt"))).head.len();
+        world.ask(get(second));
+        world.tally.records.clear();
+        let mut client = world.connect();
+        client.socket = Socket::with_room(head_bytes + 2_000);
+        world.receive(&mut client, (get("/middle.txt") + &get(second)).as_bytes());
+        world.with(&mut client, |connection, cx| connection.abort(cx));
+        assert_eq!(log(&world), [entry("/middle.txt", 200, 2_000), entry(second, 200, 0)]);
+    }
+}
+
+/// An interim response is not the response's body, whether its body had come along with the head or not.
+#[test]
+fn continue_is_not_counted() {
+    let head = "GET /small.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
+    for pieces in [&[][..], &[head.len(), 3]] {
+        let mut world = world();
+        world.exchange(format!("{head}abc").as_bytes(), pieces, &[]);
+        assert_eq!(log(&world), [entry("/small.txt", 200, 100)], "in {pieces:?}");
+    }
+}
+
+#[test]
+fn refusals_are_recorded_with_their_pages() {
+    let mut world = world();
+    let got = world.ask("?\r\n\r\n");
+    assert_eq!(log(&world), [entry("", 400, reply(&got).body.len())]);
+    world.tally.records.clear();
+    let mut client = world.connect();
+    world.receive(&mut client, b"GET /");
+    world.pass_ms(&mut client, 10_000);
+    assert_eq!(log(&world), [entry("", 408, reply(&client.got).body.len())]);
+}
+
+#[test]
+fn listings_count_as_sent() {
+    let mut world = world();
+    let got = world.ask(get("/folder/"));
+    let head_bytes = reply(&got).head.len();
+    assert_eq!(log(&world), [entry("/folder/", 200, got.len() - head_bytes)]);
+}
+
+#[test]
+fn without_a_log_there_are_no_records() {
+    let mut world = world();
+    world.site.settings.log = false;
+    world.ask(get("/small.txt") + &get("/large.bin") + "?\r\n\r\n");
+    assert_eq!(log(&world), []);
+    assert_eq!(world.tally.responses, 3);
+}

@@ -1,0 +1,10 @@
+//! What the tests of the request path stand on: a disk in memory, a clock turned by hand, and a driver that performs
+//! wants without a socket. None of it is in the server.
+
+mod disk;
+mod driver;
+mod reply;
+
+pub(crate) use disk::{Disk, Look};
+pub(crate) use driver::{Client, Jobs, Socket, Waits, World};
+pub(crate) use reply::{Reply, replies};

@@ -1,0 +1,257 @@
+//! A disk in memory. What it says of a window follows a script, and it remembers what it has vouched for.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flash_http::media;
+use flash_http::status::Status;
+
+use crate::entry::{Entry, Target, Variants};
+use crate::file::{Content, File, OpenFile, Stamp, Window};
+use crate::header::HeaderTemplate;
+use crate::job::{Done, Failure, Find, Job, List, Listed};
+use crate::listing::{self, Details, Name, Names};
+
+/// What a look at a window finds, in the order of the script. After its end everything is resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Resident,
+    /// Only so many bytes at its beginning are.
+    ResidentUpTo(u64),
+    /// Not now; a helper warms it.
+    Absent,
+    /// A copy, as those get whom the kernel tells nothing.
+    Copied,
+    Changed,
+    Failed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Disk {
+    places: BTreeMap<&'static str, Place>,
+    /// Contents by inode, for the socket that "sends" a file.
+    contents: HashMap<u64, Arc<[u8]>>,
+    shared: Arc<Mutex<Shared>>,
+    memory_file_bytes_max: u64,
+    /// Makes every `find` fail.
+    pub(crate) failure: Option<Failure>,
+    /// How many jobs were done, by [`Job::name`].
+    pub(crate) done: HashMap<&'static str, usize>,
+}
+
+#[derive(Debug)]
+enum Place {
+    File(Stamp),
+    Folder { chunks: Vec<usize> },
+    FolderWithoutSlash,
+    Refused(Status),
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    script: VecDeque<Look>,
+    /// The windows that were said to be resident since the last wait.
+    vouched: Vec<(u64, Range<u64>)>,
+    /// Windows as they were asked for, of whomever.
+    asked: Vec<Range<u64>>,
+}
+
+/// A helper reads and copies no more than this of a window.
+const READ_BYTES_MAX: u64 = 100_000;
+
+/// 1994-11-15 08:12:31 UTC.
+const MODIFIED_NS: i64 = 784_887_151_000_000_000;
+
+impl Disk {
+    pub(crate) fn new(memory_file_bytes_max: u64) -> Self {
+        Self {
+            places: BTreeMap::new(),
+            contents: HashMap::new(),
+            shared: Arc::default(),
+            memory_file_bytes_max,
+            failure: None,
+            done: HashMap::new(),
+        }
+    }
+
+    /// Creates or replaces a file.
+    pub(crate) fn put(&mut self, path: &'static str, content: impl Into<Arc<[u8]>>) {
+        let content = content.into();
+        let inode = self.contents.len() as u64 + 1;
+        let size = content.len() as u64;
+        let stamp = Stamp { device: 1, inode, size, modified_ns: MODIFIED_NS, changed_ns: MODIFIED_NS };
+        self.contents.insert(inode, content);
+        self.places.insert(path, Place::File(stamp));
+    }
+
+    /// A folder whose listing takes as many jobs as there are numbers, each that many rows.
+    pub(crate) fn put_folder(&mut self, path: &'static str, chunks: &[usize]) {
+        self.places.insert(path, Place::Folder { chunks: chunks.to_vec() });
+        if let Some(bare) = path.strip_suffix('/').filter(|bare| !bare.is_empty()) {
+            self.places.insert(bare, Place::FolderWithoutSlash);
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, path: &'static str, status: Status) {
+        self.places.insert(path, Place::Refused(status));
+    }
+
+    pub(crate) fn script(&self, looks: impl IntoIterator<Item = Look>) {
+        self.shared().script.extend(looks);
+    }
+
+    /// Time has passed in which pages may have left the cache: nothing said before it counts.
+    pub(crate) fn forget_vouched(&self) {
+        self.shared().vouched.clear();
+    }
+
+    /// The bytes of a window that a look has just found resident.
+    pub(crate) fn vouched_bytes(&self, file: &File, range: Range<u64>) -> &[u8] {
+        let inode = file.stamp.inode;
+        let holds = |(of, window): &(u64, Range<u64>)| {
+            *of == inode && window.start <= range.start && range.end <= window.end
+        };
+        assert!(
+            self.shared().vouched.iter().any(holds),
+            "{range:?} is sent without a look since the last wait: sendfile might sleep"
+        );
+        &self.contents[&inode][range.start as usize..range.end as usize]
+    }
+
+    pub(crate) fn take_asked(&self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.shared().asked)
+    }
+
+    /// Does the job if that "needs no waiting": finds do, listings and absent windows do not.
+    pub(crate) fn try_now(&mut self, job: &Job) -> Option<Done> {
+        let done = match job {
+            Job::Find(find) => self.find(find),
+            Job::Load(load) => match load.file.window_now(load.window.clone()) {
+                Window::Absent => return None,
+                window => Done::Window(window),
+            },
+            Job::List(_) => return None,
+        };
+        *self.done.entry(job.name()).or_default() += 1;
+        Some(done)
+    }
+
+    pub(crate) fn help(&mut self, job: &Job) -> Done {
+        let done = self.done.entry(job.name()).or_default();
+        *done += 1;
+        assert!(*done < 100_000, "the same is asked for again and again: {job:?}");
+        match job {
+            Job::Find(find) => self.find(find),
+            Job::Load(load) => Done::Window(load.file.load_window(load.window.clone(), load.copy)),
+            Job::List(list) => self.list(list),
+        }
+    }
+
+    fn find(&self, find: &Find) -> Done {
+        if let Some(failure) = self.failure {
+            return Done::Failed(failure);
+        }
+        let path = std::str::from_utf8(find.path.as_bytes()).expect("the tests' paths are text");
+        let target = match self.places.get(path) {
+            None => Target::Refused(Status::NOT_FOUND),
+            Some(Place::Refused(status)) => Target::Refused(*status),
+            Some(Place::Folder { .. }) => Target::Folder,
+            Some(Place::FolderWithoutSlash) => Target::FolderWithoutSlash,
+            Some(Place::File(stamp)) => match &find.known {
+                Some(known) if known.files().any(|file| file.stamp == *stamp) => {
+                    known.checked(find.asked_ms);
+                    return Done::Found(Arc::clone(known));
+                }
+                _ => Target::File(Variants { identity: Arc::new(self.open(path, stamp)), coded: Vec::new() }),
+            },
+        };
+        Done::Found(Arc::new(Entry::new(target, find.asked_ms)))
+    }
+
+    fn open(&self, path: &str, stamp: &Stamp) -> File {
+        let bytes = &self.contents[&stamp.inode];
+        let content = if stamp.size <= self.memory_file_bytes_max {
+            Content::Memory(bytes.to_vec().into_boxed_slice())
+        } else {
+            let (inode, bytes, shared) = (stamp.inode, Arc::clone(bytes), Arc::clone(&self.shared));
+            Content::Open(Box::new(Opened { inode, bytes, shared, descriptor: io::stdin() }))
+        };
+        File::new(*stamp, media::of(path.as_bytes()), None, false, &HeaderTemplate::default(), content)
+    }
+
+    fn list(&self, list: &List) -> Done {
+        let path = std::str::from_utf8(list.path.as_bytes()).expect("the tests' paths are text");
+        let Some(Place::Folder { chunks }) = self.places.get(path) else {
+            return Done::Failed(Failure::Gone);
+        };
+        // Here `from` counts jobs, which is the disk's own affair.
+        let mut rows = Vec::new();
+        for number in 0..chunks[list.from] {
+            let details = Some(Details { size: number as u64, modified: 784_887_151 });
+            let name = format!("{}-{number}.txt", list.from).into_bytes().into();
+            listing::row(&Name { name, details, folder: false }, details, &mut rows);
+        }
+        let next = (list.from + 1 < chunks.len()).then_some(list.from + 1);
+        Done::Listed(Listed { rows, names: Arc::new(Names::default()), next })
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A file too large for memory.
+#[derive(Debug)]
+struct Opened {
+    inode: u64,
+    bytes: Arc<[u8]>,
+    shared: Arc<Mutex<Shared>>,
+    /// Any descriptor does: nobody reads from it.
+    descriptor: io::Stdin,
+}
+
+impl Opened {
+    fn copy(&self, window: Range<u64>) -> Window {
+        let end = window.end.min(window.start + READ_BYTES_MAX);
+        Window::Copied(self.bytes[window.start as usize..end as usize].to_vec())
+    }
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl OpenFile for Opened {
+    fn window_now(&self, _: &Stamp, window: Range<u64>) -> Window {
+        let mut shared = self.shared.lock().expect("no test panics while it holds the lock");
+        shared.asked.push(window.clone());
+        let look = shared.script.pop_front().unwrap_or(Look::Resident);
+        match look {
+            Look::Resident | Look::ResidentUpTo(_) => {
+                let most = if let Look::ResidentUpTo(bytes) = look { bytes } else { u64::MAX };
+                let beginning = window.start..window.end.min(window.start.saturating_add(most));
+                shared.vouched.push((self.inode, beginning.clone()));
+                Window::Resident(beginning)
+            }
+            Look::Absent => Window::Absent,
+            Look::Copied => self.copy(window),
+            Look::Changed => Window::Changed,
+            Look::Failed => Window::Failed,
+        }
+    }
+
+    /// A helper's load does not vouch for anything: by the time that the loop hears of it, the pages may be gone.
+    fn load_window(&self, _: &Stamp, window: Range<u64>, copy: bool) -> Window {
+        self.shared.lock().expect("no test panics while it holds the lock").asked.push(window.clone());
+        if copy { self.copy(window) } else { Window::Warmed }
+    }
+
+    fn is_unchanged(&self, _: &Stamp) -> bool {
+        true
+    }
+}

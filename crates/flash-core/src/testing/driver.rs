@@ -1,0 +1,287 @@
+//! A driver turned by hand: it performs a connection's wants as the loops in `flash-arch` do, one connection at a
+//! time, and stops where they would wait.
+
+use std::io::IoSlice;
+
+use crate::cache::{CacheLimits, PathCache};
+use crate::clock::Now;
+use crate::connection::{Connection, Context, Tally, Want};
+use crate::header::HeaderTemplate;
+use crate::job::{Done, Failure, Job};
+use crate::output::Front;
+use crate::page::Pages;
+use crate::record::Peer;
+use crate::site::{Settings, Site};
+use crate::spare::Spare;
+use crate::testing::Disk;
+
+/// A site on a disk, and what a thread of the server has besides.
+pub(crate) struct World {
+    pub(crate) site: Site,
+    pub(crate) disk: Disk,
+    pub(crate) now: Now,
+    pub(crate) spare: Spare,
+    pub(crate) tally: Tally,
+    pub(crate) draining: bool,
+    pub(crate) jobs: Jobs,
+}
+
+/// Who does the jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Jobs {
+    /// At once what needs no waiting; the rest when the test says [`World::complete`].
+    AtOnceOrLater,
+    /// Every one of them when the test says so.
+    Later,
+    /// The driver, waiting for each.
+    AtOnce,
+}
+
+/// One client with its connection and its end of the wire.
+pub(crate) struct Client {
+    pub(crate) connection: Connection,
+    pub(crate) socket: Socket,
+    /// What has come over the wire.
+    pub(crate) got: Vec<u8>,
+    /// A job of this connection that is not done yet.
+    pub(crate) pending: Option<Job>,
+    pub(crate) write_is_shut: bool,
+}
+
+/// How much the wire takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Socket {
+    /// Until it blocks; `None` if it never does.
+    room_bytes: Option<usize>,
+}
+
+/// Why the driver stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    ForBytes,
+    ForRoom,
+    ForJob,
+    Closed,
+}
+
+impl Socket {
+    /// Takes everything.
+    pub(crate) const WIDE: Self = Self { room_bytes: None };
+    /// Takes nothing before somebody makes room.
+    pub(crate) const FULL: Self = Self::with_room(0);
+
+    pub(crate) const fn with_room(bytes: usize) -> Self {
+        Self { room_bytes: Some(bytes) }
+    }
+
+    fn most(&self) -> usize {
+        self.room_bytes.unwrap_or(usize::MAX)
+    }
+
+    fn take(&mut self, bytes: usize) {
+        if let Some(room) = &mut self.room_bytes {
+            *room -= bytes;
+        }
+    }
+}
+
+impl World {
+    /// 2001-09-09 01:46:40 UTC, five seconds after the server's start.
+    pub(crate) fn new(settings: Settings, disk: Disk) -> Self {
+        let limits = CacheLimits { entries_max: 1000, bytes_max: 64 << 20, threads: 1 };
+        let (template, pages) = (HeaderTemplate::default(), Pages::default());
+        Self {
+            site: Site { settings, template, pages, paths: PathCache::new(limits) },
+            disk,
+            now: Now::new(5_000_000, 1_000_000_000_000),
+            spare: Spare::default(),
+            tally: Tally::default(),
+            draining: false,
+            jobs: Jobs::AtOnceOrLater,
+        }
+    }
+
+    pub(crate) fn connect(&mut self) -> Client {
+        let mut client = Client {
+            connection: Connection::new(Peer::Unix, &self.site, &self.now),
+            socket: Socket::WIDE,
+            got: Vec::new(),
+            pending: None,
+            write_is_shut: false,
+        };
+        assert_eq!(self.turn(&mut client), Waits::ForBytes);
+        client
+    }
+
+    pub(crate) fn with<T>(
+        &mut self,
+        client: &mut Client,
+        what: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
+    ) -> T {
+        let Self { site, now, spare, tally, draining, .. } = self;
+        what(&mut client.connection, &mut Context { site, now, spare, tally, draining: *draining })
+    }
+
+    /// Bytes arrive, in one piece.
+    pub(crate) fn receive(&mut self, client: &mut Client, bytes: &[u8]) -> Waits {
+        self.with(client, |connection, cx| connection.received(bytes, cx));
+        self.turn(client)
+    }
+
+    /// The client shuts its side.
+    pub(crate) fn end(&mut self, client: &mut Client) -> Waits {
+        self.with(client, |connection, _| connection.received_end());
+        self.turn(client)
+    }
+
+    /// A new client's bytes, and all that comes back until something has to be waited for that only the client has.
+    pub(crate) fn ask(&mut self, request: impl AsRef<[u8]>) -> Vec<u8> {
+        let mut client = self.connect();
+        self.receive(&mut client, request.as_ref());
+        self.complete_all(&mut client);
+        client.got
+    }
+
+    /// A new client whose bytes arrive in pieces of these sizes, over a wire that takes so many bytes at a time and
+    /// blocks in between; sizes are used again from the start. Jobs are done when there is nothing else to do.
+    pub(crate) fn exchange(&mut self, input: &[u8], pieces: &[usize], rooms: &[usize]) -> Client {
+        let mut client = self.connect();
+        client.socket = Socket::FULL;
+        let (mut pieces, mut rooms) = (pieces.iter().cycle(), rooms.iter().cycle());
+        let mut rest = input;
+        let mut waits = Waits::ForBytes;
+        loop {
+            waits = match waits {
+                Waits::ForBytes if rest.is_empty() => return client,
+                Waits::ForBytes => {
+                    let size = pieces.next().map_or(rest.len(), |size| rest.len().min(*size));
+                    let (piece, after) = rest.split_at(size);
+                    rest = after;
+                    self.receive(&mut client, piece)
+                }
+                Waits::ForRoom => self.make_room(&mut client, rooms.next().copied().unwrap_or(1 << 30)),
+                Waits::ForJob => self.complete(&mut client),
+                Waits::Closed => return client,
+            }
+        }
+    }
+
+    /// Does the pending job of a connection.
+    pub(crate) fn complete(&mut self, client: &mut Client) -> Waits {
+        let job = client.pending.take().expect("a job is pending");
+        let done = self.disk.help(&job);
+        self.site.learn(&job, &done);
+        self.finish(client, done)
+    }
+
+    /// Ends the pending job of a connection with this failure.
+    pub(crate) fn fail(&mut self, client: &mut Client, failure: Failure) -> Waits {
+        client.pending.take().expect("a job is pending");
+        self.finish(client, Done::Failed(failure))
+    }
+
+    pub(crate) fn finish(&mut self, client: &mut Client, done: Done) -> Waits {
+        self.with(client, |connection, cx| connection.completed(done, cx));
+        self.turn(client)
+    }
+
+    pub(crate) fn complete_all(&mut self, client: &mut Client) -> Waits {
+        let mut waits = self.turn(client);
+        while client.pending.is_some() {
+            waits = self.complete(client);
+        }
+        waits
+    }
+
+    /// The wire takes so much more.
+    pub(crate) fn make_room(&mut self, client: &mut Client, bytes: usize) -> Waits {
+        client.socket = Socket::with_room(client.socket.room_bytes.unwrap_or(0) + bytes);
+        self.turn(client)
+    }
+
+    /// Time passes, and then the connection's deadline is looked at.
+    pub(crate) fn pass_ms(&mut self, client: &mut Client, ms: u64) -> Waits {
+        let later = self.now.us + ms * 1000;
+        self.now.advance(later);
+        self.disk.forget_vouched();
+        self.with(client, |connection, cx| connection.expire(cx));
+        self.turn(client)
+    }
+
+    /// How long until the connection's deadline.
+    pub(crate) fn left_ms(&self, client: &Client) -> u64 {
+        client.connection.deadline_ms().saturating_sub(self.now.ms())
+    }
+
+    /// Performs wants until there is one to wait for.
+    pub(crate) fn turn(&mut self, client: &mut Client) -> Waits {
+        // A request path that wants for ever would hang the tests.
+        for _ in 0..1_000_000 {
+            match self.with(client, |connection, cx| connection.want(cx)) {
+                Want::Receive => return Waits::ForBytes,
+                Want::Send => {
+                    if !self.send(client) {
+                        client.connection.send_blocked();
+                        self.disk.forget_vouched();
+                        return Waits::ForRoom;
+                    }
+                }
+                Want::Job(job) => self.dispatch(client, job),
+                Want::Completion => {
+                    assert!(client.pending.is_some(), "a completion is awaited that nobody was asked for");
+                    return Waits::ForJob;
+                }
+                Want::ShutdownWrite => client.write_is_shut = true,
+                Want::Close => return Waits::Closed,
+            }
+        }
+        panic!("the connection never comes to rest: {:?}", client.connection);
+    }
+
+    fn dispatch(&mut self, client: &mut Client, job: Job) {
+        assert!(client.pending.is_none(), "a second job while the first is under way");
+        let done = match self.jobs {
+            Jobs::Later => None,
+            Jobs::AtOnceOrLater => self.disk.try_now(&job),
+            Jobs::AtOnce => self.disk.try_now(&job).or_else(|| Some(self.disk.help(&job))),
+        };
+        match done {
+            None => client.pending = Some(job),
+            Some(done) => {
+                self.site.learn(&job, &done);
+                self.with(client, |connection, cx| connection.completed(done, cx));
+            }
+        }
+    }
+
+    /// Shows the output to the wire. `false` if it takes nothing.
+    fn send(&mut self, client: &mut Client) -> bool {
+        let output = client.connection.output().expect("there is an output where sending is wanted");
+        let most = client.socket.most();
+        let mut slices = [IoSlice::new(&[]); 4];
+        let before = client.got.len();
+        match output.front(&mut slices) {
+            Front::Nothing => panic!("sending is wanted, and there is nothing to send"),
+            Front::Slices { count, .. } => {
+                let mut room = most;
+                for slice in &slices[..count] {
+                    let taken = slice.len().min(room);
+                    client.got.extend_from_slice(&slice[..taken]);
+                    room -= taken;
+                }
+            }
+            Front::File(file, range) if most > 0 => {
+                let end = range.end.min(range.start.saturating_add(most as u64));
+                client.got.extend_from_slice(self.disk.vouched_bytes(file, range.start..end));
+            }
+            Front::File(..) => {}
+        }
+        let sent = client.got.len() - before;
+        if sent == 0 {
+            return false;
+        }
+        client.socket.take(sent);
+        self.with(client, |connection, cx| connection.sent(sent as u64, cx));
+        true
+    }
+}
