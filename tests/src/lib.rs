@@ -1,3 +1,177 @@
-//! The end-to-end suite.
+//! The harness of the end-to-end suite: the real program on a site of its own, and a client that sends exact bytes.
 
 #![forbid(unsafe_code)]
+
+pub mod reply;
+pub mod site;
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+pub const ARCHITECTURES: [&str; 4] = ["amped", "sped", "mt", "mp"];
+
+/// Nothing in the suite takes longer than this unless something is wrong.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running `flash serve`.
+pub struct Server {
+    child: Child,
+    pub address: SocketAddr,
+    said: Arc<Mutex<String>>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub fn start(arch: &str, folder: &Path, flags: &[&str]) -> Self {
+        Self::start_under(&[], arch, folder, flags)
+    }
+
+    /// Starts it through another program, such as `prlimit`.
+    pub fn start_under(wrapper: &[&str], arch: &str, folder: &Path, flags: &[&str]) -> Self {
+        let mut words: Vec<String> = wrapper.iter().map(|&word| word.into()).collect();
+        words.push(program().to_str().expect("the program's path is UTF-8").into());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg("serve").arg(folder);
+        command.args(["--listen", "127.0.0.1:0", "--arch", arch]).args(flags);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("flash starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let mut first = String::new();
+        lines.read_line(&mut first).expect("flash says where it serves");
+        let address = first
+            .split("http://")
+            .nth(1)
+            .and_then(|rest| rest.split('/').next())
+            .and_then(|address| address.parse().ok())
+            .unwrap_or_else(|| panic!("not the line of a server that is ready: {first:?}"));
+        let said = Arc::new(Mutex::new(first));
+        let heard = Arc::clone(&said);
+        let listener = thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                let mut said = heard.lock().expect("nobody panics here");
+                said.push_str(&line);
+                said.push('\n');
+            }
+        });
+        Self { child, address, said, listener: Some(listener) }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).expect("a child has a pid");
+        kill_process(pid, signal).expect("the server is there to be told");
+    }
+
+    pub fn said(&self) -> String {
+        self.said.lock().expect("nobody panics here").clone()
+    }
+
+    /// Stops it as an operator would, and checks that it went well. Returns all that it said.
+    pub fn stop(mut self) -> String {
+        self.signal(Signal::TERM);
+        let code = self.wait(PATIENCE).expect("it stops in time");
+        assert_eq!(code, Some(0), "exit code; it said: {}", self.said());
+        self.listener.take().map(JoinHandle::join);
+        let said = self.said();
+        assert!(!said.contains("internal error") && !said.contains("panicked"), "{said}");
+        said
+    }
+
+    /// Waits for its end: the exit code, or `None` if it goes on.
+    pub fn wait(&mut self, patience: Duration) -> Option<Option<i32>> {
+        let give_up = Instant::now() + patience;
+        while Instant::now() < give_up {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                return Some(status.code());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        connect(self.address)
+    }
+
+    /// Sends bytes, and returns all that comes back until the server closes.
+    pub fn raw(&self, request: &[u8]) -> Vec<u8> {
+        let mut stream = self.connect();
+        stream.write_all(request).expect("the server takes the request");
+        read_all(&mut stream)
+    }
+
+    pub fn get(&self, path: &str) -> reply::Reply {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        reply::only(&self.raw(request.as_bytes()))
+    }
+
+    /// Processor time of all its threads so far.
+    pub fn cpu_seconds(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("the server runs");
+        let fields: Vec<&str> = stat.rsplit(')').next().expect("a stat line").split_whitespace().collect();
+        let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
+        (ticks(11) + ticks(12)) / 100.0
+    }
+
+    pub fn resident_kb(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the server runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("RssAnon");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A test that fails leaves no server behind.
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the server accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+}
+
+/// Everything until the other side closes.
+pub fn read_all(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(200)])),
+    }
+    bytes
+}
+
+/// The program under test: named by `FLASH_BIN`, or the one beside the tests.
+pub fn program() -> PathBuf {
+    if let Some(path) = std::env::var_os("FLASH_BIN") {
+        return path.into();
+    }
+    let own = std::env::current_exe().expect("a test has a path");
+    let beside = own.ancestors().nth(2).expect("target/PROFILE/deps/test").join("flash");
+    assert!(beside.exists(), "{} is missing: run cargo build -p flash, or set FLASH_BIN", beside.display());
+    beside
+}
+
+/// Finds a program that a test drives, or fails with the name of its package.
+pub fn need(program: &str, package: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("{program} is missing: apt-get install {package}"))
+}

@@ -27,8 +27,10 @@ impl Dispatch for Asymmetric {
             shared.site.learn(&job, &done);
             return Some(done);
         }
-        if let Job::Find(Find { known: Some(entry), .. }) = &job {
-            // A second look need not be waited for: the old answer serves meanwhile.
+        if let Job::Find(Find { known: Some(entry), .. }) = &job
+            && shared.site.settings.revalidate_ms > 0
+        {
+            // A second look need not be waited for, unless it was to be at every request: the old answer serves meanwhile.
             let entry = Arc::clone(entry);
             self.helpers.submit(job, None);
             return Some(Done::Found(entry));

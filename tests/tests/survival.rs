@@ -1,0 +1,290 @@
+//! Flash among people: slow ones, vanished ones, too many of them, and no descriptors left.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_tests::{ARCHITECTURES, Server, need, read_all, reply, site};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+
+const REQUEST: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n";
+
+#[test]
+fn slow_heads_get_408_and_slow_readers_are_let_go() {
+    let site = site::make();
+    thread::scope(|scope| {
+        for arch in ARCHITECTURES {
+            let root = site.path();
+            scope.spawn(move || {
+                let server = Server::start(
+                    arch,
+                    root,
+                    &["--head-timeout", "1s", "--send-rate-min", "100K", "--processes", "4"],
+                );
+                let mut slow = server.connect();
+                let mut silent = server.connect();
+                let mut reader = server.connect();
+                reader.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+                let start = Instant::now();
+                for byte in b"GET /a.txt HT" {
+                    slow.write_all(&[*byte]).unwrap();
+                    thread::sleep(Duration::from_millis(50));
+                }
+                assert_eq!(reply::only(&read_all(&mut slow)).status, 408, "{arch}");
+                assert!(start.elapsed() < Duration::from_secs(6), "{arch}: {:?}", start.elapsed());
+                assert!(read_all(&mut silent).is_empty(), "{arch}: a silent client is closed in silence");
+                // The reader takes nothing; after a window of ten seconds it is gone, with most bytes unsent.
+                thread::sleep(Duration::from_secs(13).saturating_sub(start.elapsed()));
+                let got = read_all(&mut reader).len();
+                assert!(got < 20_000_000, "{arch}: {got} bytes");
+                server.stop();
+            });
+        }
+    });
+}
+
+#[test]
+fn clients_vanish_at_any_byte() {
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let server = Server::start(arch, site.path(), &["--processes", "4"]);
+        for end in 0..=REQUEST.len() {
+            let mut stream = server.connect();
+            stream.write_all(&REQUEST[..end]).unwrap();
+        }
+        for _ in 0..20 {
+            let mut stream = server.connect();
+            stream.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            let mut some = [0; 10_000];
+            stream.read_exact(&mut some).unwrap();
+        }
+        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
+        server.stop();
+    }
+}
+
+#[test]
+fn no_descriptors_left() {
+    need("prlimit", "util-linux");
+    let site = site::make();
+    for arch in ["amped", "sped"] {
+        let wrapper = ["prlimit", "--nofile=100:100"];
+        let server = Server::start_under(
+            &wrapper,
+            arch,
+            site.path(),
+            &["--loops", "1", "--path-cache", "8", "--helpers-max", "4"],
+        );
+        let held: Vec<TcpStream> = (0..150).map(|_| server.connect()).collect();
+        for mut stream in &held {
+            // Those turned away may already be closed.
+            let _ = stream.write_all(REQUEST);
+        }
+        thread::sleep(Duration::from_millis(300));
+        let before = server.cpu_seconds();
+        thread::sleep(Duration::from_secs(1));
+        let busy = server.cpu_seconds() - before;
+        assert!(busy < 0.3, "{arch}: {busy} s of processor time in a second of exhaustion");
+        drop(held);
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(server.get("/a.txt").status, 200, "{arch} recovers");
+        let said = server.stop();
+        assert!(!said.contains("shed=0 "), "{arch}: {said}");
+    }
+}
+
+#[test]
+fn more_connections_than_wanted_get_503() {
+    let site = site::make();
+    for arch in ["amped", "sped", "mt"] {
+        let server = Server::start(arch, site.path(), &["--connections-max", "3"]);
+        let mut held: Vec<TcpStream> = (0..3).map(|_| server.connect()).collect();
+        for stream in &mut held {
+            stream.write_all(REQUEST).unwrap();
+            let mut some = [0; 12];
+            stream.read_exact(&mut some).unwrap();
+            assert_eq!(&some, b"HTTP/1.1 200", "{arch}");
+        }
+        let mut one_more = server.connect();
+        let _ = one_more.write_all(REQUEST);
+        assert_eq!(reply::only(&read_all(&mut one_more)).status, 503, "{arch}");
+        drop(held);
+        thread::sleep(Duration::from_millis(1200));
+        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
+        server.stop();
+    }
+}
+
+#[test]
+fn ten_thousand_idle_connections() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    assert!(limit.maximum.is_none_or(|most| most > 11_000), "this test needs 11,000 descriptors: ulimit -n");
+    let site = site::make();
+    let server = Server::start("amped", site.path(), &["--loops", "1"]);
+    server.get("/a.txt");
+    let before = server.resident_kb();
+    let mut held = Vec::new();
+    for _ in 0..10_000 {
+        let mut stream = server.connect();
+        stream.write_all(REQUEST).unwrap();
+        let mut some = [0; 12];
+        stream.read_exact(&mut some).unwrap();
+        held.push(stream);
+    }
+    let bytes = (server.resident_kb() - before) * 1024 / 10_000;
+    assert!(bytes <= 600, "{bytes} bytes for an idle connection");
+    let start = Instant::now();
+    assert_eq!(server.get("/a.txt").status, 200);
+    assert!(start.elapsed() < Duration::from_millis(500));
+    drop(held);
+    server.stop();
+}
+
+#[test]
+fn a_file_that_shrinks_ends_its_connection_and_nothing_else() {
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let path = site.path().join("shrinks.bin");
+        site::write(&path, &site::pattern(20_000_000));
+        let server = Server::start(arch, site.path(), &["--processes", "4"]);
+        let mut other = server.connect();
+        other.write_all(REQUEST).unwrap();
+        let mut stream = server.connect();
+        stream.write_all(b"GET /shrinks.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        let mut some = [0; 1000];
+        stream.read_exact(&mut some).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
+        let rest = read_all(&mut stream).len();
+        assert!(rest < 19_000_000, "{arch}: {rest} more bytes of a file that is gone");
+        let mut answer = [0; 12];
+        other.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200", "{arch}");
+        server.stop();
+    }
+}
+
+#[test]
+fn stopping_finishes_what_is_under_way() {
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let mut server = Server::start(arch, site.path(), &["--processes", "4"]);
+        let mut idle = server.connect();
+        idle.write_all(REQUEST).unwrap();
+        let mut some = [0; 12];
+        idle.read_exact(&mut some).unwrap();
+        let mut busy = server.connect();
+        busy.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        busy.read_exact(&mut some).unwrap();
+        server.signal(Signal::TERM);
+        read_all(&mut idle);
+        thread::sleep(Duration::from_millis(300));
+        assert!(TcpStream::connect(server.address).is_err(), "{arch}: nobody new is let in");
+        let rest = read_all(&mut busy).len();
+        assert!(rest > 20_000_000, "{arch}: {rest} bytes of a download under way");
+        assert_eq!(server.wait(Duration::from_secs(5)), Some(Some(0)), "{arch}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let site = site::make();
+    let mut server = Server::start("amped", site.path(), &[]);
+    let mut busy = server.connect();
+    busy.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    let mut some = [0; 12];
+    busy.read_exact(&mut some).unwrap();
+    server.signal(Signal::TERM);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(server.wait(Duration::from_millis(100)), None, "it waits for the download");
+    server.signal(Signal::INT);
+    assert_eq!(server.wait(Duration::from_secs(2)), Some(Some(1)));
+}
+
+#[test]
+fn logs_are_right_and_can_be_moved_away() {
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("access");
+        let server =
+            Server::start(arch, site.path(), &["--access-log", log.to_str().unwrap(), "--processes", "1"]);
+        server.raw(
+            b"GET /a.txt HTTP/1.1\r\nHost: h\r\nReferer: r\r\nUser-Agent: \"u\"\r\nConnection: close\r\n\r\n",
+        );
+        server.raw(b"HEAD /a.txt HTTP/1.0\r\n\r\n");
+        server.get("/3000000.bin");
+        wait_for(|| fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == 3));
+        let text = fs::read_to_string(&log).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].ends_with("\"GET /a.txt HTTP/1.1\" 200 10 \"r\" \"\\\"u\\\"\""),
+            "{arch}: {}",
+            lines[0]
+        );
+        assert!(lines[1].ends_with("\"HEAD /a.txt HTTP/1.0\" 200 - \"-\" \"-\""), "{arch}: {}", lines[1]);
+        assert!(lines[2].contains("\" 200 3000000 "), "{arch}: {}", lines[2]);
+        let moved = folder.path().join("moved");
+        fs::rename(&log, &moved).unwrap();
+        server.signal(Signal::USR1);
+        wait_for(|| log.exists());
+        server.get("/a.txt");
+        wait_for(|| fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == 1));
+        assert_eq!(fs::read_to_string(&moved).unwrap().lines().count(), 3, "{arch}");
+        server.stop();
+    }
+}
+
+fn wait_for(condition: impl Fn() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(5);
+    while !condition() {
+        assert!(Instant::now() < give_up, "nothing after five seconds");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_worker_that_dies_is_replaced() {
+    let site = site::make();
+    let server = Server::start("mp", site.path(), &["--processes", "2"]);
+    let children = format!("/proc/{0}/task/{0}/children", server.pid());
+    let workers = || fs::read_to_string(&children).unwrap_or_default();
+    let first = workers().split_whitespace().next().expect("a worker").to_owned();
+    Command::new("kill").args(["-9", &first]).status().unwrap();
+    wait_for(|| workers().split_whitespace().count() == 2 && !workers().contains(&first));
+    for _ in 0..8 {
+        assert_eq!(server.get("/a.txt").status, 200);
+    }
+    server.stop();
+}
+
+#[test]
+fn bad_requests_leave_no_memory_behind() {
+    let site = site::make();
+    let server = Server::start("amped", site.path(), &["--loops", "1"]);
+    let shapes: [&[u8]; 4] = [
+        b"\r\n\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: \x01\r\n\r\n",
+        b"GET /%zz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc",
+    ];
+    let storm = |count: usize| {
+        for number in 0..count {
+            let mut stream = server.connect();
+            let _ = stream.write_all(shapes[number % shapes.len()]);
+            let missing = format!("GET /none-{number} HTTP/1.0\r\n\r\n");
+            server.raw(missing.as_bytes());
+        }
+    };
+    storm(3_000);
+    let before = server.resident_kb();
+    storm(6_000);
+    let grown = server.resident_kb().saturating_sub(before);
+    assert!(grown < 6_000, "{grown} KB more");
+    server.stop();
+}
