@@ -24,7 +24,7 @@ fn slow_heads_get_408_and_slow_readers_are_let_go() {
                 let server = Server::start(
                     arch,
                     root,
-                    &["--head-timeout", "1s", "--send-rate-min", "100K", "--processes", "4"],
+                    &["--head-timeout", "1s", "--send-rate-min", "2M", "--processes", "4"],
                 );
                 let mut slow = server.connect();
                 let mut silent = server.connect();

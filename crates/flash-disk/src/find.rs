@@ -113,6 +113,8 @@ impl Disk {
                 Err(stop) => return Err(stop),
             }
         }
+        // One that may not be read is refused here, not in the middle of its listing.
+        root.open_folder(name, pace)?;
         Ok(Place::Folder)
     }
 

@@ -46,7 +46,7 @@ impl Disk {
     }
 
     fn names(&self, root: &Root, folder: &[u8], list: &List) -> Result<Names, Stop> {
-        let place: OwnedFd = root.open_folder(folder)?;
+        let place: OwnedFd = root.open_folder(folder, Pace::Patient)?;
         let mut names = Names::default();
         for entry in Dir::new(place).map_err(Stop::of)? {
             let entry = entry.map_err(Stop::of)?;

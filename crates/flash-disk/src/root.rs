@@ -70,8 +70,8 @@ impl Root {
         if examined.kind == FileType::RegularFile { Ok((file, examined)) } else { Err(Stop::Missing) }
     }
 
-    pub(crate) fn open_folder(&self, name: &[u8]) -> Result<OwnedFd, Stop> {
-        self.open_name(name, OFlags::RDONLY | OFlags::DIRECTORY, Pace::Patient)
+    pub(crate) fn open_folder(&self, name: &[u8], pace: Pace) -> Result<OwnedFd, Stop> {
+        self.open_name(name, OFlags::RDONLY | OFlags::DIRECTORY, pace)
     }
 
     fn open_name(&self, name: &[u8], flags: OFlags, pace: Pace) -> Result<OwnedFd, Stop> {

@@ -37,6 +37,7 @@ impl Body {
                 self.phase = Phase::Ready;
                 match window {
                     Window::Resident(range) => {
+                        *copy = false;
                         parts.advance(range.end - range.start, output, |output| {
                             output.push_resident(file, range.clone());
                         });
