@@ -221,14 +221,14 @@ fn logs_are_right_and_can_be_moved_away() {
         server.get("/3000000.bin");
         wait_for(|| fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == 3));
         let text = fs::read_to_string(&log).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
-        assert!(
-            lines[0].ends_with("\"GET /a.txt HTTP/1.1\" 200 10 \"r\" \"\\\"u\\\"\""),
-            "{arch}: {}",
-            lines[0]
-        );
-        assert!(lines[1].ends_with("\"HEAD /a.txt HTTP/1.0\" 200 - \"-\" \"-\""), "{arch}: {}", lines[1]);
-        assert!(lines[2].contains("\" 200 3000000 "), "{arch}: {}", lines[2]);
+        // Loops and threads hand their lines on independently, so the order of exchanges a moment apart is open.
+        for end in [
+            "\"GET /a.txt HTTP/1.1\" 200 10 \"r\" \"\\\"u\\\"\"",
+            "\"HEAD /a.txt HTTP/1.0\" 200 - \"-\" \"-\"",
+            "\"GET /3000000.bin HTTP/1.1\" 200 3000000 \"-\" \"-\"",
+        ] {
+            assert!(text.lines().any(|line| line.ends_with(end)), "{arch}: no line ends with {end}: {text}");
+        }
         let moved = folder.path().join("moved");
         fs::rename(&log, &moved).unwrap();
         server.signal(Signal::USR1);

@@ -67,6 +67,10 @@ impl<'a> Blocking<'a> {
             shared.panicked(&*panic);
         }
         self.runner.report();
+        while self.runner.has_unreported() {
+            thread::yield_now();
+            self.runner.report();
+        }
     }
 
     fn serve(&mut self, connection: &mut Connection, socket: &OwnedFd) {

@@ -165,7 +165,8 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
         }
         let now_ms = self.runner.clock.now.ms();
         let give_up = (give_up_ms != u64::MAX).then(|| give_up_ms.saturating_sub(now_ms));
-        let times = [self.timers.wait_ms(now_ms), self.door.wait_ms(now_ms), give_up];
+        let unreported = self.runner.has_unreported().then_some(0);
+        let times = [unreported, self.timers.wait_ms(now_ms), self.door.wait_ms(now_ms), give_up];
         let ms = times.into_iter().flatten().min()?;
         // A millisecond more, so that rounding never wakes the loop just before it is time.
         Timespec::try_from(Duration::from_millis(ms + 1)).ok()

@@ -15,12 +15,21 @@ pub(crate) struct Runner {
     spare: Spare,
     tally: Tally,
     access_log: Option<AccessLog>,
+    /// Lines wait here because the log's buffer was held by another thread.
+    unreported: bool,
 }
 
 impl Runner {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let access_log = shared.access_log.clone();
-        Self { shared, clock: Clock::new(), spare: Spare::default(), tally: Tally::default(), access_log }
+        Self {
+            shared,
+            clock: Clock::new(),
+            spare: Spare::default(),
+            tally: Tally::default(),
+            access_log,
+            unreported: false,
+        }
     }
 
     pub(crate) fn cx(&mut self) -> Context<'_> {
@@ -40,7 +49,12 @@ impl Runner {
             self.shared.ledger.requests.add(responses);
         }
         if let Some(log) = &mut self.access_log {
-            log.push(&mut self.tally.records);
+            self.unreported = !log.push(&mut self.tally.records);
         }
+    }
+
+    /// Whether [`Runner::report`] is to be called again soon, though nothing may happen until then.
+    pub(crate) fn has_unreported(&self) -> bool {
+        self.unreported
     }
 }
