@@ -64,6 +64,7 @@ enum Kind {
 
 const IDLE_MAX: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
+const HELPER_NICE: i32 = 10;
 
 impl Helpers {
     pub(crate) fn new(limits: HelperLimits, shared: Arc<Shared>) -> Arc<Self> {
@@ -126,6 +127,9 @@ impl Helpers {
 
     /// A helper's life.
     fn help(&self) {
+        // Of this thread alone, on Linux: where processors are short, those who must not wait come first. Refused or
+        // not, the helper helps.
+        let _ = rustix::process::nice(HELPER_NICE);
         while let Some((kind, job)) = self.next() {
             let done =
                 catch_unwind(AssertUnwindSafe(|| self.shared.disk.help(&job))).unwrap_or_else(|panic| {
