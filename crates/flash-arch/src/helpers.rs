@@ -64,7 +64,7 @@ enum Kind {
 
 const IDLE_MAX: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
-const HELPER_NICE: i32 = 10;
+const HELPER_NICE: i32 = 19;
 
 impl Helpers {
     pub(crate) fn new(limits: HelperLimits, shared: Arc<Shared>) -> Arc<Self> {
