@@ -298,3 +298,22 @@ fn listings_single_pages_error_pages_and_fields() {
         server.stop();
     }
 }
+
+#[test]
+fn several_listeners_among_them_a_unix_socket() {
+    let site = site::make();
+    let folder = tempfile::tempdir().unwrap();
+    for arch in ARCHITECTURES {
+        let path = folder.path().join(arch);
+        let listen = format!("unix:{}", path.display());
+        let server = Server::start(arch, site.path(), &["--listen", &listen, "--processes", "4"]);
+        let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert_eq!(reply::only(&answer).body, b"0123456789", "{arch}");
+        assert_eq!(server.get("/a.txt").body, b"0123456789", "{arch}");
+        server.stop();
+        assert!(!path.exists(), "{arch}: the socket's name is gone with the server");
+    }
+}
