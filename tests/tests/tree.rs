@@ -92,7 +92,8 @@ fn version(number: u64, size: usize) -> Vec<u8> {
 fn no_response_mixes_two_versions() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
-    let sizes = [("small", 30_000), ("middle", 200_000), ("large", 2_000_000)];
+    // In the heap, in a snapshot, and in neither.
+    let sizes = [("small", 30_000), ("middle", 200_000), ("large", 2_000_000), ("huge", 5_000_000)];
     for (name, size) in sizes {
         fs::write(root.join(name), version(0, size)).unwrap();
     }
@@ -108,10 +109,8 @@ fn no_response_mixes_two_versions() {
                     for (name, size) in sizes {
                         let (path, fresh) = (root.join(name), root.join("fresh"));
                         match number % 4 {
-                            // In place, for files that are copied when they are found. The pages of larger ones are
-                            // the disk's own until the client has them: see ARCHITECTURE.md.
-                            0 if size < 100_000 => fs::write(&path, version(number, size)).unwrap(),
-                            1 if size < 1_000_000 => fs::File::options()
+                            0 => fs::write(&path, version(number, size)).unwrap(),
+                            1 => fs::File::options()
                                 .write(true)
                                 .open(&path)
                                 .unwrap()
@@ -126,7 +125,7 @@ fn no_response_mixes_two_versions() {
                     thread::sleep(Duration::from_millis(7));
                 }
             });
-            let readers: Vec<_> = (0..3)
+            let readers: Vec<_> = (0..sizes.len())
                 .map(|reader| {
                     let (server, whole) = (&server, &whole);
                     scope.spawn(move || {
@@ -136,11 +135,8 @@ fn no_response_mixes_two_versions() {
                             let mut stream = server.connect();
                             write!(stream, "GET /{name} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
                             let Some(body) = read_one(&mut stream) else { continue };
-                            assert!(
-                                body.len() == size || body.len() == size / 2 || body.is_empty(),
-                                "{arch}: {name} of {}",
-                                body.len()
-                            );
+                            // A write that takes long makes the file go through every size below.
+                            assert!(body.len() <= size, "{arch}: {name} of {}", body.len());
                             assert!(
                                 body.iter().all(|&byte| Some(&byte) == body.first()),
                                 "{arch}: {name} is a mixture"

@@ -79,6 +79,11 @@ impl Listener {
         }
     }
 
+    /// The same socket once more.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { socket: self.socket.try_clone()?, place: self.place.clone() })
+    }
+
     pub(crate) fn accept(&self, flags: SocketFlags) -> Result<(OwnedFd, Peer), Errno> {
         let (socket, address) = acceptfrom_with(&self.socket, flags | SocketFlags::CLOEXEC)?;
         Ok((socket, address.map_or(Peer::Unix, peer)))

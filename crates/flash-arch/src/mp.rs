@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_os::worker::{self, Forked};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getppid, kill_process, waitpid};
 
 use crate::Limits;
 use crate::accept::Listener;
@@ -103,9 +103,14 @@ fn work(
     parts.site.settings.idle_timeout_ms = parts.site.settings.idle_timeout_ms.min(IDLE_MAX_MS);
     let shared = Shared::new(parts, limits);
     let listening = Arc::clone(&shared);
+    let (parent, door) = (getppid(), listener.try_clone()?);
     thread::Builder::new().name("signals".into()).spawn(move || {
         signals.wait_for_stop(|| listening.reopen_logs());
         listening.drain();
+        if getppid() != parent {
+            // It was killed, so nobody else wakes those that wait for a connection.
+            door.shut();
+        }
     })?;
     let is_needed = || false;
     Blocking::new(Arc::clone(&shared), &is_needed).run(listener, &|serve| serve());

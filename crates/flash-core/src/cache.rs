@@ -87,8 +87,8 @@ impl PathCache {
     }
 }
 
-/// Above this, `sendfile` from the page cache beats a copy; see ARCHITECTURE.md for the measurement.
-const MEMORY_FILE_BYTES_MAX: u64 = 256 << 10;
+/// A copy is made before the first byte leaves, so a large one makes its first client wait for the disk.
+const MEMORY_FILE_BYTES_MAX: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -232,10 +232,10 @@ impl Connection {
         }
     }
 
-    /// The socket takes no more for now. A file range in the output is verified again before the next attempt.
+    /// The socket takes no more for now. A window in the output is made ready again before the next attempt.
     pub fn send_blocked(&mut self) {
         if let (Some(output), State::SendBody(sending)) = (&mut self.output, &mut self.state)
-            && let Some(range) = output.take_back_resident()
+            && let Some(range) = output.take_back_window()
         {
             sending.body.put_back(range);
         }

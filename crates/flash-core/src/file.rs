@@ -65,8 +65,11 @@ pub trait OpenFile: AsFd + Debug + Send + Sync {
     /// Brings the beginning of a window into the page cache, and waits for it. With `copy`, returns its bytes.
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window;
 
-    /// Whether the open file still holds the bytes of `stamp`.
-    fn is_unchanged(&self, stamp: &Stamp) -> bool;
+    /// Makes the beginning of a window ready for somebody who may wait, also while it is sent.
+    fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window;
+
+    /// How much memory it holds, beyond the page cache.
+    fn memory_bytes(&self) -> u64;
 }
 
 /// The answer to a wish for a window of a file.
@@ -114,10 +117,10 @@ impl File {
         }
     }
 
-    pub fn is_unchanged(&self) -> bool {
+    pub fn wait_for_window(&self, window: Range<u64>) -> Window {
         match &self.content {
-            Content::Open(file) => file.is_unchanged(&self.stamp),
-            Content::Memory(_) => true,
+            Content::Open(file) => file.wait_for_window(&self.stamp, window),
+            Content::Memory(_) => Window::Failed,
         }
     }
 
@@ -128,9 +131,9 @@ impl File {
     /// What the caches count for it.
     pub fn weight_bytes(&self) -> u64 {
         let content = match &self.content {
-            Content::Memory(bytes) => bytes.len(),
-            Content::Open(_) => 0,
+            Content::Memory(bytes) => bytes.len() as u64,
+            Content::Open(file) => file.memory_bytes(),
         };
-        (content + size_of::<File>() + self.head.len()) as u64
+        content + (size_of::<File>() + self.head.len()) as u64
     }
 }

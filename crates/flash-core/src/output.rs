@@ -29,7 +29,8 @@ enum Segment {
     Memory(Arc<File>, Range<u64>),
     /// A range that was in the page cache a moment ago. It never stays here across a wait.
     Resident(Arc<File>, Range<u64>),
-    Copied(Vec<u8>, usize),
+    /// Bytes of a body, from that one on, and where in their file they begin, if they are one's.
+    Copied(Vec<u8>, usize, Option<u64>),
     /// A response ends here: an exchange's last one, or an interim one.
     End(Option<Box<Unfinished>>),
 }
@@ -77,9 +78,10 @@ impl Output {
         self.segments.push_back(Segment::Resident(Arc::clone(file), range));
     }
 
-    pub(crate) fn push_copied(&mut self, bytes: Vec<u8>) {
+    /// Bytes made or read for this response; `offset` says where in a file they can be read again.
+    pub(crate) fn push_copied(&mut self, bytes: Vec<u8>, offset: Option<u64>) {
         if !bytes.is_empty() {
-            self.segments.push_back(Segment::Copied(bytes, 0));
+            self.segments.push_back(Segment::Copied(bytes, 0, offset));
         }
     }
 
@@ -106,7 +108,7 @@ impl Output {
                     Content::Memory(bytes) => &bytes[range.start as usize..range.end as usize],
                     Content::Open(_) => unreachable!("a memory segment is made from a file in memory"),
                 },
-                Segment::Copied(bytes, sent) => &bytes[*sent..],
+                Segment::Copied(bytes, sent, _) => &bytes[*sent..],
                 Segment::Resident(file, range) if count == 0 => return Front::File(file, range.clone()),
                 Segment::Resident(_, range) => return Front::Slices { count, more: range.end - range.start },
                 Segment::End(_) => continue,
@@ -135,7 +137,7 @@ impl Output {
                     range.start += taken;
                     (taken, range.is_empty())
                 }
-                Segment::Copied(bytes, at) => {
+                Segment::Copied(bytes, at, _) => {
                     let taken = sent.min((bytes.len() - *at) as u64);
                     *at += taken as usize;
                     (taken, *at == bytes.len())
@@ -159,18 +161,18 @@ impl Output {
         }
     }
 
-    /// Takes back what is left of a file range that the socket did not accept at once. It has to be verified again
-    /// before the next attempt: pages may leave the cache while a client is slow.
-    pub(crate) fn take_back_resident(&mut self) -> Option<Range<u64>> {
+    /// Takes back what is left of a window that the socket did not accept at once. What was resident has to be
+    /// verified again before the next attempt, because pages may leave the cache while a client is slow. A copy is
+    /// made again when there is room for it, so that slow clients hold no memory.
+    pub(crate) fn take_back_window(&mut self) -> Option<Range<u64>> {
         // Nothing is ever written behind it, so it is the last.
-        match self.segments.back() {
-            Some(Segment::Resident(_, range)) => {
-                let range = range.clone();
-                self.segments.pop_back();
-                Some(range)
-            }
-            _ => None,
-        }
+        let range = match self.segments.back()? {
+            Segment::Resident(_, range) => range.clone(),
+            Segment::Copied(bytes, sent, Some(offset)) => offset + *sent as u64..offset + bytes.len() as u64,
+            _ => return None,
+        };
+        self.segments.pop_back();
+        Some(range)
     }
 
     /// Bytes of the response at the front that have left, its head among them.

@@ -1,5 +1,6 @@
 //! The job *find*: walk to a name, examine it, open it, and bring in what will be sent first.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -12,10 +13,12 @@ use flash_core::site::WINDOW_BYTES;
 use flash_http::media;
 use flash_http::negotiate::Coding;
 use flash_http::status::Status;
+use flash_os::residency;
 use rustix::fs::FileType;
 
-use crate::open_file::{self, Reading};
+use crate::open_file::{self, OpenFile, Reading};
 use crate::root::{Examined, Root, Stop};
+use crate::snapshot::Snapshot;
 use crate::{Disk, Pace};
 
 /// A file that was written this recently may be in the middle of it: the time of change is set when a write
@@ -23,6 +26,10 @@ use crate::{Disk, Pace};
 const RESTED_NS: i64 = 20_000_000;
 /// After that many looks a file that never rests is taken as it is.
 const LOOKS_MAX: usize = 5;
+
+/// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; see ARCHITECTURE.md for the
+/// measurement.
+const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
 
 /// Where a request's name turned out to lead.
 enum Place {
@@ -154,20 +161,20 @@ impl Disk {
                 thread::sleep(Duration::from_nanos((RESTED_NS - age_ns) as u64));
                 continue;
             }
-            let content = if stamp.size <= self.settings.memory_file_bytes_max {
-                match open_file::read_whole(&file, stamp.size, pace) {
-                    Reading::Whole(bytes) => Content::Memory(bytes),
-                    Reading::WouldBlock => return Err(Stop::WouldBlock),
-                    Reading::Shrunk if looks_left > 0 && pace == Pace::Patient => continue,
-                    Reading::Shrunk => return Err(Stop::Busy),
-                    Reading::Failed => return Err(Stop::Broken),
+            let content = match self.copied(&file, stamp.size, pace) {
+                Reading::Whole(Some(content)) => content,
+                Reading::Whole(None) => {
+                    let lends = self.settings.zero_copy && residency::can_tell(examined.owner);
+                    let open = OpenFile::new(file, lends, self.closer.clone());
+                    if pace == Pace::Patient {
+                        open.warm(0..WINDOW_BYTES.min(stamp.size));
+                    }
+                    return Ok(self.made(stamp, typed_as, coding, varies, Content::Open(Box::new(open))));
                 }
-            } else {
-                let open = open_file::OpenFile::new(file, examined.owner, self.closer.clone());
-                if pace == Pace::Patient {
-                    open.warm(0..WINDOW_BYTES.min(stamp.size));
-                }
-                return Ok(self.made(stamp, typed_as, coding, varies, Content::Open(Box::new(open))));
+                Reading::WouldBlock => return Err(Stop::WouldBlock),
+                Reading::Shrunk if looks_left > 0 && pace == Pace::Patient => continue,
+                Reading::Shrunk => return Err(Stop::Busy),
+                Reading::Failed => return Err(Stop::Broken),
             };
             // Was it still the same file when its last byte had been read?
             let after = crate::root::examine(&file)?.stamp;
@@ -178,6 +185,23 @@ impl Disk {
                 return Err(Stop::WouldBlock);
             }
         }
+    }
+
+    /// A copy of the whole file; `None` when it is too large for one, or there is no memory for it.
+    fn copied(&self, file: &OwnedFd, size: u64, pace: Pace) -> Reading<Option<Content>> {
+        if size > self.settings.memory_file_bytes_max {
+            return Reading::Whole(None);
+        }
+        if size <= HEAP_FILE_BYTES_MAX {
+            return open_file::read_whole(file, size, pace).map(|bytes| Some(Content::Memory(bytes)));
+        }
+        let Some(room) = self.snapshots.room_for(size) else { return Reading::Whole(None) };
+        if pace == Pace::Now {
+            // However warm it is, so much copying is not for a loop.
+            return Reading::WouldBlock;
+        }
+        let snapshot = Snapshot::take(file, room, self.closer.clone());
+        snapshot.map(|snapshot| snapshot.map(|snapshot| Content::Open(Box::new(snapshot) as _)))
     }
 
     fn made(

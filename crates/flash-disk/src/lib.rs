@@ -11,6 +11,7 @@ mod find;
 mod list;
 mod open_file;
 mod root;
+mod snapshot;
 mod users;
 
 use std::fs;
@@ -24,6 +25,7 @@ use flash_core::job::{Done, Failure, Find, Job};
 
 use crate::closer::Closer;
 use crate::root::{Root, Stop};
+use crate::snapshot::Snapshots;
 use crate::users::Users;
 
 /// What is served of the folder, and how names lead to it.
@@ -40,8 +42,13 @@ pub struct Settings {
     pub user_dirs: Option<Vec<u8>>,
     /// Show names that begin with a dot.
     pub dotfiles: bool,
-    /// The largest file that is read into memory when it is found.
+    /// The largest file that is copied into memory when it is found.
     pub memory_file_bytes_max: u64,
+    /// Memory for copies that are too large for the heap, those still being sent after the cache let them go among them.
+    pub snapshot_bytes_max: u64,
+    /// Send larger files from the page cache itself, without a copy. A file that is changed in place may then reach
+    /// clients as a mixture, because what lies in a socket is still the page.
+    pub zero_copy: bool,
     pub template: HeaderTemplate,
 }
 
@@ -57,6 +64,7 @@ pub struct Disk {
     root: Root,
     users: Option<Users>,
     settings: Settings,
+    snapshots: Arc<Snapshots>,
     closer: Option<Arc<Closer>>,
 }
 
@@ -73,7 +81,8 @@ impl Disk {
     pub fn open(folder: &Path, settings: Settings) -> io::Result<Self> {
         let users = settings.user_dirs.clone().map(|folder| Users::new(folder, settings.follow_links));
         let root = Root::open(folder, settings.follow_links)?;
-        Ok(Self { root, users, settings, closer: None })
+        let snapshots = Arc::new(Snapshots::new(settings.snapshot_bytes_max));
+        Ok(Self { root, users, settings, snapshots, closer: None })
     }
 
     /// Lets a thread of its own close files from now on: the last close of a deleted file frees its blocks, and
@@ -87,11 +96,7 @@ impl Disk {
     pub fn run(&self, job: &Job) -> Done {
         match job {
             Job::Find(find) => self.find(find, Pace::Patient).unwrap_or_else(|stop| stop.answer_to(find)),
-            // The runner waits anyway: `sendfile` may as well do it.
-            Job::Load(load) if load.file.is_unchanged() => {
-                Done::Window(Window::Resident(load.window.clone()))
-            }
-            Job::Load(_) => Done::Window(Window::Changed),
+            Job::Load(load) => Done::Window(load.file.wait_for_window(load.window.clone())),
             Job::List(list) => self.list(list).unwrap_or_else(Stop::into_done),
         }
     }

@@ -1,4 +1,5 @@
-//! An open file on a local disk, and its windows.
+//! An open file on a local disk, and its windows: copies, or ranges of the page cache itself where the site says that
+//! its files are never changed in place.
 
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -6,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use flash_core::file::{self, Stamp, Window};
-use flash_os::residency::{self, Residency};
+use flash_os::residency::Residency;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::Pace;
@@ -17,23 +18,39 @@ use crate::root;
 pub(crate) struct OpenFile {
     /// `None` only while it is dropped.
     file: Option<OwnedFd>,
-    /// Whether the kernel tells this process which of the file's pages are in memory.
-    can_tell: bool,
+    /// Whether pages may be sent as they are. That takes a kernel that tells this process which of them are in memory.
+    lends: bool,
     /// Made at the first look, `None` if that failed.
     residency: OnceLock<Option<Residency>>,
     closer: Option<Arc<Closer>>,
 }
 
 impl OpenFile {
-    pub(crate) fn new(file: OwnedFd, owner: u32, closer: Option<Arc<Closer>>) -> Self {
-        let can_tell = residency::can_tell(owner);
-        Self { file: Some(file), can_tell, residency: OnceLock::new(), closer }
+    pub(crate) fn new(file: OwnedFd, lends: bool, closer: Option<Arc<Closer>>) -> Self {
+        Self { file: Some(file), lends, residency: OnceLock::new(), closer }
     }
 
     /// Reads the beginning of a window into the page cache. Failures will show when somebody asks for it.
     pub(crate) fn warm(&self, window: Range<u64>) {
-        let mut bytes = beginning_of(&window);
+        let mut bytes = beginning_of(&window, READ_BYTES_MAX);
         let _ = read_exact(self.as_fd(), &mut bytes, window.start, Pace::Patient);
+    }
+
+    /// Whether the open file still holds the bytes of `stamp`. A copy is taken first and this asked afterwards: writes
+    /// set the time of change before they bring bytes.
+    fn is_unchanged(&self, stamp: &Stamp) -> bool {
+        let file = self.file.as_ref().expect("an open file is open until it is dropped");
+        root::examine(file).is_ok_and(|examined| stamp.same_content(&examined.stamp))
+    }
+
+    fn copy(&self, stamp: &Stamp, window: &Range<u64>, bytes_max: u64, pace: Pace) -> Window {
+        let mut bytes = beginning_of(window, bytes_max);
+        match read_exact(self.as_fd(), &mut bytes, window.start, pace) {
+            Reading::Whole(()) if self.is_unchanged(stamp) => Window::Copied(bytes),
+            Reading::Whole(()) | Reading::Shrunk => Window::Changed,
+            Reading::WouldBlock => Window::Absent,
+            Reading::Failed => Window::Failed,
+        }
     }
 
     fn residency(&self, size: u64) -> Option<&Residency> {
@@ -57,50 +74,48 @@ impl Drop for OpenFile {
 
 impl file::OpenFile for OpenFile {
     fn window_now(&self, stamp: &Stamp, window: Range<u64>) -> Window {
+        if !self.lends {
+            return self.copy(stamp, &window, COPY_BYTES_MAX, Pace::Now);
+        }
         if !self.is_unchanged(stamp) {
             return Window::Changed;
         }
-        if self.can_tell {
-            let resident = self.residency(stamp.size).map_or(0, |look| look.resident_bytes(window.clone()));
-            return match resident {
-                0 => Window::Absent,
-                bytes => Window::Resident(window.start..window.start + bytes),
-            };
-        }
-        // Nobody tells an ordinary user what is resident, but a read that refuses to wait cannot lie.
-        let mut bytes = beginning_of(&window);
-        match read_exact(self.as_fd(), &mut bytes, window.start, Pace::Now) {
-            Reading::Whole(()) => Window::Copied(bytes),
-            Reading::WouldBlock => Window::Absent,
-            Reading::Shrunk => Window::Changed,
-            Reading::Failed => Window::Failed,
+        match self.residency(stamp.size).map_or(0, |look| look.resident_bytes(window.clone())) {
+            0 => Window::Absent,
+            bytes => Window::Resident(window.start..window.start + bytes),
         }
     }
 
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window {
-        let mut bytes = beginning_of(&window);
-        let reading = read_exact(self.as_fd(), &mut bytes, window.start, Pace::Patient);
-        match reading {
-            Reading::Whole(()) if !self.is_unchanged(stamp) => Window::Changed,
-            Reading::Whole(()) if copy || !self.can_tell => Window::Copied(bytes),
-            Reading::Whole(()) => Window::Warmed,
-            Reading::Shrunk => Window::Changed,
-            Reading::WouldBlock | Reading::Failed => Window::Failed,
+        match self.copy(stamp, &window, READ_BYTES_MAX, Pace::Patient) {
+            Window::Copied(_) if self.lends && !copy => Window::Warmed,
+            window => window,
         }
     }
 
-    fn is_unchanged(&self, stamp: &Stamp) -> bool {
-        let file = self.file.as_ref().expect("an open file is open until it is dropped");
-        root::examine(file).is_ok_and(|examined| stamp.same_content(&examined.stamp))
+    fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
+        match self.lends {
+            false => self.copy(stamp, &window, COPY_BYTES_MAX, Pace::Patient),
+            // `sendfile` may as well do the waiting.
+            true if self.is_unchanged(stamp) => Window::Resident(window),
+            true => Window::Changed,
+        }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        0
     }
 }
 
 /// What is read at a time: enough to keep a disk busy, little enough for many clients to wait with it in hand.
 const READ_BYTES_MAX: u64 = 256 << 10;
+/// What is copied at a time when nothing has to be waited for: little enough to stay in the processor's own cache until
+/// it is sent.
+const COPY_BYTES_MAX: u64 = 64 << 10;
 
 /// Room for the beginning of a window.
-fn beginning_of(window: &Range<u64>) -> Vec<u8> {
-    vec![0; (window.end - window.start).min(READ_BYTES_MAX) as usize]
+fn beginning_of(window: &Range<u64>, bytes_max: u64) -> Vec<u8> {
+    vec![0; (window.end - window.start).min(bytes_max) as usize]
 }
 
 /// How a read of a certain length went.
@@ -112,18 +127,24 @@ pub(crate) enum Reading<T> {
     Failed,
 }
 
-/// Reads a whole file of the given size.
-pub(crate) fn read_whole(file: &OwnedFd, size: u64, pace: Pace) -> Reading<Box<[u8]>> {
-    let mut bytes = vec![0; size as usize];
-    match read_exact(file.as_fd(), &mut bytes, 0, pace) {
-        Reading::Whole(()) => Reading::Whole(bytes.into_boxed_slice()),
-        Reading::WouldBlock => Reading::WouldBlock,
-        Reading::Shrunk => Reading::Shrunk,
-        Reading::Failed => Reading::Failed,
+impl<T> Reading<T> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Self::Whole(what) => Reading::Whole(change(what)),
+            Self::WouldBlock => Reading::WouldBlock,
+            Self::Shrunk => Reading::Shrunk,
+            Self::Failed => Reading::Failed,
+        }
     }
 }
 
-fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pace: Pace) -> Reading<()> {
+/// Reads a whole file of the given size.
+pub(crate) fn read_whole(file: &OwnedFd, size: u64, pace: Pace) -> Reading<Box<[u8]>> {
+    let mut bytes = vec![0; size as usize];
+    read_exact(file.as_fd(), &mut bytes, 0, pace).map(|()| bytes.into_boxed_slice())
+}
+
+pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pace: Pace) -> Reading<()> {
     let flags = match pace {
         Pace::Now => ReadWriteFlags::NOWAIT,
         Pace::Patient => ReadWriteFlags::empty(),

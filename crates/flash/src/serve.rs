@@ -125,6 +125,9 @@ impl Plan<'_> {
             user_dirs: flags.user_dirs.then(|| b"public_html".to_vec()),
             dotfiles: flags.dotfiles,
             memory_file_bytes_max,
+            // As much again may be on its way to clients after the cache has let it go.
+            snapshot_bytes_max: 2 * self.cache_limits().bytes_max,
+            zero_copy: flags.zero_copy == flags::Switch::On,
             template: self.template(),
         };
         Disk::open(folder, settings)

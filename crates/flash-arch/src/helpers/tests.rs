@@ -136,8 +136,12 @@ impl OpenFile for Gate {
         Window::Warmed
     }
 
-    fn is_unchanged(&self, _: &Stamp) -> bool {
-        true
+    fn wait_for_window(&self, _: &Stamp, window: Range<u64>) -> Window {
+        Window::Resident(window)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        0
     }
 }
 
@@ -160,8 +164,12 @@ impl OpenFile for Buggy {
         panic!("a bug, on purpose")
     }
 
-    fn is_unchanged(&self, _: &Stamp) -> bool {
-        true
+    fn wait_for_window(&self, _: &Stamp, window: Range<u64>) -> Window {
+        Window::Resident(window)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        0
     }
 }
 

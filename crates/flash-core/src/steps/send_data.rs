@@ -44,7 +44,8 @@ impl Body {
                     }
                     Window::Copied(bytes) => {
                         *copy = false;
-                        parts.advance(bytes.len() as u64, output, |output| output.push_copied(bytes));
+                        let offset = parts.parts.front().map(|part| part.range.start);
+                        parts.advance(bytes.len() as u64, output, |output| output.push_copied(bytes, offset));
                     }
                     Window::Warmed => {
                         // Ask once more; should it have left the cache by then, ask for the bytes themselves.
@@ -71,7 +72,7 @@ impl Body {
                     output.write(|out| out.extend_from_slice(format!("{:x}\r\n", html.len()).as_bytes()));
                     html.extend_from_slice(if following.is_none() { b"\r\n0\r\n\r\n" } else { b"\r\n" });
                 }
-                output.push_copied(html);
+                output.push_copied(html, None);
                 *names = Some(all);
                 *next = following;
                 self.phase = Phase::Ready;
@@ -90,7 +91,7 @@ impl Body {
         !self.is_finished()
     }
 
-    /// The socket would not take this much of a range that was resident: it is to be made ready again.
+    /// The socket would not take this much of a window: it is to be made ready again.
     pub(crate) fn put_back(&mut self, range: Range<u64>) {
         if let Source::File { parts, .. } = &mut self.source {
             parts.put_back(range);

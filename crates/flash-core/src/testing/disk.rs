@@ -251,7 +251,11 @@ impl OpenFile for Opened {
         if copy { self.copy(window) } else { Window::Warmed }
     }
 
-    fn is_unchanged(&self, _: &Stamp) -> bool {
-        true
+    fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
+        self.window_now(stamp, window)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        0
     }
 }

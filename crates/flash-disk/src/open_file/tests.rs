@@ -1,48 +1,52 @@
-//! Windows of a file that is another user's: the kernel does not say what of it is in memory.
+//! Windows of a file whose pages are not lent: copies, checked afterwards.
 
 use flash_core::file::OpenFile as _;
+use flash_os::residency;
 use rustix::fs::{Mode, OFlags};
 
 use super::*;
 
 const BYTES: usize = 200_000;
 const WINDOW: Range<u64> = 1_000..132_000;
+/// What comes of it at once.
+const AT_ONCE: Range<usize> = 1_000..1_000 + COPY_BYTES_MAX as usize;
 
-fn others_file() -> (tempfile::NamedTempFile, OpenFile, Stamp) {
+fn file() -> (tempfile::NamedTempFile, OpenFile, Stamp) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text()).unwrap();
     let descriptor = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
     let stamp = root::examine(&descriptor).unwrap().stamp;
-    let mut open = OpenFile::new(descriptor, 0, None);
-    open.can_tell = false;
-    (file, open, stamp)
+    (file, OpenFile::new(descriptor, false, None), stamp)
 }
 
 fn text() -> Vec<u8> {
     (0..BYTES).map(|at| (at * 31 + at / 251) as u8).collect()
 }
 
-fn copied() -> Window {
-    Window::Copied(text()[WINDOW.start as usize..WINDOW.end as usize].to_vec())
+fn copied(range: Range<usize>) -> Window {
+    Window::Copied(text()[range].to_vec())
 }
 
 #[test]
 fn what_is_cached_is_copied_now_and_the_rest_by_a_helper() {
-    let (file, open, stamp) = others_file();
-    assert_eq!(open.window_now(&stamp, WINDOW), copied());
+    let (file, open, stamp) = self::file();
+    assert_eq!(open.window_now(&stamp, WINDOW), copied(AT_ONCE));
     residency::evict(file.as_file()).unwrap();
     assert_eq!(open.window_now(&stamp, WINDOW), Window::Absent);
-    assert_eq!(open.load_window(&stamp, WINDOW, false), copied(), "nobody could tell whether it stays warm");
-    assert_eq!(open.window_now(&stamp, WINDOW), copied());
+    assert_eq!(open.load_window(&stamp, WINDOW, false), copied(1_000..132_000), "it may leave at any time");
+    assert_eq!(open.window_now(&stamp, WINDOW), copied(AT_ONCE));
+    residency::evict(file.as_file()).unwrap();
+    assert_eq!(open.wait_for_window(&stamp, WINDOW), copied(AT_ONCE));
 }
 
 #[test]
 fn changes_are_noticed() {
-    let (file, open, stamp) = others_file();
+    let (file, open, stamp) = self::file();
     file.as_file().set_len(5_000).unwrap();
     assert!(!open.is_unchanged(&stamp));
     assert_eq!(open.window_now(&stamp, WINDOW), Window::Changed);
     assert_eq!(open.load_window(&stamp, WINDOW, false), Window::Changed);
+    assert_eq!(open.wait_for_window(&stamp, WINDOW), Window::Changed);
     assert_eq!(
         open.load_window(&stamp, 0..1_000, true),
         Window::Changed,
@@ -52,7 +56,7 @@ fn changes_are_noticed() {
 
 #[test]
 fn a_whole_file_is_read_whole_or_not_at_all() {
-    let (file, open, _) = others_file();
+    let (file, open, _) = self::file();
     let descriptor = open.as_fd().try_clone_to_owned().unwrap();
     let read = |size, pace| read_whole(&descriptor, size, pace);
     assert!(matches!(read(BYTES as u64, Pace::Now), Reading::Whole(bytes) if *bytes == *text()));

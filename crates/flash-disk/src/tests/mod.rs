@@ -5,6 +5,7 @@ mod find;
 mod links;
 mod list;
 mod pages;
+mod snapshots;
 mod users;
 mod windows;
 
@@ -66,6 +67,8 @@ impl Folder {
             user_dirs: None,
             dotfiles: false,
             memory_file_bytes_max: MEMORY_FILE_BYTES_MAX,
+            snapshot_bytes_max: 16 << 20,
+            zero_copy: false,
             template: HeaderTemplate::default(),
         };
         change(&mut settings);

@@ -7,13 +7,17 @@ use super::*;
 const LARGE_BYTES: usize = 300_000;
 const WINDOW: Range<u64> = 131_072..262_144;
 
-/// A large file, at the path and as found.
+/// A large file, at the path and as found, on a site that lends its pages.
 fn large() -> (Folder, Disk, PathBuf, Arc<File>) {
     let folder = Folder::new();
     let path = folder.put("large.bin", text(LARGE_BYTES));
-    let disk = folder.disk();
+    let disk = lending(&folder);
     let file = Arc::clone(&variants(&find(&disk, "/large.bin")).identity);
     (folder, disk, path, file)
+}
+
+fn lending(folder: &Folder) -> Disk {
+    folder.disk_with(|settings| settings.zero_copy = true)
 }
 
 fn load(file: &Arc<File>, window: Range<u64>, copy: bool) -> Job {
@@ -78,7 +82,7 @@ fn a_second_look_needs_no_bytes() {
 fn finding_a_large_file_warms_its_first_window() {
     let folder = Folder::new();
     let path = folder.put("large.bin", text(LARGE_BYTES));
-    let disk = folder.disk();
+    let disk = lending(&folder);
     evict(&path);
     let file = Arc::clone(&variants(&find(&disk, "/large.bin")).identity);
     assert_eq!(window(disk.try_now(&load(&file, 0..WINDOW.start, false))), Window::Resident(0..WINDOW.start));
@@ -125,7 +129,7 @@ fn a_large_window_comes_piece_by_piece() {
     let folder = Folder::new();
     let content = text(700_000);
     let path = folder.put("large.bin", &content);
-    let disk = folder.disk();
+    let disk = lending(&folder);
     let file = Arc::clone(&variants(&find(&disk, "/large.bin")).identity);
     for copy in [false, true] {
         evict(&path);

@@ -106,15 +106,17 @@ fn of_a_window_that_is_resident_in_part_the_rest_is_asked_for() {
 
 #[test]
 fn what_is_put_back_is_asked_for_together_with_what_follows() {
-    let mut world = world();
-    world.disk.script([Look::ResidentUpTo(4_000)]);
-    let mut client = world.connect();
-    client.socket = Socket::with_room(2_000);
-    world.receive(&mut client, get("/one-window.bin").as_bytes());
-    let body_sent = reply_body_bytes(&client.got);
-    world.make_room(&mut client, 100_000);
-    assert_eq!(asked(&world), [(0, 10_000), (body_sent, 10_000)]);
-    assert_eq!(reply(&client.got).body, text(10_000));
+    for look in [Look::ResidentUpTo(4_000), Look::Copied] {
+        let mut world = world();
+        world.disk.script([look]);
+        let mut client = world.connect();
+        client.socket = Socket::with_room(2_000);
+        world.receive(&mut client, get("/one-window.bin").as_bytes());
+        let body_sent = reply_body_bytes(&client.got);
+        world.make_room(&mut client, 100_000);
+        assert_eq!(asked(&world), [(0, 10_000), (body_sent, 10_000)], "{look:?}");
+        assert_eq!(reply(&client.got).body, text(10_000));
+    }
 }
 
 #[test]

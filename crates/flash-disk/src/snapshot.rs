@@ -1,0 +1,135 @@
+//! Snapshots: private copies of files too large for the heap, in memory that `sendfile` can send.
+//!
+//! A page of a file is one and the same in the page cache and in every socket that it waits in, so whoever changes the
+//! file changes what was sent already. The pages of a snapshot are nobody else's. It is sent as cheaply as the file
+//! itself, and nothing has to be verified before.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flash_core::file::{OpenFile, Stamp, Window};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+
+use crate::Pace;
+use crate::closer::Closer;
+use crate::open_file::{self, Reading};
+
+/// The memory of all snapshots together, those among them that the cache has let go and clients still receive.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+/// Memory set aside for one.
+#[derive(Debug)]
+pub(crate) struct Room {
+    snapshots: Arc<Snapshots>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// `None` only while it is dropped.
+    copy: Option<OwnedFd>,
+    room: Room,
+    closer: Option<Arc<Closer>>,
+}
+
+const PIECE_BYTES: u64 = 256 << 10;
+
+impl Snapshots {
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self { bytes: AtomicU64::new(0), bytes_max }
+    }
+
+    pub(crate) fn room_for(self: &Arc<Self>, bytes: u64) -> Option<Room> {
+        // Counted before it is compared, so that two who come at the same time cannot both have the last of it.
+        let room = Room { snapshots: Arc::clone(self), bytes };
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        (before + bytes <= self.bytes_max).then_some(room)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.snapshots.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Snapshot {
+    /// Copies a file as large as the room for it. `None` when this system has no memory to give.
+    pub(crate) fn take(file: &OwnedFd, room: Room, closer: Option<Arc<Closer>>) -> Reading<Option<Self>> {
+        copy(file, room.bytes).map(|copy| copy.map(|copy| Self { copy: Some(copy), room, closer }))
+    }
+}
+
+fn copy(file: &OwnedFd, size: u64) -> Reading<Option<OwnedFd>> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let Ok(copy) = rustix::fs::memfd_create(c"flash-snapshot", flags) else { return Reading::Whole(None) };
+    let mut piece = vec![0; size.min(PIECE_BYTES) as usize];
+    let mut copied = 0;
+    while copied < size {
+        let length = (size - copied).min(PIECE_BYTES);
+        let piece = &mut piece[..length as usize];
+        match open_file::read_exact(file.as_fd(), piece, copied, Pace::Patient) {
+            Reading::Whole(()) => {}
+            other => return other.map(|()| None),
+        }
+        if write_all(&copy, piece).is_err() {
+            return Reading::Whole(None);
+        }
+        copied += length;
+    }
+    // From here on it cannot change, whoever holds it.
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    Reading::Whole(rustix::fs::fcntl_add_seals(&copy, seals).is_ok().then_some(copy))
+}
+
+fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl AsFd for Snapshot {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.copy.as_ref().expect("a snapshot is open until it is dropped").as_fd()
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        // Freeing its pages is work, if no waiting.
+        if let (Some(copy), Some(closer)) = (self.copy.take(), &self.closer) {
+            closer.close(copy);
+        }
+    }
+}
+
+/// Every window is there, and stays what it is.
+impl OpenFile for Snapshot {
+    fn window_now(&self, _: &Stamp, window: Range<u64>) -> Window {
+        Window::Resident(window)
+    }
+
+    fn load_window(&self, _: &Stamp, window: Range<u64>, _: bool) -> Window {
+        Window::Resident(window)
+    }
+
+    fn wait_for_window(&self, _: &Stamp, window: Range<u64>) -> Window {
+        Window::Resident(window)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.room.bytes
+    }
+}

@@ -1,0 +1,95 @@
+//! Files too large for the heap: copies that nobody can change, within a bound.
+
+use std::os::fd::AsFd;
+
+use super::*;
+
+const BYTES: usize = 300_000;
+
+fn disk(folder: &Folder, snapshot_bytes_max: u64) -> Disk {
+    folder.disk_with(|settings| {
+        settings.memory_file_bytes_max = 1 << 20;
+        settings.snapshot_bytes_max = snapshot_bytes_max;
+    })
+}
+
+fn identity(entry: &Entry) -> Arc<File> {
+    Arc::clone(&variants(entry).identity)
+}
+
+/// What `sendfile` would send of a window, or what was copied of it.
+fn bytes(disk: &Disk, file: &Arc<File>, range: std::ops::Range<u64>) -> Option<Vec<u8>> {
+    let job = Job::Load(Load { file: Arc::clone(file), window: range.clone(), copy: false });
+    match disk.try_now(&job)? {
+        Done::Window(Window::Resident(range)) => {
+            let Content::Open(open) = &file.content else { panic!("its pages are not open") };
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            let copy = fs::File::from(open.as_fd().try_clone_to_owned().unwrap());
+            std::os::unix::fs::FileExt::read_exact_at(&copy, &mut bytes, range.start).unwrap();
+            Some(bytes)
+        }
+        Done::Window(Window::Copied(bytes)) => Some(bytes),
+        _ => None,
+    }
+}
+
+#[test]
+fn it_is_the_file_as_it_was() {
+    let changes: [fn(&Path); 3] = [
+        |path| fs::write(path, vec![b'x'; BYTES]).unwrap(),
+        |path| fs::File::options().write(true).open(path).unwrap().set_len(7).unwrap(),
+        |path| fs::remove_file(path).unwrap(),
+    ];
+    for change in changes {
+        let folder = Folder::new();
+        let path = folder.put("a.bin", text(BYTES));
+        let disk = disk(&folder, 1 << 20);
+        let file = identity(&find(&disk, "/a.bin"));
+        assert!(file.weight_bytes() >= BYTES as u64, "the cache counts it");
+        change(&path);
+        assert_eq!(bytes(&disk, &file, 0..BYTES as u64).as_deref(), Some(text(BYTES).as_ref()));
+        assert_eq!(bytes(&disk, &file, 9_999..10_001).as_deref(), Some(&text(BYTES)[9_999..10_001]));
+    }
+}
+
+#[test]
+fn nobody_can_write_to_it() {
+    let folder = Folder::new();
+    folder.put("a.bin", text(BYTES));
+    let file = identity(&find(&disk(&folder, 1 << 20), "/a.bin"));
+    let Content::Open(open) = &file.content else { panic!("it is not in the heap") };
+    let copy = fs::File::from(open.as_fd().try_clone_to_owned().unwrap());
+    std::io::Write::write_all(&mut &copy, b"x").unwrap_err();
+    copy.set_len(1).unwrap_err();
+}
+
+#[test]
+fn it_is_not_taken_where_nobody_may_wait() {
+    let folder = Folder::new();
+    folder.put("a.bin", text(BYTES));
+    let disk = disk(&folder, 1 << 20);
+    assert!(disk.try_now(&find_job("/a.bin", None)).is_none(), "copying so much takes too long");
+    let entry = find(&disk, "/a.bin");
+    let again = found(disk.try_now(&find_job("/a.bin", Some(&entry))).expect("a second look copies nothing"));
+    assert!(Arc::ptr_eq(&entry, &again));
+}
+
+#[test]
+fn memory_for_them_is_bounded_and_comes_back() {
+    let folder = Folder::new();
+    for name in ["a.bin", "b.bin"] {
+        folder.put(name, text(BYTES));
+    }
+    let disk = disk(&folder, BYTES as u64);
+    let in_memory = |file: &File| file.weight_bytes() >= BYTES as u64;
+    let first = identity(&find(&disk, "/a.bin"));
+    let second = identity(&find(&disk, "/b.bin"));
+    assert!(in_memory(&first) && !in_memory(&second));
+    assert_eq!(
+        bytes(&disk, &second, 0..1_000).as_deref(),
+        Some(&text(BYTES)[..1_000]),
+        "it serves all the same"
+    );
+    drop(first);
+    assert!(in_memory(&identity(&find(&disk, "/b.bin"))));
+}
