@@ -43,6 +43,8 @@ impl Bench {
             user_dirs: None,
             dotfiles: false,
             memory_file_bytes_max: 1 << 10,
+            snapshot_bytes_max: 0,
+            zero_copy: true,
             template: HeaderTemplate::default(),
         };
         let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };

@@ -1,0 +1,112 @@
+//! Whose files they are: a server that runs as an ordinary user, and users' own folders. Both take a superuser to
+//! arrange, and say so where there is none.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+use flash_tests::{ARCHITECTURES, Server, site};
+
+/// An ordinary user, whom Debian calls nobody.
+const NOBODY: u32 = 65_534;
+const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+fn is_superuser() -> bool {
+    let superuser = rustix::process::geteuid().is_root();
+    if !superuser {
+        eprintln!("NOT TESTED: changing users takes the superuser");
+    }
+    superuser
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// To an ordinary user the kernel does not say what of others' files is in memory. The bytes are the same.
+#[test]
+fn files_of_others_are_served_if_they_may_be_read() {
+    if !is_superuser() {
+        return;
+    }
+    let folder = site::make();
+    let root = folder.path();
+    set_mode(root, 0o755);
+    for (name, mode) in [("secret.txt", 0o600), ("3000000.bin", 0o644), ("20000000.bin", 0o644)] {
+        if !root.join(name).exists() {
+            site::write(&root.join(name), b"secret");
+        }
+        set_mode(&root.join(name), mode);
+    }
+    fs::create_dir(root.join("closed")).unwrap();
+    site::write(&root.join("closed/a.txt"), b"secret");
+    set_mode(&root.join("closed"), 0o700);
+    for arch in ARCHITECTURES {
+        for zero_copy in ["off", "on"] {
+            let flags = ["--list", "--processes", "4", "--zero-copy", zero_copy];
+            let server = Server::start_under(&AS_NOBODY, arch, root, &flags);
+            for path in ["/secret.txt", "/closed/a.txt", "/closed/"] {
+                assert_eq!(server.get(path).status, 403, "{arch}: {path}");
+            }
+            for size in [262_145, 3_000_000, 20_000_000] {
+                let reply = server.get(&format!("/{size}.bin"));
+                assert!(reply.status == 200 && reply.body == site::pattern(size), "{arch}: {size} bytes");
+            }
+            server.stop();
+        }
+    }
+}
+
+#[test]
+fn user_folders() {
+    if !is_superuser() {
+        return;
+    }
+    let site = site::make();
+    let homes = tempfile::tempdir().unwrap();
+    set_mode(homes.path(), 0o755);
+    let public = homes.path().join("ann/public_html");
+    fs::create_dir_all(public.join("sub")).unwrap();
+    fs::write(homes.path().join("ann/private.txt"), "private").unwrap();
+    site::write(&public.join("index.html"), b"ann's home page");
+    site::write(&public.join("sub/a.txt"), b"ann's file");
+    std::os::unix::fs::symlink("../private.txt", public.join("out.txt")).unwrap();
+    for path in [homes.path().join("ann"), public] {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    // A list of users for this server alone.
+    let users = homes.path().join("passwd");
+    let home = homes.path().join("ann");
+    let list = format!("root:x:0:0::/root:/bin/sh\nann:x:{NOBODY}:{NOBODY}::{}:/bin/sh\n", home.display());
+    fs::write(&users, list).unwrap();
+    let script =
+        format!("mount --make-rprivate / && mount --bind {} /etc/passwd && exec \"$@\"", users.display());
+    let own_users = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+    for arch in ARCHITECTURES {
+        let server = Server::start_under(&own_users, arch, site.path(), &["--user-dirs", "--processes", "4"]);
+        for (path, status, body) in [
+            ("/~ann/", 200, "ann's home page"),
+            ("/~ann/sub/a.txt", 200, "ann's file"),
+            ("/a.txt", 200, "0123456789"),
+        ] {
+            let reply = server.get(path);
+            assert_eq!((reply.status, reply.body.as_slice()), (status, body.as_bytes()), "{arch}: {path}");
+        }
+        assert_eq!(server.get("/~ann").status, 301, "{arch}");
+        for (path, status) in [
+            ("/~ann/out.txt", 403),
+            ("/~ann/../private.txt", 404),
+            ("/~ann/nothing.txt", 404),
+            ("/~nobody-of-that-name/", 404),
+            ("/~root/", 404),
+        ] {
+            assert_eq!(server.get(path).status, status, "{arch}: {path}");
+        }
+        server.stop();
+        let server = Server::start_under(&own_users, arch, site.path(), &["--processes", "4"]);
+        assert_eq!(server.get("/~ann/").status, 404, "{arch}: not unless asked for");
+        server.stop();
+    }
+}
