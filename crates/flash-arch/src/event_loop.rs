@@ -125,6 +125,8 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
     }
 
     fn run(&mut self) -> io::Result<()> {
+        // Refused or not, the loop runs.
+        let _ = flash_os::slice::ask_for(flash_os::slice::SHORTEST_NS);
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut give_up_ms = u64::MAX;
         loop {

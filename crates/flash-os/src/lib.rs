@@ -5,5 +5,6 @@
 pub mod deferral;
 pub mod residency;
 pub mod rusage;
+pub mod slice;
 pub mod user;
 pub mod worker;
