@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use flash_core::job::{Done, Failure, Find, Job};
+use flash_core::job::{Done, Failure, Find, Job, Outcome};
 
 use flash_observe::ledger::Ledger;
 
@@ -21,11 +21,11 @@ struct Asymmetric {
 }
 
 impl Dispatch for Asymmetric {
-    fn dispatch(&mut self, job: Job, token: u64) -> Option<Done> {
+    fn dispatch(&mut self, job: Job, token: u64) -> Option<Outcome> {
         let shared = &self.shared;
-        if let Some(done) = shared.ledger.watch(|| shared.disk.try_now(&job)) {
-            shared.site.learn(&job, &done);
-            return Some(done);
+        if let Some(outcome) = shared.ledger.watch(|| shared.disk.try_now(&job)) {
+            shared.site.learn(&job, &outcome.done);
+            return Some(outcome);
         }
         if let Job::Find(Find { known: Some(entry), .. }) = &job
             && shared.site.settings.revalidate_ms > 0
@@ -33,10 +33,10 @@ impl Dispatch for Asymmetric {
             // A second look need not be waited for, unless it was to be at every request: the old answer serves meanwhile.
             let entry = Arc::clone(entry);
             self.helpers.submit(job, None);
-            return Some(Done::Found(entry));
+            return Some(Done::Found(entry).into());
         }
         let waiter = Waiter { inbox: Arc::clone(&self.inbox), token };
-        (!self.helpers.submit(job, Some(waiter))).then_some(Done::Failed(Failure::Busy))
+        (!self.helpers.submit(job, Some(waiter))).then(|| Done::Failed(Failure::Busy).into())
     }
 
     fn ledger(&self) -> &Ledger {
@@ -54,7 +54,7 @@ pub(crate) fn serve(
 ) -> io::Result<()> {
     parts.disk.close_elsewhere()?;
     let shared = Shared::new(parts, limits);
-    let helpers = Helpers::new(helpers, Arc::clone(&shared));
+    let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
     let dispatch = |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox };
     loops::serve(loops, &shared, listeners, dispatch, ready)
 }

@@ -109,8 +109,8 @@ impl<'a> Blocking<'a> {
                     self.runner.report();
                 }
                 Want::Job(job) => {
-                    let done = self.runner.shared.run(&job);
-                    connection.completed(done, &mut self.runner.cx());
+                    let outcome = self.runner.shared.run(&job);
+                    connection.completed(outcome, &mut self.runner.cx());
                 }
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use flash_core::job::{Done, Job};
+use flash_core::job::{Job, Outcome};
 use flash_core::record::Peer;
 use flash_core::{Connection, Context, Want};
 use flash_observe::ledger::Ledger;
@@ -29,7 +29,7 @@ use crate::timers::{Standing, Timers};
 /// What a loop does with a job: the whole difference between the architectures that have loops.
 pub(crate) trait Dispatch {
     /// Does the job now, or sees to it that its result comes to the loop's inbox under `token`.
-    fn dispatch(&mut self, job: Job, token: u64) -> Option<Done>;
+    fn dispatch(&mut self, job: Job, token: u64) -> Option<Outcome>;
 
     /// Where a sleep outside the loop's wait is counted.
     fn ledger(&self) -> &Ledger;
@@ -178,8 +178,8 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
         use epoll::EventFlags as Flag;
         match split(token) {
             (NO_CONNECTION, _) if token == INBOX => {
-                for (token, done) in self.inbox.empty() {
-                    self.turn(token, |slot, cx| slot.connection.completed(done, cx));
+                for (token, outcome) in self.inbox.empty() {
+                    self.turn(token, |slot, cx| slot.connection.completed(outcome, cx));
                 }
             }
             (NO_CONNECTION, listener) => self.accept(listener),
@@ -302,7 +302,7 @@ impl Slot {
                     }
                 }
                 Want::Job(job) => match dispatch.dispatch(job, token) {
-                    Some(done) => self.connection.completed(done, cx),
+                    Some(outcome) => self.connection.completed(outcome, cx),
                     None => continue,
                 },
                 Want::Completion => return Turn::Waits,

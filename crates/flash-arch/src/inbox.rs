@@ -3,20 +3,20 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use flash_core::job::Done;
-use parking_lot::Mutex;
+use flash_core::job::Outcome;
+use flash_os::mailbox::{Letters, Mailbox};
 use rustix::event::{EventfdFlags, eventfd};
 
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    finished: Mutex<Vec<(u64, Done)>>,
+    finished: Mailbox<(u64, Outcome)>,
     bell: OwnedFd,
 }
 
 impl Inbox {
     pub(crate) fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { finished: Mutex::default(), bell })
+        Ok(Self { finished: Mailbox::new(), bell })
     }
 
     /// Becomes readable, as an edge, each time it is rung.
@@ -24,12 +24,8 @@ impl Inbox {
         &self.bell
     }
 
-    pub(crate) fn put(&self, token: u64, done: Done) {
-        let mut finished = self.finished.lock();
-        finished.push((token, done));
-        let first = finished.len() == 1;
-        drop(finished);
-        if first {
+    pub(crate) fn put(&self, token: u64, outcome: Outcome) {
+        if self.finished.put((token, outcome)) {
             self.ring();
         }
     }
@@ -39,7 +35,7 @@ impl Inbox {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    pub(crate) fn empty(&self) -> Vec<(u64, Done)> {
-        std::mem::take(&mut self.finished.lock())
+    pub(crate) fn empty(&self) -> Letters<(u64, Outcome)> {
+        self.finished.take_all()
     }
 }

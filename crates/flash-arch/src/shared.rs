@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use flash_core::Site;
-use flash_core::job::{Done, Job};
+use flash_core::job::{Job, Outcome};
 use flash_disk::Disk;
 use flash_observe::ledger::Ledger;
 use flash_observe::{AccessLog, ErrorLog, Rarely};
@@ -66,10 +66,10 @@ impl Shared {
     }
 
     /// Does a job on the spot, waiting for the disk.
-    pub(crate) fn run(&self, job: &Job) -> Done {
-        let done = self.disk.run(job);
-        self.site.learn(job, &done);
-        done
+    pub(crate) fn run(&self, job: &Job) -> Outcome {
+        let outcome = self.disk.run(job);
+        self.site.learn(job, &outcome.done);
+        outcome
     }
 
     pub(crate) fn is_draining(&self) -> bool {

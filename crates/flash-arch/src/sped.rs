@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use flash_core::job::{Done, Job};
+use flash_core::job::{Job, Outcome};
 
 use flash_observe::ledger::Ledger;
 
@@ -15,7 +15,7 @@ use crate::{Limits, loops};
 struct Inline(Arc<Shared>);
 
 impl Dispatch for Inline {
-    fn dispatch(&mut self, job: Job, _token: u64) -> Option<Done> {
+    fn dispatch(&mut self, job: Job, _token: u64) -> Option<Outcome> {
         Some(self.0.ledger.watch(|| self.0.run(&job)))
     }
 

@@ -13,7 +13,7 @@ use crate::clock::Now;
 use crate::deadline::{Deadline, Waiting};
 use crate::entry::Entry;
 use crate::header;
-use crate::job::{Done, Failure, Find, Job};
+use crate::job::{Done, Failure, Find, Job, Outcome, Spent};
 use crate::output::Output;
 use crate::record::{Peer, Record, Unfinished};
 use crate::site::Site;
@@ -78,7 +78,7 @@ enum State {
     /// That was it: the head, back at the front of `input`, can be answered.
     BodyDropped,
     /// The head lies at the front of `input`; its file is looked for.
-    FindFile(Lookup),
+    FindFile(Box<Finding>),
     SendBody(Box<Sending>),
     /// What is in the output is the last.
     Closing {
@@ -92,8 +92,16 @@ enum State {
 }
 
 #[derive(Debug)]
+struct Finding {
+    lookup: Lookup,
+    /// When the head was complete.
+    started_us: u64,
+    spent: Spent,
+}
+
+#[derive(Debug)]
 enum Lookup {
-    Wanted(Box<Find>),
+    Wanted(Find),
     Asked,
     Found(Arc<Entry>),
     Failed(Failure),
@@ -167,10 +175,7 @@ impl Connection {
     /// The job that the state asks for, if it has not been handed out.
     fn job(&mut self) -> Option<Job> {
         match &mut self.state {
-            State::FindFile(lookup @ Lookup::Wanted(_)) => match std::mem::replace(lookup, Lookup::Asked) {
-                Lookup::Wanted(find) => Some(Job::Find(*find)),
-                _ => None,
-            },
+            State::FindFile(finding) => finding.lookup.ask().map(Job::Find),
             State::SendBody(sending) => sending.body.ask(),
             _ => None,
         }
@@ -261,11 +266,13 @@ impl Connection {
         self.resume(cx);
     }
 
-    pub fn completed(&mut self, done: Done, cx: &mut Context<'_>) {
+    pub fn completed(&mut self, outcome: Outcome, cx: &mut Context<'_>) {
+        let Outcome { done, spent } = outcome;
         self.deadline.job_ended();
         match &mut self.state {
-            State::FindFile(lookup @ Lookup::Asked) => {
-                *lookup = match done {
+            State::FindFile(finding) if matches!(finding.lookup, Lookup::Asked) => {
+                finding.spent = spent;
+                finding.lookup = match done {
                     Done::Found(entry) => Lookup::Found(entry),
                     Done::Failed(failure) => Lookup::Failed(failure),
                     Done::Window(_) | Done::Listed(_) => Lookup::Failed(Failure::Broken),
@@ -273,6 +280,9 @@ impl Connection {
                 self.resume(cx);
             }
             State::SendBody(sending) if sending.body.phase == Phase::Asked => {
+                if let Some(record) = &mut sending.record {
+                    record.spend(spent);
+                }
                 let output = self.output.get_or_insert_with(|| cx.spare.output());
                 if sending.body.take(done, output).is_err() {
                     self.abort(cx);
@@ -293,9 +303,9 @@ impl Connection {
             Some(Waiting::Head | Waiting::Body) if self.is_idle() => self.state = State::Closed,
             Some(Waiting::Head | Waiting::Body) => self.refuse(Status::REQUEST_TIMEOUT, cx),
             Some(Waiting::Send) => self.abort(cx),
-            Some(Waiting::Completion) => match self.state {
-                State::FindFile(_) => {
-                    self.state = State::FindFile(Lookup::Failed(Failure::Late));
+            Some(Waiting::Completion) => match &mut self.state {
+                State::FindFile(finding) => {
+                    finding.lookup = Lookup::Failed(Failure::Late);
                     self.resume(cx);
                 }
                 _ => self.abort(cx),
@@ -373,7 +383,8 @@ impl Connection {
     fn takes_requests(&self) -> bool {
         match &self.state {
             State::ReadRequest => !self.output.as_ref().is_some_and(|output| output.is_full()),
-            State::BodyDropped | State::FindFile(Lookup::Found(_) | Lookup::Failed(_)) => true,
+            State::BodyDropped => true,
+            State::FindFile(finding) => matches!(finding.lookup, Lookup::Found(_) | Lookup::Failed(_)),
             _ => false,
         }
     }
@@ -381,7 +392,8 @@ impl Connection {
     fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         let mut connection = read_request::connection_after(head, cx.draining);
         let mut linger = false;
-        let answer = match (read_request::asked(head, &cx.site.settings), &self.state) {
+        let mut since = (cx.now.us, Spent::default());
+        let answer = match (read_request::asked(head, &cx.site.settings), &mut self.state) {
             (Asked::Refused(status), _) => {
                 // Its body is not waited for, so nobody will know where the next request begins.
                 if head.body != head::Body::None || head.expect != Expect::None {
@@ -400,18 +412,26 @@ impl Connection {
                 return Answered::Yes;
             }
             (Asked::Options, _) => Answer::Options,
-            (Asked::File(_), State::FindFile(Lookup::Found(entry))) => Answer::Entry(Arc::clone(entry)),
-            (Asked::File(_), State::FindFile(Lookup::Failed(failure))) => {
-                if *failure == Failure::Late {
-                    connection = header::Connection::Closes;
+            (Asked::File(_), State::FindFile(finding)) => {
+                since = (finding.started_us, finding.spent);
+                match &finding.lookup {
+                    Lookup::Found(entry) => Answer::Entry(Arc::clone(entry)),
+                    Lookup::Failed(failure) => {
+                        if *failure == Failure::Late {
+                            connection = header::Connection::Closes;
+                        }
+                        Answer::Error(status_of(*failure))
+                    }
+                    Lookup::Wanted(_) | Lookup::Asked => return Answered::NotYet,
                 }
-                Answer::Error(status_of(*failure))
             }
             (Asked::File(path), _) => match find_file::find_file(path, cx.site, cx.now) {
                 Found::Entry(entry) => Answer::Entry(entry),
                 Found::Refused(status) => Answer::Error(status),
                 Found::Unknown(find) => {
-                    self.state = State::FindFile(Lookup::Wanted(Box::new(find)));
+                    let lookup = Lookup::Wanted(find);
+                    let finding = Finding { lookup, started_us: cx.now.us, spent: Spent::default() };
+                    self.state = State::FindFile(Box::new(finding));
                     return Answered::NotYet;
                 }
             },
@@ -424,16 +444,23 @@ impl Connection {
             Answer::Error(status) => responder.error(status),
             Answer::Options => responder.options(),
         };
-        self.begin(head, response, linger, cx);
+        self.begin(head, response, linger, since, cx);
         Answered::Yes
     }
 
     /// The head is in the output: records it, and goes on to the body or to the next request.
-    fn begin(&mut self, head: &Head<'_>, response: Response, linger: bool, cx: &mut Context<'_>) {
+    fn begin(
+        &mut self,
+        head: &Head<'_>,
+        response: Response,
+        linger: bool,
+        since: (u64, Spent),
+        cx: &mut Context<'_>,
+    ) {
         let Response { status, head_bytes, connection, rest } = response;
         cx.tally.responses += 1;
-        let record =
-            cx.site.settings.log.then(|| Unfinished::new(head, self.peer, status, head_bytes, cx.now));
+        let log = cx.site.settings.log;
+        let record = log.then(|| Unfinished::new(head, self.peer, (status, head_bytes), since, cx.now));
         if let Some(body) = rest {
             self.state = State::SendBody(Box::new(Sending { body: *body, connection, record }));
             return;
@@ -456,6 +483,19 @@ impl Connection {
         }
         self.input = Vec::new();
         self.state = State::Closing { linger: true };
+    }
+}
+
+impl Lookup {
+    /// What is to be looked for. Once.
+    fn ask(&mut self) -> Option<Find> {
+        if !matches!(self, Self::Wanted(_)) {
+            return None;
+        }
+        match std::mem::replace(self, Self::Asked) {
+            Self::Wanted(find) => Some(find),
+            _ => None,
+        }
     }
 }
 

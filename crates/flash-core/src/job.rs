@@ -2,7 +2,7 @@
 //!
 //! The request path makes them and takes their results; `flash-disk` does them; `flash-arch` decides who.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use crate::entry::Entry;
@@ -46,6 +46,28 @@ pub struct List {
     pub from: usize,
 }
 
+/// How a job ended, and what it took.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub done: Done,
+    pub spent: Spent,
+}
+
+/// Where the time of jobs went, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Following names and looking at what they lead to.
+    pub walk_ns: u64,
+    /// Opening files.
+    pub open_ns: u64,
+    /// Reading their bytes, or a folder's names.
+    pub read_ns: u64,
+    /// Waiting for a helper.
+    pub queue_ns: u64,
+    /// A helper's work, of which the first three are parts.
+    pub help_ns: u64,
+}
+
 #[derive(Clone, Debug)]
 pub enum Done {
     Found(Arc<Entry>),
@@ -74,6 +96,23 @@ pub enum Failure {
     Broken,
     /// It is gone since its folder was looked at. Answered with 404.
     Gone,
+}
+
+impl From<Done> for Outcome {
+    /// One that took nothing.
+    fn from(done: Done) -> Self {
+        Self { done, spent: Spent::default() }
+    }
+}
+
+impl AddAssign for Spent {
+    fn add_assign(&mut self, more: Self) {
+        self.walk_ns += more.walk_ns;
+        self.open_ns += more.open_ns;
+        self.read_ns += more.read_ns;
+        self.queue_ns += more.queue_ns;
+        self.help_ns += more.help_ns;
+    }
 }
 
 impl Job {

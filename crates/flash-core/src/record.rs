@@ -8,6 +8,7 @@ use flash_http::head::Head;
 use flash_http::status::Status;
 
 use crate::clock::Now;
+use crate::job::Spent;
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,10 @@ pub struct Record {
     pub unix_ms: u64,
     /// From the complete head to the last byte handed to the kernel, in microseconds.
     pub duration_us: u64,
+    /// What its jobs took.
+    pub spent: Spent,
+    /// Of the duration, from the response's first byte on, without waiting for the disk.
+    pub send_us: u64,
     /// The request line as received, without its CRLF; empty when none could be made out.
     pub request_line: Box<[u8]>,
     /// The `Host` field's value, as received; empty when absent.
@@ -43,30 +48,51 @@ pub(crate) struct Unfinished {
     record: Record,
     head_bytes: u64,
     started_us: u64,
+    /// When its head was written.
+    begun_us: u64,
+    /// For the disk, since then.
+    waited_ns: u64,
 }
 
 impl Unfinished {
-    pub(crate) fn new(head: &Head<'_>, peer: Peer, status: Status, head_bytes: u64, now: &Now) -> Self {
+    /// An exchange whose head was complete at `started_us`, and whose jobs have taken `spent` since.
+    pub(crate) fn new(
+        head: &Head<'_>,
+        peer: Peer,
+        (status, head_bytes): (Status, u64),
+        (started_us, spent): (u64, Spent),
+        now: &Now,
+    ) -> Self {
         let bytes = |value: Option<&[u8]>| value.unwrap_or_default().into();
         let record = Record {
+            unix_ms: now.unix_ms.saturating_sub(now.us.saturating_sub(started_us) / 1000),
+            spent,
             request_line: head.request_line.into(),
             host: bytes(head.host),
             referer: bytes(head.referer),
             user_agent: bytes(head.user_agent),
             ..Record::of_refusal(peer, status, now)
         };
-        Self { record, head_bytes, started_us: now.us }
+        Self { record, head_bytes, started_us, begun_us: now.us, waited_ns: 0 }
     }
 
     /// For bytes that were no request.
     pub(crate) fn of_refusal(peer: Peer, status: Status, head_bytes: u64, now: &Now) -> Self {
-        Self { record: Record::of_refusal(peer, status, now), head_bytes, started_us: now.us }
+        let record = Record::of_refusal(peer, status, now);
+        Self { record, head_bytes, started_us: now.us, begun_us: now.us, waited_ns: 0 }
+    }
+
+    /// A job for its body has taken this.
+    pub(crate) fn spend(&mut self, spent: Spent) {
+        self.record.spent += spent;
+        self.waited_ns += spent.queue_ns + spent.help_ns;
     }
 
     pub(crate) fn finish(self, bytes_sent: u64, now_us: u64) -> Record {
         Record {
             body_bytes: bytes_sent.saturating_sub(self.head_bytes),
             duration_us: now_us.saturating_sub(self.started_us),
+            send_us: now_us.saturating_sub(self.begun_us + self.waited_ns / 1000),
             ..self.record
         }
     }
@@ -79,6 +105,8 @@ impl Record {
             peer,
             unix_ms: now.unix_ms,
             duration_us: 0,
+            spent: Spent::default(),
+            send_us: 0,
             request_line: nothing(),
             host: nothing(),
             referer: nothing(),

@@ -9,6 +9,7 @@
 mod closer;
 mod find;
 mod list;
+mod meter;
 mod open_file;
 mod root;
 mod snapshot;
@@ -21,7 +22,9 @@ use std::sync::Arc;
 
 use flash_core::file::Window;
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Done, Failure, Find, Job};
+use flash_core::job::{Done, Failure, Find, Job, Outcome};
+
+pub use crate::meter::{LongestCall, longest_call};
 
 use crate::closer::Closer;
 use crate::root::{Root, Stop};
@@ -93,16 +96,22 @@ impl Disk {
     }
 
     /// Does the job, waiting as long as it takes.
-    pub fn run(&self, job: &Job) -> Done {
-        match job {
+    pub fn run(&self, job: &Job) -> Outcome {
+        let (done, spent) = meter::measured(|| match job {
             Job::Find(find) => self.find(find, Pace::Patient).unwrap_or_else(|stop| stop.answer_to(find)),
             Job::Load(load) => Done::Window(load.file.wait_for_window(load.window.clone())),
             Job::List(list) => self.list(list).unwrap_or_else(Stop::into_done),
-        }
+        });
+        Outcome { done, spent }
     }
 
     /// Does the job if that needs no waiting.
-    pub fn try_now(&self, job: &Job) -> Option<Done> {
+    pub fn try_now(&self, job: &Job) -> Option<Outcome> {
+        let (done, spent) = meter::measured(|| self.done_now(job));
+        done.map(|done| Outcome { done, spent })
+    }
+
+    fn done_now(&self, job: &Job) -> Option<Done> {
         match job {
             Job::Find(find) => match self.find(find, Pace::Now) {
                 Ok(done) => Some(done),
@@ -119,11 +128,10 @@ impl Disk {
     }
 
     /// Does the job for somebody who must not wait, so that a second [`Disk::try_now`] finds it done.
-    pub fn help(&self, job: &Job) -> Done {
-        match job {
-            Job::Load(load) => Done::Window(load.file.load_window(load.window.clone(), load.copy)),
-            _ => self.run(job),
-        }
+    pub fn help(&self, job: &Job) -> Outcome {
+        let Job::Load(load) = job else { return self.run(job) };
+        let (window, spent) = meter::measured(|| load.file.load_window(load.window.clone(), load.copy));
+        Outcome { done: Done::Window(window), spent }
     }
 }
 

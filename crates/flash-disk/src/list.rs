@@ -8,6 +8,7 @@ use flash_core::job::{Done, List, Listed};
 use flash_core::listing::{self, Column, Details, Name, Names};
 use rustix::fs::{Dir, FileType};
 
+use crate::meter::{Stage, timed};
 use crate::root::{self, Root, Stop};
 use crate::users::Users;
 use crate::{Disk, Pace};
@@ -48,7 +49,8 @@ impl Disk {
     fn names(&self, root: &Root, folder: &[u8], list: &List) -> Result<Names, Stop> {
         let place: OwnedFd = root.open_folder(folder, Pace::Patient)?;
         let mut names = Names::default();
-        for entry in Dir::new(place).map_err(Stop::of)? {
+        let mut folder_names = Dir::new(place).map_err(Stop::of)?;
+        while let Some(entry) = timed(Stage::Read, "getdents64", || folder_names.next()) {
             let entry = entry.map_err(Stop::of)?;
             let name = entry.file_name().to_bytes();
             let hidden = matches!(name, b"." | b"..") || (name.starts_with(b".") && !self.settings.dotfiles);

@@ -12,6 +12,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::Pace;
 use crate::closer::Closer;
+use crate::meter::{Stage, timed};
 use crate::root;
 
 #[derive(Debug)]
@@ -152,7 +153,7 @@ pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pa
     let mut done = 0;
     while done < bytes.len() {
         let slices = &mut [IoSliceMut::new(&mut bytes[done..])];
-        match preadv2(file, slices, offset + done as u64, flags) {
+        match timed(Stage::Read, "preadv2", || preadv2(file, slices, offset + done as u64, flags)) {
             Ok(0) => return Reading::Shrunk,
             Ok(read) => done += read,
             Err(Errno::INTR) => {}

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use flash_core::file::Stamp;
 
+use crate::meter::{Stage, timed};
 use crate::{FollowLinks, Pace};
 
 #[derive(Debug)]
@@ -92,9 +93,12 @@ impl Root {
         if pace == Pace::Now {
             resolve |= ResolveFlags::CACHED;
         }
+        let stage = if flags.contains(OFlags::PATH) { Stage::Walk } else { Stage::Open };
         let mut tries_left = 8;
         loop {
-            let result = openat2(&self.folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
+            let result = timed(stage, "openat2", || {
+                openat2(&self.folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+            });
             match (result, pace) {
                 // Without CACHED this means that something was renamed during the walk.
                 (Err(Errno::AGAIN), Pace::Patient) if tries_left > 0 => tries_left -= 1,
@@ -110,8 +114,7 @@ impl Root {
     /// same, it can be reached by its real path, and that walk is held below the root again.
     fn open_by_real_path(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Stop> {
         let place = self.real_path.join(OsStr::from_bytes(name));
-        let real = place
-            .canonicalize()
+        let real = timed(Stage::Walk, "readlink", || place.canonicalize())
             .map_err(|error| Stop::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
         let below = real.strip_prefix(&self.real_path).map_err(|_| Stop::Forbidden)?;
         self.walk(below.as_os_str().as_bytes(), flags, Pace::Patient).map_err(Stop::of)
@@ -120,7 +123,8 @@ impl Root {
 
 /// The state of an open place. Attributes of local files are in memory once the file is open.
 pub(crate) fn examine(place: &OwnedFd) -> Result<Examined, Stop> {
-    let stat = statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).map_err(Stop::of)?;
+    let stat = timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS))
+        .map_err(Stop::of)?;
     let nanoseconds = |time: rustix::fs::StatxTimestamp| {
         time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into())
     };

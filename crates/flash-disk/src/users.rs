@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flash_os::user;
 
@@ -26,11 +26,14 @@ impl Users {
     }
 
     pub(crate) fn root(&self, name: &[u8], pace: Pace) -> Result<Arc<Root>, Stop> {
-        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(root) = roots.get(name) {
-            return Ok(Arc::clone(root));
+        let known = match pace {
+            // Whoever must not wait does not wait for a lock either.
+            Pace::Now => self.roots.try_lock().ok(),
+            Pace::Patient => Some(self.lock()),
+        };
+        if let Some(root) = known.and_then(|roots| roots.get(name).map(Arc::clone)) {
+            return Ok(root);
         }
-        drop(roots);
         if pace == Pace::Now {
             return Err(Stop::WouldBlock);
         }
@@ -38,11 +41,15 @@ impl Users {
         let user = user::named(name).filter(|user| user.id != 0).ok_or(Stop::Missing)?;
         let folder = user.home.join(OsStr::from_bytes(&self.folder));
         let root = Arc::new(Root::open(&folder, self.follow_links).map_err(|_| Stop::Missing)?);
-        roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut roots = self.lock();
         if roots.len() >= ROOTS_MAX {
             roots.clear();
         }
         roots.insert(name.to_vec(), Arc::clone(&root));
         Ok(root)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Root>>> {
+        self.roots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,13 @@
 //! Thin safe wrappers for the system calls that `rustix` lacks or leaves unsafe: the only unsafe code of Flash.
 //!
-//! Each wrapper does one thing and decides nothing. Every unsafe block says why it is sound.
+//! Each wrapper does one thing and decides nothing; the list and the semaphore that a loop can use without ever waiting
+//! live here too. Every unsafe block says why it is sound.
 
 pub mod deferral;
+pub mod mailbox;
 pub mod residency;
 pub mod rusage;
+pub mod semaphore;
 pub mod slice;
 pub mod user;
 pub mod worker;

@@ -181,7 +181,7 @@ impl World {
     }
 
     pub(crate) fn finish(&mut self, client: &mut Client, done: Done) -> Waits {
-        self.with(client, |connection, cx| connection.completed(done, cx));
+        self.with(client, |connection, cx| connection.completed(done.into(), cx));
         self.turn(client)
     }
 
@@ -249,7 +249,7 @@ impl World {
             None => client.pending = Some(job),
             Some(done) => {
                 self.site.learn(&job, &done);
-                self.with(client, |connection, cx| connection.completed(done, cx));
+                self.with(client, |connection, cx| connection.completed(done.into(), cx));
             }
         }
     }

@@ -27,7 +27,7 @@ fn list(disk: &Disk, folder: &str, order: Order) -> Vec<Vec<String>> {
 fn list_once(disk: &Disk, folder: &str, order: Order, names: Option<Arc<Names>>, from: usize) -> Listed {
     let job = Job::List(List { path: path(folder), order, names, from });
     assert!(disk.try_now(&job).is_none(), "no call reads a folder without waiting");
-    match disk.help(&job) {
+    match disk.help(&job).done {
         Done::Listed(listed) => listed,
         other => panic!("no listing: {other:?}"),
     }
@@ -155,5 +155,5 @@ fn a_folder_within_a_folder() {
 fn a_folder_that_is_gone_cannot_be_listed() {
     let disk = Folder::new().disk();
     let job = Job::List(List { path: path("/gone/"), order: BY_NAME, names: None, from: 0 });
-    assert!(matches!(disk.run(&job), Done::Failed(Failure::Gone)));
+    assert!(matches!(disk.run(&job).done, Done::Failed(Failure::Gone)));
 }

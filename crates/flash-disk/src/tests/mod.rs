@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File};
-use flash_core::job::{Find, Load};
+use flash_core::job::{Find, Load, Outcome};
 use flash_core::path::SitePath;
 use tempfile::TempDir;
 
@@ -94,8 +94,8 @@ fn find_job(name: impl AsRef<[u8]>, known: Option<&Arc<Entry>>) -> Job {
 }
 
 #[track_caller]
-fn found(done: Done) -> Arc<Entry> {
-    match done {
+fn found(outcome: Outcome) -> Arc<Entry> {
+    match outcome.done {
         Done::Found(entry) => entry,
         other => panic!("nothing was found: {other:?}"),
     }

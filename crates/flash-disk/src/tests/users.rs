@@ -64,7 +64,7 @@ fn a_user_is_never_looked_up_in_a_hurry() {
 fn a_users_folder_can_be_listed() {
     let (_folder, _home, disk) = with_users(|_| ());
     let job = Job::List(List { path: path("/~daemon/"), order: Order::default(), names: None, from: 0 });
-    let Done::Listed(listed) = disk.run(&job) else { panic!("no listing") };
+    let Done::Listed(listed) = disk.run(&job).done else { panic!("no listing") };
     let names: Vec<&[u8]> = listed.names.names.iter().map(|name| &*name.name).collect();
     assert_eq!(names, [&b"sub"[..], b"a.txt"]);
 }

@@ -25,8 +25,8 @@ fn load(file: &Arc<File>, window: Range<u64>, copy: bool) -> Job {
 }
 
 #[track_caller]
-fn window(done: Option<Done>) -> Window {
-    match done {
+fn window(outcome: Option<Outcome>) -> Window {
+    match outcome.map(|outcome| outcome.done) {
         Some(Done::Window(window)) => window,
         other => panic!("no window: {other:?}"),
     }

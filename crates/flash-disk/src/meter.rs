@@ -1,0 +1,86 @@
+//! What the system calls of a job take: a meter that belongs to the thread that does the job.
+//!
+//! A thread does one job at a time, so the meter needs to be handed to nobody.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use flash_core::job::Spent;
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Walk,
+    Open,
+    Read,
+}
+
+/// The call of the last job that took longest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongestCall {
+    pub name: &'static str,
+    pub ns: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Meter {
+    spent: Spent,
+    longest: LongestCall,
+}
+
+thread_local! {
+    static METER: Cell<Meter> = const { Cell::new(Meter { spent: NOTHING, longest: LongestCall { name: "", ns: 0 } }) };
+}
+
+const NOTHING: Spent = Spent { walk_ns: 0, open_ns: 0, read_ns: 0, queue_ns: 0, help_ns: 0 };
+
+/// Does a job, and says what its calls took.
+pub(crate) fn measured<T>(job: impl FnOnce() -> T) -> (T, Spent) {
+    METER.set(Meter::default());
+    let result = job();
+    (result, METER.get().spent)
+}
+
+/// Makes one system call of a job.
+pub(crate) fn timed<T>(stage: Stage, name: &'static str, call: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = call();
+    let ns = start.elapsed().as_nanos() as u64;
+    let mut meter = METER.get();
+    match stage {
+        Stage::Walk => meter.spent.walk_ns += ns,
+        Stage::Open => meter.spent.open_ns += ns,
+        Stage::Read => meter.spent.read_ns += ns,
+    }
+    if ns > meter.longest.ns {
+        meter.longest = LongestCall { name, ns };
+    }
+    METER.set(meter);
+    result
+}
+
+/// Which call of this thread's last job took longest: the one to name when the thread was caught waiting.
+pub fn longest_call() -> LongestCall {
+    METER.get().longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    #[test]
+    fn stages_add_up_and_the_longest_call_is_named() {
+        let pause = |ms| move || sleep(Duration::from_millis(ms));
+        let ((), spent) = measured(|| {
+            timed(Stage::Walk, "openat2", pause(1));
+            timed(Stage::Walk, "statx", pause(5));
+            timed(Stage::Read, "preadv2", pause(1));
+        });
+        assert!(spent.walk_ns >= 6_000_000 && spent.read_ns >= 1_000_000 && spent.open_ns == 0, "{spent:?}");
+        assert!(longest_call().name == "statx" && longest_call().ns >= 5_000_000);
+        let ((), spent) = measured(|| ());
+        assert_eq!((spent, longest_call()), (NOTHING, LongestCall::default()), "each job begins anew");
+    }
+}
