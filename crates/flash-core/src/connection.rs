@@ -13,12 +13,12 @@ use crate::clock::Now;
 use crate::deadline::{Deadline, Waiting};
 use crate::entry::Entry;
 use crate::header;
-use crate::job::{Done, Failure, Find, Job, Outcome, Spent};
+use crate::job::{Failure, Job, Outcome, Spent};
 use crate::output::Output;
 use crate::record::{Peer, Record, Unfinished};
 use crate::site::Site;
 use crate::spare::Spare;
-use crate::steps::find_file::{self, Found};
+use crate::steps::find_file::{self, Finding, Found, Lookup};
 use crate::steps::read_file::{Body, Phase};
 use crate::steps::read_request::{self, Asked, DropBody, Dropped};
 use crate::steps::send_header::{Responder, Response};
@@ -92,22 +92,6 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Finding {
-    lookup: Lookup,
-    /// When the head was complete.
-    started_us: u64,
-    spent: Spent,
-}
-
-#[derive(Debug)]
-enum Lookup {
-    Wanted(Find),
-    Asked,
-    Found(Arc<Entry>),
-    Failed(Failure),
-}
-
-#[derive(Debug)]
 struct Sending {
     body: Body,
     connection: header::Connection,
@@ -175,7 +159,7 @@ impl Connection {
     /// The job that the state asks for, if it has not been handed out.
     fn job(&mut self) -> Option<Job> {
         match &mut self.state {
-            State::FindFile(finding) => finding.lookup.ask().map(Job::Find),
+            State::FindFile(finding) => finding.ask().map(Job::Find),
             State::SendBody(sending) => sending.body.ask(),
             _ => None,
         }
@@ -271,12 +255,7 @@ impl Connection {
         self.deadline.job_ended();
         match &mut self.state {
             State::FindFile(finding) if matches!(finding.lookup, Lookup::Asked) => {
-                finding.spent = spent;
-                finding.lookup = match done {
-                    Done::Found(entry) => Lookup::Found(entry),
-                    Done::Failed(failure) => Lookup::Failed(failure),
-                    Done::Window(_) | Done::Listed(_) => Lookup::Failed(Failure::Broken),
-                };
+                finding.take(done, spent);
                 self.resume(cx);
             }
             State::SendBody(sending) if sending.body.phase == Phase::Asked => {
@@ -384,7 +363,7 @@ impl Connection {
         match &self.state {
             State::ReadRequest => !self.output.as_ref().is_some_and(|output| output.is_full()),
             State::BodyDropped => true,
-            State::FindFile(finding) => matches!(finding.lookup, Lookup::Found(_) | Lookup::Failed(_)),
+            State::FindFile(finding) => finding.is_over(),
             _ => false,
         }
     }
@@ -429,9 +408,7 @@ impl Connection {
                 Found::Entry(entry) => Answer::Entry(entry),
                 Found::Refused(status) => Answer::Error(status),
                 Found::Unknown(find) => {
-                    let lookup = Lookup::Wanted(find);
-                    let finding = Finding { lookup, started_us: cx.now.us, spent: Spent::default() };
-                    self.state = State::FindFile(Box::new(finding));
+                    self.state = State::FindFile(Box::new(Finding::new(find, cx.now)));
                     return Answered::NotYet;
                 }
             },
@@ -483,19 +460,6 @@ impl Connection {
         }
         self.input = Vec::new();
         self.state = State::Closing { linger: true };
-    }
-}
-
-impl Lookup {
-    /// What is to be looked for. Once.
-    fn ask(&mut self) -> Option<Find> {
-        if !matches!(self, Self::Wanted(_)) {
-            return None;
-        }
-        match std::mem::replace(self, Self::Asked) {
-            Self::Wanted(find) => Some(find),
-            _ => None,
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::io::Write;
 
+use flash_core::job::Spent;
 use flash_core::record::{Peer, Record};
 
 use crate::date::Utc;
@@ -16,7 +17,8 @@ pub enum Format {
     #[default]
     Combined,
     /// An object with `time`, `client`, `request`, `host`, `status`, `bytes`, `duration_us`, `referer` and
-    /// `user_agent`.
+    /// `user_agent`; and of the duration, in microseconds too: what jobs took to `walk`, to `open` and to `read`, how long
+    /// they waited in the helpers' `queue`, what the `help` took in all, and what it took to `send` the response.
     Json,
 }
 
@@ -55,10 +57,24 @@ fn json(record: &Record, line: &mut Vec<u8>) {
     put(
         line,
         format_args!(
-            "\",\"status\":{},\"bytes\":{},\"duration_us\":{},\"referer\":\"",
+            "\",\"status\":{},\"bytes\":{},\"duration_us\":{},",
             record.status, record.body_bytes, record.duration_us
         ),
     );
+    let Spent { walk_ns, open_ns, read_ns, queue_ns, help_ns } = record.spent;
+    put(
+        line,
+        format_args!(
+            "\"walk_us\":{},\"open_us\":{},\"read_us\":{},\"queue_us\":{},\"help_us\":{},\"send_us\":{},",
+            walk_ns / 1000,
+            open_ns / 1000,
+            read_ns / 1000,
+            queue_ns / 1000,
+            help_ns / 1000,
+            record.send_us
+        ),
+    );
+    line.extend_from_slice(b"\"referer\":\"");
     json_text(&record.referer, line);
     line.extend_from_slice(b"\",\"user_agent\":\"");
     json_text(&record.user_agent, line);

@@ -6,7 +6,7 @@ use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::entry::Entry;
-use crate::job::Find;
+use crate::job::{Done, Failure, Find, Spent};
 use crate::path::{PathError, SitePath};
 use crate::site::Site;
 
@@ -15,6 +15,52 @@ pub(crate) enum Found {
     /// Not known, or not looked at for a while.
     Unknown(Find),
     Refused(Status),
+}
+
+/// A search under way, from its request's complete head on.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) lookup: Lookup,
+    pub(crate) started_us: u64,
+    pub(crate) spent: Spent,
+}
+
+#[derive(Debug)]
+pub(crate) enum Lookup {
+    Wanted(Find),
+    Asked,
+    Found(Arc<Entry>),
+    Failed(Failure),
+}
+
+impl Finding {
+    pub(crate) fn new(find: Find, now: &Now) -> Self {
+        Self { lookup: Lookup::Wanted(find), started_us: now.us, spent: Spent::default() }
+    }
+
+    /// The job. Once.
+    pub(crate) fn ask(&mut self) -> Option<Find> {
+        if !matches!(self.lookup, Lookup::Wanted(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut self.lookup, Lookup::Asked) {
+            Lookup::Wanted(find) => Some(find),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn take(&mut self, done: Done, spent: Spent) {
+        self.spent = spent;
+        self.lookup = match done {
+            Done::Found(entry) => Lookup::Found(entry),
+            Done::Failed(failure) => Lookup::Failed(failure),
+            Done::Window(_) | Done::Listed(_) => Lookup::Failed(Failure::Broken),
+        };
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.lookup, Lookup::Found(_) | Lookup::Failed(_))
+    }
 }
 
 pub(crate) fn find_file(raw_path: &[u8], site: &Site, now: &Now) -> Found {

@@ -7,7 +7,7 @@ use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
 use crate::connection::{Connection, Context, Tally, Want};
 use crate::header::HeaderTemplate;
-use crate::job::{Done, Failure, Job};
+use crate::job::{Done, Failure, Job, Outcome};
 use crate::output::Front;
 use crate::page::Pages;
 use crate::record::Peer;
@@ -180,8 +180,8 @@ impl World {
         self.finish(client, Done::Failed(failure))
     }
 
-    pub(crate) fn finish(&mut self, client: &mut Client, done: Done) -> Waits {
-        self.with(client, |connection, cx| connection.completed(done.into(), cx));
+    pub(crate) fn finish(&mut self, client: &mut Client, outcome: impl Into<Outcome>) -> Waits {
+        self.with(client, |connection, cx| connection.completed(outcome.into(), cx));
         self.turn(client)
     }
 

@@ -24,6 +24,8 @@ fn record(n: usize) -> Record {
         peer: Peer::Unix,
         unix_ms: 0,
         duration_us: 1,
+        spent: Default::default(),
+        send_us: 0,
         request_line: format!("GET /{n} HTTP/1.1").into_bytes().into(),
         host: none.clone(),
         referer: none.clone(),

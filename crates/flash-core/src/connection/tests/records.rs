@@ -1,6 +1,7 @@
 //! What the access log is told: one record for each exchange, in order, with the body bytes that have left.
 
 use super::*;
+use crate::job::Outcome;
 
 /// The request's path, the status, and the body's bytes.
 fn log(world: &World) -> Vec<(String, u16, u64)> {
@@ -145,4 +146,34 @@ fn without_a_log_there_are_no_records() {
     world.ask(get("/small.txt") + &get("/large.bin") + "?\r\n\r\n");
     assert_eq!(log(&world), []);
     assert_eq!(world.tally.responses, 3);
+}
+
+#[test]
+fn the_disk_has_its_part_in_the_time() {
+    const QUEUE: Spent =
+        Spent { walk_ns: 0, open_ns: 0, read_ns: 0, queue_ns: 3_000_000, help_ns: 4_000_000 };
+    let mut world = World { jobs: Jobs::Later, ..world() };
+    let mut client = world.connect();
+    let done = |world: &mut World, client: &mut Client, ms: u64| {
+        world.now.advance(world.now.us + ms * 1000);
+        let job = client.pending.take().expect("a job is pending");
+        let done = world.disk.help(&job);
+        world.finish(client, Outcome { done, spent: QUEUE })
+    };
+    world.receive(&mut client, get("/one-window.bin").as_bytes());
+    // Ten milliseconds until it is found, twenty for its only window; a helper's own account says seven for each.
+    done(&mut world, &mut client, 10);
+    done(&mut world, &mut client, 20);
+    if client.pending.is_some() {
+        done(&mut world, &mut client, 0);
+    }
+    let [record] = &world.tally.records[..] else { panic!("one record: {:?}", world.tally.records) };
+    assert_eq!((record.unix_ms, record.duration_us), (1_000_000_000_000, 30_000));
+    let jobs = record.spent.help_ns / QUEUE.help_ns;
+    assert_eq!(record.spent.queue_ns, jobs * QUEUE.queue_ns);
+    assert_eq!(
+        record.send_us,
+        20_000 - (jobs - 1) * 7_000,
+        "all that came after its head, less what jobs took"
+    );
 }
