@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use flash_core::local::LocalCache;
 use flash_core::record::Peer;
 use flash_core::{Connection, Want};
 use flash_observe::Rarely;
@@ -32,7 +33,9 @@ pub(crate) struct Blocking<'a> {
 
 impl<'a> Blocking<'a> {
     pub(crate) fn new(shared: Arc<Shared>, is_needed: &'a dyn Fn() -> bool) -> Self {
-        Self { runner: Runner::new(shared), is_needed, buffer: vec![0; RECEIVE_BYTES].into_boxed_slice() }
+        // There are more of these runners than processors: what each kept for itself would be too much in all.
+        let runner = Runner::new(shared, LocalCache::new(0));
+        Self { runner, is_needed, buffer: vec![0; RECEIVE_BYTES].into_boxed_slice() }
     }
 
     /// Accepts and serves until the listener is shut. `around` is called around each connection.

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flash_core::job::{Job, Outcome};
+use flash_core::local::LocalCache;
 use flash_core::record::Peer;
 use flash_core::{Connection, Context, Want};
 use flash_observe::ledger::Ledger;
@@ -99,7 +100,8 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wakes = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, inbox.bell(), epoll::EventData::new_u64(INBOX), wakes)?;
-        let runner = Runner::new(shared);
+        let local = LocalCache::new(shared.site.paths.local_bytes_max());
+        let runner = Runner::new(shared, local);
         let mut door = Door::new(listeners)?;
         door.open(&epoll, |listener| token(NO_CONNECTION, listener))?;
         Ok(Self {

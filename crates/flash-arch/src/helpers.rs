@@ -203,7 +203,9 @@ impl Helpers {
                 self.shared.panicked(&*panic);
                 Done::Failed(Failure::Broken).into()
             });
-        self.shared.site.learn(&job, &outcome.done);
+        while !self.shared.site.learn(&job, &outcome.done) {
+            thread::yield_now();
+        }
         self.shared.ledger.helper_jobs.add(1);
         outcome.spent.help_ns = begun.elapsed().as_nanos() as u64;
         let waiters = {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flash_core::local::LocalCache;
 use flash_core::spare::Spare;
 use flash_core::{Context, Tally};
 use flash_observe::AccessLog;
@@ -12,6 +13,7 @@ use crate::shared::Shared;
 pub(crate) struct Runner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Clock,
+    local: LocalCache,
     spare: Spare,
     tally: Tally,
     access_log: Option<AccessLog>,
@@ -20,11 +22,12 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, local: LocalCache) -> Self {
         let access_log = shared.access_log.clone();
         Self {
             shared,
             clock: Clock::new(),
+            local,
             spare: Spare::default(),
             tally: Tally::default(),
             access_log,
@@ -36,6 +39,7 @@ impl Runner {
         Context {
             site: &self.shared.site,
             now: &self.clock.now,
+            local: &mut self.local,
             spare: &mut self.spare,
             tally: &mut self.tally,
             draining: self.shared.is_draining(),

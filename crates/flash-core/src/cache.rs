@@ -2,11 +2,17 @@
 //!
 //! One bound by entries and one by bytes, held by a single weight: an entry counts for its bytes, but for no less
 //! than an even share, so that neither bound can be passed. `quick_cache` evicts; it resists scans.
+//!
+//! Nobody sleeps for it: whoever finds a part of it locked tries for a moment, and then does without. What a runner asks
+//! for again and again it keeps in a [`local`](crate::local) cache.
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::hint::spin_loop;
+use std::iter;
+use std::sync::{Arc, RwLock, TryLockError};
 
-use quick_cache::sync::Cache;
-use quick_cache::{OptionsBuilder, Weighter};
+use quick_cache::unsync::Cache;
+use quick_cache::{DefaultHashBuilder, Equivalent, Lifecycle, OptionsBuilder, Weighter};
 
 use crate::entry::Entry;
 use crate::path::SitePath;
@@ -21,9 +27,34 @@ pub struct CacheLimits {
 
 #[derive(Debug)]
 pub struct PathCache {
-    /// `None` when the cache is switched off.
-    cache: Option<Cache<Box<[u8]>, Arc<Entry>, Weigh>>,
+    /// A power of two of them, none when the cache is switched off.
+    shards: Box<[Shard]>,
+    hasher: DefaultHashBuilder,
     file_bytes_max: u64,
+    local_bytes_max: u64,
+}
+
+// On cache lines of their own, or two processors with different shards would still wait for each other.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard(RwLock<Cache<Key, Arc<Entry>, Weigh, Hashed, Collect>>);
+
+/// Collects what has to go, so that it is dropped when the lock is open again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Collect;
+
+type Evicted = Vec<(Key, Arc<Entry>)>;
+
+/// A path with its hash, which chooses the shard and then the place in it.
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    hash: u64,
+    path: Box<[u8]>,
+}
+
+struct Asked<'a> {
+    hash: u64,
+    path: &'a [u8],
 }
 
 #[derive(Clone, Debug)]
@@ -31,35 +62,37 @@ struct Weigh {
     least: u64,
 }
 
-impl Weighter<Box<[u8]>, Arc<Entry>> for Weigh {
-    fn weight(&self, path: &Box<[u8]>, entry: &Arc<Entry>) -> u64 {
-        (path.len() as u64 + entry.weight_bytes()).max(self.least)
-    }
-}
-
 /// A shard takes no entry heavier than itself, so there are no more of them than leaves each this much.
 const SHARD_BYTES_MIN: u64 = 8 << 20;
+/// How often a locked shard is tried: longer than it takes to insert an entry, shorter than a thread's time slice.
+const TRIES: usize = 100;
+/// The runners' own caches may keep this part of all bytes.
+const LOCAL_SHARE: u64 = 8;
+const LOCAL_BYTES_MAX: u64 = 4 << 20;
 
 impl PathCache {
     pub fn new(limits: CacheLimits) -> Self {
         // Metadata needs room even where content is to have none.
         let metadata = limits.entries_max as u64 * 1024;
         let bytes = limits.bytes_max.max(metadata);
-        let shards = (bytes / SHARD_BYTES_MIN).clamp(1, 4 * limits.threads.max(1) as u64);
-        let shards = if shards.is_power_of_two() { shards } else { shards.next_power_of_two() / 2 };
-        let file_bytes_max = (limits.bytes_max / shards / 4).min(MEMORY_FILE_BYTES_MAX);
-        if limits.entries_max == 0 {
-            return Self { cache: None, file_bytes_max };
-        }
-        let options = OptionsBuilder::new()
-            .estimated_items_capacity(limits.entries_max)
-            .weight_capacity(bytes)
-            .shards(shards as usize)
-            .build()
-            .expect("all three values are given");
-        let weigh = Weigh { least: (bytes / limits.entries_max as u64).max(1) };
-        let cache = Cache::with_options(options, weigh, Default::default(), Default::default());
-        Self { cache: Some(cache), file_bytes_max }
+        let threads = limits.threads.max(1) as u64;
+        let local_bytes_max = (bytes / LOCAL_SHARE / threads).min(LOCAL_BYTES_MAX);
+        let bytes = bytes - threads * local_bytes_max;
+        let count = (bytes / SHARD_BYTES_MIN).clamp(1, 4 * threads);
+        let count = if count.is_power_of_two() { count } else { count.next_power_of_two() / 2 };
+        let file_bytes_max = (limits.bytes_max / count / 4).min(MEMORY_FILE_BYTES_MAX);
+        let weigh = Weigh { least: (bytes / limits.entries_max.max(1) as u64).max(1) };
+        let shard = || {
+            let options = OptionsBuilder::new()
+                .estimated_items_capacity(limits.entries_max / count as usize)
+                .weight_capacity(bytes / count)
+                .build()
+                .expect("both values are given");
+            Shard(RwLock::new(Cache::with_options(options, weigh.clone(), Hashed, Collect)))
+        };
+        let count = if limits.entries_max == 0 { 0 } else { count as usize };
+        let shards = iter::repeat_with(shard).take(count).collect();
+        Self { shards, hasher: DefaultHashBuilder::default(), file_bytes_max, local_bytes_max }
     }
 
     /// The largest file worth a copy in memory.
@@ -67,23 +100,121 @@ impl PathCache {
         self.file_bytes_max
     }
 
-    pub fn get(&self, path: &SitePath<'_>) -> Option<Arc<Entry>> {
-        self.cache.as_ref()?.get(path.as_bytes())
+    /// What each runner may keep in its own cache.
+    pub fn local_bytes_max(&self) -> u64 {
+        if self.shards.is_empty() { 0 } else { self.local_bytes_max }
     }
 
-    pub fn insert(&self, path: &SitePath<'_>, entry: &Arc<Entry>) {
-        if let Some(cache) = &self.cache {
-            cache.insert(path.as_bytes().into(), Arc::clone(entry));
-        }
+    pub fn get(&self, path: &SitePath<'_>) -> Option<Arc<Entry>> {
+        let path = path.as_bytes();
+        let hash = self.hasher.hash_one(path);
+        let shard = self.shard(hash)?;
+        let shard = try_often(|| shard.0.try_read())?;
+        shard.get(&Asked { hash, path }).map(Arc::clone)
+    }
+
+    /// Returns whether the cache has taken it; it does not while the place is locked.
+    pub fn insert(&self, path: &SitePath<'_>, entry: &Arc<Entry>) -> bool {
+        let path = path.as_bytes();
+        let hash = self.hasher.hash_one(path);
+        let Some(shard) = self.shard(hash) else { return true };
+        let mut evicted = Evicted::default();
+        let Some(mut shard) = try_often(|| shard.0.try_write()) else { return false };
+        shard.insert_with_lifecycle(Key { hash, path: path.into() }, Arc::clone(entry), &mut evicted);
+        drop((shard, evicted));
+        true
+    }
+
+    fn shard(&self, hash: u64) -> Option<&Shard> {
+        // The cache itself begins with the low bits.
+        let number = (hash >> 48) as usize & self.shards.len().wrapping_sub(1);
+        self.shards.get(number)
     }
 
     pub fn entries(&self) -> usize {
-        self.cache.as_ref().map_or(0, Cache::len)
+        self.sum(|cache| cache.len() as u64) as usize
     }
 
     /// What the entries count for against the bound by bytes.
     pub fn weight_bytes(&self) -> u64 {
-        self.cache.as_ref().map_or(0, Cache::weight)
+        self.sum(|cache| cache.weight())
+    }
+
+    fn sum(&self, what: impl Fn(&Cache<Key, Arc<Entry>, Weigh, Hashed, Collect>) -> u64) -> u64 {
+        self.shards.iter().map(|shard| shard.0.read().map_or(0, |cache| what(&cache))).sum()
+    }
+}
+
+/// A lock, if it can be had within a moment. Nothing panics while it is held, so it is never poisoned.
+fn try_often<Lock>(lock: impl Fn() -> Result<Lock, TryLockError<Lock>>) -> Option<Lock> {
+    for _ in 0..TRIES {
+        match lock() {
+            Ok(lock) => return Some(lock),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => spin_loop(),
+        }
+    }
+    None
+}
+
+impl Weighter<Key, Arc<Entry>> for Weigh {
+    fn weight(&self, key: &Key, entry: &Arc<Entry>) -> u64 {
+        (key.path.len() as u64 + entry.weight_bytes()).max(self.least)
+    }
+}
+
+impl Lifecycle<Key, Arc<Entry>> for Collect {
+    type RequestState = Evicted;
+
+    fn on_evict(&self, evicted: &mut Evicted, key: Key, entry: Arc<Entry>) {
+        evicted.push((key, entry));
+    }
+}
+
+impl Equivalent<Key> for Asked<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.hash == key.hash && *self.path == *key.path
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Hash for Asked<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// For keys that bring their hash along.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hashed;
+
+#[derive(Default)]
+struct TheirHash(u64);
+
+impl BuildHasher for Hashed {
+    type Hasher = TheirHash;
+
+    fn build_hasher(&self) -> TheirHash {
+        TheirHash::default()
+    }
+}
+
+impl Hasher for TheirHash {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys write their hash and nothing else");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -106,7 +237,7 @@ mod tests {
         let cache = PathCache::new(limits);
         for number in 0..20_000 {
             let name = format!("/{number}");
-            cache.insert(&SitePath::parse(name.as_bytes()).unwrap(), &missing());
+            assert!(cache.insert(&SitePath::parse(name.as_bytes()).unwrap(), &missing()));
         }
         assert!(cache.entries() <= 6_000, "{} entries", cache.entries());
         assert!(cache.entries() > 4_000, "{} entries", cache.entries());
@@ -117,7 +248,23 @@ mod tests {
     fn switched_off() {
         let cache = PathCache::new(CacheLimits { entries_max: 0, bytes_max: 1 << 20, threads: 1 });
         let path = SitePath::parse(b"/a").unwrap();
-        cache.insert(&path, &missing());
+        assert!(cache.insert(&path, &missing()), "there is nothing to wait for");
         assert!(cache.get(&path).is_none());
+        assert_eq!(cache.local_bytes_max(), 0);
+    }
+
+    #[test]
+    fn what_is_locked_is_done_without() {
+        let limits = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };
+        let cache = PathCache::new(limits);
+        let path = SitePath::parse(b"/a").unwrap();
+        assert!(cache.insert(&path, &missing()));
+        let locked = cache.shards[0].0.write().unwrap();
+        assert!(cache.get(&path).is_none() && !cache.insert(&path, &missing()));
+        drop(locked);
+        assert!(cache.get(&path).is_some());
+        let read = cache.shards[0].0.read().unwrap();
+        assert!(cache.get(&path).is_some() && !cache.insert(&path, &missing()));
+        drop(read);
     }
 }

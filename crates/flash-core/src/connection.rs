@@ -14,6 +14,7 @@ use crate::deadline::{Deadline, Waiting};
 use crate::entry::Entry;
 use crate::header;
 use crate::job::{Failure, Job, Outcome, Spent};
+use crate::local::LocalCache;
 use crate::output::Output;
 use crate::record::{Peer, Record, Unfinished};
 use crate::site::Site;
@@ -27,6 +28,7 @@ use crate::steps::send_header::{Responder, Response};
 pub struct Context<'a> {
     pub site: &'a Site,
     pub now: &'a Now,
+    pub local: &'a mut LocalCache,
     pub spare: &'a mut Spare,
     pub tally: &'a mut Tally,
     /// The server is stopping: finish what is under way, begin nothing new.
@@ -404,7 +406,7 @@ impl Connection {
                     Lookup::Wanted(_) | Lookup::Asked => return Answered::NotYet,
                 }
             }
-            (Asked::File(path), _) => match find_file::find_file(path, cx.site, cx.now) {
+            (Asked::File(path), _) => match find_file::find_file(path, cx.site, cx.local, cx.now) {
                 Found::Entry(entry) => Answer::Entry(entry),
                 Found::Refused(status) => Answer::Error(status),
                 Found::Unknown(find) => {

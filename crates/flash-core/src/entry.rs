@@ -11,8 +11,10 @@ use crate::file::File;
 #[derive(Debug)]
 pub struct Entry {
     pub target: Target,
-    /// When somebody last looked at the disk for it, or set out to, in the server's milliseconds.
+    /// When somebody last looked at the disk for it, in the server's milliseconds.
     checked_ms: AtomicU64,
+    /// When somebody last set out to.
+    claimed_ms: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl Variants {
 
 impl Entry {
     pub fn new(target: Target, checked_ms: u64) -> Self {
-        Self { target, checked_ms: AtomicU64::new(checked_ms) }
+        Self { target, checked_ms: AtomicU64::new(checked_ms), claimed_ms: AtomicU64::new(checked_ms) }
     }
 
     pub fn files(&self) -> impl Iterator<Item = &Arc<File>> {
@@ -67,12 +69,32 @@ impl Entry {
 
     /// True for exactly one caller once the answer is older than `after_ms`: that one looks again.
     pub fn claim_check(&self, now_ms: u64, after_ms: u64) -> bool {
-        let checked = self.checked_ms.load(Ordering::Relaxed);
-        now_ms.saturating_sub(checked) >= after_ms
-            && self.checked_ms.compare_exchange(checked, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let claimed = self.claimed_ms.load(Ordering::Relaxed);
+        now_ms.saturating_sub(claimed) >= after_ms
+            && self.claimed_ms.compare_exchange(claimed, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     pub fn checked(&self, now_ms: u64) {
         self.checked_ms.store(now_ms, Ordering::Relaxed);
+        self.claimed_ms.fetch_max(now_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn checked_ms(&self) -> u64 {
+        self.checked_ms.load(Ordering::Relaxed)
+    }
+
+    /// The same for a single runner: its reference counts are nobody else's. The content is shared all the same.
+    pub(crate) fn replica(&self) -> Self {
+        let replica = |file: &Arc<File>| Arc::new(File::clone(file));
+        let target = match &self.target {
+            Target::File(Variants { identity, coded }) => Target::File(Variants {
+                identity: replica(identity),
+                coded: coded.iter().map(replica).collect(),
+            }),
+            Target::Folder => Target::Folder,
+            Target::FolderWithoutSlash => Target::FolderWithoutSlash,
+            Target::Refused(status) => Target::Refused(*status),
+        };
+        Self::new(target, self.checked_ms())
     }
 }

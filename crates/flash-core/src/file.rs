@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use flash_http::etag::EntityTag;
 use flash_http::media::Media;
@@ -36,7 +37,7 @@ impl Stamp {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct File {
     pub stamp: Stamp,
     pub media: Media,
@@ -49,12 +50,12 @@ pub struct File {
 }
 
 /// Where a file's bytes are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Content {
     /// All of them, in a copy that cannot page-fault.
-    Memory(Box<[u8]>),
+    Memory(Arc<[u8]>),
     /// In an open file, sent in windows.
-    Open(Box<dyn OpenFile>),
+    Open(Arc<dyn OpenFile>),
 }
 
 /// A file held open, as the disk side made it. The request path passes it on and never calls the other methods.

@@ -27,7 +27,7 @@ pub struct HeaderTemplate {
     pub padding: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HeaderBlock {
     /// The 200 response's head without its last CRLF; the date's value is blank.
     bytes: Box<[u8]>,

@@ -15,6 +15,7 @@ pub mod file;
 pub mod header;
 pub mod job;
 pub mod listing;
+pub mod local;
 pub mod output;
 pub mod page;
 pub mod path;

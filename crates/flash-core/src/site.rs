@@ -60,13 +60,15 @@ pub(crate) const INLINE_BYTES_MAX: u64 = 4 << 10;
 pub const WINDOW_BYTES: u64 = 1 << 20;
 
 impl Site {
-    /// Keeps what a finished job found out. Whoever did the job calls this, once.
-    pub fn learn(&self, job: &Job, done: &Done) {
+    /// Keeps what a finished job found out. Whoever did the job calls this, once. Returns `false` when the cache was not
+    /// to be had: who can wait may try again.
+    pub fn learn(&self, job: &Job, done: &Done) -> bool {
         if let (Job::Find(find), Done::Found(entry)) = (job, done) {
             let unchanged = find.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, entry));
             if !unchanged {
-                self.paths.insert(&find.path, entry);
+                return self.paths.insert(&find.path, entry);
             }
         }
+        true
     }
 }

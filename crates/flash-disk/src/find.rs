@@ -169,7 +169,7 @@ impl Disk {
                     if pace == Pace::Patient {
                         open.warm(0..WINDOW_BYTES.min(stamp.size));
                     }
-                    return Ok(self.made(stamp, typed_as, coding, varies, Content::Open(Box::new(open))));
+                    return Ok(self.made(stamp, typed_as, coding, varies, Content::Open(Arc::new(open))));
                 }
                 Reading::WouldBlock => return Err(Stop::WouldBlock),
                 Reading::Shrunk if looks_left > 0 && pace == Pace::Patient => continue,
@@ -201,7 +201,7 @@ impl Disk {
             return Reading::WouldBlock;
         }
         let snapshot = Snapshot::take(file, room, self.closer.clone());
-        snapshot.map(|snapshot| snapshot.map(|snapshot| Content::Open(Box::new(snapshot) as _)))
+        snapshot.map(|snapshot| snapshot.map(|snapshot| Content::Open(Arc::new(snapshot) as _)))
     }
 
     fn made(

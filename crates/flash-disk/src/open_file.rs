@@ -2,6 +2,7 @@
 //! its files are never changed in place.
 
 use std::io::IoSliceMut;
+use std::iter;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -140,9 +141,10 @@ impl<T> Reading<T> {
 }
 
 /// Reads a whole file of the given size.
-pub(crate) fn read_whole(file: &OwnedFd, size: u64, pace: Pace) -> Reading<Box<[u8]>> {
-    let mut bytes = vec![0; size as usize];
-    read_exact(file.as_fd(), &mut bytes, 0, pace).map(|()| bytes.into_boxed_slice())
+pub(crate) fn read_whole(file: &OwnedFd, size: u64, pace: Pace) -> Reading<Arc<[u8]>> {
+    let mut bytes: Arc<[u8]> = iter::repeat_n(0, size as usize).collect();
+    let own = Arc::get_mut(&mut bytes).expect("nobody else has it yet");
+    read_exact(file.as_fd(), own, 0, pace).map(|()| bytes)
 }
 
 pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pace: Pace) -> Reading<()> {

@@ -111,7 +111,7 @@ fn gated() -> (Arc<flash_core::file::File>, Receiver<()>, Sender<()>) {
     let (begun, has_begun) = channel();
     let (let_go, open) = channel();
     let descriptor = File::open("/dev/null").unwrap();
-    (made(Content::Open(Box::new(Gate { descriptor, begun, open: Mutex::new(open) }))), has_begun, let_go)
+    (made(Content::Open(Arc::new(Gate { descriptor, begun, open: Mutex::new(open) }))), has_begun, let_go)
 }
 
 fn made(content: Content) -> Arc<flash_core::file::File> {
@@ -289,7 +289,7 @@ fn idle_helpers_leave_but_one_and_others_are_started() {
 #[test]
 fn a_panic_fails_its_own_job_and_no_other() {
     let mut bench = Bench::new(1, 16);
-    let buggy = made(Content::Open(Box::new(Buggy(File::open("/dev/null").unwrap()))));
+    let buggy = made(Content::Open(Arc::new(Buggy(File::open("/dev/null").unwrap()))));
     std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
     assert!(bench.submit(&load(&buggy, 0, false), 0));
     assert!(bench.submit(&find("/a.txt"), 1));

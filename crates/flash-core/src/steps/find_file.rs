@@ -7,6 +7,7 @@ use flash_http::status::Status;
 use crate::clock::Now;
 use crate::entry::Entry;
 use crate::job::{Done, Failure, Find, Spent};
+use crate::local::LocalCache;
 use crate::path::{PathError, SitePath};
 use crate::site::Site;
 
@@ -63,7 +64,10 @@ impl Finding {
     }
 }
 
-pub(crate) fn find_file(raw_path: &[u8], site: &Site, now: &Now) -> Found {
+pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, now: &Now) -> Found {
+    if let Some(entry) = local.get(raw_path, now.ms()) {
+        return Found::Entry(entry);
+    }
     let path = match SitePath::parse(raw_path) {
         Ok(path) => path,
         Err(PathError::Malformed) => return Found::Refused(Status::BAD_REQUEST),
@@ -77,6 +81,9 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, now: &Now) -> Found {
         Some(entry) if entry.claim_check(now.ms(), site.settings.revalidate_ms) => {
             Found::Unknown(Find { path: path.into_owned(), known: Some(entry), asked_ms: now.ms() })
         }
-        Some(entry) => Found::Entry(entry),
+        Some(entry) => {
+            local.offer(raw_path, &entry, now.ms(), entry.checked_ms() + site.settings.revalidate_ms);
+            Found::Entry(entry)
+        }
     }
 }

@@ -174,10 +174,10 @@ impl Disk {
     fn open(&self, path: &str, stamp: &Stamp) -> File {
         let bytes = &self.contents[&stamp.inode];
         let content = if stamp.size <= self.memory_file_bytes_max {
-            Content::Memory(bytes.to_vec().into_boxed_slice())
+            Content::Memory(bytes.to_vec().into())
         } else {
             let (inode, bytes, shared) = (stamp.inode, Arc::clone(bytes), Arc::clone(&self.shared));
-            Content::Open(Box::new(Opened { inode, bytes, shared, descriptor: io::stdin() }))
+            Content::Open(Arc::new(Opened { inode, bytes, shared, descriptor: io::stdin() }))
         };
         File::new(*stamp, media::of(path.as_bytes()), None, false, &HeaderTemplate::default(), content)
     }

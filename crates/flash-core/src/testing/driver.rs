@@ -8,6 +8,7 @@ use crate::clock::Now;
 use crate::connection::{Connection, Context, Tally, Want};
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Job, Outcome};
+use crate::local::LocalCache;
 use crate::output::Front;
 use crate::page::Pages;
 use crate::record::Peer;
@@ -20,6 +21,7 @@ pub(crate) struct World {
     pub(crate) site: Site,
     pub(crate) disk: Disk,
     pub(crate) now: Now,
+    pub(crate) local: LocalCache,
     pub(crate) spare: Spare,
     pub(crate) tally: Tally,
     pub(crate) draining: bool,
@@ -94,6 +96,7 @@ impl World {
             site: Site { settings, template, pages, paths: PathCache::new(limits) },
             disk,
             now: Now::new(5_000_000, 1_000_000_000_000),
+            local: LocalCache::new(1 << 20),
             spare: Spare::default(),
             tally: Tally::default(),
             draining: false,
@@ -118,8 +121,8 @@ impl World {
         client: &mut Client,
         what: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
     ) -> T {
-        let Self { site, now, spare, tally, draining, .. } = self;
-        what(&mut client.connection, &mut Context { site, now, spare, tally, draining: *draining })
+        let Self { site, now, local, spare, tally, draining, .. } = self;
+        what(&mut client.connection, &mut Context { site, now, local, spare, tally, draining: *draining })
     }
 
     /// Bytes arrive, in one piece.

@@ -1,0 +1,131 @@
+//! A runner's own small cache before the pathname cache that all share: what it has been asked for again and again,
+//! under the very bytes of the request target.
+//!
+//! A request that is answered from here touches nothing that another processor writes: no lock, no counter, no
+//! reference count. An entry stays until it is due to be looked at again, a second or so, and is found in the shared
+//! cache afterwards.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use quick_cache::DefaultHashBuilder;
+
+use crate::entry::Entry;
+
+#[derive(Debug)]
+pub struct LocalCache {
+    slots: Box<[Slot]>,
+    hasher: DefaultHashBuilder,
+    bytes: u64,
+    bytes_max: u64,
+    swept_ms: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    kept: Option<Kept>,
+    /// The hash of what was asked for last and is not kept. One request alone is not worth a copy.
+    candidate: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    target: Box<[u8]>,
+    entry: Arc<Entry>,
+    until_ms: u64,
+    bytes: u64,
+}
+
+/// Enough for what is asked for many times a second.
+const SLOTS: usize = 1024;
+/// How often what is over goes, so that nothing is held that the shared cache let go long ago.
+const SWEEP_MS: u64 = 1000;
+
+impl LocalCache {
+    /// One that keeps so many bytes; none at all for a runner that has no need of it.
+    pub fn new(bytes_max: u64) -> Self {
+        let slots = if bytes_max == 0 { 0 } else { SLOTS };
+        let slots = std::iter::repeat_with(Slot::default).take(slots).collect();
+        Self { slots, hasher: DefaultHashBuilder::default(), bytes: 0, bytes_max, swept_ms: 0 }
+    }
+
+    pub(crate) fn get(&mut self, target: &[u8], now_ms: u64) -> Option<Arc<Entry>> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        if now_ms.saturating_sub(self.swept_ms) >= SWEEP_MS {
+            self.sweep(now_ms);
+        }
+        let kept = self.slots[self.hasher.hash_one(target) as usize % SLOTS].kept.as_ref()?;
+        (now_ms < kept.until_ms && *kept.target == *target).then(|| Arc::clone(&kept.entry))
+    }
+
+    /// The shared cache had this for the target, good until then.
+    pub(crate) fn offer(&mut self, target: &[u8], entry: &Entry, now_ms: u64, until_ms: u64) {
+        if self.slots.is_empty() || until_ms <= now_ms {
+            return;
+        }
+        let hash = self.hasher.hash_one(target);
+        let slot = &mut self.slots[hash as usize % SLOTS];
+        if slot.candidate != hash {
+            slot.candidate = hash;
+            return;
+        }
+        let bytes = target.len() as u64 + entry.weight_bytes();
+        let others = self.bytes - slot.kept.as_ref().map_or(0, |kept| kept.bytes);
+        if others + bytes <= self.bytes_max {
+            self.bytes = others + bytes;
+            slot.kept =
+                Some(Kept { target: target.into(), entry: Arc::new(entry.replica()), until_ms, bytes });
+        }
+    }
+
+    fn sweep(&mut self, now_ms: u64) {
+        self.swept_ms = now_ms;
+        for slot in &mut self.slots {
+            if let Some(kept) = slot.kept.take_if(|kept| kept.until_ms <= now_ms) {
+                self.bytes -= kept.bytes;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Target;
+    use flash_http::status::Status;
+
+    fn missing() -> Entry {
+        Entry::new(Target::Refused(Status::NOT_FOUND), 0)
+    }
+
+    #[test]
+    fn the_second_time_it_is_kept_until_it_is_due() {
+        let mut local = LocalCache::new(1 << 20);
+        local.offer(b"/a", &missing(), 0, 1000);
+        assert!(local.get(b"/a", 0).is_none(), "once is not often");
+        local.offer(b"/a", &missing(), 0, 1000);
+        assert!(local.get(b"/a", 999).is_some());
+        assert!(local.get(b"/b", 999).is_none());
+        assert!(local.get(b"/a", 1000).is_none());
+        local.offer(b"/a", &missing(), 1000, 1000);
+        assert!(local.get(b"/a", 1000).is_none(), "somebody is just looking at the disk for it");
+        assert_eq!(local.bytes, 0, "what is over has been swept away");
+        local.offer(b"/a", &missing(), 1001, 2000);
+        assert!(local.get(b"/a", 1001).is_some());
+    }
+
+    #[test]
+    fn its_bytes_are_bounded() {
+        let one = missing().weight_bytes() + 4;
+        let mut local = LocalCache::new(3 * one);
+        for name in 100..200 {
+            let target = format!("/{name}");
+            (0..2).for_each(|_| local.offer(target.as_bytes(), &missing(), 0, 1000));
+        }
+        assert_eq!(local.bytes, 3 * one);
+        local.get(b"/", 1000);
+        assert_eq!(local.bytes, 0);
+    }
+}
