@@ -11,6 +11,11 @@ use std::process::ExitCode;
 use crate::failure::Failure;
 use crate::flags::{Command, Flags};
 
+/// The system's allocator takes a lock to free what another thread has allocated. A loop frees what helpers have, and must
+/// not wait for one that was interrupted.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod failure;
 mod flags;
 mod manual;

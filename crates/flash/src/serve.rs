@@ -19,6 +19,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::failure::Failure;
 use crate::flags::{self, Listen};
 
+/// More descriptors than most ever use: room for them is made at the start.
+const DESCRIPTORS_READY: usize = 128 << 10;
 /// Descriptors for logs, helpers and the like.
 const DESCRIPTORS_ASIDE: usize = 64;
 
@@ -42,6 +44,8 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         // With standard error closed there is nobody who waits for this line.
         let _ = io::stderr().write_all(line.as_bytes());
     };
+    // Refused or not, the server serves.
+    let _ = flash_os::pin::widen_descriptor_table(descriptors.min(DESCRIPTORS_READY));
     flash_arch::serve(plan.arch, limits, listeners, || plan.parts(&folder), ready)
         .map_err(|error| Failure::Run(error.to_string()))
 }
@@ -74,6 +78,9 @@ impl Plan<'_> {
             paths: PathCache::new(self.cache_limits()),
         };
         let disk = self.disk(folder, site.paths.file_bytes_max())?;
+        // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
+        // without.
+        let _ = flash_os::pin::pin_program();
         Ok(Parts { site, disk, access_log, error_log })
     }
 

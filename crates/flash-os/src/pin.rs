@@ -1,0 +1,78 @@
+//! Things that are made ready once, so that no thread ever waits for them later.
+
+use std::fs;
+use std::io;
+
+/// Keeps the program's own code and constants in memory, with those of its libraries. On a machine that is short of
+/// memory the kernel would drop them, and whoever needs them next would wait for the disk that they come from.
+pub fn pin_program() -> io::Result<()> {
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    for (start, end) in maps.lines().filter_map(of_file) {
+        // SAFETY: locking reads and writes no memory, and ranges that have gone meanwhile are refused.
+        if unsafe { libc::mlock(start as *const libc::c_void, end - start) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// The range of a line of `/proc/self/maps`, if a file lies behind it and it can be read.
+fn of_file(line: &str) -> Option<(usize, usize)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let readable = fields.next()?.starts_with('r');
+    let path = fields.nth(3)?;
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    (readable && path.starts_with('/')).then_some((address(start)?, address(end)?))
+}
+
+/// Makes the table of this process's descriptors large enough for so many, while nobody else uses it: later its growing
+/// would wait until every processor has noticed.
+pub fn widen_descriptor_table(descriptors: usize) -> io::Result<()> {
+    let last = libc::c_int::try_from(descriptors).unwrap_or(libc::c_int::MAX).saturating_sub(1);
+    // SAFETY: numbers only. Whether standard error is open or not, no descriptor that anybody owns is touched.
+    let number = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, last) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was made above and is known to nobody else.
+    unsafe { libc::close(number) };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_files_are_told_from_others() {
+        assert_eq!(of_file("7f00-8000 r-xp 00000000 08:01 123 /usr/bin/x y"), Some((0x7f00, 0x8000)));
+        for other in [
+            "7f00-8000 rw-p 00000000 00:00 0",
+            "7f00-8000 rw-p 00000000 00:00 0 [stack]",
+            "7f00-8000 ---p 00000000 08:01 123 /usr/bin/x",
+            "",
+        ] {
+            assert_eq!(of_file(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_program_is_pinned() {
+        pin_program().unwrap();
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+        assert_ne!(locked.split_ascii_whitespace().next(), Some("0"), "{locked}");
+    }
+
+    #[test]
+    fn the_table_grows() {
+        let slots = || {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+            size.trim().parse::<usize>().unwrap()
+        };
+        widen_descriptor_table(1000).unwrap();
+        assert!(slots() >= 1000, "{}", slots());
+    }
+}
