@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use flash_core::job::{Done, Failure, Find, Job, Outcome};
 
-use flash_observe::ledger::Ledger;
+use flash_observe::ledger::Account;
 
 use crate::accept::Listener;
+use crate::culprit;
 use crate::event_loop::Dispatch;
 use crate::helpers::{HelperLimits, Helpers, Waiter};
 use crate::inbox::Inbox;
@@ -21,9 +22,9 @@ struct Asymmetric {
 }
 
 impl Dispatch for Asymmetric {
-    fn dispatch(&mut self, job: Job, token: u64) -> Option<Outcome> {
+    fn dispatch(&mut self, job: Job, token: u64, account: &Account) -> Option<Outcome> {
         let shared = &self.shared;
-        if let Some(outcome) = shared.ledger.watch(|| shared.disk.try_now(&job)) {
+        if let Some(outcome) = account.watch(|| shared.disk.try_now(&job), || culprit::of_job(&job)) {
             shared.site.learn(&job, &outcome.done);
             return Some(outcome);
         }
@@ -37,10 +38,6 @@ impl Dispatch for Asymmetric {
         }
         let waiter = Waiter { inbox: Arc::clone(&self.inbox), token };
         (!self.helpers.submit(job, Some(waiter))).then(|| Done::Failed(Failure::Busy).into())
-    }
-
-    fn ledger(&self) -> &Ledger {
-        &self.shared.ledger
     }
 }
 

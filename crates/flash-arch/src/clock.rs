@@ -23,8 +23,10 @@ impl Clock {
         Self { start, wall_read_us: us, now: Now::new(us, unix_ms()) }
     }
 
-    pub(crate) fn read(&mut self) {
-        let us = self.start.elapsed().as_micros() as u64;
+    /// Reads the time anew. Returns it, for those who want to know what happens from here on.
+    pub(crate) fn read(&mut self) -> Instant {
+        let now = Instant::now();
+        let us = now.duration_since(self.start).as_micros() as u64;
         if us - self.wall_read_us >= WALL_EVERY_US {
             // The wall clock may have been set meanwhile.
             self.wall_read_us = us;
@@ -32,6 +34,7 @@ impl Clock {
         } else {
             self.now.advance(us);
         }
+        now
     }
 }
 

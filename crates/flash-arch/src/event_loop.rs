@@ -14,7 +14,7 @@ use flash_core::job::{Job, Outcome};
 use flash_core::local::LocalCache;
 use flash_core::record::Peer;
 use flash_core::{Connection, Context, Want};
-use flash_observe::ledger::Ledger;
+use flash_observe::ledger::Account;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use slab::Slab;
@@ -30,14 +30,13 @@ use crate::timers::{Standing, Timers};
 /// What a loop does with a job: the whole difference between the architectures that have loops.
 pub(crate) trait Dispatch {
     /// Does the job now, or sees to it that its result comes to the loop's inbox under `token`.
-    fn dispatch(&mut self, job: Job, token: u64) -> Option<Outcome>;
-
-    /// Where a sleep outside the loop's wait is counted.
-    fn ledger(&self) -> &Ledger;
+    /// A sleep on the way is counted in `account`.
+    fn dispatch(&mut self, job: Job, token: u64, account: &Account) -> Option<Outcome>;
 }
 
 pub(crate) struct EventLoop<D> {
     runner: Runner,
+    account: Arc<Account>,
     dispatch: D,
     inbox: Arc<Inbox>,
     epoll: OwnedFd,
@@ -106,6 +105,7 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
         door.open(&epoll, |listener| token(NO_CONNECTION, listener))?;
         Ok(Self {
             timers: Timers::new(runner.clock.now.ms()),
+            account: Arc::clone(runner.account()),
             runner,
             dispatch,
             inbox,
@@ -138,7 +138,7 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            self.runner.clock.read();
+            let turn = self.account.begin(events.len(), self.runner.clock.read());
             for event in &events {
                 self.handle(event.data.u64(), event.flags);
             }
@@ -147,6 +147,7 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
             }
             self.expire();
             self.runner.report();
+            self.account.end(turn);
             if self.runner.shared.is_draining() {
                 if give_up_ms == u64::MAX {
                     give_up_ms =
@@ -181,6 +182,7 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
         match split(token) {
             (NO_CONNECTION, _) if token == INBOX => {
                 for (token, outcome) in self.inbox.empty() {
+                    self.account.spend(&outcome.spent);
                     self.turn(token, |slot, cx| slot.connection.completed(outcome, cx));
                 }
             }
@@ -254,7 +256,7 @@ impl<D: Dispatch + Send + 'static> EventLoop<D> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.runner.cx();
             what(slot, cx);
-            slot.perform(token, cx, &mut self.dispatch, &mut self.buffer)
+            slot.perform(token, cx, &mut self.dispatch, &self.account, &mut self.buffer)
         }));
         match outcome {
             Ok(Turn::Waits) => {
@@ -277,6 +279,7 @@ impl Slot {
         token: u64,
         cx: &mut Context<'_>,
         dispatch: &mut impl Dispatch,
+        account: &Account,
         buffer: &mut [u8],
     ) -> Turn {
         for _ in 0..WANTS_PER_TURN {
@@ -294,7 +297,7 @@ impl Slot {
                 },
                 Want::Send => {
                     let Some(output) = self.connection.output() else { return Turn::Waits };
-                    match socket::send(&self.socket, output, Some(dispatch.ledger())) {
+                    match socket::send(&self.socket, output, Some(account)) {
                         Sent::Bytes(count) => self.connection.sent(count, cx),
                         Sent::Blocked => {
                             self.connection.send_blocked();
@@ -303,10 +306,12 @@ impl Slot {
                         Sent::Broken => self.connection.abort(cx),
                     }
                 }
-                Want::Job(job) => match dispatch.dispatch(job, token) {
-                    Some(outcome) => self.connection.completed(outcome, cx),
-                    None => continue,
-                },
+                Want::Job(job) => {
+                    if let Some(outcome) = dispatch.dispatch(job, token, account) {
+                        account.spend(&outcome.spent);
+                        self.connection.completed(outcome, cx);
+                    }
+                }
                 Want::Completion => return Turn::Waits,
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write).is_err() {

@@ -15,6 +15,7 @@ pub mod accept;
 mod amped;
 mod blocking;
 mod clock;
+mod culprit;
 mod door;
 mod event_loop;
 mod helpers;

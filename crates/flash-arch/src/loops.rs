@@ -32,7 +32,7 @@ pub(crate) fn serve<D: Dispatch + Send + 'static>(
         inboxes.push(inbox);
     }
     ready();
-    signals.wait_for_stop(|| shared.reopen_logs());
+    signals.wait_for_stop(shared);
     shared.drain();
     for listener in listeners.iter() {
         listener.shut();

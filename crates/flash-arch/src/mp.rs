@@ -60,6 +60,7 @@ pub(crate) fn serve(
         match signals.next() {
             Heard::Stop => break,
             Heard::Reopen => signal_all(&workers, Signal::USR1),
+            Heard::Tell => signal_all(&workers, Signal::USR2),
             Heard::ChildEnded => {
                 while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
                     let Some((number, since)) = workers.remove(&pid) else { continue };
@@ -105,7 +106,7 @@ fn work(
     let listening = Arc::clone(&shared);
     let (parent, door) = (getppid(), listener.try_clone()?);
     thread::Builder::new().name("signals".into()).spawn(move || {
-        signals.wait_for_stop(|| listening.reopen_logs());
+        signals.wait_for_stop(&listening);
         listening.drain();
         if getppid() != parent {
             // It was killed, so nobody else wakes those that wait for a connection.

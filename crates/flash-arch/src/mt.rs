@@ -40,7 +40,7 @@ pub(crate) fn serve(
         })?;
     }
     ready();
-    signals.wait_for_stop(|| shared.reopen_logs());
+    signals.wait_for_stop(&shared);
     shared.drain();
     for listener in listeners.iter() {
         listener.shut();

@@ -6,6 +6,7 @@ use flash_core::local::LocalCache;
 use flash_core::spare::Spare;
 use flash_core::{Context, Tally};
 use flash_observe::AccessLog;
+use flash_observe::ledger::Account;
 
 use crate::clock::Clock;
 use crate::shared::Shared;
@@ -13,6 +14,7 @@ use crate::shared::Shared;
 pub(crate) struct Runner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Clock,
+    account: Arc<Account>,
     local: LocalCache,
     spare: Spare,
     tally: Tally,
@@ -24,9 +26,11 @@ pub(crate) struct Runner {
 impl Runner {
     pub(crate) fn new(shared: Arc<Shared>, local: LocalCache) -> Self {
         let access_log = shared.access_log.clone();
+        let account = shared.ledger.open_account(shared.error_log.clone());
         Self {
             shared,
             clock: Clock::new(),
+            account,
             local,
             spare: Spare::default(),
             tally: Tally::default(),
@@ -46,12 +50,14 @@ impl Runner {
         }
     }
 
+    pub(crate) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
     /// Hands on what has been counted. Never waits.
     pub(crate) fn report(&mut self) {
-        let responses = std::mem::take(&mut self.tally.responses);
-        if responses > 0 {
-            self.shared.ledger.requests.add(responses);
-        }
+        self.account.requests.add(std::mem::take(&mut self.tally.responses));
+        self.account.send_us.add(std::mem::take(&mut self.tally.send_us));
         if let Some(log) = &mut self.access_log {
             self.unreported = !log.push(&mut self.tally.records);
         }

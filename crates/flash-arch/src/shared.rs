@@ -94,9 +94,17 @@ impl Shared {
             log.clone().close();
         }
         if say {
-            self.error_log.say(format_args!("stopped: {}", self.ledger));
+            self.say_ledger("stopped");
         }
         self.error_log.clone().close();
+    }
+
+    /// What has been done so far, and a line for each loop.
+    pub(crate) fn say_ledger(&self, state: &str) {
+        self.error_log.say(format_args!("{state}: {}", self.ledger));
+        for line in self.ledger.loops() {
+            self.error_log.say(format_args!("{line}"));
+        }
     }
 
     pub(crate) fn reopen_logs(&self) {

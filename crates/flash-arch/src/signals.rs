@@ -1,11 +1,13 @@
-//! Signals: stop, stop at once, open the logs again.
+//! Signals: stop, stop at once, open the logs again, tell what has been done.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
+
+use crate::shared::Shared;
 
 pub(crate) struct Signals {
     signals: signal_hook::iterator::Signals,
@@ -18,6 +20,7 @@ pub(crate) struct Signals {
 pub(crate) enum Heard {
     Stop,
     Reopen,
+    Tell,
     ChildEnded,
 }
 
@@ -27,13 +30,14 @@ impl Signals {
         for signal in [SIGTERM, SIGINT] {
             register_conditional_shutdown(signal, 1, Arc::clone(&stopping))?;
         }
-        let signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGCHLD])?;
+        let signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD])?;
         Ok(Self { signals, stopping })
     }
 
     pub(crate) fn next(&mut self) -> Heard {
         match self.signals.forever().next() {
             Some(SIGUSR1) => Heard::Reopen,
+            Some(SIGUSR2) => Heard::Tell,
             Some(SIGCHLD) => Heard::ChildEnded,
             Some(_) | None => {
                 self.stopping.store(true, Ordering::Relaxed);
@@ -42,11 +46,12 @@ impl Signals {
         }
     }
 
-    pub(crate) fn wait_for_stop(mut self, reopen: impl Fn()) {
+    pub(crate) fn wait_for_stop(mut self, shared: &Shared) {
         loop {
             match self.next() {
                 Heard::Stop => return,
-                Heard::Reopen => reopen(),
+                Heard::Reopen => shared.reopen_logs(),
+                Heard::Tell => shared.say_ledger("serving"),
                 Heard::ChildEnded => {}
             }
         }

@@ -5,10 +5,12 @@ use std::os::fd::OwnedFd;
 
 use flash_core::file::Content;
 use flash_core::output::{Front, Output};
-use flash_observe::ledger::Ledger;
+use flash_observe::ledger::Account;
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
+
+use crate::culprit;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
@@ -45,8 +47,8 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Received {
     }
 }
 
-/// Sends what is in front. A ledger is given by those who must not sleep on the file.
-pub(crate) fn send(socket: &OwnedFd, output: &Output, ledger: Option<&Ledger>) -> Sent {
+/// Sends what is in front. An account is given by those who must not sleep on the file.
+pub(crate) fn send(socket: &OwnedFd, output: &Output, account: Option<&Account>) -> Sent {
     loop {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let result = match output.front(&mut slices) {
@@ -56,7 +58,8 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, ledger: Option<&Ledger>) -
                 let Content::Open(open) = &file.content else { return Sent::Broken };
                 let length = (range.end - range.start) as usize;
                 let send = || sendfile(socket, open.as_fd(), Some(&mut range.start.clone()), length);
-                match ledger.map_or_else(send, |ledger| ledger.watch(send)) {
+                let culprit = || ("sendfile", culprit::path_of(file));
+                match account.map_or_else(send, |account| account.watch(send, culprit)) {
                     Ok(0) => return Sent::Broken,
                     result => result,
                 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use flash_core::job::{Job, Outcome};
 
-use flash_observe::ledger::Ledger;
+use flash_observe::ledger::Account;
 
 use crate::accept::Listener;
+use crate::culprit;
 use crate::event_loop::Dispatch;
 use crate::shared::{Parts, Shared};
 use crate::{Limits, loops};
@@ -15,12 +16,8 @@ use crate::{Limits, loops};
 struct Inline(Arc<Shared>);
 
 impl Dispatch for Inline {
-    fn dispatch(&mut self, job: Job, _token: u64) -> Option<Outcome> {
-        Some(self.0.ledger.watch(|| self.0.run(&job)))
-    }
-
-    fn ledger(&self) -> &Ledger {
-        &self.0.ledger
+    fn dispatch(&mut self, job: Job, _token: u64, account: &Account) -> Option<Outcome> {
+        Some(account.watch(|| self.0.run(&job), || culprit::of_job(&job)))
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Context<'a> {
 pub struct Tally {
     /// Heads that were answered.
     pub responses: u64,
+    /// How long output waited for sockets.
+    pub send_us: u64,
     /// Exchanges that ended, for the access log. None when no records are wanted.
     pub records: Vec<Record>,
 }
@@ -128,7 +130,8 @@ impl Connection {
         if let Some(job) = self.job() {
             return Want::Job(job);
         }
-        if self.output.as_ref().is_some_and(|output| !output.is_empty()) {
+        if let Some(output) = self.output.as_mut().filter(|output| !output.is_empty()) {
+            output.shown(cx.now.us);
             self.deadline.wait(Waiting::Send, cx.now.ms(), &cx.site.settings);
             return Want::Send;
         }
@@ -219,6 +222,7 @@ impl Connection {
         output.sent(bytes, cx.now.us, &mut cx.tally.records);
         self.deadline.progressed(bytes);
         if output.is_empty() {
+            cx.tally.send_us += output.took_us(cx.now.us);
             self.drained(cx);
         }
     }

@@ -19,6 +19,8 @@ pub struct Output {
     segments: VecDeque<Segment>,
     /// Since the last response's end.
     response_bytes_sent: u64,
+    /// When the socket was first shown what is in it.
+    since_us: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,16 @@ pub enum Front<'a> {
 impl Output {
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    /// The socket is about to be shown what is in it.
+    pub(crate) fn shown(&mut self, now_us: u64) {
+        self.since_us.get_or_insert(now_us);
+    }
+
+    /// How long it took to send everything.
+    pub(crate) fn took_us(&mut self, now_us: u64) -> u64 {
+        self.since_us.take().map_or(0, |since| now_us.saturating_sub(since))
     }
 
     /// How much memory waits here, roughly: a bound for pipelining.
@@ -197,5 +209,6 @@ impl Output {
         debug_assert!(self.segments.is_empty());
         self.bytes.shrink_to(64 << 10);
         self.response_bytes_sent = 0;
+        self.since_us = None;
     }
 }

@@ -90,7 +90,8 @@ impl Rarely {
 
     /// Whether to say it now, and how often it was left unsaid before.
     pub fn admit(&self, now: Instant) -> Option<u64> {
-        let mut state = self.state.lock();
+        // Another thread is just about to say it, or not to.
+        let mut state = self.state.try_lock()?;
         if state.said_at.is_some_and(|at| now < at + self.every) {
             state.unsaid += 1;
             return None;

@@ -1,18 +1,23 @@
 //! The ledger: what the server has done, and whether a loop was ever caught sleeping outside its wait.
 //!
-//! Plain counters that any thread adds to. [`watch`] brackets the few calls of a loop that could sleep, so that a
-//! request answered from memory pays nothing for the proof.
+//! Rare things any thread counts here. What happens with every request each runner counts in an [`Account`] of its own,
+//! so that processors do not wait for each other, and it is summed when somebody asks.
+
+mod account;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flash_os::rusage;
+pub use account::{Account, Turn};
+use parking_lot::Mutex;
+
+use crate::error::ErrorLog;
 
 /// Totals since the server's start.
 #[derive(Debug, Default)]
 pub struct Ledger {
     pub connections: Counter,
-    pub requests: Counter,
     /// Connections turned away because there were too many, or no descriptor for them.
     pub shed: Counter,
     pub helper_jobs: Counter,
@@ -20,9 +25,8 @@ pub struct Ledger {
     pub joined: Counter,
     /// Jobs refused because the helpers' queue was full.
     pub queue_full: Counter,
-    /// Voluntary context switches of loops outside their wait.
-    pub loop_blocks: Counter,
     pub panics: Counter,
+    accounts: Mutex<Vec<Arc<Account>>>,
 }
 
 #[derive(Debug, Default)]
@@ -39,46 +43,59 @@ impl Counter {
 }
 
 impl Ledger {
-    /// Performs something that a loop must not sleep in, and counts it if it did.
-    pub fn watch<T>(&self, perform: impl FnOnce() -> T) -> T {
-        let before = rusage::of_this_thread().voluntary_switches;
-        let result = perform();
-        let slept = rusage::of_this_thread().voluntary_switches - before;
-        if slept > 0 {
-            self.loop_blocks.add(slept);
-        }
-        result
+    /// An account for one more runner, which says in `error_log` when it was caught sleeping.
+    pub fn open_account(&self, error_log: ErrorLog) -> Arc<Account> {
+        let account = Arc::new(Account::new(error_log));
+        self.accounts.lock().push(Arc::clone(&account));
+        account
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.sum(|account| account.requests.get())
+    }
+
+    /// Sleeps of loops outside their wait.
+    pub fn loop_blocks(&self) -> u64 {
+        self.sum(Account::blocks)
+    }
+
+    fn sum(&self, what: impl Fn(&Account) -> u64) -> u64 {
+        self.accounts.lock().iter().map(|account| what(account)).sum()
+    }
+
+    /// A line for each loop that has turned.
+    pub fn loops(&self) -> Vec<String> {
+        self.accounts
+            .lock()
+            .iter()
+            .filter(|account| account.turns() > 0)
+            .map(|account| account.to_string())
+            .collect()
     }
 }
 
-/// `requests=… connections=…`, for the line at the end.
+/// `requests=… connections=…`.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "requests={} connections={} shed={} helper_jobs={} joined={} queue_full={} loop_blocks={} panics={}",
-            self.requests.get(),
-            self.connections.get(),
-            self.shed.get(),
-            self.helper_jobs.get(),
-            self.joined.get(),
-            self.queue_full.get(),
-            self.loop_blocks.get(),
-            self.panics.get(),
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sleep_is_caught_and_work_is_not() {
-        let ledger = Ledger::default();
-        ledger.watch(|| (0..1000).sum::<u64>());
-        assert_eq!(ledger.loop_blocks.get(), 0);
-        ledger.watch(|| std::thread::sleep(std::time::Duration::from_millis(1)));
-        assert_eq!(ledger.loop_blocks.get(), 1);
+        let counts = [
+            ("requests", self.requests()),
+            ("connections", self.connections.get()),
+            ("shed", self.shed.get()),
+            ("helper_jobs", self.helper_jobs.get()),
+            ("joined", self.joined.get()),
+            ("queue_full", self.queue_full.get()),
+            ("loop_blocks", self.loop_blocks()),
+            ("panics", self.panics.get()),
+            ("walk_us", self.sum(|account| account.spent().walk_ns) / 1000),
+            ("open_us", self.sum(|account| account.spent().open_ns) / 1000),
+            ("read_us", self.sum(|account| account.spent().read_ns) / 1000),
+            ("queue_us", self.sum(|account| account.spent().queue_ns) / 1000),
+            ("help_us", self.sum(|account| account.spent().help_ns) / 1000),
+            ("send_us", self.sum(|account| account.send_us.get())),
+        ];
+        for (number, (name, count)) in counts.into_iter().enumerate() {
+            write!(f, "{}{name}={count}", if number == 0 { "" } else { " " })?;
+        }
+        Ok(())
     }
 }

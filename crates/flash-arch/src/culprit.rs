@@ -1,0 +1,23 @@
+//! What a loop was doing when it was caught sleeping: the system call and the path, for the error line.
+
+use std::os::fd::AsRawFd;
+
+use flash_core::file::{Content, File};
+use flash_core::job::Job;
+
+/// The longest call of the job that this thread has just done, and what the job was about.
+pub(crate) fn of_job(job: &Job) -> (&'static str, Vec<u8>) {
+    let path = match job {
+        Job::Find(find) => find.path.as_bytes().to_vec(),
+        Job::Load(load) => path_of(&load.file),
+        Job::List(list) => list.path.as_bytes().to_vec(),
+    };
+    (flash_disk::longest_call().name, path)
+}
+
+/// An open file's path. Only the kernel still knows it, and says so without asking the disk.
+pub(crate) fn path_of(file: &File) -> Vec<u8> {
+    let Content::Open(open) = &file.content else { return Vec::new() };
+    let link = format!("/proc/self/fd/{}", open.as_fd().as_raw_fd());
+    rustix::fs::readlink(link, Vec::new()).map_or_else(|_| b"an open file".to_vec(), |path| path.into_bytes())
+}

@@ -1,0 +1,201 @@
+//! One runner's part of the ledger. Only its own thread writes it.
+//!
+//! A loop brackets each turn with [`Account::begin`] and [`Account::end`], and each call that could sleep with
+//! [`Account::watch`]. Asking the kernel costs more than a cached request may, so turns as a whole are asked about one
+//! time in [`SAMPLE_EVERY`]: that is for sleeps where nobody expects one.
+
+use std::fmt::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use flash_core::job::Spent;
+use flash_os::rusage::{self, Waits};
+
+use crate::error::{ErrorLog, Rarely};
+
+// On cache lines of its own.
+#[repr(align(128))]
+pub struct Account {
+    error_log: ErrorLog,
+    /// The runner's thread, once it runs.
+    name: OnceLock<String>,
+    pub requests: Own,
+    /// How long output waited for sockets.
+    pub send_us: Own,
+    turns: Own,
+    /// Turns by the ready events that they began with: none, 1, 2 and more, 4 and more, and so on.
+    ready: [Own; READY_CLASSES],
+    busy_ns: Own,
+    longest_ns: Own,
+    blocks: Own,
+    major_faults: Own,
+    walk_ns: Own,
+    open_ns: Own,
+    read_ns: Own,
+    queue_ns: Own,
+    help_ns: Own,
+}
+
+/// A number that one thread writes and others may read.
+#[derive(Debug, Default)]
+pub struct Own(AtomicU64);
+
+/// A turn that has begun.
+pub struct Turn {
+    begun: Instant,
+    /// What the kernel had counted, and how many blocks were known, for turns that are looked at as a whole.
+    before: Option<(Waits, u64)>,
+}
+
+const READY_CLASSES: usize = 10;
+pub(super) const SAMPLE_EVERY: u64 = 64;
+
+impl Own {
+    // Not an atomic addition: nobody else adds.
+    pub fn add(&self, count: u64) {
+        self.0.store(self.get() + count, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Account {
+    pub(super) fn new(error_log: ErrorLog) -> Self {
+        Self {
+            error_log,
+            name: OnceLock::new(),
+            requests: Own::default(),
+            send_us: Own::default(),
+            turns: Own::default(),
+            ready: Default::default(),
+            busy_ns: Own::default(),
+            longest_ns: Own::default(),
+            blocks: Own::default(),
+            major_faults: Own::default(),
+            walk_ns: Own::default(),
+            open_ns: Own::default(),
+            read_ns: Own::default(),
+            queue_ns: Own::default(),
+            help_ns: Own::default(),
+        }
+    }
+
+    /// The loop's wait has returned with so many ready events, at this moment.
+    pub fn begin(&self, ready: usize, now: Instant) -> Turn {
+        let class = (usize::BITS - ready.leading_zeros()) as usize;
+        self.ready[class.min(READY_CLASSES - 1)].add(1);
+        let sampled = self.turns.get().is_multiple_of(SAMPLE_EVERY);
+        self.turns.add(1);
+        Turn { begun: now, before: sampled.then(|| (rusage::of_this_thread(), self.blocks())) }
+    }
+
+    /// The loop is about to wait.
+    pub fn end(&self, turn: Turn) {
+        let ns = turn.begun.elapsed().as_nanos() as u64;
+        self.busy_ns.add(ns);
+        self.longest_ns.0.fetch_max(ns, Ordering::Relaxed);
+        if let Some((before, blocks)) = turn.before {
+            let waits = rusage::of_this_thread();
+            self.major_faults.add(waits.major_faults - before.major_faults);
+            let slept = waits.voluntary_switches - before.voluntary_switches;
+            let unexpected = slept.saturating_sub(self.blocks() - blocks);
+            if unexpected > 0 {
+                self.caught(unexpected, Duration::from_nanos(ns), "a turn, outside its calls for files", b"");
+            }
+        }
+    }
+
+    /// Performs something that a loop must not sleep in. If it did sleep, that is counted, and said with the name of the
+    /// system call and the path that `culprit` tells.
+    pub fn watch<T>(
+        &self,
+        perform: impl FnOnce() -> T,
+        culprit: impl FnOnce() -> (&'static str, Vec<u8>),
+    ) -> T {
+        let (before, begun) = (rusage::of_this_thread().voluntary_switches, Instant::now());
+        let result = perform();
+        let slept = rusage::of_this_thread().voluntary_switches - before;
+        if slept > 0 {
+            let (call, path) = culprit();
+            self.caught(slept, begun.elapsed(), call, &path);
+        }
+        result
+    }
+
+    fn caught(&self, sleeps: u64, lasted: Duration, call: &str, path: &[u8]) {
+        static CAUGHT: Rarely = Rarely::every(Duration::from_secs(5));
+        self.blocks.add(sleeps);
+        let (name, ms) = (self.name(), lasted.as_secs_f64() * 1e3);
+        let of = if path.is_empty() { "" } else { " of " };
+        let path = path.escape_ascii();
+        self.error_log.say_rarely(
+            &CAUGHT,
+            format_args!("{name} slept outside its wait: {ms:.1} ms in {call}{of}{path}"),
+        );
+    }
+
+    /// What a request's job has taken.
+    pub fn spend(&self, spent: &Spent) {
+        self.walk_ns.add(spent.walk_ns);
+        self.open_ns.add(spent.open_ns);
+        self.read_ns.add(spent.read_ns);
+        self.queue_ns.add(spent.queue_ns);
+        self.help_ns.add(spent.help_ns);
+    }
+
+    pub(super) fn spent(&self) -> Spent {
+        Spent {
+            walk_ns: self.walk_ns.get(),
+            open_ns: self.open_ns.get(),
+            read_ns: self.read_ns.get(),
+            queue_ns: self.queue_ns.get(),
+            help_ns: self.help_ns.get(),
+        }
+    }
+
+    pub(super) fn blocks(&self) -> u64 {
+        self.blocks.get()
+    }
+
+    pub(super) fn turns(&self) -> u64 {
+        self.turns.get()
+    }
+
+    fn name(&self) -> &str {
+        self.name.get_or_init(|| std::thread::current().name().unwrap_or("a loop").to_owned())
+    }
+}
+
+/// `loop-0: turns=… ready=0:…,1:…,2+:… …`. Asked for by another thread, it may be a turn behind.
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut ready = String::new();
+        for (class, count) in self.ready.iter().enumerate().filter(|(_, count)| count.get() > 0) {
+            let least = if class == 0 { 0 } else { 1 << (class - 1) };
+            let (comma, more) = (if ready.is_empty() { "" } else { "," }, if class > 1 { "+" } else { "" });
+            write!(ready, "{comma}{least}{more}:{}", count.get())?;
+        }
+        write!(
+            f,
+            "{}: turns={} ready={ready} busy_us={} longest_turn_us={} blocks={} major_faults={}",
+            self.name.get().map_or("a loop", String::as_str),
+            self.turns(),
+            self.busy_ns.get() / 1000,
+            self.longest_ns.get() / 1000,
+            self.blocks(),
+            self.major_faults.get(),
+        )
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests;
