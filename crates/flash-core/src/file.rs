@@ -71,6 +71,11 @@ pub trait OpenFile: AsFd + Debug + Send + Sync {
 
     /// How much memory it holds, beyond the page cache.
     fn memory_bytes(&self) -> u64;
+
+    /// The kernel's number of the mount that it was opened on; `None` for what waits for no mount.
+    fn mount(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The answer to a wish for a window of a file.

@@ -150,6 +150,10 @@ impl Disk {
         loop {
             looks_left -= 1;
             let (file, examined) = root.open_file(name, pace)?;
+            let terms = self.root.mounts().table().device_of(examined.mount).terms;
+            if pace == Pace::Now && !terms.reads_now() {
+                return Err(Stop::WouldBlock);
+            }
             let stamp = examined.stamp;
             let age_ns = unix_ns().saturating_sub(stamp.modified_ns);
             // A time in the future says nothing; looking at it again would not help.
@@ -164,8 +168,9 @@ impl Disk {
             let content = match self.copied(&file, stamp.size, pace) {
                 Reading::Whole(Some(content)) => content,
                 Reading::Whole(None) => {
-                    let lends = self.settings.zero_copy && residency::can_tell(examined.owner);
-                    let open = OpenFile::new(file, lends, self.closer.clone());
+                    let lends =
+                        self.settings.zero_copy && terms.lends() && residency::can_tell(examined.owner);
+                    let open = OpenFile::new(file, lends, examined.mount, self.closer.clone());
                     if pace == Pace::Patient {
                         open.warm(0..WINDOW_BYTES.min(stamp.size));
                     }

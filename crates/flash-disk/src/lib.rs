@@ -10,6 +10,7 @@ mod closer;
 mod find;
 mod list;
 mod meter;
+mod mounts;
 mod open_file;
 mod root;
 mod snapshot;
@@ -20,9 +21,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use flash_core::file::Window;
+use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Find, Job, Outcome};
+use flash_core::path::SitePath;
 
 pub use crate::meter::{LongestCall, longest_call};
 
@@ -30,6 +32,8 @@ use crate::closer::Closer;
 use crate::root::{Root, Stop};
 use crate::snapshot::Snapshots;
 use crate::users::Users;
+
+pub use crate::mounts::{Device, Powers, Terms};
 
 /// What is served of the folder, and how names lead to it.
 #[derive(Clone, Debug)]
@@ -82,8 +86,11 @@ enum Pace {
 impl Disk {
     /// Opens the folder to serve.
     pub fn open(folder: &Path, settings: Settings) -> io::Result<Self> {
-        let users = settings.user_dirs.clone().map(|folder| Users::new(folder, settings.follow_links));
-        let root = Root::open(folder, settings.follow_links)?;
+        let root = Root::site(folder, settings.follow_links)?;
+        let users = settings
+            .user_dirs
+            .clone()
+            .map(|folder| Users::new(folder, settings.follow_links, Arc::clone(root.mounts())));
         let snapshots = Arc::new(Snapshots::new(settings.snapshot_bytes_max));
         Ok(Self { root, users, settings, snapshots, closer: None })
     }
@@ -93,6 +100,45 @@ impl Disk {
     pub fn close_elsewhere(&mut self) -> io::Result<()> {
         self.closer = Some(Arc::new(Closer::start()?));
         Ok(())
+    }
+
+    /// From now on knows mounts that come and go, and looks at those below the root, with threads of its own. Before
+    /// that, only what lies on the root's own mount can be done at once. To be called after [`Disk::close_elsewhere`],
+    /// and before a sandbox.
+    pub fn watch_mounts(&mut self) -> io::Result<()> {
+        self.root.mounts().watch(self.closer.clone())
+    }
+
+    /// The device that the job would wait for, as far as its name tells: a symbolic link may lead to another. Costs no
+    /// system call and no lock that another holds.
+    pub fn device_for(&self, job: &Job) -> Device {
+        match job {
+            Job::Find(find) => self.device_of(&find.path),
+            Job::List(list) => self.device_of(&list.path),
+            Job::Load(load) => self.device_of_file(&load.file).unwrap_or(Device::ELSEWHERE),
+        }
+    }
+
+    /// The device in words, for people: where it is mounted, and its type.
+    pub fn device_name(&self, device: Device) -> String {
+        self.root.mounts().table().name_of(device)
+    }
+
+    fn device_of(&self, path: &SitePath<'_>) -> Device {
+        match self.users.as_ref().zip(find::user_of(path)) {
+            Some((users, (user, name))) => users.device_of(user, name),
+            None => self.root.device_of(path.relative()),
+        }
+    }
+
+    /// `None` for a file that is in memory, whatever becomes of its device.
+    fn device_of_file(&self, file: &File) -> Option<Device> {
+        match &file.content {
+            Content::Memory(_) => None,
+            Content::Open(open) => {
+                open.mount().map(|mount| self.root.mounts().table().device_of(Some(mount)))
+            }
+        }
     }
 
     /// Does the job, waiting as long as it takes.
@@ -105,7 +151,7 @@ impl Disk {
         Outcome { done, spent }
     }
 
-    /// Does the job if that needs no waiting.
+    /// Does the job if that needs no waiting. Asks nothing of a device that is not known to be local.
     pub fn try_now(&self, job: &Job) -> Option<Outcome> {
         let (done, spent) = meter::measured(|| self.done_now(job));
         done.map(|done| Outcome { done, spent })
@@ -118,6 +164,11 @@ impl Disk {
                 Err(Stop::WouldBlock) => None,
                 Err(stop) => Some(stop.answer_to(find)),
             },
+            Job::Load(load)
+                if self.device_of_file(&load.file).is_some_and(|device| !device.terms.is_local()) =>
+            {
+                None
+            }
             Job::Load(load) => match load.file.window_now(load.window.clone()) {
                 Window::Absent => None,
                 window => Some(Done::Window(window)),

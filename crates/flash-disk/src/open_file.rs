@@ -22,14 +22,15 @@ pub(crate) struct OpenFile {
     file: Option<OwnedFd>,
     /// Whether pages may be sent as they are. That takes a kernel that tells this process which of them are in memory.
     lends: bool,
+    mount: Option<u64>,
     /// Made at the first look, `None` if that failed.
     residency: OnceLock<Option<Residency>>,
     closer: Option<Arc<Closer>>,
 }
 
 impl OpenFile {
-    pub(crate) fn new(file: OwnedFd, lends: bool, closer: Option<Arc<Closer>>) -> Self {
-        Self { file: Some(file), lends, residency: OnceLock::new(), closer }
+    pub(crate) fn new(file: OwnedFd, lends: bool, mount: Option<u64>, closer: Option<Arc<Closer>>) -> Self {
+        Self { file: Some(file), lends, mount, residency: OnceLock::new(), closer }
     }
 
     /// Reads the beginning of a window into the page cache. Failures will show when somebody asks for it.
@@ -106,6 +107,11 @@ impl file::OpenFile for OpenFile {
 
     fn memory_bytes(&self) -> u64 {
         0
+    }
+
+    fn mount(&self) -> Option<u64> {
+        // The number that no mount has: one that the kernel did not tell is not to be trusted.
+        Some(self.mount.unwrap_or(0))
     }
 }
 

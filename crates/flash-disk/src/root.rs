@@ -2,16 +2,18 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
 use rustix::io::Errno;
 
 use flash_core::file::Stamp;
 
 use crate::meter::{Stage, timed};
+use crate::mounts::{Device, Mounts, Table};
 use crate::{FollowLinks, Pace};
 
 #[derive(Debug)]
@@ -20,6 +22,16 @@ pub(crate) struct Root {
     /// Without symbolic links, to compare the targets of absolute ones with.
     real_path: PathBuf,
     follow_links: FollowLinks,
+    mounts: Arc<Mounts>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The root that the table of mounts is made for.
+    Site,
+    /// Anywhere, on this mount.
+    Home(Option<u64>),
 }
 
 /// Why a look led nowhere.
@@ -40,20 +52,37 @@ pub(crate) struct Examined {
     pub(crate) kind: FileType,
     pub(crate) stamp: Stamp,
     pub(crate) owner: u32,
+    /// The kernel's number of the mount that it is on, since Linux 5.8.
+    pub(crate) mount: Option<u64>,
 }
 
 impl Root {
-    pub(crate) fn open(folder: &Path, follow_links: FollowLinks) -> io::Result<Self> {
+    /// The folder to serve.
+    pub(crate) fn site(folder: &Path, follow_links: FollowLinks) -> io::Result<Self> {
         let real_path = folder.canonicalize()?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(&real_path, flags, Mode::empty())?;
-        let root = Self { folder, real_path, follow_links };
-        match root.walk(b"", OFlags::PATH, Pace::Patient) {
-            Err(Errno::NOSYS | Errno::PERM) => {
-                Err(io::Error::other("this system does not allow openat2 (Linux 5.6)"))
-            }
-            Err(error) => Err(error.into()),
-            Ok(_) => Ok(root),
+        let folder = open_root(&real_path)?;
+        let mounts = Arc::new(Mounts::new(folder.try_clone()?, &real_path)?);
+        Ok(Self { folder, real_path, follow_links, mounts, kind: Kind::Site })
+    }
+
+    /// A user's folder.
+    pub(crate) fn home(folder: &Path, follow_links: FollowLinks, mounts: Arc<Mounts>) -> io::Result<Self> {
+        let real_path = folder.canonicalize()?;
+        let folder = open_root(&real_path)?;
+        let kind = Kind::Home(mount_of(&folder));
+        Ok(Self { folder, real_path, follow_links, mounts, kind })
+    }
+
+    pub(crate) fn mounts(&self) -> &Arc<Mounts> {
+        &self.mounts
+    }
+
+    /// The device that a walk to this name would wait for, symbolic links apart.
+    pub(crate) fn device_of(&self, name: &[u8]) -> Device {
+        let table = self.mounts.table();
+        match self.kind {
+            Kind::Site => table.mount_of(name).0.device,
+            Kind::Home(mount) => table.device_of(mount),
         }
     }
 
@@ -76,37 +105,63 @@ impl Root {
     }
 
     fn open_name(&self, name: &[u8], flags: OFlags, pace: Pace) -> Result<OwnedFd, Stop> {
-        match (self.walk(name, flags, pace), pace) {
-            (Ok(file), _) => Ok(file),
-            (Err(Errno::XDEV), Pace::Now) => Err(Stop::WouldBlock),
-            (Err(Errno::XDEV), Pace::Patient) => self.open_by_real_path(name, flags),
-            (Err(error), _) => Err(Stop::of(error)),
+        match pace {
+            Pace::Now => self.walk_now(name, flags).map_err(|error| match error {
+                Errno::XDEV => Stop::WouldBlock,
+                error => Stop::of(error),
+            }),
+            Pace::Patient => match self.walk(name, flags) {
+                Err(Errno::XDEV) => self.open_by_real_path(name, flags),
+                result => result.map_err(Stop::of),
+            },
         }
     }
 
-    fn walk(&self, name: &[u8], flags: OFlags, pace: Pace) -> Result<OwnedFd, Errno> {
-        let name = if name.is_empty() { b"." } else { name };
-        let mut resolve = ResolveFlags::NO_MAGICLINKS;
-        if self.follow_links == FollowLinks::Inside {
-            resolve |= ResolveFlags::BENEATH;
+    /// Walks through what the dentry cache holds of a single local mount.
+    fn walk_now(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let table = self.mounts.table();
+        let (folder, name) = self.way_now(&table, name).ok_or(Errno::AGAIN)?;
+        let resolve = self.resolve() | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+        loop {
+            match open_at(folder, name, flags, resolve) {
+                Err(Errno::INTR) => {}
+                // Before Linux 5.12 nothing can be asked of the dentry cache alone.
+                Err(Errno::INVAL) => return Err(Errno::AGAIN),
+                result => return result,
+            }
         }
-        if pace == Pace::Now {
-            resolve |= ResolveFlags::CACHED;
+    }
+
+    /// Where a walk that must not wait begins, and the name from there on.
+    fn way_now<'a>(&'a self, table: &'a Table, name: &'a [u8]) -> Option<(BorrowedFd<'a>, &'a [u8])> {
+        match self.kind {
+            Kind::Site => {
+                let (mount, name) = table.mount_of(name);
+                let door = mount.door.as_ref().filter(|_| mount.device.terms.looks_now())?;
+                Some((door.as_fd(), name))
+            }
+            Kind::Home(mount) => {
+                table.device_of(mount).terms.looks_now().then(|| (self.folder.as_fd(), name))
+            }
         }
-        let stage = if flags.contains(OFlags::PATH) { Stage::Walk } else { Stage::Open };
+    }
+
+    fn walk(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let mut tries_left = 8;
         loop {
-            let result = timed(stage, "openat2", || {
-                openat2(&self.folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
-            });
-            match (result, pace) {
-                // Without CACHED this means that something was renamed during the walk.
-                (Err(Errno::AGAIN), Pace::Patient) if tries_left > 0 => tries_left -= 1,
-                (Err(Errno::INTR), _) => {}
-                // Before Linux 5.12 nothing can be asked of the dentry cache alone.
-                (Err(Errno::INVAL), Pace::Now) => return Err(Errno::AGAIN),
-                (result, _) => return result,
+            match open_at(self.folder.as_fd(), name, flags, self.resolve()) {
+                // Something was renamed during the walk.
+                Err(Errno::AGAIN) if tries_left > 0 => tries_left -= 1,
+                Err(Errno::INTR) => {}
+                result => return result,
             }
+        }
+    }
+
+    fn resolve(&self) -> ResolveFlags {
+        match self.follow_links {
+            FollowLinks::Inside => ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH,
+            FollowLinks::Anywhere => ResolveFlags::NO_MAGICLINKS,
         }
     }
 
@@ -117,14 +172,47 @@ impl Root {
         let real = timed(Stage::Walk, "readlink", || place.canonicalize())
             .map_err(|error| Stop::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
         let below = real.strip_prefix(&self.real_path).map_err(|_| Stop::Forbidden)?;
-        self.walk(below.as_os_str().as_bytes(), flags, Pace::Patient).map_err(Stop::of)
+        self.walk(below.as_os_str().as_bytes(), flags).map_err(Stop::of)
     }
+}
+
+fn open_root(real_path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(real_path, flags, Mode::empty())?;
+    match open_at(folder.as_fd(), b"", OFlags::PATH, ResolveFlags::BENEATH) {
+        Err(Errno::NOSYS | Errno::PERM) => {
+            Err(io::Error::other("this system does not allow openat2 (Linux 5.6)"))
+        }
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(folder),
+    }
+}
+
+fn open_at(
+    folder: BorrowedFd<'_>,
+    name: &[u8],
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    let name = if name.is_empty() { b"." } else { name };
+    let stage = if flags.contains(OFlags::PATH) { Stage::Walk } else { Stage::Open };
+    timed(stage, "openat2", || openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
+}
+
+/// The kernel's number of the mount that an open place is on.
+pub(crate) fn mount_of(place: impl AsFd) -> Option<u64> {
+    mount_in(&statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?)
+}
+
+fn mount_in(stat: &Statx) -> Option<u64> {
+    (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id)
 }
 
 /// The state of an open place. Attributes of local files are in memory once the file is open.
 pub(crate) fn examine(place: &OwnedFd) -> Result<Examined, Stop> {
-    let stat = timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS))
-        .map_err(Stop::of)?;
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let stat =
+        timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, wanted)).map_err(Stop::of)?;
     let nanoseconds = |time: rustix::fs::StatxTimestamp| {
         time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into())
     };
@@ -138,6 +226,7 @@ pub(crate) fn examine(place: &OwnedFd) -> Result<Examined, Stop> {
             changed_ns: nanoseconds(stat.stx_ctime),
         },
         owner: stat.stx_uid,
+        mount: mount_in(&stat),
     })
 }
 

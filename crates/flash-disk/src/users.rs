@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flash_os::user;
 
+use crate::mounts::{Device, Mounts};
 use crate::root::{Root, Stop};
 use crate::{FollowLinks, Pace};
 
@@ -14,6 +15,7 @@ use crate::{FollowLinks, Pace};
 pub(crate) struct Users {
     folder: Vec<u8>,
     follow_links: FollowLinks,
+    mounts: Arc<Mounts>,
     roots: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
 }
 
@@ -21,17 +23,16 @@ pub(crate) struct Users {
 const ROOTS_MAX: usize = 1024;
 
 impl Users {
-    pub(crate) fn new(folder: Vec<u8>, follow_links: FollowLinks) -> Self {
-        Self { folder, follow_links, roots: Mutex::default() }
+    pub(crate) fn new(folder: Vec<u8>, follow_links: FollowLinks, mounts: Arc<Mounts>) -> Self {
+        Self { folder, follow_links, mounts, roots: Mutex::default() }
     }
 
     pub(crate) fn root(&self, name: &[u8], pace: Pace) -> Result<Arc<Root>, Stop> {
         let known = match pace {
-            // Whoever must not wait does not wait for a lock either.
-            Pace::Now => self.roots.try_lock().ok(),
-            Pace::Patient => Some(self.lock()),
+            Pace::Now => self.known(name),
+            Pace::Patient => self.lock().get(name).map(Arc::clone),
         };
-        if let Some(root) = known.and_then(|roots| roots.get(name).map(Arc::clone)) {
+        if let Some(root) = known {
             return Ok(root);
         }
         if pace == Pace::Now {
@@ -40,13 +41,24 @@ impl Users {
         // The superuser's home is nobody's web site.
         let user = user::named(name).filter(|user| user.id != 0).ok_or(Stop::Missing)?;
         let folder = user.home.join(OsStr::from_bytes(&self.folder));
-        let root = Arc::new(Root::open(&folder, self.follow_links).map_err(|_| Stop::Missing)?);
+        let root = Root::home(&folder, self.follow_links, Arc::clone(&self.mounts));
+        let root = Arc::new(root.map_err(|_| Stop::Missing)?);
         let mut roots = self.lock();
         if roots.len() >= ROOTS_MAX {
             roots.clear();
         }
         roots.insert(name.to_vec(), Arc::clone(&root));
         Ok(root)
+    }
+
+    /// The device that this name in a user's folder is on. A folder that nobody has opened yet may be anywhere.
+    pub(crate) fn device_of(&self, user: &[u8], name: &[u8]) -> Device {
+        self.known(user).map_or(Device::ELSEWHERE, |root| root.device_of(name))
+    }
+
+    /// Whoever must not wait does not wait for a lock either.
+    fn known(&self, user: &[u8]) -> Option<Arc<Root>> {
+        self.roots.try_lock().ok()?.get(user).map(Arc::clone)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Root>>> {

@@ -5,6 +5,7 @@
 
 pub mod deferral;
 pub mod mailbox;
+pub mod namespace;
 pub mod pin;
 pub mod residency;
 pub mod rusage;

@@ -26,12 +26,12 @@ use super::*;
 const MEMORY_FILE_BYTES_MAX: u64 = 4 << 10;
 
 /// A folder to serve, in one that is not served.
-struct Folder {
-    outside: TempDir,
+pub(crate) struct Folder {
+    pub(crate) outside: TempDir,
 }
 
 impl Folder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = Self { outside: TempDir::new().expect("a folder for temporary files") };
         fs::create_dir(folder.root()).unwrap();
         folder
@@ -41,12 +41,12 @@ impl Folder {
         self.outside.path().join("root")
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root().join(name)
     }
 
     /// Creates or replaces a file that has been at rest for a while, and the folders above it.
-    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
@@ -54,11 +54,11 @@ impl Folder {
         path
     }
 
-    fn disk(&self) -> Disk {
+    pub(crate) fn disk(&self) -> Disk {
         self.disk_with(|_| ())
     }
 
-    fn disk_with(&self, change: impl FnOnce(&mut Settings)) -> Disk {
+    pub(crate) fn disk_with(&self, change: impl FnOnce(&mut Settings)) -> Disk {
         let mut settings = Settings {
             index: vec![b"index.html".to_vec(), b"index.htm".to_vec()],
             follow_links: FollowLinks::Inside,
@@ -77,7 +77,7 @@ impl Folder {
 }
 
 /// Makes a file look as if it was last written a minute ago: one that has just been written is waited for.
-fn rest(path: &Path) {
+pub(crate) fn rest(path: &Path) {
     set_modified(path, SystemTime::now() - Duration::from_secs(60));
 }
 
@@ -85,11 +85,11 @@ fn set_modified(path: &Path, time: SystemTime) {
     fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-fn path(path: impl AsRef<[u8]>) -> SitePath<'static> {
+pub(crate) fn path(path: impl AsRef<[u8]>) -> SitePath<'static> {
     SitePath::parse(path.as_ref()).expect("the tests' paths are sound").into_owned()
 }
 
-fn find_job(name: impl AsRef<[u8]>, known: Option<&Arc<Entry>>) -> Job {
+pub(crate) fn find_job(name: impl AsRef<[u8]>, known: Option<&Arc<Entry>>) -> Job {
     Job::Find(Find { path: path(name), known: known.cloned(), asked_ms: 0 })
 }
 
@@ -102,7 +102,7 @@ fn found(outcome: Outcome) -> Arc<Entry> {
 }
 
 #[track_caller]
-fn find(disk: &Disk, name: impl AsRef<[u8]>) -> Arc<Entry> {
+pub(crate) fn find(disk: &Disk, name: impl AsRef<[u8]>) -> Arc<Entry> {
     found(disk.run(&find_job(name, None)))
 }
 
@@ -112,7 +112,7 @@ fn find_again(disk: &Disk, name: &str, known: &Arc<Entry>) -> Arc<Entry> {
 }
 
 #[track_caller]
-fn variants(entry: &Entry) -> &Variants {
+pub(crate) fn variants(entry: &Entry) -> &Variants {
     match &entry.target {
         Target::File(variants) => variants,
         other => panic!("not a file: {other:?}"),
@@ -120,7 +120,7 @@ fn variants(entry: &Entry) -> &Variants {
 }
 
 /// What a name leads to, in a word: a file's content, or the reason why there is none.
-fn outcome(entry: &Entry) -> String {
+pub(crate) fn outcome(entry: &Entry) -> String {
     match &entry.target {
         Target::File(variants) => {
             String::from_utf8(content(&variants.identity)).expect("the tests' files are text")

@@ -1,0 +1,47 @@
+//! The folder at which a mount begins, held open: walks that must not wait begin here and are kept from crossing to
+//! another mount.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+
+use crate::closer::Closer;
+use crate::root;
+
+#[derive(Debug)]
+pub(crate) struct Door {
+    /// `None` only while it is dropped.
+    folder: Option<OwnedFd>,
+    /// The last one out of a mount that was detached does the work of unmounting it.
+    closer: Arc<OnceLock<Arc<Closer>>>,
+}
+
+impl Door {
+    pub(crate) fn new(folder: OwnedFd, closer: Arc<OnceLock<Arc<Closer>>>) -> Self {
+        Self { folder: Some(folder), closer }
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_ref().expect("a door is open until it is dropped").as_fd()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let (Some(folder), Some(closer)) = (self.folder.take(), self.closer.get()) {
+            closer.close(folder);
+        }
+    }
+}
+
+/// Opens the folder at `point` below `root` if it is the one where the given mount begins. It may wait for that.
+pub(crate) fn open(root: impl AsFd, point: &[u8], mount: u64) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let folder = openat2(root, point, flags, Mode::empty(), resolve)?;
+    if root::mount_of(&folder) == Some(mount) { Ok(folder) } else { Err(Errno::NOENT) }
+}

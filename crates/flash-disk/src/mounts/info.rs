@@ -1,0 +1,114 @@
+//! The kernel's list of mounts, line by line (proc_pid_mountinfo(5)). It is made from memory: no filesystem is asked, so
+//! that nobody who reads it can hang.
+
+/// One mount, as the kernel describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Line {
+    /// What `statx` calls `stx_mnt_id`.
+    pub(crate) id: u64,
+    /// The mount that this one is mounted upon.
+    pub(crate) parent: u64,
+    /// The filesystem's own number, the same for all its mounts. On btrfs and overlay `stat` has others for some files.
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+    /// Absolute, without symbolic links.
+    pub(crate) point: Vec<u8>,
+    pub(crate) kind: Vec<u8>,
+    /// The filesystem's own options, such as the layers of an overlay.
+    pub(crate) options: Vec<u8>,
+}
+
+/// All mounts, in the kernel's order. A line that makes no sense is left out.
+pub(crate) fn parse(text: &[u8]) -> Vec<Line> {
+    text.split(|&byte| byte == b'\n').filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Line> {
+    let mut words = line.split(|&byte| byte == b' ');
+    let id = number(words.next()?)?;
+    let parent = number(words.next()?)?;
+    let (major, minor) = std::str::from_utf8(words.next()?).ok()?.split_once(':')?;
+    let _root = words.next()?;
+    let point = unescape(words.next()?);
+    let _mount_options = words.next()?;
+    // Any number of optional fields, then a dash.
+    words.find(|word| word == b"-")?;
+    let kind = unescape(words.next()?);
+    let _source = words.next()?;
+    let options = unescape(words.next().unwrap_or_default());
+    (point.first() == Some(&b'/')).then_some(Line {
+        id,
+        parent,
+        major: major.parse().ok()?,
+        minor: minor.parse().ok()?,
+        point,
+        kind,
+        options,
+    })
+}
+
+fn number<N: std::str::FromStr>(word: &[u8]) -> Option<N> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+/// Blanks, line ends and backslashes are written as three octal digits.
+fn unescape(word: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((&first, after)) = rest.split_first() {
+        match (first, after) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                plain.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => {
+                plain.push(first);
+                rest = after;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_of_all_sorts() {
+        let text = b"22 27 0:21 / /proc rw,relatime - proc proc rw\n\
+            36 35 98:0 /mnt1 /a\\040b\\134c\\011\\012 rw shared:1 master:2 - fuse.sshfs me@host:/x rw,user_id=0\n\
+            37 35 0:9 / /empty rw -\n\
+            nonsense\n\
+            38 x 0:9 / /x rw - ext4 /dev/vda rw\n\
+            39 35 0:50 / / rw - overlay overlay rw,lowerdir=/l1:/l2,upperdir=/u";
+        let lines = parse(text);
+        assert_eq!(lines.iter().map(|line| line.id).collect::<Vec<_>>(), [22, 36, 39]);
+        assert_eq!(lines[0].kind, b"proc");
+        assert_eq!((lines[1].parent, lines[1].major, lines[1].minor), (35, 98, 0));
+        assert_eq!(lines[1].point, b"/a b\\c\t\n");
+        assert_eq!(lines[1].kind, b"fuse.sshfs");
+        assert_eq!(lines[2].options, b"rw,lowerdir=/l1:/l2,upperdir=/u");
+    }
+
+    #[test]
+    fn this_machine_has_a_root() {
+        let lines = parse(&std::fs::read("/proc/self/mountinfo").unwrap());
+        assert!(lines.iter().any(|line| line.point == b"/"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
+            parse(&text);
+        }
+
+        #[test]
+        fn no_words_make_it_panic(text in "([0-9]{1,3}|[0-9]:[0-9]|/|/\\\\0[0-9]{1,3}|-|ext4| |\\n){0,40}") {
+            for line in parse(text.as_bytes()) {
+                prop_assert!(line.point.starts_with(b"/"));
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! All that is known of the mounts, from which tables are made.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::door::Door;
+use super::info::Line;
+use super::table::{Device, Reached, Table, below};
+use super::terms::{self, Powers, Terms};
+
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// The mount that the root's folder was opened on, and its real path.
+    own: Option<u64>,
+    base: Vec<u8>,
+    lines: Vec<Line>,
+    filesystems: HashMap<Filesystem, Facts>,
+    /// By the mount's number, which is nobody else's while the door is open.
+    doors: HashMap<u64, Arc<Door>>,
+    /// Those that somebody looks at or has looked at, with success or without.
+    looked_at: HashSet<Line>,
+    last_number: u32,
+}
+
+/// The kernel gives the numbers of what was unmounted to others, but seldom to one of the same type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Filesystem {
+    major: u32,
+    minor: u32,
+    kind: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    number: u32,
+    powers: Option<Powers>,
+}
+
+impl Filesystem {
+    fn of(line: &Line) -> Self {
+        Self { major: line.major, minor: line.minor, kind: line.kind.clone() }
+    }
+}
+
+impl Known {
+    pub(crate) fn new(own: Option<u64>, base: &[u8]) -> Self {
+        Self {
+            own,
+            base: base.to_vec(),
+            lines: Vec::new(),
+            filesystems: HashMap::new(),
+            doors: HashMap::new(),
+            looked_at: HashSet::new(),
+            last_number: Device::ELSEWHERE.number,
+        }
+    }
+
+    /// Takes a new list, and forgets what is gone.
+    pub(crate) fn update(&mut self, lines: Vec<Line>) {
+        let mut before = std::mem::take(&mut self.filesystems);
+        for line in &lines {
+            let filesystem = Filesystem::of(line);
+            let facts = before.remove(&filesystem).or_else(|| self.filesystems.get(&filesystem).copied());
+            let facts = facts.unwrap_or_else(|| {
+                self.last_number += 1;
+                Facts { number: self.last_number, powers: None }
+            });
+            self.filesystems.insert(filesystem, facts);
+        }
+        self.doors.retain(|mount, _| lines.iter().any(|line| line.id == *mount));
+        self.looked_at.retain(|line| lines.contains(line));
+        self.lines = lines;
+    }
+
+    /// The root's own mount.
+    pub(crate) fn own_if_local(&self) -> Option<u64> {
+        self.reached().own.filter(|own| terms::is_local(own, &self.lines)).map(|own| own.id)
+    }
+
+    /// Local mounts below the root that nobody has looked at. From now on somebody has.
+    pub(crate) fn unseen(&mut self) -> Vec<Line> {
+        let reached = self.reached();
+        let below = reached.below.iter().filter(|line| terms::is_local(line, &self.lines));
+        let unseen: Vec<Line> =
+            below.filter(|line| !self.looked_at.contains(line)).map(|&line| line.clone()).collect();
+        self.looked_at.extend(unseen.iter().cloned());
+        unseen
+    }
+
+    /// Somebody looked at a mount and found its door, and what its filesystem can do at once.
+    pub(crate) fn entered(&mut self, mount: u64, door: Door, powers: Powers) {
+        let Some(line) = self.lines.iter().find(|line| line.id == mount) else { return };
+        if let Some(facts) = self.filesystems.get_mut(&Filesystem::of(line)) {
+            facts.powers = Some(powers);
+        }
+        self.doors.insert(mount, Arc::new(door));
+    }
+
+    /// Where a mount is, relative to the root.
+    pub(crate) fn below_root(&self, line: &Line) -> Option<Vec<u8>> {
+        below(&line.point, &self.base).map(<[u8]>::to_vec)
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        let reached = self.reached();
+        let near: HashSet<Filesystem> = reached.all().map(Filesystem::of).collect();
+        let device = |line: &Line| {
+            let filesystem = Filesystem::of(line);
+            let Some(facts) = self.filesystems.get(&filesystem) else { return Device::ELSEWHERE };
+            let terms = match facts.powers {
+                _ if !terms::is_local(line, &self.lines) => Terms::Remote,
+                Some(powers) => Terms::Local(powers),
+                None if near.contains(&filesystem) => Terms::Unproven,
+                // Nobody looks at mounts beside the root. What they cannot do they refuse, and never wait instead.
+                None => Terms::Local(Powers::ALL),
+            };
+            Device { number: facts.number, terms }
+        };
+        Table::new(&self.lines, &reached, &self.base, device, |line| self.doors.get(&line.id).cloned())
+    }
+
+    fn reached(&self) -> Reached<'_> {
+        Reached::new(&self.lines, self.own, &self.base)
+    }
+}

@@ -1,0 +1,96 @@
+//! What a local filesystem can do at once, found out by asking it. May wait for its disk.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use flash_os::residency::{self, Residency};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use super::terms::Powers;
+use crate::root;
+
+/// Names looked at for a file to try. Without one the filesystem gets the benefit of the doubt, because what it cannot do
+/// it refuses, and never waits instead.
+const NAMES_MAX: usize = 256;
+
+pub(crate) fn probe(folder: impl AsFd) -> Powers {
+    let looks_now = !matches!(open(&folder, c".", OFlags::PATH, ResolveFlags::CACHED), Err(Errno::INVAL));
+    let powers = Powers { looks_now, ..Powers::ALL };
+    some_file(&folder).map_or(powers, |file| Powers {
+        reads_now: reads_now(&file),
+        tells_residency: tells_residency(&file),
+        ..powers
+    })
+}
+
+/// A file of more than one byte in this folder that may be read.
+fn some_file(folder: impl AsFd) -> Option<OwnedFd> {
+    let listed = open(&folder, c".", OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::empty()).ok()?;
+    let names = Dir::new(listed).ok()?.take(NAMES_MAX).filter_map(Result::ok);
+    names.filter(|name| matches!(name.file_type(), FileType::RegularFile | FileType::Unknown)).find_map(
+        |name| {
+            let file = open(
+                &folder,
+                name.file_name(),
+                OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
+                ResolveFlags::empty(),
+            )
+            .ok()?;
+            let examined = root::examine(&file).ok()?;
+            (examined.kind == FileType::RegularFile && examined.stamp.size > 0).then_some(file)
+        },
+    )
+}
+
+fn reads_now(file: &OwnedFd) -> bool {
+    !matches!(read_byte(file, ReadWriteFlags::NOWAIT), Err(Errno::OPNOTSUPP))
+}
+
+/// Whether a page that was just read is seen. Files about which this process is told nothing true do not count.
+fn tells_residency(file: &OwnedFd) -> bool {
+    let known = root::examine(file).is_ok_and(|examined| residency::can_tell(examined.owner));
+    let read = || read_byte(file, ReadWriteFlags::empty()).is_ok();
+    !known || read() && Residency::new(file, 1).is_ok_and(|look| look.resident_bytes(0..1) == 1)
+}
+
+fn read_byte(file: &OwnedFd, flags: ReadWriteFlags) -> Result<usize, Errno> {
+    preadv2(file, &mut [std::io::IoSliceMut::new(&mut [0])], 0, flags)
+}
+
+fn open(
+    folder: impl AsFd,
+    name: &std::ffi::CStr,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    let resolve = resolve | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::open;
+
+    fn folder(path: impl rustix::path::Arg) -> OwnedFd {
+        open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn a_folder_of_files_says_it_all() {
+        let place = tempfile::TempDir::new().unwrap();
+        assert_eq!(probe(folder(place.path())), Powers::ALL, "nothing to try");
+        std::fs::create_dir(place.path().join("a")).unwrap();
+        std::fs::write(place.path().join("b"), "").unwrap();
+        std::fs::write(place.path().join("c"), "c").unwrap();
+        assert!(some_file(folder(place.path())).is_some());
+        assert_eq!(probe(folder(place.path())), Powers::ALL);
+    }
+
+    /// The kernel's own files are made as they are read: it promises nothing of them, and they have no pages.
+    #[test]
+    fn some_cannot() {
+        let powers = probe(folder("/sys/kernel"));
+        assert!(powers.looks_now && !powers.reads_now && !powers.tells_residency, "{powers:?}");
+    }
+}

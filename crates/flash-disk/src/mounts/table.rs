@@ -1,0 +1,169 @@
+//! Which mount a name below the root belongs to, as the kernel's walk would have it. A value: it is made anew when the
+//! list of mounts changes, and loops read whichever is the newest.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::door::Door;
+use super::info::Line;
+use super::terms::Terms;
+
+/// A device that jobs wait for: a filesystem, however often it is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Stays the same while the filesystem is mounted, and is never given to another.
+    pub number: u32,
+    pub terms: Terms,
+}
+
+impl Device {
+    /// Whatever has no known place: where links out of a mount lead, users' homes that nobody asked for yet, what was
+    /// unmounted or has not been noticed.
+    pub const ELSEWHERE: Self = Self { number: 0, terms: Terms::Remote };
+}
+
+/// A mount that names below the root lead to.
+#[derive(Clone, Debug)]
+pub(crate) struct Mount {
+    /// The device that a walk here may have to wait for: the mount's own, or a remote one that lies on the way.
+    pub(crate) device: Device,
+    /// Relative to the root, without slashes at its ends. Empty for the root's own mount.
+    pub(crate) point: Vec<u8>,
+    /// Where walks that must not wait begin. `None` where there are none.
+    pub(crate) door: Option<Arc<Door>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    root: Mount,
+    /// Those below the root that a walk can reach, the longest names first.
+    below: Vec<Mount>,
+    /// The devices of every mount there is, by the mount's number.
+    devices: HashMap<u64, Device>,
+    /// What people call the devices, by their numbers.
+    names: HashMap<u32, String>,
+}
+
+/// The lines of a list that names below the root lead to.
+pub(crate) struct Reached<'a> {
+    /// The root's own. `None` if an old kernel does not tell, or the mount is gone.
+    pub(crate) own: Option<&'a Line>,
+    pub(crate) below: Vec<&'a Line>,
+}
+
+impl<'a> Reached<'a> {
+    /// `own` is the mount that the root's folder was opened on, and `base` its real path.
+    pub(crate) fn new(lines: &'a [Line], own: Option<u64>, base: &[u8]) -> Self {
+        let own = lines.iter().find(|line| Some(line.id) == own);
+        let below =
+            lines.iter().filter(|line| own.is_some_and(|own| reaches(lines, own, base, line))).collect();
+        Self { own, below }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'a Line> {
+        self.own.into_iter().chain(self.below.iter().copied())
+    }
+}
+
+impl Table {
+    pub(crate) fn new(
+        lines: &[Line],
+        reached: &Reached<'_>,
+        base: &[u8],
+        device: impl Fn(&Line) -> Device,
+        door: impl Fn(&Line) -> Option<Arc<Door>>,
+    ) -> Self {
+        let mount = |line: &Line, point: &[u8]| {
+            let (device, door) = (device(line), door(line));
+            Mount { device, point: point.to_vec(), door }
+        };
+        let root = reached.own.map_or_else(
+            || Mount { device: Device::ELSEWHERE, point: Vec::new(), door: None },
+            |line| mount(line, b""),
+        );
+        // The outermost first, so that each finds those on its way done.
+        let mut mounts: Vec<Mount> =
+            reached.below.iter().filter_map(|line| Some(mount(line, below(&line.point, base)?))).collect();
+        mounts.sort_by_key(|mount| mount.point.len());
+        for at in 0..mounts.len() {
+            let (above, rest) = mounts.split_at_mut(at);
+            let on_the_way = above
+                .iter()
+                .rev()
+                .find(|above| below(&rest[0].point, &above.point).is_some())
+                .unwrap_or(&root);
+            if on_the_way.device.terms == Terms::Remote {
+                (rest[0].device, rest[0].door) = (on_the_way.device, None);
+            }
+        }
+        mounts.reverse();
+        let devices = lines.iter().map(|line| (line.id, device(line))).collect();
+        let mut names = HashMap::new();
+        // Where the root's names lead to them comes first.
+        for line in reached.all().chain(lines) {
+            names.entry(device(line).number).or_insert_with(|| {
+                let (point, kind) =
+                    (String::from_utf8_lossy(&line.point), String::from_utf8_lossy(&line.kind));
+                format!("{point} ({kind})")
+            });
+        }
+        Self { root, below: mounts, devices, names }
+    }
+
+    /// The mount that a name below the root belongs to, symbolic links apart, and the name from there on.
+    pub(crate) fn mount_of<'a>(&self, name: &'a [u8]) -> (&Mount, &'a [u8]) {
+        let inner = self.below.iter().find_map(|mount| Some((mount, below(name, &mount.point)?)));
+        inner.unwrap_or((&self.root, name))
+    }
+
+    pub(crate) fn name_of(&self, device: Device) -> String {
+        self.names.get(&device.number).map_or_else(|| "elsewhere".to_owned(), Clone::clone)
+    }
+
+    pub(crate) fn device_of(&self, mount: Option<u64>) -> Device {
+        mount.and_then(|mount| self.devices.get(&mount).copied()).unwrap_or(Device::ELSEWHERE)
+    }
+}
+
+/// What remains of `path` below `folder`, both without a slash at the end; `None` if it is not below it. The root folder
+/// may be written as a slash or as nothing.
+pub(crate) fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
+    if folder.is_empty() || folder == b"/" {
+        return Some(path.strip_prefix(b"/").unwrap_or(path));
+    }
+    match path.strip_prefix(folder)? {
+        [] => Some(&[]),
+        [b'/', rest @ ..] => Some(rest),
+        _ => None,
+    }
+}
+
+/// Whether a walk from the root comes to this mount, and not to one that hides it. Walks as the kernel does: on each
+/// mount it crosses at the first mount point upon its way.
+fn reaches(lines: &[Line], own: &Line, base: &[u8], wanted: &Line) -> bool {
+    if below(&wanted.point, base).is_none_or(<[u8]>::is_empty) {
+        // What was mounted upon the root's folder since it was opened is not seen by those who are in it.
+        return false;
+    }
+    let mut at = own;
+    let mut crossed = base;
+    // A walk crosses each mount at most once.
+    for _ in 0..lines.len() {
+        let next = lines
+            .iter()
+            .rev()
+            .filter(|line| line.parent == at.id && line.id != at.id)
+            .filter(|line| below(&wanted.point, &line.point).is_some())
+            // Not behind the last point, and upon it only where mounts are stacked.
+            .filter(|line| below(&line.point, crossed).is_some_and(|on| !on.is_empty() || at.id != own.id))
+            .min_by_key(|line| line.point.len());
+        match next {
+            None => return at.id == wanted.id,
+            Some(line) => (at, crossed) = (line, &line.point),
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! The terms on which a filesystem is read: what may be tried without waiting, and what must be left to a helper.
+//!
+//! Its type says the most. What else it takes is probed: see [`super::probe`].
+
+use super::info::Line;
+use super::table::below;
+
+/// What holds for every file of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terms {
+    /// Local by its type, but nobody has looked at it yet, so that for now it counts as remote.
+    Unproven,
+    /// Memory answers first, a helper only for what is not there.
+    Local(Powers),
+    /// Any call may wait for another machine or another program. Always a helper's.
+    Remote,
+}
+
+/// What can be done at once on a local filesystem, as this kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Powers {
+    /// `RESOLVE_CACHED` walks through names that are in memory.
+    pub looks_now: bool,
+    /// `RWF_NOWAIT` reads what is in memory.
+    pub reads_now: bool,
+    /// `mincore` sees what is in memory, for those who may know it.
+    pub tells_residency: bool,
+}
+
+impl Powers {
+    pub(crate) const ALL: Self = Self { looks_now: true, reads_now: true, tells_residency: true };
+}
+
+impl Terms {
+    /// Whether it is known that what `RESOLVE_CACHED` and `RWF_NOWAIT` let pass does not wait.
+    pub fn is_local(self) -> bool {
+        matches!(self, Self::Local(_))
+    }
+
+    /// Whether names and attributes may be looked for without waiting.
+    pub fn looks_now(self) -> bool {
+        matches!(self, Self::Local(Powers { looks_now: true, .. }))
+    }
+
+    /// Whether content may be read without waiting.
+    pub fn reads_now(self) -> bool {
+        matches!(self, Self::Local(Powers { reads_now: true, .. }))
+    }
+
+    /// Whether pages may be sent as they are. Without proof a look at them still errs on the safe side.
+    pub(crate) fn lends(self) -> bool {
+        matches!(self, Self::Unproven | Self::Local(Powers { tells_residency: true, .. }))
+    }
+}
+
+/// Types with nothing but this machine's memory and disks behind them. All others count as remote: those with a server
+/// (`nfs`, `cifs`, `9p`, `ceph`), those with a program (`fuse` in all its forms), those whose very walk waits (`autofs`)
+/// or that other machines share (`gfs2`), and those that nobody has heard of yet.
+const LOCAL: [&str; 31] = [
+    "affs", "bcachefs", "btrfs", "cramfs", "devtmpfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs",
+    "hfs", "hfsplus", "iso9660", "jffs2", "jfs", "minix", "msdos", "nilfs2", "ntfs3", "ramfs", "reiserfs",
+    "romfs", "rootfs", "squashfs", "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs",
+];
+
+/// Whether the filesystem of `line` is local; `all` are the mounts among which an overlay's layers lie.
+pub(crate) fn is_local(line: &Line, all: &[Line]) -> bool {
+    if line.kind == b"overlay" {
+        // An overlay is as local as its layers. Those named in another mount namespace, as in a container, are not to be
+        // found here, and are that machine's disks as good as always. One upon another is taken at its word.
+        return layers(&line.options)
+            .filter_map(|layer| holder(layer, all))
+            .all(|holder| holder.kind == line.kind || is_local(holder, all));
+    }
+    LOCAL.iter().any(|local| local.as_bytes() == line.kind)
+}
+
+/// The folders that an overlay is made of.
+fn layers(options: &[u8]) -> impl Iterator<Item = &[u8]> {
+    const KEYS: [&[u8]; 5] = [b"lowerdir=", b"lowerdir+=", b"upperdir=", b"datadir=", b"datadir+="];
+    options.split(|&byte| byte == b',').flat_map(|option| {
+        let value = KEYS.iter().find_map(|key| option.strip_prefix(*key)).unwrap_or_default();
+        value.split(|&byte| byte == b':').filter(|layer| layer.starts_with(b"/"))
+    })
+}
+
+/// The mount that a path is in, by its name alone. Of those upon each other it is the last.
+fn holder<'a>(path: &[u8], all: &'a [Line]) -> Option<&'a Line> {
+    all.iter().filter(|line| below(path, &line.point).is_some()).max_by_key(|line| line.point.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(kind: &str, point: &str, options: &str) -> Line {
+        let (point, kind, options) = (point.into(), kind.into(), options.into());
+        Line { id: 1, parent: 0, major: 0, minor: 1, point, kind, options }
+    }
+
+    #[test]
+    fn by_type() {
+        for (kind, local) in [
+            ("ext4", true),
+            ("tmpfs", true),
+            ("nfs4", false),
+            ("fuse", false),
+            ("fuse.ext4", false),
+            ("fuseblk", false),
+            ("ext4fs", false),
+            ("ext", false),
+            ("", false),
+        ] {
+            assert_eq!(is_local(&line(kind, "/x", ""), &[]), local, "{kind}");
+        }
+    }
+
+    #[test]
+    fn an_overlay_is_as_local_as_its_layers() {
+        let all = [line("ext4", "/", ""), line("nfs", "/net", ""), line("overlay", "/o", "")];
+        for (options, local) in [
+            ("rw,lowerdir=/a:/b,upperdir=/c", true),
+            ("rw,lowerdir=/a:/net/b,upperdir=/c", false),
+            ("rw,lowerdir=/a,upperdir=/net", false),
+            ("rw,lowerdir+=/a,lowerdir+=/net/x", false),
+            ("rw,lowerdir=/network/a", true),
+            ("rw,lowerdir=/o/a", true),
+            ("rw", true),
+        ] {
+            assert_eq!(is_local(&line("overlay", "/x", options), &all), local, "{options}");
+        }
+        let covered = [line("ext4", "/a", ""), line("nfs", "/a", "")];
+        assert!(!is_local(&line("overlay", "/x", "lowerdir=/a/l"), &covered), "the last one mounted is seen");
+    }
+}

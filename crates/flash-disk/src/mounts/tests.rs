@@ -1,0 +1,271 @@
+//! Real mounts, in a list of this test's own: a tmpfs is near, and a FUSE whose program never answers is as far as it gets.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use flash_core::job::{Done, Job, List, Load};
+use flash_core::listing::Order;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
+};
+
+use super::*;
+use crate::tests::{Folder, find, find_job, outcome, path, variants};
+use crate::{Disk, FollowLinks};
+
+/// Mounts are made where nobody else sees them, and go with their last thread.
+fn with_own_mounts(test: impl FnOnce(&Folder) + Send) {
+    thread::scope(|scope| {
+        let test = scope.spawn(|| {
+            if let Err(error) = flash_os::namespace::unshare_mounts() {
+                return eprintln!("skipped: only the superuser may mount: {error}");
+            }
+            mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).unwrap();
+            test(&Folder::new());
+        });
+        test.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+/// A folder below the root with a filesystem in memory on it.
+fn tmpfs(folder: &Folder, name: &str) {
+    fs::create_dir_all(folder.path(name)).unwrap();
+    mount("flash", folder.path(name), "tmpfs", MountFlags::empty(), None).unwrap();
+}
+
+/// A filesystem whose every answer takes forever, until this is dropped and all of them fail.
+struct Silent {
+    _program: OwnedFd,
+}
+
+impl Silent {
+    fn mount(folder: &Folder, name: &str) -> Self {
+        use std::os::fd::AsRawFd;
+        fs::create_dir_all(folder.path(name)).unwrap();
+        let program = fs::File::options().read(true).write(true).open("/dev/fuse").unwrap();
+        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", program.as_raw_fd());
+        let options = std::ffi::CString::new(options).unwrap();
+        mount("flash", folder.path(name), "fuse.silent", MountFlags::empty(), options.as_c_str()).unwrap();
+        Self { _program: program.into() }
+    }
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < give_up, "{what}: never");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a name is on a device of these terms, and says on which.
+#[track_caller]
+fn wait_for(disk: &Disk, name: &str, terms: impl Fn(Terms) -> bool) -> Device {
+    let device = || disk.device_for(&find_job(name, None));
+    wait_until(name, || terms(device().terms));
+    device()
+}
+
+fn watched(folder: &Folder) -> Disk {
+    let mut disk = folder.disk();
+    disk.close_elsewhere().unwrap();
+    disk.watch_mounts().unwrap();
+    disk
+}
+
+/// What is found without waiting, and that nothing was waited for.
+#[track_caller]
+fn now(disk: &Disk, name: &str) -> Option<String> {
+    let since = Instant::now();
+    let done = disk.try_now(&find_job(name, None));
+    assert!(since.elapsed() < Duration::from_secs(2), "{name} was waited for");
+    done.map(|outcome| match outcome.done {
+        Done::Found(entry) => self::outcome(&entry),
+        other => panic!("{name}: {other:?}"),
+    })
+}
+
+/// Every name once, so that the kernel has heard of it.
+fn warm(disk: &Disk, names: &[&str]) {
+    for name in names {
+        find(disk, name);
+    }
+}
+
+/// A folder below the root that is mounted from beside it.
+fn bound(folder: &Folder, name: &str) {
+    let beside = folder.outside.path().join(name);
+    fs::create_dir_all(&beside).unwrap();
+    fs::create_dir_all(folder.path(name)).unwrap();
+    mount_bind(&beside, folder.path(name)).unwrap();
+}
+
+#[test]
+fn a_local_mount_below_the_root_answers_at_once() {
+    with_own_mounts(|folder| {
+        folder.put("a.txt", "a");
+        bound(folder, "near");
+        folder.put("near/b/b.txt", "b");
+        folder.put("near/index.html", "index");
+        symlink("b/b.txt", folder.path("near/link")).unwrap();
+        symlink("../a.txt", folder.path("near/back")).unwrap();
+        let disk = watched(folder);
+        let names = ["/near/b/b.txt", "/near/", "/near/link", "/near/b", "/near/b/none"];
+        warm(&disk, &names);
+        // A link counts as cached only when its own time of access need not be set any more.
+        wait_until("the mount is entered", || {
+            outcome(&find(&disk, "/near/link")) == "b" && now(&disk, "/near/link").is_some()
+        });
+        let expected = ["b", "index", "b", "redirect", "404"].map(|text| Some(text.to_owned()));
+        assert_eq!(names.map(|name| now(&disk, name)), expected);
+        assert_eq!(outcome(&find(&disk, "/near/back")), "a");
+        assert_eq!(now(&disk, "/near/back"), None, "a link out of the mount is a helper's");
+        let own = disk.device_for(&find_job("/a.txt", None));
+        assert_eq!(disk.device_for(&find_job("/near/b", None)), own, "a second mount of one filesystem");
+    });
+}
+
+/// Whatever a filesystem in memory does when it is swapped out, it does not promise not to wait.
+#[test]
+fn one_that_reads_nothing_at_once_is_still_looked_at() {
+    with_own_mounts(|folder| {
+        tmpfs(folder, "near");
+        folder.put("near/x", "x");
+        folder.put("near/b/x", "x");
+        let disk = watched(folder);
+        let near = wait_for(&disk, "/near/x", Terms::is_local);
+        assert_ne!(near.number, disk.device_for(&find_job("/nearer", None)).number);
+        warm(&disk, &["/near/x", "/near/b"]);
+        assert_eq!(now(&disk, "/near/b").as_deref(), Some("redirect"));
+        assert_eq!(now(&disk, "/near/x").is_some(), near.terms.reads_now());
+        let list = List { path: path("/near/"), order: Order::default(), names: None, from: 0 };
+        assert_eq!(disk.device_for(&Job::List(list)), near);
+        assert!(disk.device_name(near).ends_with("root/near (tmpfs)"), "{}", disk.device_name(near));
+    });
+}
+
+#[test]
+fn a_mount_that_never_answers_is_never_asked() {
+    with_own_mounts(|folder| {
+        folder.put("a.txt", "a");
+        symlink("far/x", folder.path("link")).unwrap();
+        symlink("far", folder.path("linked")).unwrap();
+        let _silent = Silent::mount(folder, "far");
+        let disk = watched(folder);
+        let far = wait_for(&disk, "/far/x", |terms| terms == Terms::Remote);
+        assert!(disk.device_name(far).ends_with("/far (fuse.silent)"), "{}", disk.device_name(far));
+        assert_eq!(disk.device_for(&find_job("/far", None)), far, "its own folder, too");
+        for name in ["/far", "/far/", "/far/x", "/link", "/linked/x", "/linked/", "/linked"] {
+            assert_eq!(now(&disk, name), None, "{name}");
+        }
+        warm(&disk, &["/a.txt"]);
+        assert_eq!(now(&disk, "/a.txt").as_deref(), Some("a"));
+    });
+}
+
+/// Without anybody who looks at the list again: the kernel itself keeps the walk from crossing.
+#[test]
+fn a_mount_that_nobody_noticed_is_not_asked_either() {
+    with_own_mounts(|folder| {
+        folder.put("far/x", "covered");
+        folder.put("near/x", "covered");
+        symlink("../far/x", folder.path("near/link")).unwrap();
+        let inside = folder.disk();
+        let anywhere = folder.disk_with(|settings| settings.follow_links = FollowLinks::Anywhere);
+        let names = ["/far/x", "/near/link"];
+        for disk in [&inside, &anywhere] {
+            warm(disk, &names);
+            assert_eq!(names.map(|name| now(disk, name)), [Some("covered".into()), Some("covered".into())]);
+        }
+        let _silent = Silent::mount(folder, "far");
+        for disk in [&inside, &anywhere] {
+            for name in ["/far", "/far/", "/far/x", "/near/link"] {
+                assert_eq!(now(disk, name), None, "{name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn mounts_come_and_go() {
+    with_own_mounts(|folder| {
+        folder.put("place/x", "below");
+        let disk = watched(folder);
+        let own = wait_for(&disk, "/place/x", Terms::looks_now);
+        let silent = Silent::mount(folder, "place");
+        let far = wait_for(&disk, "/place/x", |terms| terms == Terms::Remote);
+        assert_ne!(far.number, own.number);
+        assert_eq!(now(&disk, "/place/x"), None);
+        // The first mount is still there, below this one.
+        let upper = folder.outside.path().join("upper");
+        fs::create_dir(&upper).unwrap();
+        fs::write(upper.join("x"), "above").unwrap();
+        crate::tests::rest(&upper.join("x"));
+        mount_bind(&upper, folder.path("place")).unwrap();
+        wait_for(&disk, "/place/x", |_| disk.device_for(&find_job("/place/x", None)) == own);
+        wait_until("the upper mount is entered", || now(&disk, "/place/x").is_some());
+        assert_eq!(now(&disk, "/place/x").as_deref(), Some("above"));
+        // Its door is held open, so that it can only be detached.
+        assert_eq!(unmount(folder.path("place"), UnmountFlags::empty()), Err(rustix::io::Errno::BUSY));
+        unmount(folder.path("place"), UnmountFlags::DETACH).unwrap();
+        assert_eq!(wait_for(&disk, "/place/x", |terms| terms == Terms::Remote), far);
+        drop(silent);
+        unmount(folder.path("place"), UnmountFlags::DETACH).unwrap();
+        assert_eq!(wait_for(&disk, "/place/x", Terms::is_local), own);
+        assert_eq!(now(&disk, "/place/x").as_deref(), Some("below"));
+    });
+}
+
+/// Nobody waits for a silent mount, nor does whoever looks for others.
+#[test]
+fn others_are_noticed_beside_it() {
+    with_own_mounts(|folder| {
+        let _silent = Silent::mount(folder, "far");
+        let disk = watched(folder);
+        wait_for(&disk, "/far/x", |terms| terms == Terms::Remote);
+        bound(folder, "later");
+        folder.put("later/x", "later");
+        warm(&disk, &["/later/x"]);
+        wait_until("the later mount is entered", || now(&disk, "/later/x").is_some());
+    });
+}
+
+#[test]
+fn an_open_file_remembers_its_mount() {
+    with_own_mounts(|folder| {
+        tmpfs(folder, "near");
+        folder.put("near/large", vec![7; 100_000]);
+        symlink("near/large", folder.path("link")).unwrap();
+        let disk = folder.disk_with(|settings| settings.memory_file_bytes_max = 0);
+        let entry = find(&disk, "/link");
+        let file = Arc::clone(&variants(&entry).identity);
+        let load = Job::Load(Load { file, window: 0..50_000, copy: false });
+        let before = disk.device_for(&load);
+        assert_eq!(before.terms, Terms::Unproven, "nobody has looked");
+        assert!(disk.try_now(&load).is_none());
+        assert!(matches!(disk.help(&load).done, Done::Window(flash_core::file::Window::Copied(_))));
+        let mut disk = disk;
+        disk.watch_mounts().unwrap();
+        wait_for(&disk, "/near/large", Terms::looks_now);
+        assert_eq!(disk.device_for(&load).number, before.number);
+        if disk.device_for(&load).terms.reads_now() {
+            assert!(disk.try_now(&load).is_some());
+        }
+        // Detached, but still open.
+        unmount(folder.path("near"), UnmountFlags::DETACH).unwrap();
+        wait_until("it is gone", || disk.device_for(&load) == Device::ELSEWHERE);
+        assert!(disk.try_now(&load).is_none());
+        assert!(matches!(disk.help(&load).done, Done::Window(flash_core::file::Window::Copied(_))));
+    });
+}
+
+#[test]
+fn its_threads_leave_with_it() {
+    let folder = Folder::new();
+    let disk = watched(&folder);
+    let mounts = Arc::downgrade(disk.root.mounts());
+    drop(disk);
+    wait_until("the last one leaves", || mounts.strong_count() == 0);
+}
