@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
+use flash_core::file::Window;
 use flash_core::job::{Done, Job, List, Load};
 use flash_core::listing::Order;
 use rustix::mount::{
@@ -238,26 +239,41 @@ fn an_open_file_remembers_its_mount() {
         tmpfs(folder, "near");
         folder.put("near/large", vec![7; 100_000]);
         symlink("near/large", folder.path("link")).unwrap();
-        let disk = folder.disk_with(|settings| settings.memory_file_bytes_max = 0);
+        let mut disk = folder.disk_with(|settings| {
+            settings.memory_file_bytes_max = 0;
+            settings.zero_copy = true;
+        });
         let entry = find(&disk, "/link");
         let file = Arc::clone(&variants(&entry).identity);
-        let load = Job::Load(Load { file, window: 0..50_000, copy: false });
+        let load = Job::Load(Load { file, window: 0..50_000, copy: true });
+        let is_copied = |done| matches!(done, Done::Window(Window::Copied(_)));
         let before = disk.device_for(&load);
         assert_eq!(before.terms, Terms::Unproven, "nobody has looked");
-        assert!(disk.try_now(&load).is_none());
-        assert!(matches!(disk.help(&load).done, Done::Window(flash_core::file::Window::Copied(_))));
-        let mut disk = disk;
+        assert!(disk.try_now(&load).is_none(), "nor looks, though every page is there");
+        assert!(is_copied(disk.help(&load).done));
         disk.watch_mounts().unwrap();
         wait_for(&disk, "/near/large", Terms::looks_now);
         assert_eq!(disk.device_for(&load).number, before.number);
-        if disk.device_for(&load).terms.reads_now() {
-            assert!(disk.try_now(&load).is_some());
-        }
+        let now = disk.try_now(&load).map(|outcome| outcome.done);
+        assert!(matches!(now, Some(Done::Window(Window::Resident(_)))), "{now:?}");
         // Detached, but still open.
         unmount(folder.path("near"), UnmountFlags::DETACH).unwrap();
         wait_until("it is gone", || disk.device_for(&load) == Device::ELSEWHERE);
         assert!(disk.try_now(&load).is_none());
-        assert!(matches!(disk.help(&load).done, Done::Window(flash_core::file::Window::Copied(_))));
+        assert!(is_copied(disk.help(&load).done));
+    });
+}
+
+/// What was mounted upon it since the list was read has another number.
+#[test]
+fn a_door_is_the_mounts_own() {
+    with_own_mounts(|folder| {
+        bound(folder, "near");
+        let root = File::open(folder.root()).unwrap();
+        let mount = root::mount_of(File::open(folder.path("near")).unwrap()).unwrap();
+        assert!(door::open(&root, b"near", mount).is_ok());
+        tmpfs(folder, "near");
+        assert!(door::open(&root, b"near", mount).is_err());
     });
 }
 
