@@ -10,7 +10,7 @@ use flash_observe::ledger::Account;
 use crate::accept::Listener;
 use crate::culprit;
 use crate::event_loop::Dispatch;
-use crate::helpers::{HelperLimits, Helpers, Waiter};
+use crate::helpers::{HelperLimits, Helpers, Refusal, Waiter};
 use crate::inbox::Inbox;
 use crate::shared::{Parts, Shared};
 use crate::{Limits, loops};
@@ -28,16 +28,25 @@ impl Dispatch for Asymmetric {
             shared.site.learn(&job, &outcome.done);
             return Some(outcome);
         }
-        if let Job::Find(Find { known: Some(entry), .. }) = &job
+        let known = match &job {
+            Job::Find(Find { known: Some(entry), .. }) => Some(Arc::clone(entry)),
+            _ => None,
+        };
+        if let Some(known) = &known
             && shared.site.settings.revalidate_ms > 0
         {
             // A second look need not be waited for, unless it was to be at every request: the old answer serves meanwhile.
-            let entry = Arc::clone(entry);
-            self.helpers.submit(job, None);
-            return Some(Done::Found(entry).into());
+            let _ = self.helpers.submit(job, None);
+            return Some(Done::Found(Arc::clone(known)).into());
         }
         let waiter = Waiter { inbox: Arc::clone(&self.inbox), token };
-        (!self.helpers.submit(job, Some(waiter))).then(|| Done::Failed(Failure::Busy).into())
+        let refusal = self.helpers.submit(job, Some(waiter)).err()?;
+        Some(Outcome::from(match (refusal, known) {
+            // What is known is better than nothing.
+            (Refusal::Sick, Some(known)) => Done::Found(known),
+            (Refusal::Sick, None) => Done::Failed(Failure::Sick),
+            (Refusal::Full, _) => Done::Failed(Failure::Busy),
+        }))
     }
 }
 
@@ -50,6 +59,7 @@ pub(crate) fn serve(
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     parts.disk.close_elsewhere()?;
+    parts.disk.watch_mounts()?;
     let shared = Shared::new(parts, limits);
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
     let dispatch = |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox };

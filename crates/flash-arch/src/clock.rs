@@ -1,5 +1,6 @@
 //! The clock: read here, and handed down as an argument.
 
+use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use flash_core::Now;
@@ -9,24 +10,20 @@ const WALL_EVERY_US: u64 = 1_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Clock {
-    start: Instant,
     wall_read_us: u64,
     pub(crate) now: Now,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        // All runners count from the same moment, because entries remember it for each other.
-        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-        let start = *START.get_or_init(Instant::now);
-        let us = start.elapsed().as_micros() as u64;
-        Self { start, wall_read_us: us, now: Now::new(us, unix_ms()) }
+        let us = server_us(Instant::now());
+        Self { wall_read_us: us, now: Now::new(us, unix_ms()) }
     }
 
     /// Reads the time anew. Returns it, for those who want to know what happens from here on.
     pub(crate) fn read(&mut self) -> Instant {
         let now = Instant::now();
-        let us = now.duration_since(self.start).as_micros() as u64;
+        let us = server_us(now);
         if us - self.wall_read_us >= WALL_EVERY_US {
             // The wall clock may have been set meanwhile.
             self.wall_read_us = us;
@@ -36,6 +33,13 @@ impl Clock {
         }
         now
     }
+}
+
+/// A moment in the server's microseconds. All threads count from the same one, because they remember times for each
+/// other.
+pub(crate) fn server_us(at: Instant) -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    at.saturating_duration_since(*START.get_or_init(Instant::now)).as_micros() as u64
 }
 
 fn unix_ms() -> u64 {

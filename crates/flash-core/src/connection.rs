@@ -488,7 +488,7 @@ fn after(connection: header::Connection) -> State {
 
 fn status_of(failure: Failure) -> Status {
     match failure {
-        Failure::Busy | Failure::Late => Status::SERVICE_UNAVAILABLE,
+        Failure::Busy | Failure::Late | Failure::Sick => Status::SERVICE_UNAVAILABLE,
         Failure::Broken => Status::INTERNAL_SERVER_ERROR,
         Failure::Gone => Status::NOT_FOUND,
     }

@@ -92,6 +92,8 @@ pub enum Failure {
     Busy,
     /// It took longer than the deadline. Answered with 503.
     Late,
+    /// Its device has not answered others. Answered with 503, at once.
+    Sick,
     /// The disk said no. Answered with 500.
     Broken,
     /// It is gone since its folder was looked at. Answered with 404.

@@ -37,7 +37,7 @@ impl Folder {
         folder
     }
 
-    fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.outside.path().join("root")
     }
 

@@ -1,14 +1,14 @@
-//! Helpers: equal jobs are one, too many are refused, idle helpers leave, and a panic is its job's own.
+//! A pool of helpers: equal jobs are one, too many are refused, idle helpers leave, and a panic is its job's own.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
 
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::file::{Content, OpenFile, Stamp, Window};
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Find, List, Load};
+use flash_core::job::{Find, Job, List, Load};
 use flash_core::listing::Order;
 use flash_core::page::Pages;
 use flash_core::path::SitePath;
@@ -19,12 +19,14 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::Limits;
+use crate::helpers::Waiter;
+use crate::inbox::Inbox;
 use crate::shared::Parts;
 
-/// Helpers for a site in a folder for temporary files, with an inbox for what they find out.
+/// A pool for a site in a folder for temporary files, with an inbox for what they find out.
 struct Bench {
     folder: TempDir,
-    helpers: Arc<Helpers>,
+    pool: Arc<Pool>,
     inbox: Arc<Inbox>,
     heard: Vec<(u64, Outcome)>,
 }
@@ -34,6 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Bench {
     fn new(helpers_max: usize, queue_max: usize) -> Self {
+        Self::with_deadline(helpers_max, queue_max, Settings::default().disk_deadline_ms)
+    }
+
+    fn with_deadline(helpers_max: usize, queue_max: usize, disk_deadline_ms: u64) -> Self {
         let folder = TempDir::new().unwrap();
         let settings = flash_disk::Settings {
             index: Vec::new(),
@@ -50,7 +56,7 @@ impl Bench {
         let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };
         let parts = Parts {
             site: Site {
-                settings: Settings::default(),
+                settings: Settings { disk_deadline_ms, ..Settings::default() },
                 template: HeaderTemplate::default(),
                 pages: Pages::default(),
                 paths: PathCache::new(cache),
@@ -61,13 +67,20 @@ impl Bench {
                 .unwrap(),
         };
         let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
-        let helpers = Helpers::start(HelperLimits { helpers_max, queue_max }, shared).unwrap();
-        Self { folder, helpers, inbox: Arc::new(Inbox::new().unwrap()), heard: Vec::new() }
+        let limits = HelperLimits { helpers_max, queue_max };
+        let pool = Pool::start(Device::ELSEWHERE, limits, shared).unwrap();
+        Self { folder, pool, inbox: Arc::new(Inbox::new().unwrap()), heard: Vec::new() }
     }
 
     /// Asks for a job; its result is to be told to this token.
     fn submit(&self, job: &Job, token: u64) -> bool {
-        self.helpers.submit(job.clone(), Some(Waiter { inbox: Arc::clone(&self.inbox), token }))
+        let waiter = Some(Waiter { inbox: Arc::clone(&self.inbox), token });
+        self.pool.submit(Arrival { job: job.clone(), waiter, came: Instant::now() }).is_ok()
+    }
+
+    /// Asks for a job whose result nobody waits for.
+    fn submit_for_nobody(&self, job: Job) -> Result<(), Refusal> {
+        self.pool.submit(Arrival { job, waiter: None, came: Instant::now() })
     }
 
     /// Waits until so many results are there, and returns their tokens in order.
@@ -93,7 +106,7 @@ impl Bench {
     }
 
     fn ledger(&self) -> (u64, u64, u64, u64) {
-        let ledger = &self.helpers.shared.ledger;
+        let ledger = &self.pool.shared.ledger;
         (ledger.helper_jobs.get(), ledger.joined.get(), ledger.queue_full.get(), ledger.panics.get())
     }
 }
@@ -191,7 +204,7 @@ fn equal_jobs_are_done_once_and_everybody_is_told() {
     has_begun.recv_timeout(PATIENCE).unwrap();
     assert!(bench.submit(&load(&file, 0, false), 2));
     assert!(bench.submit(&load(&file, 0, false), 3));
-    assert!(bench.helpers.submit(load(&file, 0, false), None), "nobody has to wait for a job");
+    assert!(bench.submit_for_nobody(load(&file, 0, false)).is_ok(), "nobody has to wait for a job");
     assert!(bench.inbox.empty().next().is_none());
     let_go.send(()).unwrap();
     assert_eq!(bench.hear(3), [1, 2, 3]);
@@ -260,16 +273,16 @@ fn there_are_as_many_helpers_as_jobs_need_and_no_more_than_allowed() {
     }
     // A gate lets one wait at a time: the second of its helpers is not in it, but is there.
     has_begun.recv_timeout(PATIENCE).unwrap();
-    bench.wait_until("all are there", |bench| bench.helpers.desk.lock().helpers == 3);
+    bench.wait_until("all are there", |bench| bench.pool.desk.lock().helpers == 3);
     for _ in 0..5 {
         let_go.send(()).unwrap();
     }
     assert_eq!(bench.hear(5), [0, 1, 2, 3, 4]);
-    bench.wait_until("all are idle", |bench| bench.helpers.desk.lock().idle == 3);
+    bench.wait_until("all are idle", |bench| bench.pool.desk.lock().idle == 3);
     let_go.send(()).unwrap();
     assert!(bench.submit(&load(&file, 0, false), 5));
     bench.hear(6);
-    assert_eq!(bench.helpers.desk.lock().started, 3, "an idle one took it");
+    assert_eq!(bench.pool.desk.lock().started, 3, "an idle one took it");
 }
 
 #[test]
@@ -278,12 +291,12 @@ fn idle_helpers_leave_but_one_and_others_are_started() {
     assert!(bench.submit(&find("/missing"), 0));
     bench.hear(1);
     let idle_since = Instant::now();
-    bench.wait_until("all but one leave", |bench| bench.helpers.desk.lock().helpers == 1);
+    bench.wait_until("all but one leave", |bench| bench.pool.desk.lock().helpers == 1);
     assert!(idle_since.elapsed() > IDLE_MAX / 2, "not at once: the next job may be near");
-    assert_eq!(bench.helpers.desk.lock().idle, 1);
+    assert_eq!(bench.pool.desk.lock().idle, 1);
     assert!(bench.submit(&find("/missing"), 1));
     assert_eq!(bench.hear(2), [0, 1]);
-    bench.wait_until("there is a spare one again", |bench| bench.helpers.desk.lock().started == 3);
+    bench.wait_until("there is a spare one again", |bench| bench.pool.desk.lock().started == 3);
 }
 
 #[test]
@@ -301,15 +314,56 @@ fn a_panic_fails_its_own_job_and_no_other() {
         }
     }
     assert_eq!(bench.ledger(), (2, 0, 0, 1));
-    assert_eq!(bench.helpers.desk.lock().started, 1, "its helper lives on");
-    assert!(bench.helpers.desk.lock().asked.is_empty());
+    assert_eq!(bench.pool.desk.lock().started, 1, "its helper lives on");
+    assert!(bench.pool.desk.lock().asked.is_empty());
 }
 
 #[test]
 fn what_a_helper_finds_the_site_remembers() {
     let mut bench = Bench::new(1, 16);
     std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
-    assert!(bench.helpers.submit(find("/a.txt"), None));
-    bench.wait_until("it is found", |bench| bench.helpers.shared.site.paths.entries() == 1);
+    assert!(bench.submit_for_nobody(find("/a.txt")).is_ok());
+    bench.wait_until("it is found", |bench| bench.pool.shared.site.paths.entries() == 1);
     assert!(bench.inbox.empty().next().is_none());
+}
+
+#[test]
+fn a_device_that_hangs_is_sick_until_something_comes_back() {
+    let mut bench = Bench::with_deadline(4, 16, 50);
+    let (file, has_begun, let_go) = gated();
+    assert!(bench.submit(&load(&file, 0, false), 0));
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    let probe = || load(&file, 10, false);
+    thread::sleep(Duration::from_millis(80));
+    assert_eq!(bench.submit_for_nobody(find("/a")), Err(Refusal::Sick));
+    // The next request is let through to see; whoever asked is not kept waiting for it.
+    assert_eq!(bench.submit_for_nobody(probe()), Err(Refusal::Sick));
+    bench.wait_until("it is tried", |bench| bench.pool.desk.lock().helpers == 3);
+    assert_eq!(bench.submit_for_nobody(probe()), Err(Refusal::Sick));
+    // Both hang at the same gate. It opens for one of them, and then for the other.
+    let_go.send(()).unwrap();
+    let_go.send(()).unwrap();
+    bench.hear(1);
+    bench.wait_until("it is well", |bench| bench.submit_for_nobody(find("/a")).is_ok());
+    bench.pool.shared.error_log.clone().close();
+    let said = std::fs::read_to_string(bench.folder.path().join("errors")).unwrap();
+    assert_eq!(said.matches("does not answer").count(), 1, "{said}");
+    assert_eq!(said.matches("answers again").count(), 1, "{said}");
+}
+
+#[test]
+fn who_waited_too_long_for_a_helper_costs_the_disk_nothing() {
+    let mut bench = Bench::with_deadline(1, 16, 50);
+    let (file, has_begun, let_go) = gated();
+    assert!(bench.submit(&load(&file, 0, false), 0));
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    assert!(bench.submit(&load(&file, 10, false), 1));
+    thread::sleep(Duration::from_millis(80));
+    let_go.send(()).unwrap();
+    bench.hear(2);
+    for (token, outcome) in &bench.heard {
+        let late = matches!(outcome.done, Done::Failed(Failure::Late));
+        assert_eq!(late, *token == 1, "{token}: {outcome:?}");
+    }
+    assert!(has_begun.try_recv().is_err(), "the second was not begun");
 }
