@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use flash_core::job::{Done, Failure, Find, Job, Outcome};
+use flash_core::job::{Done, Find, Job, Outcome};
 
 use flash_observe::ledger::Account;
 
@@ -44,8 +44,7 @@ impl Dispatch for Asymmetric {
         Some(Outcome::from(match (refusal, known) {
             // What is known is better than nothing.
             (Refusal::Sick, Some(known)) => Done::Found(known),
-            (Refusal::Sick, None) => Done::Failed(Failure::Sick),
-            (Refusal::Full, _) => Done::Failed(Failure::Busy),
+            (refusal, _) => Done::Failed(refusal.failure()),
         }))
     }
 }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use flash_core::job::{Job, Outcome};
+use flash_core::job::{Failure, Job, Outcome};
 use flash_disk::Device;
 use flash_os::mailbox::Mailbox;
 use flash_os::semaphore::Semaphore;
@@ -65,7 +65,7 @@ const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 impl Helpers {
     pub(crate) fn start(limits: HelperLimits, shared: Arc<Shared>) -> io::Result<Arc<Self>> {
-        let common = Pool::start(Device::ELSEWHERE, limits, Arc::clone(&shared))?;
+        let common = Pool::start(Device::ELSEWHERE, limits, Arc::clone(&shared), None)?;
         let (others, met, news) = (ArcSwap::default(), Mailbox::new(), Semaphore::default());
         let helpers = Arc::new(Self { limits, shared, common, others, met, news });
         let opener = Arc::clone(&helpers);
@@ -98,13 +98,23 @@ impl Helpers {
                 {
                     continue;
                 }
-                match Pool::start(device, self.limits, Arc::clone(&self.shared)) {
+                let (shared, elsewhere) = (Arc::clone(&self.shared), Some(Arc::clone(&self.common)));
+                match Pool::start(device, self.limits, shared, elsewhere) {
                     Ok(pool) => self.others.store(Arc::new(others.iter().cloned().chain([pool]).collect())),
                     Err(error) => {
                         self.shared.error_log.say(format_args!("cannot start a helper: {error}"));
                     }
                 }
             }
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn failure(self) -> Failure {
+        match self {
+            Self::Full => Failure::Busy,
+            Self::Sick => Failure::Sick,
         }
     }
 }

@@ -151,7 +151,7 @@ impl Disk {
             looks_left -= 1;
             let (file, examined) = root.open_file(name, pace)?;
             let terms = self.root.mounts().table().device_of(examined.mount).terms;
-            if pace == Pace::Now && !terms.reads_now() {
+            if !pace.waits() && !terms.reads_now() {
                 return Err(Stop::WouldBlock);
             }
             let stamp = examined.stamp;
@@ -159,7 +159,7 @@ impl Disk {
             // A time in the future says nothing; looking at it again would not help.
             let rested = !(0..RESTED_NS).contains(&age_ns);
             if !rested && looks_left > 0 {
-                if pace == Pace::Now {
+                if !pace.waits() {
                     return Err(Stop::WouldBlock);
                 }
                 thread::sleep(Duration::from_nanos((RESTED_NS - age_ns) as u64));
@@ -171,13 +171,13 @@ impl Disk {
                     let lends =
                         self.settings.zero_copy && terms.lends() && residency::can_tell(examined.owner);
                     let open = OpenFile::new(file, lends, examined.mount, self.closer.clone());
-                    if pace == Pace::Patient {
+                    if pace.waits() {
                         open.warm(0..WINDOW_BYTES.min(stamp.size));
                     }
                     return Ok(self.made(stamp, typed_as, coding, varies, Content::Open(Arc::new(open))));
                 }
                 Reading::WouldBlock => return Err(Stop::WouldBlock),
-                Reading::Shrunk if looks_left > 0 && pace == Pace::Patient => continue,
+                Reading::Shrunk if looks_left > 0 && pace.waits() => continue,
                 Reading::Shrunk => return Err(Stop::Busy),
                 Reading::Failed => return Err(Stop::Broken),
             };
@@ -186,7 +186,7 @@ impl Disk {
             if stamp.same_content(&after) || looks_left == 0 {
                 return Ok(self.made(stamp, typed_as, coding, varies, content));
             }
-            if pace == Pace::Now {
+            if !pace.waits() {
                 return Err(Stop::WouldBlock);
             }
         }
@@ -201,7 +201,7 @@ impl Disk {
             return open_file::read_whole(file, size, pace).map(|bytes| Some(Content::Memory(bytes)));
         }
         let Some(room) = self.snapshots.room_for(size) else { return Reading::Whole(None) };
-        if pace == Pace::Now {
+        if !pace.waits() {
             // However warm it is, so much copying is not for a loop.
             return Reading::WouldBlock;
         }
@@ -248,7 +248,7 @@ fn siblings(root: &Root, name: &[u8], pace: Pace) -> Result<Vec<(Coding, Stamp)>
         };
         match opened {
             Ok((_, examined)) => found.push((coding, examined.stamp)),
-            Err(Stop::WouldBlock) => return Err(Stop::WouldBlock),
+            Err(stop @ (Stop::WouldBlock | Stop::Elsewhere)) => return Err(stop),
             Err(_) => {}
         }
     }

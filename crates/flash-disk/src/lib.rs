@@ -80,7 +80,15 @@ pub struct Disk {
 enum Pace {
     /// Only what the dentry and page caches hold.
     Now,
+    /// For as long as it takes, but for no other device than the one that the name is on.
+    Within,
     Patient,
+}
+
+impl Pace {
+    fn waits(self) -> bool {
+        self != Self::Now
+    }
 }
 
 impl Disk {
@@ -146,7 +154,7 @@ impl Disk {
         let (done, spent) = meter::measured(|| match job {
             Job::Find(find) => self.find(find, Pace::Patient).unwrap_or_else(|stop| stop.answer_to(find)),
             Job::Load(load) => Done::Window(load.file.wait_for_window(load.window.clone())),
-            Job::List(list) => self.list(list).unwrap_or_else(Stop::into_done),
+            Job::List(list) => self.list(list, Pace::Patient).unwrap_or_else(Stop::into_done),
         });
         Outcome { done, spent }
     }
@@ -179,10 +187,22 @@ impl Disk {
     }
 
     /// Does the job for somebody who must not wait, so that a second [`Disk::try_now`] finds it done.
-    pub fn help(&self, job: &Job) -> Outcome {
-        let Job::Load(load) = job else { return self.run(job) };
-        let (window, spent) = meter::measured(|| load.file.load_window(load.window.clone(), load.copy));
-        Outcome { done: Done::Window(window), spent }
+    ///
+    /// Whoever helps at a local device waits for no other: `None` when the name leads to one.
+    pub fn help(&self, job: &Job, device: Device) -> Option<Outcome> {
+        let pace = if device.terms.is_local() { Pace::Within } else { Pace::Patient };
+        let (done, spent) = meter::measured(|| match job {
+            Job::Find(find) => match self.find(find, pace) {
+                Err(Stop::Elsewhere) => None,
+                result => Some(result.unwrap_or_else(|stop| stop.answer_to(find))),
+            },
+            Job::Load(load) => Some(Done::Window(load.file.load_window(load.window.clone(), load.copy))),
+            Job::List(list) => match self.list(list, pace) {
+                Err(Stop::Elsewhere) => None,
+                result => Some(result.unwrap_or_else(Stop::into_done)),
+            },
+        });
+        done.map(|done| Outcome { done, spent })
     }
 }
 
@@ -196,7 +216,7 @@ impl Stop {
         Done::Failed(match self {
             Stop::Missing | Stop::Forbidden => Failure::Gone,
             Stop::WouldBlock | Stop::Busy => Failure::Busy,
-            Stop::Broken => Failure::Broken,
+            Stop::Broken | Stop::Elsewhere => Failure::Broken,
         })
     }
 }

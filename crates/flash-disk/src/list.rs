@@ -19,25 +19,26 @@ const ROWS_PER_JOB: usize = 256;
 const NAMES_MAX: usize = 200_000;
 
 impl Disk {
-    pub(crate) fn list(&self, list: &List) -> Result<Done, Stop> {
+    pub(crate) fn list(&self, list: &List, pace: Pace) -> Result<Done, Stop> {
         let user_root;
         let (root, folder) = match self.users.as_ref().zip(crate::find::user_of(&list.path)) {
             Some((users, (user, below))) => {
-                user_root = Users::root(users, user, Pace::Patient)?;
+                user_root = Users::root(users, user, pace)?;
                 (&*user_root, below)
             }
             None => (&self.root, list.path.relative()),
         };
         let names = match &list.names {
             Some(names) => Arc::clone(names),
-            None => Arc::new(self.names(root, folder, list)?),
+            None => Arc::new(self.names(root, folder, list, pace)?),
         };
         let end = names.names.len().min(list.from + ROWS_PER_JOB);
         let mut rows = Vec::with_capacity(ROWS_PER_JOB * 192);
         for name in &names.names[list.from.min(end)..end] {
             // What has vanished since then, or leads out of the root, is not shown.
+            let known = name.details.map(|details| (details, name.folder));
             if let Some((details, folder)) =
-                name.details.map(|d| (d, name.folder)).or_else(|| look(root, folder, name))
+                known.map_or_else(|| look(root, folder, name, pace), |known| Ok(Some(known)))?
             {
                 listing::row(&Name { folder, ..name.clone() }, Some(details), &mut rows);
             }
@@ -46,8 +47,8 @@ impl Disk {
         Ok(Done::Listed(Listed { rows, names, next }))
     }
 
-    fn names(&self, root: &Root, folder: &[u8], list: &List) -> Result<Names, Stop> {
-        let place: OwnedFd = root.open_folder(folder, Pace::Patient)?;
+    fn names(&self, root: &Root, folder: &[u8], list: &List, pace: Pace) -> Result<Names, Stop> {
+        let place: OwnedFd = root.open_folder(folder, pace)?;
         let mut names = Names::default();
         let mut folder_names = Dir::new(place).map_err(Stop::of)?;
         while let Some(entry) = timed(Stage::Read, "getdents64", || folder_names.next()) {
@@ -70,7 +71,7 @@ impl Disk {
             // Other orders need every file's details before the first row; so does a link that may be a folder.
             let unclear = matches!(kind, FileType::Symlink | FileType::Unknown);
             if unclear || list.order.by != Column::Name {
-                let Some((details, is_folder)) = look(root, folder, &name) else { continue };
+                let Some((details, is_folder)) = look(root, folder, &name, pace)? else { continue };
                 name = Name { details: Some(details), folder: is_folder, ..name };
             }
             names.names.push(name);
@@ -81,15 +82,19 @@ impl Disk {
 }
 
 /// Size, time and kind of one name; `None` for what would not be served.
-fn look(root: &Root, folder: &[u8], name: &Name) -> Option<(Details, bool)> {
+fn look(root: &Root, folder: &[u8], name: &Name, pace: Pace) -> Result<Option<(Details, bool)>, Stop> {
     let mut path = Vec::with_capacity(folder.len() + 1 + name.name.len());
     if !folder.is_empty() {
         let _ = path.write_all(folder);
         path.push(b'/');
     }
     path.extend_from_slice(&name.name);
-    let root::Examined { kind, stamp, .. } = root.examine(&path, Pace::Patient).ok()?;
+    let root::Examined { kind, stamp, .. } = match root.examine(&path, pace) {
+        Err(Stop::Elsewhere) => return Err(Stop::Elsewhere),
+        Err(_) => return Ok(None),
+        Ok(examined) => examined,
+    };
     let details = Details { size: stamp.size, modified: stamp.modified_seconds() };
-    matches!(kind, FileType::RegularFile | FileType::Directory)
-        .then_some((details, kind == FileType::Directory))
+    let servable = matches!(kind, FileType::RegularFile | FileType::Directory);
+    Ok(servable.then_some((details, kind == FileType::Directory)))
 }

@@ -156,7 +156,7 @@ pub(crate) fn read_whole(file: &OwnedFd, size: u64, pace: Pace) -> Reading<Arc<[
 pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pace: Pace) -> Reading<()> {
     let flags = match pace {
         Pace::Now => ReadWriteFlags::NOWAIT,
-        Pace::Patient => ReadWriteFlags::empty(),
+        Pace::Within | Pace::Patient => ReadWriteFlags::empty(),
     };
     let mut done = 0;
     while done < bytes.len() {
@@ -166,7 +166,7 @@ pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pa
             Ok(read) => done += read,
             Err(Errno::INTR) => {}
             // Some filesystems cannot promise not to wait.
-            Err(Errno::AGAIN | Errno::OPNOTSUPP) if pace == Pace::Now => return Reading::WouldBlock,
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) if !pace.waits() => return Reading::WouldBlock,
             Err(_) => return Reading::Failed,
         }
     }

@@ -43,6 +43,8 @@ pub(crate) enum Stop {
     Forbidden,
     /// Out of descriptors or memory: a matter of time.
     Busy,
+    /// Here nobody waits for the device that the name leads to.
+    Elsewhere,
     Broken,
 }
 
@@ -110,6 +112,7 @@ impl Root {
                 Errno::XDEV => Stop::WouldBlock,
                 error => Stop::of(error),
             }),
+            Pace::Within => self.walk_within(name, flags),
             Pace::Patient => match self.walk(name, flags) {
                 Err(Errno::XDEV) => self.open_by_real_path(name, flags),
                 result => result.map_err(Stop::of),
@@ -132,7 +135,18 @@ impl Root {
         }
     }
 
-    /// Where a walk that must not wait begins, and the name from there on.
+    /// Walks on one local mount, waiting for it.
+    fn walk_within(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Stop> {
+        let table = self.mounts.table();
+        let (folder, name) = self.way_now(&table, name).ok_or(Stop::Elsewhere)?;
+        match persist(|| open_at(folder, name, flags, self.resolve() | ResolveFlags::NO_XDEV)) {
+            // An absolute link or another mount.
+            Err(Errno::XDEV) => Err(Stop::Elsewhere),
+            result => result.map_err(Stop::of),
+        }
+    }
+
+    /// Where a walk that must not leave its mount begins, and the name from there on.
     fn way_now<'a>(&'a self, table: &'a Table, name: &'a [u8]) -> Option<(BorrowedFd<'a>, &'a [u8])> {
         match self.kind {
             Kind::Site => {
@@ -147,15 +161,7 @@ impl Root {
     }
 
     fn walk(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let mut tries_left = 8;
-        loop {
-            match open_at(self.folder.as_fd(), name, flags, self.resolve()) {
-                // Something was renamed during the walk.
-                Err(Errno::AGAIN) if tries_left > 0 => tries_left -= 1,
-                Err(Errno::INTR) => {}
-                result => return result,
-            }
-        }
+        persist(|| open_at(self.folder.as_fd(), name, flags, self.resolve()))
     }
 
     fn resolve(&self) -> ResolveFlags {
@@ -173,6 +179,18 @@ impl Root {
             .map_err(|error| Stop::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
         let below = real.strip_prefix(&self.real_path).map_err(|_| Stop::Forbidden)?;
         self.walk(below.as_os_str().as_bytes(), flags).map_err(Stop::of)
+    }
+}
+
+fn persist<T>(walk: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    let mut tries_left = 8;
+    loop {
+        match walk() {
+            // Something was renamed during the walk.
+            Err(Errno::AGAIN) if tries_left > 0 => tries_left -= 1,
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
     }
 }
 

@@ -30,13 +30,16 @@ impl Users {
     pub(crate) fn root(&self, name: &[u8], pace: Pace) -> Result<Arc<Root>, Stop> {
         let known = match pace {
             Pace::Now => self.known(name),
-            Pace::Patient => self.lock().get(name).map(Arc::clone),
+            Pace::Within | Pace::Patient => self.lock().get(name).map(Arc::clone),
         };
         if let Some(root) = known {
             return Ok(root);
         }
-        if pace == Pace::Now {
-            return Err(Stop::WouldBlock);
+        match pace {
+            Pace::Now => return Err(Stop::WouldBlock),
+            // A home may be anywhere.
+            Pace::Within => return Err(Stop::Elsewhere),
+            Pace::Patient => {}
         }
         // The superuser's home is nobody's web site.
         let user = user::named(name).filter(|user| user.id != 0).ok_or(Stop::Missing)?;

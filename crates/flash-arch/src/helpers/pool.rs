@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::job::{Done, Failure, Outcome, Spent};
+use flash_core::job::{Done, Failure, Job, Outcome, Spent};
 use flash_disk::Device;
 use flash_observe::Rarely;
 use flash_os::mailbox::Mailbox;
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::desk::{Arrival, Desk, Task};
 use super::health::{Health, Verdict};
-use super::{HelperLimits, Refusal};
+use super::{HelperLimits, Refusal, Waiter};
 use crate::clock::server_us;
 use crate::shared::Shared;
 
@@ -27,6 +27,7 @@ pub(super) struct Pool {
     pub(super) device: Device,
     limits: HelperLimits,
     pub(super) shared: Arc<Shared>,
+    elsewhere: Option<Arc<Self>>,
     arrivals: Mailbox<Arrival>,
     /// Jobs that no helper has begun yet.
     waiting: AtomicUsize,
@@ -42,12 +43,19 @@ const HELPER_NICE: i32 = 19;
 
 impl Pool {
     /// Starts the first of them.
-    pub(super) fn start(device: Device, limits: HelperLimits, shared: Arc<Shared>) -> io::Result<Arc<Self>> {
+    /// Those of a local device hand what leads away from it to another pool.
+    pub(super) fn start(
+        device: Device,
+        limits: HelperLimits,
+        shared: Arc<Shared>,
+        elsewhere: Option<Arc<Self>>,
+    ) -> io::Result<Arc<Self>> {
         let deadline = Duration::from_millis(shared.site.settings.disk_deadline_ms);
         let pool = Arc::new(Self {
             device,
             limits,
             shared,
+            elsewhere,
             arrivals: Mailbox::new(),
             waiting: AtomicUsize::new(0),
             work: Semaphore::default(),
@@ -187,19 +195,21 @@ impl Pool {
 
     fn perform(&self, Task { kind, job, came }: Task, begun: Instant) {
         let deadline = Duration::from_millis(self.shared.site.settings.disk_deadline_ms);
-        let mut outcome = match begun.saturating_duration_since(came) > deadline {
+        let outcome = match begun.saturating_duration_since(came) > deadline {
             // Whoever asked for it has been answered long ago.
-            true => Done::Failed(Failure::Late).into(),
-            false => catch_unwind(AssertUnwindSafe(|| self.shared.disk.help(&job))).unwrap_or_else(|panic| {
-                self.shared.panicked(&*panic);
-                Done::Failed(Failure::Broken).into()
-            }),
+            true => Some(Done::Failed(Failure::Late).into()),
+            false => catch_unwind(AssertUnwindSafe(|| self.shared.disk.help(&job, self.device)))
+                .unwrap_or_else(|panic| {
+                    self.shared.panicked(&*panic);
+                    Some(Done::Failed(Failure::Broken).into())
+                }),
         };
-        while !self.shared.site.learn(&job, &outcome.done) {
-            thread::yield_now();
+        if let Some(outcome) = &outcome {
+            while !self.shared.site.learn(&job, &outcome.done) {
+                thread::yield_now();
+            }
         }
         self.shared.ledger.helper_jobs.add(1);
-        outcome.spent.help_ns = begun.elapsed().as_nanos() as u64;
         let waiters = {
             let mut desk = self.desk.lock();
             // Those who have asked for the same by now need not ask the disk.
@@ -208,11 +218,27 @@ impl Pool {
             self.judge(&desk, Instant::now());
             desk.asked.remove(&kind)
         };
+        let help_ns = begun.elapsed().as_nanos() as u64;
         for (waiter, came) in waiters.into_iter().flatten() {
-            // Who joined late waited for no helper.
-            let queue_ns = begun.saturating_duration_since(came).as_nanos() as u64;
-            let Outcome { done, spent } = outcome.clone();
-            waiter.tell(Outcome { done, spent: Spent { queue_ns, ..spent } });
+            match outcome.clone() {
+                Some(Outcome { done, spent }) => {
+                    // Who joined late waited for no helper.
+                    let queue_ns = begun.saturating_duration_since(came).as_nanos() as u64;
+                    waiter.tell(Outcome { done, spent: Spent { queue_ns, help_ns, ..spent } });
+                }
+                None => self.send_elsewhere(job.clone(), waiter, came),
+            }
+        }
+    }
+
+    fn send_elsewhere(&self, job: Job, waiter: Waiter, came: Instant) {
+        let (inbox, token) = (Arc::clone(&waiter.inbox), waiter.token);
+        let refusal = match &self.elsewhere {
+            Some(pool) => pool.submit(Arrival { job, waiter: Some(waiter), came }).err(),
+            None => Some(Refusal::Full),
+        };
+        if let Some(refusal) = refusal {
+            inbox.put(token, Done::Failed(refusal.failure()).into());
         }
     }
 }

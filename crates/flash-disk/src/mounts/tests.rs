@@ -12,7 +12,7 @@ use rustix::mount::{
 };
 
 use super::*;
-use crate::tests::{Folder, find, find_job, outcome, path, variants};
+use crate::tests::{Folder, find, find_job, help, outcome, path, variants};
 use crate::{Disk, FollowLinks};
 
 /// Mounts are made where nobody else sees them, and go with their last thread.
@@ -161,6 +161,14 @@ fn a_mount_that_never_answers_is_never_asked() {
         for name in ["/far", "/far/", "/far/x", "/link", "/linked/x", "/linked/", "/linked"] {
             assert_eq!(now(&disk, name), None, "{name}");
         }
+        // A helper of this device waits for no other, or the silent one would keep it.
+        let here = disk.device_for(&find_job("/link", None));
+        assert!(here.terms.is_local());
+        for name in ["/link", "/linked/x", "/linked/", "/linked"] {
+            assert!(disk.help(&find_job(name, None), here).is_none(), "{name}");
+        }
+        let list = List { path: path("/"), order: Order::default(), names: None, from: 0 };
+        assert!(disk.help(&Job::List(list), here).is_none());
         warm(&disk, &["/a.txt"]);
         assert_eq!(now(&disk, "/a.txt").as_deref(), Some("a"));
     });
@@ -250,7 +258,7 @@ fn an_open_file_remembers_its_mount() {
         let before = disk.device_for(&load);
         assert_eq!(before.terms, Terms::Unproven, "nobody has looked");
         assert!(disk.try_now(&load).is_none(), "nor looks, though every page is there");
-        assert!(is_copied(disk.help(&load).done));
+        assert!(is_copied(help(&disk, &load).done));
         disk.watch_mounts().unwrap();
         wait_for(&disk, "/near/large", Terms::looks_now);
         assert_eq!(disk.device_for(&load).number, before.number);
@@ -260,7 +268,7 @@ fn an_open_file_remembers_its_mount() {
         unmount(folder.path("near"), UnmountFlags::DETACH).unwrap();
         wait_until("it is gone", || disk.device_for(&load) == Device::ELSEWHERE);
         assert!(disk.try_now(&load).is_none());
-        assert!(is_copied(disk.help(&load).done));
+        assert!(is_copied(help(&disk, &load).done));
     });
 }
 

@@ -27,7 +27,7 @@ fn list(disk: &Disk, folder: &str, order: Order) -> Vec<Vec<String>> {
 fn list_once(disk: &Disk, folder: &str, order: Order, names: Option<Arc<Names>>, from: usize) -> Listed {
     let job = Job::List(List { path: path(folder), order, names, from });
     assert!(disk.try_now(&job).is_none(), "no call reads a folder without waiting");
-    match disk.help(&job).done {
+    match help(disk, &job).done {
         Done::Listed(listed) => listed,
         other => panic!("no listing: {other:?}"),
     }

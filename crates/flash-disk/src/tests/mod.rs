@@ -93,6 +93,11 @@ pub(crate) fn find_job(name: impl AsRef<[u8]>, known: Option<&Arc<Entry>>) -> Jo
     Job::Find(Find { path: path(name), known: known.cloned(), asked_ms: 0 })
 }
 
+/// Does a job as a helper does that waits for whatever there is.
+pub(crate) fn help(disk: &Disk, job: &Job) -> Outcome {
+    disk.help(job, Device::ELSEWHERE).expect("it goes wherever the name leads")
+}
+
 #[track_caller]
 fn found(outcome: Outcome) -> Arc<Entry> {
     match outcome.done {

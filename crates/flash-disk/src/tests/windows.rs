@@ -62,7 +62,7 @@ fn a_small_file_whose_bytes_are_not_cached_is_not_found_now() {
     let disk = folder.disk();
     evict(&path);
     assert!(disk.try_now(&find_job("/a.txt", None)).is_none());
-    let entry = found(disk.help(&find_job("/a.txt", None)));
+    let entry = found(help(&disk, &find_job("/a.txt", None)));
     assert_eq!(content(&variants(&entry).identity), text(3_000));
     assert!(disk.try_now(&find_job("/a.txt", None)).is_some(), "a helper has brought it in");
 }
@@ -98,7 +98,7 @@ fn resident_absent_warmed_and_resident_again() {
         let job = load(&file, range.clone(), false);
         evict(&path);
         assert!(disk.try_now(&job).is_none(), "{range:?}");
-        assert_eq!(window(Some(disk.help(&job))), Window::Warmed);
+        assert_eq!(window(Some(help(&disk, &job))), Window::Warmed);
         assert_eq!(window(disk.try_now(&job)), Window::Resident(range));
     }
 }
@@ -109,7 +109,7 @@ fn resident_absent_warmed_and_resident_again() {
 fn a_warmed_window_is_not_copied_while_it_stays() {
     let (_folder, disk, path, file) = large();
     evict(&path);
-    assert_eq!(window(Some(disk.help(&load(&file, WINDOW, false)))), Window::Warmed);
+    assert_eq!(window(Some(help(&disk, &load(&file, WINDOW, false)))), Window::Warmed);
     assert_eq!(window(disk.try_now(&load(&file, WINDOW, true))), Window::Resident(WINDOW));
 }
 
@@ -120,7 +120,7 @@ fn a_copy_is_the_bytes() {
     let job = load(&file, WINDOW, true);
     assert!(disk.try_now(&job).is_none());
     let expected = text(LARGE_BYTES)[WINDOW.start as usize..WINDOW.end as usize].to_vec();
-    assert_eq!(window(Some(disk.help(&job))), Window::Copied(expected));
+    assert_eq!(window(Some(help(&disk, &job))), Window::Copied(expected));
 }
 
 /// A large window is read by its beginnings, so that no helper holds all of it.
@@ -136,7 +136,7 @@ fn a_large_window_comes_piece_by_piece() {
         let mut sent = 0;
         while sent < content.len() as u64 {
             let rest = sent..content.len() as u64;
-            match window(Some(disk.help(&load(&file, rest.clone(), copy)))) {
+            match window(Some(help(&disk, &load(&file, rest.clone(), copy)))) {
                 Window::Warmed => match window(disk.try_now(&load(&file, rest, false))) {
                     Window::Resident(range) => {
                         assert!(range.start == sent && range.end > sent);
@@ -175,7 +175,7 @@ fn a_file_that_changes_under_its_windows_is_noticed() {
         for copy in [false, true] {
             let job = load(&file, WINDOW, copy);
             assert_eq!(window(Some(disk.run(&job))), Window::Changed);
-            assert_eq!(window(Some(disk.help(&job))), Window::Changed);
+            assert_eq!(window(Some(help(&disk, &job))), Window::Changed);
         }
         assert_eq!(window(disk.try_now(&load(&file, WINDOW, false))), Window::Changed);
     }

@@ -19,7 +19,6 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::Limits;
-use crate::helpers::Waiter;
 use crate::inbox::Inbox;
 use crate::shared::Parts;
 
@@ -68,7 +67,7 @@ impl Bench {
         };
         let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
         let limits = HelperLimits { helpers_max, queue_max };
-        let pool = Pool::start(Device::ELSEWHERE, limits, shared).unwrap();
+        let pool = Pool::start(Device::ELSEWHERE, limits, shared, None).unwrap();
         Self { folder, pool, inbox: Arc::new(Inbox::new().unwrap()), heard: Vec::new() }
     }
 
