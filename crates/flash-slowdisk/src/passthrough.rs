@@ -1,0 +1,467 @@
+//! The filesystem that the kernel sees: the folder, read-only, and one file of our own at its root, by which the
+//! rules are read and written. Every operation goes through the [queue](crate::queue), but for those on the
+//! control file and the attributes of the root on the way to it: a disk that hangs altogether can still be told
+//! to go on.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
+};
+use parking_lot::Mutex;
+
+use crate::CONTROL;
+use crate::control::Control;
+use crate::folder::{self, Folder, Row};
+use crate::nodes::Nodes;
+use crate::queue::{Operation, Outcome, Queue};
+use crate::rules::{Fault, Kind, Rules};
+
+/// The control file's number, which no file has.
+const CONTROL_NUMBER: INodeNo = INodeNo(u64::MAX);
+/// The kernel may keep the control file's name: nothing ever becomes of it.
+const CONTROL_TTL: Duration = Duration::from_secs(86_400);
+/// Reads ahead that the kernel may have under way; the queue is what limits them.
+const BACKGROUND_MAX: u16 = 1024;
+
+pub(crate) struct Passthrough {
+    disk: Arc<Disk>,
+    queue: Arc<Queue>,
+    control: Arc<Control>,
+}
+
+/// What operations work on when their time has come.
+struct Disk {
+    folder: Arc<Folder>,
+    nodes: Nodes,
+    handles: Mutex<HashMap<u64, Arc<Handle>>>,
+    handles_made: AtomicU64,
+}
+
+/// What the kernel has open.
+enum Handle {
+    Control { text: String },
+    File { number: INodeNo, path: Arc<Path>, file: File },
+    Folder { path: Arc<Path>, rows: Mutex<Vec<Row>> },
+}
+
+impl Passthrough {
+    pub(crate) fn new(
+        folder: Arc<Folder>,
+        queue: Arc<Queue>,
+        control: Arc<Control>,
+    ) -> io::Result<Passthrough> {
+        let nodes = Nodes::new(&folder.metadata(Path::new("/"))?);
+        let disk =
+            Disk { folder, nodes, handles: Mutex::new(HashMap::new()), handles_made: AtomicU64::new(0) };
+        Ok(Passthrough { disk: Arc::new(disk), queue, control })
+    }
+
+    /// Lets an operation wait for its turn, then does it, unless the rules have it fail.
+    fn later<R: Reply>(
+        &self,
+        kind: Kind,
+        request: &Request,
+        path: Option<Arc<Path>>,
+        reply: R,
+        work: impl FnOnce(&Disk, &Path, Turn, R) + Send + 'static,
+    ) {
+        // A number that the kernel was never given, or has forgotten.
+        let Some(path) = path else { return reply.fail(Errno::ESTALE) };
+        let disk = Arc::clone(&self.disk);
+        let at = Arc::clone(&path);
+        let work = Box::new(move |outcome: Outcome, rules: &Rules| {
+            let bytes_max = match outcome {
+                Outcome::Fail { errno } => return reply.fail(Errno::from_i32(errno)),
+                Outcome::Short { bytes_max } => bytes_max,
+                Outcome::Serve => usize::MAX,
+            };
+            work(&disk, &at, Turn { rules, bytes_max }, reply);
+        });
+        self.queue.submit(Operation { kind, path, caller: request.pid(), work });
+    }
+
+    fn is_control(&self, parent: INodeNo, name: &OsStr) -> bool {
+        parent == INodeNo::ROOT && name == CONTROL
+    }
+}
+
+/// What an operation may do now.
+struct Turn<'a> {
+    rules: &'a Rules,
+    bytes_max: usize,
+}
+
+impl Disk {
+    fn keep(&self, handle: Handle) -> FileHandle {
+        let number = self.handles_made.fetch_add(1, Ordering::Relaxed);
+        self.handles.lock().insert(number, Arc::new(handle));
+        FileHandle(number)
+    }
+
+    fn handle(&self, handle: FileHandle) -> Option<Arc<Handle>> {
+        self.handles.lock().get(&handle.0).cloned()
+    }
+
+    /// Attributes of a number, even if another file has taken its place and it is only open any more.
+    fn attributes(&self, number: INodeNo, path: &Path) -> io::Result<FileAttr> {
+        let found = self.folder.metadata(path);
+        if let Ok(metadata) = &found
+            && self.nodes.number(metadata) == number
+        {
+            return Ok(folder::attributes(number, metadata));
+        }
+        let open = self.handles.lock().values().find(|handle| handle.is_file(number)).cloned();
+        match open.as_deref() {
+            Some(Handle::File { file, .. }) => Ok(folder::attributes(number, &file.metadata()?)),
+            _ => Err(found.err().unwrap_or_else(|| rustix::io::Errno::STALE.into())),
+        }
+    }
+
+    fn open(&self, number: INodeNo, path: &Path, rules: &Rules) -> io::Result<(FileHandle, FopenFlags)> {
+        let file = self.folder.open_file(path)?;
+        if self.nodes.number(&file.metadata()?) != number {
+            // Replaced since it was looked up. The kernel looks again.
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        // Through the page cache a short read would mean that the file has become shorter.
+        let short = matches!(rules.judge(Kind::Read, path, 0.0, || false).fault, Some(Fault::Short { .. }));
+        // Pages stay from one open to the next, until size or time tell the kernel that they are old.
+        let flags =
+            if rules.direct_io || short { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
+        Ok((self.keep(Handle::File { number, path: path.into(), file }), flags))
+    }
+}
+
+impl Handle {
+    fn is_file(&self, wanted: INodeNo) -> bool {
+        matches!(self, Handle::File { number, .. } if *number == wanted)
+    }
+}
+
+impl Filesystem for Passthrough {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // One hung look-up must not hold up the others in its folder, nor one read of a file the next; pages of a
+        // file that has changed are old. Older kernels do without what they lack.
+        let wanted =
+            [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_AUTO_INVAL_DATA];
+        for flag in wanted {
+            let _ = config.add_capabilities(flag);
+        }
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if self.is_control(parent, name) {
+            return reply.entry(&CONTROL_TTL, &control_attributes(), Generation(0));
+        }
+        let path = self.disk.nodes.path(parent).map(|parent| parent.join(name).into());
+        self.later(Kind::Lookup, request, path, reply, |disk, path, turn, reply| {
+            match disk.folder.metadata(path) {
+                Ok(metadata) => {
+                    let number = disk.nodes.number(&metadata);
+                    disk.nodes.looked_up(number, path.into());
+                    reply.entry(&turn.rules.ttl, &folder::attributes(number, &metadata), Generation(0));
+                }
+                Err(error) => reply.error(error.into()),
+            }
+        });
+    }
+
+    fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
+        self.disk.nodes.forget(number, lookups);
+    }
+
+    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        if number == CONTROL_NUMBER {
+            return reply.attr(&CONTROL_TTL, &control_attributes());
+        }
+        let answer = move |disk: &Disk, path: &Path, ttl: Duration, reply: ReplyAttr| match disk
+            .attributes(number, path)
+        {
+            Ok(attributes) => reply.attr(&ttl, &attributes),
+            Err(error) => reply.error(error.into()),
+        };
+        if number == INodeNo::ROOT {
+            return answer(&self.disk, Path::new("/"), self.queue.rules().ttl, reply);
+        }
+        self.later(
+            Kind::Getattr,
+            request,
+            self.disk.nodes.path(number),
+            reply,
+            move |disk, path, turn, reply| {
+                answer(disk, path, turn.rules.ttl, reply);
+            },
+        );
+    }
+
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
+        self.later(Kind::Readlink, request, self.disk.nodes.path(number), reply, |disk, path, _, reply| {
+            match disk.folder.link(path) {
+                Ok(target) => reply.data(&target),
+                Err(error) => reply.error(error.into()),
+            }
+        });
+    }
+
+    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if number == CONTROL_NUMBER {
+            let handle = self.disk.keep(Handle::Control { text: self.control.show() });
+            // Not through the page cache: every open sees its own text.
+            return reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO);
+        }
+        if flags.acc_mode() != OpenAccMode::O_RDONLY {
+            return reply.error(Errno::EROFS);
+        }
+        self.later(
+            Kind::Open,
+            request,
+            self.disk.nodes.path(number),
+            reply,
+            move |disk, path, turn, reply| match disk.open(number, path, turn.rules) {
+                Ok((handle, flags)) => reply.opened(handle, flags),
+                Err(error) => reply.error(error.into()),
+            },
+        );
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let Some(handle) = self.disk.handle(handle) else { return reply.error(Errno::EBADF) };
+        let path = match &*handle {
+            Handle::File { path, .. } => Arc::clone(path),
+            Handle::Folder { .. } => return reply.error(Errno::EISDIR),
+            Handle::Control { text } => {
+                let rest = text.as_bytes().get(offset as usize..).unwrap_or_default();
+                return reply.data(&rest[..rest.len().min(size as usize)]);
+            }
+        };
+        self.later(Kind::Read, request, Some(path), reply, move |_, _, turn, reply| {
+            let Handle::File { file, .. } = &*handle else { return reply.error(Errno::EISDIR) };
+            match folder::read(file, offset, turn.bytes_max.min(size as usize)) {
+                Ok(data) => reply.data(&data),
+                Err(error) => reply.error(error.into()),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        _: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        if number != CONTROL_NUMBER {
+            return reply.error(Errno::EROFS);
+        }
+        match self.control.write(data) {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(_) => reply.error(Errno::EINVAL),
+        }
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.disk.handles.lock().remove(&handle.0);
+        reply.ok();
+    }
+
+    fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.later(Kind::Open, request, self.disk.nodes.path(number), reply, |disk, path, _, reply| {
+            let handle = disk.keep(Handle::Folder { path: path.into(), rows: Mutex::default() });
+            reply.opened(handle, FopenFlags::empty());
+        });
+    }
+
+    fn readdir(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        reply: ReplyDirectory,
+    ) {
+        let Some(handle) = self.disk.handle(handle) else { return reply.error(Errno::EBADF) };
+        let Handle::Folder { path, .. } = &*handle else { return reply.error(Errno::ENOTDIR) };
+        let path = Arc::clone(path);
+        self.later(Kind::Readdir, request, Some(path), reply, move |disk, path, _, mut reply| {
+            let Handle::Folder { rows, .. } = &*handle else { return reply.error(Errno::ENOTDIR) };
+            let mut rows = rows.lock();
+            // A list that is begun again is made again.
+            if offset == 0 {
+                match disk.folder.list(path) {
+                    Ok(found) => *rows = found,
+                    Err(error) => return reply.error(error.into()),
+                }
+                rows.retain(|row| !(number == INodeNo::ROOT && row.name == CONTROL));
+            }
+            let dots = [
+                (number, FileType::Directory, OsStr::new(".")),
+                (INodeNo::ROOT, FileType::Directory, OsStr::new("..")),
+            ];
+            let files =
+                rows.iter().map(|row| (disk.nodes.number_here(row.inode), row.kind, row.name.as_os_str()));
+            let entries = (1..).zip(dots.into_iter().chain(files)).skip(offset as usize);
+            for (next, (number, kind, name)) in entries {
+                if reply.add(number, next, kind, name) {
+                    break;
+                }
+            }
+            reply.ok();
+        });
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.disk.handles.lock().remove(&handle.0);
+        reply.ok();
+    }
+
+    fn statfs(&self, request: &Request, number: INodeNo, reply: ReplyStatfs) {
+        self.later(
+            Kind::Statfs,
+            request,
+            self.disk.nodes.path(number),
+            reply,
+            |disk, _, _, reply| match disk.folder.space() {
+                Ok(s) => {
+                    let (block, part) = (s.f_bsize as u32, s.f_frsize as u32);
+                    let name_max = s.f_namemax as u32;
+                    reply.statfs(
+                        s.f_blocks, s.f_bfree, s.f_bavail, s.f_files, s.f_ffree, block, name_max, part,
+                    );
+                }
+                Err(error) => reply.error(error.into()),
+            },
+        );
+    }
+
+    /// A shell that writes to the control file truncates it first, which means nothing.
+    fn setattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        match number {
+            CONTROL_NUMBER => reply.attr(&CONTROL_TTL, &control_attributes()),
+            _ => reply.error(Errno::EROFS),
+        }
+    }
+
+    // The kernel takes the mount for one that can be written, because the control file can. The rest cannot.
+
+    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn mkdir(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn unlink(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: &OsStr,
+        _: INodeNo,
+        _: &OsStr,
+        _: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::EROFS);
+    }
+}
+
+/// A file of root's, of no length, like those of `/proc`.
+fn control_attributes() -> FileAttr {
+    let now = SystemTime::UNIX_EPOCH;
+    FileAttr {
+        ino: CONTROL_NUMBER,
+        size: 0,
+        blocks: 0,
+        atime: now,
+        mtime: now,
+        ctime: now,
+        crtime: now,
+        kind: FileType::RegularFile,
+        perm: 0o600,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+/// Every reply can be an error.
+trait Reply: Send + 'static {
+    fn fail(self, errno: Errno);
+}
+
+macro_rules! replies {
+    ($($reply:ty),*) => {
+        $(impl Reply for $reply {
+            fn fail(self, errno: Errno) {
+                self.error(errno);
+            }
+        })*
+    };
+}
+
+replies!(ReplyAttr, ReplyData, ReplyDirectory, ReplyEntry, ReplyOpen, ReplyStatfs);
