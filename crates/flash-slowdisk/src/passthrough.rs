@@ -3,29 +3,25 @@
 //! control file and the attributes of the root on the way to it: a disk that hangs altogether can still be told
 //! to go on.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
-    WriteFlags,
+    InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use parking_lot::Mutex;
 
 use crate::CONTROL;
 use crate::control::Control;
-use crate::folder::{self, Folder, Row};
-use crate::nodes::Nodes;
+use crate::disk::{Disk, Handle};
+use crate::folder::{self, Folder};
 use crate::queue::{Operation, Outcome, Queue};
-use crate::rules::{Fault, Kind, Rules};
+use crate::rules::{Kind, Rules};
 
 /// The control file's number, which no file has.
 const CONTROL_NUMBER: INodeNo = INodeNo(u64::MAX);
@@ -40,31 +36,13 @@ pub(crate) struct Passthrough {
     control: Arc<Control>,
 }
 
-/// What operations work on when their time has come.
-struct Disk {
-    folder: Arc<Folder>,
-    nodes: Nodes,
-    handles: Mutex<HashMap<u64, Arc<Handle>>>,
-    handles_made: AtomicU64,
-}
-
-/// What the kernel has open.
-enum Handle {
-    Control { text: String },
-    File { number: INodeNo, path: Arc<Path>, file: File },
-    Folder { path: Arc<Path>, rows: Mutex<Vec<Row>> },
-}
-
 impl Passthrough {
     pub(crate) fn new(
         folder: Arc<Folder>,
         queue: Arc<Queue>,
         control: Arc<Control>,
     ) -> io::Result<Passthrough> {
-        let nodes = Nodes::new(&folder.metadata(Path::new("/"))?);
-        let disk =
-            Disk { folder, nodes, handles: Mutex::new(HashMap::new()), handles_made: AtomicU64::new(0) };
-        Ok(Passthrough { disk: Arc::new(disk), queue, control })
+        Ok(Passthrough { disk: Arc::new(Disk::new(folder)?), queue, control })
     }
 
     /// Lets an operation wait for its turn, then does it, unless the rules have it fail.
@@ -102,53 +80,6 @@ struct Turn<'a> {
     bytes_max: usize,
 }
 
-impl Disk {
-    fn keep(&self, handle: Handle) -> FileHandle {
-        let number = self.handles_made.fetch_add(1, Ordering::Relaxed);
-        self.handles.lock().insert(number, Arc::new(handle));
-        FileHandle(number)
-    }
-
-    fn handle(&self, handle: FileHandle) -> Option<Arc<Handle>> {
-        self.handles.lock().get(&handle.0).cloned()
-    }
-
-    /// Attributes of a number, even if another file has taken its place and it is only open any more.
-    fn attributes(&self, number: INodeNo, path: &Path) -> io::Result<FileAttr> {
-        let found = self.folder.metadata(path);
-        if let Ok(metadata) = &found
-            && self.nodes.number(metadata) == number
-        {
-            return Ok(folder::attributes(number, metadata));
-        }
-        let open = self.handles.lock().values().find(|handle| handle.is_file(number)).cloned();
-        match open.as_deref() {
-            Some(Handle::File { file, .. }) => Ok(folder::attributes(number, &file.metadata()?)),
-            _ => Err(found.err().unwrap_or_else(|| rustix::io::Errno::STALE.into())),
-        }
-    }
-
-    fn open(&self, number: INodeNo, path: &Path, rules: &Rules) -> io::Result<(FileHandle, FopenFlags)> {
-        let file = self.folder.open_file(path)?;
-        if self.nodes.number(&file.metadata()?) != number {
-            // Replaced since it was looked up. The kernel looks again.
-            return Err(rustix::io::Errno::STALE.into());
-        }
-        // Through the page cache a short read would mean that the file has become shorter.
-        let short = matches!(rules.judge(Kind::Read, path, 0.0, || false).fault, Some(Fault::Short { .. }));
-        // Pages stay from one open to the next, until size or time tell the kernel that they are old.
-        let flags =
-            if rules.direct_io || short { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
-        Ok((self.keep(Handle::File { number, path: path.into(), file }), flags))
-    }
-}
-
-impl Handle {
-    fn is_file(&self, wanted: INodeNo) -> bool {
-        matches!(self, Handle::File { number, .. } if *number == wanted)
-    }
-}
-
 impl Filesystem for Passthrough {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // One hung look-up must not hold up the others in its folder, nor one read of a file the next; pages of a
@@ -167,15 +98,9 @@ impl Filesystem for Passthrough {
             return reply.entry(&CONTROL_TTL, &control_attributes(), Generation(0));
         }
         let path = self.disk.nodes.path(parent).map(|parent| parent.join(name).into());
-        self.later(Kind::Lookup, request, path, reply, |disk, path, turn, reply| {
-            match disk.folder.metadata(path) {
-                Ok(metadata) => {
-                    let number = disk.nodes.number(&metadata);
-                    disk.nodes.looked_up(number, path.into());
-                    reply.entry(&turn.rules.ttl, &folder::attributes(number, &metadata), Generation(0));
-                }
-                Err(error) => reply.error(error.into()),
-            }
+        self.later(Kind::Lookup, request, path, reply, |disk, path, turn, reply| match disk.look_up(path) {
+            Ok(attributes) => reply.entry(&turn.rules.ttl, &attributes, Generation(0)),
+            Err(error) => reply.error(error.into()),
         });
     }
 
@@ -297,7 +222,7 @@ impl Filesystem for Passthrough {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.disk.handles.lock().remove(&handle.0);
+        self.disk.release(handle);
         reply.ok();
     }
 
@@ -347,7 +272,7 @@ impl Filesystem for Passthrough {
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.disk.handles.lock().remove(&handle.0);
+        self.disk.release(handle);
         reply.ok();
     }
 
@@ -393,37 +318,6 @@ impl Filesystem for Passthrough {
             CONTROL_NUMBER => reply.attr(&CONTROL_TTL, &control_attributes()),
             _ => reply.error(Errno::EROFS),
         }
-    }
-
-    // The kernel takes the mount for one that can be written, because the control file can. The rest cannot.
-
-    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn mkdir(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn unlink(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn rename(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: &OsStr,
-        _: INodeNo,
-        _: &OsStr,
-        _: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        reply.error(Errno::EROFS);
     }
 }
 

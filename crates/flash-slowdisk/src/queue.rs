@@ -67,6 +67,7 @@ pub(crate) struct Queue {
 struct State {
     phase: Phase,
     rules: Arc<Rules>,
+    /// No more than the kernel has callers, and reads ahead for them.
     waiting: VecDeque<Operation>,
     hung: Vec<Operation>,
     workers: usize,
@@ -102,9 +103,10 @@ impl Queue {
             draws: AtomicU64::new(0),
             is_folder: Box::new(is_folder),
         });
-        queue.change(|_| Ok(rules)).map_err(io::Error::other)?;
+        queue.put_in_force(&mut queue.state.lock(), rules);
         let watched = Arc::clone(&queue);
-        thread::Builder::new().name("killed".into()).spawn(move || watched.let_killed_go())?;
+        let watcher = thread::Builder::new().name("killed".into()).spawn(move || watched.let_killed_go());
+        watcher.inspect_err(|_| queue.close())?;
         Ok(queue)
     }
 
@@ -121,17 +123,27 @@ impl Queue {
         Arc::clone(&self.state.lock().rules)
     }
 
-    /// Puts other rules in force.
+    /// Puts other rules in force, unless they cannot be made.
     pub(crate) fn change(
         self: &Arc<Self>,
         to: impl FnOnce(&Rules) -> Result<Rules, String>,
     ) -> Result<(), String> {
         let mut state = self.state.lock();
         let rules = to(&state.rules)?;
+        self.put_in_force(&mut state, rules);
+        Ok(())
+    }
+
+    /// A disk without faults; what hung goes on.
+    pub(crate) fn clear(self: &Arc<Self>) {
+        self.put_in_force(&mut self.state.lock(), Rules::default());
+    }
+
+    fn put_in_force(self: &Arc<Self>, state: &mut State, rules: Rules) {
         while state.workers < rules.concurrent {
             let queue = Arc::clone(self);
-            let worker = thread::Builder::new().name("disk".into()).spawn(move || queue.work());
-            worker.map_err(|error| format!("no thread for the disk: {error}"))?;
+            // A machine without another thread has a disk that does less at a time.
+            let Ok(_) = thread::Builder::new().name("disk".into()).spawn(move || queue.work()) else { break };
             state.workers += 1;
         }
         state.rules = Arc::new(rules);
@@ -139,13 +151,11 @@ impl Queue {
         state.waiting.extend(hung);
         self.arrived.notify_all();
         self.changed.notify_all();
-        Ok(())
     }
 
     /// Answers what is there without delay or fault, and lets the threads end.
     pub(crate) fn close(self: &Arc<Self>) {
-        // The threads that the default rules want are no more than a few; should they be refused, others work.
-        let _ = self.change(|_| Ok(Rules::default()));
+        self.clear();
         self.state.lock().phase = Phase::Closed;
         self.arrived.notify_all();
         self.changed.notify_all();

@@ -172,3 +172,11 @@ fn dependencies_point_one_way() {
     let places: Vec<_> = layers::check(&metadata).into_iter().map(|finding| finding.place).collect();
     assert_eq!(places, ["flash-os", "flash-sim"]);
 }
+
+#[test]
+fn the_server_never_reaches_what_tests_run_on() {
+    let tests_only = metadata(&[("flash", &[("flash-slowdisk", Some("dev"))]), ("flash-slowdisk", &[])]);
+    assert_eq!(layers::check(&tests_only), []);
+    let served = metadata(&[("flash", &[("flash-slowdisk", None)]), ("flash-slowdisk", &[])]);
+    assert_eq!(layers::check(&served).len(), 1);
+}
