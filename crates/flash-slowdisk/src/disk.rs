@@ -79,7 +79,8 @@ impl Disk {
         rules: &Rules,
     ) -> io::Result<(FileHandle, FopenFlags)> {
         let file = self.folder.open_file(path)?;
-        if self.nodes.number(&file.metadata()?) != number {
+        let metadata = file.metadata()?;
+        if self.nodes.number(&metadata) != number {
             // Replaced since it was looked up. The kernel looks again.
             return Err(Errno::STALE.into());
         }
@@ -87,9 +88,10 @@ impl Disk {
         let short = matches!(rules.judge(Kind::Read, path, 0.0, || false).fault, Some(Fault::Short { .. }));
         let flags = if rules.direct_io || short {
             FopenFlags::FOPEN_DIRECT_IO
-        } else {
-            // Pages stay from one open to the next, until size or time tell the kernel that they are old.
+        } else if self.nodes.opened(number, &metadata) {
             FopenFlags::FOPEN_KEEP_CACHE
+        } else {
+            FopenFlags::empty()
         };
         Ok((self.keep(Handle::File { number, path: path.into(), file }), flags))
     }

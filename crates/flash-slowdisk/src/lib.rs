@@ -40,8 +40,8 @@
 //!
 //! # Where it differs from the real thing
 //!
-//! - Pages are kept from one open to the next while size and time of change stay, as NFS does. FUSE refuses
-//!   `RWF_NOWAIT`, as NFS does.
+//! - Pages are kept from one open to the next while size and times stay, and cost no operation, as on NFS. FUSE
+//!   refuses `RWF_NOWAIT`, as NFS does.
 //! - A process that is killed while its operation hangs goes at once, as on NFS; FUSE alone would hold it for good.
 //! - Files with several names have one inode; rules know it by the name that was looked up last.
 //!

@@ -23,11 +23,15 @@ struct Node {
     /// Where it was seen last, from the mount's root.
     path: Arc<Path>,
     lookups: u64,
+    opened: Option<Version>,
 }
+
+/// Size, time of writing and time of change.
+type Version = (u64, i64, i64, i64, i64);
 
 impl Nodes {
     pub(crate) fn new(root: &Metadata) -> Nodes {
-        let node = Node { path: Path::new("/").into(), lookups: 1 };
+        let node = Node { path: Path::new("/").into(), lookups: 1, opened: None };
         let known = Mutex::new(HashMap::from([(INodeNo::ROOT.0, node)]));
         Nodes { device: root.dev(), root: root.ino(), known }
     }
@@ -52,9 +56,17 @@ impl Nodes {
     /// The kernel is about to be told of it once more.
     pub(crate) fn looked_up(&self, number: INodeNo, path: Arc<Path>) {
         let mut known = self.known.lock();
-        let node = known.entry(number.0).or_insert_with(|| Node { path: Arc::clone(&path), lookups: 0 });
+        let node = known.entry(number.0);
+        let node = node.or_insert_with(|| Node { path: Arc::clone(&path), lookups: 0, opened: None });
         node.path = path;
         node.lookups += 1;
+    }
+
+    /// Opens it. Whether it is what it was when it was opened before, so that pages kept since are good.
+    pub(crate) fn opened(&self, number: INodeNo, found: &Metadata) -> bool {
+        let version = (found.size(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
+        let mut known = self.known.lock();
+        known.get_mut(&number.0).is_some_and(|node| node.opened.replace(version) == Some(version))
     }
 
     pub(crate) fn forget(&self, number: INodeNo, lookups: u64) {

@@ -82,11 +82,9 @@ struct Turn<'a> {
 
 impl Filesystem for Passthrough {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // One hung look-up must not hold up the others in its folder, nor one read of a file the next; pages of a
-        // file that has changed are old. Older kernels do without what they lack.
-        let wanted =
-            [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_AUTO_INVAL_DATA];
-        for flag in wanted {
+        // One hung look-up must not hold up the others in its folder, nor one read of a file the next. Older kernels
+        // do without what they lack.
+        for flag in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_ASYNC_DIO] {
             let _ = config.add_capabilities(flag);
         }
         let _ = config.set_max_background(BACKGROUND_MAX);
