@@ -1,0 +1,159 @@
+//! Mounts that hang below the root: what becomes of their own requests, and that nothing becomes of others.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_slowdisk::SlowDisk;
+use flash_tests::{PATIENCE, Server, site};
+use tempfile::TempDir;
+
+/// A site with two network mounts, `a` and `b`, and a file of its own.
+struct Site {
+    a: SlowDisk,
+    b: SlowDisk,
+    root: TempDir,
+    _behind: TempDir,
+}
+
+const FILES: usize = 200;
+
+impl Site {
+    /// None, and a line about it, where nothing can be mounted.
+    fn mount() -> Option<Self> {
+        if let Some(missing) = flash_slowdisk::missing() {
+            eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
+            return None;
+        }
+        let (root, behind) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        site::write(&root.path().join("near.txt"), b"near\n");
+        for n in 0..FILES {
+            site::write(&behind.path().join(format!("{n}.txt")), n.to_string().as_bytes());
+        }
+        let mount = |name: &str| {
+            let point = root.path().join(name);
+            fs::create_dir(&point).unwrap();
+            SlowDisk::mount(behind.path(), &point, "lookup delay fixed:1ms").unwrap()
+        };
+        Some(Self { a: mount("a"), b: mount("b"), root, _behind: behind })
+    }
+
+    fn serve(&self, flags: &[&str]) -> Server {
+        Server::start("amped", self.root.path(), flags)
+    }
+}
+
+/// How long a request takes, and its status.
+fn timed(server: &Server, path: &str) -> (u16, Duration) {
+    let asked = Instant::now();
+    (server.get(path).status, asked.elapsed())
+}
+
+fn threads(server: &Server) -> usize {
+    fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().count()
+}
+
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+#[test]
+fn a_mount_that_hangs_is_given_up_alone_until_it_answers_again() {
+    let Some(site) = Site::mount() else { return };
+    let server = site.serve(&["--disk-deadline", "1s", "--revalidate", "100ms", "--helpers-max", "8"]);
+    for path in ["/near.txt", "/a/1.txt", "/b/1.txt"] {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    site.a.rule("hang prefix /").unwrap();
+    let (status, waited) = timed(&server, "/a/2.txt");
+    assert_eq!(status, 503);
+    assert!((Duration::from_millis(900)..Duration::from_secs(4)).contains(&waited), "{waited:?}");
+    // From here on it is known to be sick: nobody waits for it any more.
+    for n in 3..60 {
+        let asked = Instant::now();
+        let reply = server.get(&format!("/a/{n}.txt"));
+        assert_eq!((reply.status, reply.field("Retry-After").is_some()), (503, true));
+        assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+        // What was cached of it is served, however old, and the others do not notice.
+        assert_eq!(timed(&server, "/a/1.txt").0, 200);
+        let (status, waited) = timed(&server, &format!("/b/{n}.txt"));
+        assert!(status == 200 && waited < AT_ONCE, "{status} {waited:?}");
+        assert_eq!(server.get("/near.txt").status, 200);
+    }
+    // Eight of its own at most; the rest are the loops', the logs', and those of the others.
+    assert!(threads(&server) < 40, "{} threads", threads(&server));
+    site.a.clear();
+    let cleared = Instant::now();
+    while timed(&server, "/a/100.txt").0 != 200 {
+        assert!(cleared.elapsed() < Duration::from_secs(5), "it does not recover");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let said = server.stop();
+    assert!(said.contains("/a (fuse") && said.contains("does not answer"), "{said}");
+    assert!(said.contains("answers again") && said.contains("loop_blocks=0"), "{said}");
+}
+
+#[test]
+fn files_that_hang_one_by_one_do_not_make_their_mount_sick() {
+    let Some(site) = Site::mount() else { return };
+    let server = site.serve(&["--disk-deadline", "1s", "--helpers-max", "16"]);
+    assert_eq!(server.get("/a/0.txt").status, 200);
+    site.a.rule("hang prefix /7.txt\nhang prefix /8.txt").unwrap();
+    thread::scope(|scope| {
+        for path in ["/a/7.txt", "/a/8.txt"] {
+            let server = &server;
+            scope.spawn(move || assert_eq!(timed(server, path).0, 503));
+        }
+        let begun = Instant::now();
+        for n in (20..FILES).cycle().take_while(|_| begun.elapsed() < Duration::from_secs(3)) {
+            let (status, waited) = timed(&server, &format!("/a/{n}.txt"));
+            assert!(status == 200 && waited < AT_ONCE, "/a/{n}.txt: {status} after {waited:?}");
+        }
+    });
+    site.a.clear();
+    assert!(!server.stop().contains("does not answer"));
+}
+
+#[test]
+fn a_full_queue_refuses_at_once() {
+    let Some(site) = Site::mount() else { return };
+    let flags = ["--disk-deadline", "15s", "--helpers-max", "1", "--helper-queue-max", "2"];
+    let server = site.serve(&flags);
+    assert_eq!(server.get("/b/1.txt").status, 200);
+    site.b.rule("hang prefix /").unwrap();
+    thread::scope(|scope| {
+        let waiting: Vec<_> = (10..13)
+            .map(|n| {
+                let server = &server;
+                let client = scope.spawn(move || server.get(&format!("/b/{n}.txt")).status);
+                // One is being done and two wait; each must have arrived before the next.
+                thread::sleep(Duration::from_millis(200));
+                client
+            })
+            .collect();
+        let asked = Instant::now();
+        let reply = server.get("/b/20.txt");
+        assert_eq!((reply.status, reply.field("Retry-After").is_some()), (503, true));
+        assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+        assert_eq!(server.get("/near.txt").status, 200);
+        site.b.clear();
+        for client in waiting {
+            assert_eq!(client.join().unwrap(), 200, "who was let in is served");
+        }
+    });
+    assert_eq!(server.get("/b/20.txt").status, 200);
+    assert!(server.stop().contains("queue_full=1"));
+}
+
+#[test]
+fn a_server_stops_while_a_mount_hangs() {
+    let Some(site) = Site::mount() else { return };
+    let mut server = site.serve(&["--drain", "1s"]);
+    assert_eq!(server.get("/a/1.txt").status, 200);
+    site.a.rule("hang prefix /").unwrap();
+    let mut client = server.connect();
+    std::io::Write::write_all(&mut client, b"GET /a/2.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    thread::sleep(Duration::from_millis(200));
+    server.signal(rustix::process::Signal::TERM);
+    assert_eq!(server.wait(PATIENCE), Some(Some(0)));
+}
