@@ -240,6 +240,27 @@ fn logs_are_right_and_can_be_moved_away() {
     }
 }
 
+#[test]
+fn loops_tell_what_they_have_done_when_they_are_asked() {
+    let site = site::make();
+    for arch in ["amped", "sped"] {
+        let server = Server::start(arch, site.path(), &["--loops", "1"]);
+        for path in ["/a.txt", "/a.txt", "/3000000.bin", "/none"] {
+            server.get(path);
+        }
+        // What a turn has done is counted at its end, when clients may have their answers already.
+        wait_for(|| {
+            server.signal(Signal::USR2);
+            let said = server.said();
+            said.contains("serving: requests=4 connections=4 ") && said.contains("loop-0: turns=")
+        });
+        let said = server.said();
+        assert!(said.contains(" ready=") && said.contains(" longest_turn_us="), "{arch}: {said}");
+        assert_eq!(server.get("/a.txt").status, 200);
+        assert!(server.stop().contains("stopped: requests=5 "));
+    }
+}
+
 fn wait_for(condition: impl Fn() -> bool) {
     let give_up = Instant::now() + Duration::from_secs(5);
     while !condition() {

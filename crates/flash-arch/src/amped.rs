@@ -10,7 +10,7 @@ use flash_observe::ledger::Account;
 use crate::accept::Listener;
 use crate::culprit;
 use crate::event_loop::Dispatch;
-use crate::helpers::{HelperLimits, Helpers, Refusal, Waiter};
+use crate::helpers::{HelperLimits, Helpers, Offload, Refusal, Waiter};
 use crate::inbox::Inbox;
 use crate::shared::{Parts, Shared};
 use crate::{Limits, loops};
@@ -19,12 +19,14 @@ struct Asymmetric {
     shared: Arc<Shared>,
     helpers: Arc<Helpers>,
     inbox: Arc<Inbox>,
+    offload: Offload,
 }
 
 impl Dispatch for Asymmetric {
     fn dispatch(&mut self, job: Job, token: u64, account: &Account) -> Option<Outcome> {
         let shared = &self.shared;
-        if let Some(outcome) = account.watch(|| shared.disk.try_now(&job), || culprit::of_job(&job)) {
+        let done = account.watch(|| self.without_helpers(&job), || culprit::of_job(&job));
+        if let Some(outcome) = done {
             shared.site.learn(&job, &outcome.done);
             return Some(outcome);
         }
@@ -49,6 +51,16 @@ impl Dispatch for Asymmetric {
     }
 }
 
+impl Asymmetric {
+    fn without_helpers(&self, job: &Job) -> Option<Outcome> {
+        match self.offload {
+            Offload::NotOpening if matches!(job, Job::Find(_)) => Some(self.shared.disk.run(job)),
+            Offload::Needed | Offload::NotOpening => self.shared.disk.try_now(job),
+            Offload::Always => None,
+        }
+    }
+}
+
 pub(crate) fn serve(
     loops: usize,
     helpers: HelperLimits,
@@ -60,7 +72,9 @@ pub(crate) fn serve(
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
     let shared = Shared::new(parts, limits);
+    let offload = helpers.offload;
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
-    let dispatch = |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox };
+    let dispatch =
+        |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox, offload };
     loops::serve(loops, &shared, listeners, dispatch, ready)
 }

@@ -29,6 +29,21 @@ pub struct HelperLimits {
     pub helpers_max: usize,
     /// Jobs that wait for a helper of one device; one more is refused.
     pub queue_max: usize,
+    /// Do equal jobs once. Off for experiments.
+    pub single_flight: bool,
+    pub offload: Offload,
+}
+
+/// Which jobs go to helpers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offload {
+    /// Those that would make the loop wait.
+    #[default]
+    Needed,
+    /// All, though many could be done at once. For experiments.
+    Always,
+    /// All but finding and opening files, for which the loop waits: the flaw of the Flash of 1999. For experiments.
+    NotOpening,
 }
 
 /// Who wants to hear of a job's end.

@@ -34,7 +34,7 @@ use std::io;
 use std::time::Duration;
 
 pub use crate::accept::Listener;
-pub use crate::helpers::HelperLimits;
+pub use crate::helpers::{HelperLimits, Offload};
 pub use crate::shared::{Parts, Shared};
 
 /// An architecture and its size.

@@ -1,7 +1,7 @@
 //! Sockets: bytes in, and a connection's output out.
 
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use flash_core::file::Content;
 use flash_core::output::{Front, Output};
@@ -57,7 +57,10 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, account: Option<&Account>)
             Front::File(file, range) => {
                 let Content::Open(open) = &file.content else { return Sent::Broken };
                 let length = (range.end - range.start) as usize;
-                let send = || sendfile(socket, open.as_fd(), Some(&mut range.start.clone()), length);
+                let send = || match open.send_mapped(&file.stamp, socket.as_fd(), &range) {
+                    Some(sent) => sent.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+                    None => sendfile(socket, open.as_fd(), Some(&mut range.start.clone()), length),
+                };
                 let culprit = || ("sendfile", culprit::path_of(file));
                 match account.map_or_else(send, |account| account.watch(send, culprit)) {
                     Ok(0) => return Sent::Broken,

@@ -4,8 +4,9 @@
 //! the old one sends it whole or not at all.
 
 use std::fmt::Debug;
+use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use flash_http::etag::EntityTag;
@@ -43,6 +44,8 @@ pub struct File {
     pub media: Media,
     /// How the content is coded, when it is a precompressed sibling.
     pub coding: Option<Coding>,
+    /// Whether other requests for the same name may get another coding.
+    pub varies: bool,
     /// The strong validator, with its quotes.
     pub etag: EntityTag,
     pub head: HeaderBlock,
@@ -71,6 +74,16 @@ pub trait OpenFile: AsFd + Debug + Send + Sync {
 
     /// How much memory it holds, beyond the page cache.
     fn memory_bytes(&self) -> u64;
+
+    /// Sends a resident range through a map, for those that have one. `sendfile` does it for all others.
+    fn send_mapped(
+        &self,
+        _stamp: &Stamp,
+        _socket: BorrowedFd<'_>,
+        _range: &Range<u64>,
+    ) -> Option<io::Result<usize>> {
+        None
+    }
 
     /// The kernel's number of the mount that it was opened on; `None` for what waits for no mount.
     fn mount(&self) -> Option<u64> {
@@ -105,7 +118,19 @@ impl File {
     ) -> Self {
         let etag = EntityTag::new(stamp.modified_ns, stamp.size, coding.map_or("", Coding::name));
         let head = HeaderBlock::of_file(template, &stamp, &media, coding, etag.as_bytes(), varies);
-        Self { stamp, media, coding, etag, head, content }
+        Self { stamp, media, coding, varies, etag, head, content }
+    }
+
+    /// The header block made once more, as if it had not been kept.
+    pub(crate) fn head_anew(&self, template: &HeaderTemplate) -> HeaderBlock {
+        HeaderBlock::of_file(
+            template,
+            &self.stamp,
+            &self.media,
+            self.coding,
+            self.etag.as_bytes(),
+            self.varies,
+        )
     }
 
     /// See [`OpenFile`]; a copy in memory has no windows.

@@ -25,6 +25,8 @@ pub struct HeaderTemplate {
     pub cache_control: Option<Vec<u8>>,
     /// Pad file heads to a multiple of 32 bytes (Flash §5.5, byte position alignment).
     pub padding: bool,
+    /// Make each file's block anew for every response, for experiments (Flash §5.3 without its cache).
+    pub uncached: bool,
 }
 
 #[derive(Clone, Debug)]

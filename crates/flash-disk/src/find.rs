@@ -19,7 +19,7 @@ use rustix::fs::FileType;
 use crate::open_file::{self, OpenFile, Reading};
 use crate::root::{Examined, Root, Stop};
 use crate::snapshot::Snapshot;
-use crate::{Disk, Pace};
+use crate::{Disk, Pace, Sending};
 
 /// A file that was written this recently may be in the middle of it: the time of change is set when a write
 /// begins, and its bytes follow.
@@ -168,9 +168,9 @@ impl Disk {
             let content = match self.copied(&file, stamp.size, pace) {
                 Reading::Whole(Some(content)) => content,
                 Reading::Whole(None) => {
-                    let lends =
-                        self.settings.zero_copy && terms.lends() && residency::can_tell(examined.owner);
-                    let open = OpenFile::new(file, lends, examined.mount, self.closer.clone());
+                    let sending = self.sending(terms.lends(), examined.owner);
+                    let assumed = self.settings.residency_assumed;
+                    let open = OpenFile::new(file, sending, assumed, examined.mount, self.closer.clone());
                     if pace.waits() {
                         open.warm(0..WINDOW_BYTES.min(stamp.size));
                     }
@@ -189,6 +189,14 @@ impl Disk {
             if !pace.waits() {
                 return Err(Stop::WouldBlock);
             }
+        }
+    }
+
+    /// Pages leave as they are only where the kernel tells this process which of them are in memory.
+    fn sending(&self, lends: bool, owner: u32) -> Sending {
+        match self.settings.sending {
+            Sending::Pages | Sending::Map if !(lends && residency::can_tell(owner)) => Sending::Copies,
+            sending => sending,
         }
     }
 

@@ -53,10 +53,24 @@ pub struct Settings {
     pub memory_file_bytes_max: u64,
     /// Memory for copies that are too large for the heap, those still being sent after the cache let them go among them.
     pub snapshot_bytes_max: u64,
-    /// Send larger files from the page cache itself, without a copy. A file that is changed in place may then reach
-    /// clients as a mixture, because what lies in a socket is still the page.
-    pub zero_copy: bool,
+    pub sending: Sending,
+    /// Take it for granted that a file's pages are in memory, for experiments: who sends them may have to wait.
+    pub residency_assumed: bool,
     pub template: HeaderTemplate,
+}
+
+/// How the content of files leaves that are not held in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// As a copy of one piece after the other, each checked when it has been taken.
+    Copies,
+    /// From the page cache itself, by `sendfile`. A file that is changed in place may then reach clients as a mixture,
+    /// because what lies in a socket is still the page.
+    Pages,
+    /// The same through a map, as the Flash of 1999 did it; for experiments.
+    Map,
+    /// As copies of a file that is opened anew for each piece, for experiments: nothing is kept from one to the next.
+    Anew,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

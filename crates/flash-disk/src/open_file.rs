@@ -1,27 +1,28 @@
 //! An open file on a local disk, and its windows: copies, or ranges of the page cache itself where the site says that
 //! its files are never changed in place.
 
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::iter;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use flash_core::file::{self, Stamp, Window};
 use flash_os::residency::Residency;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use crate::Pace;
 use crate::closer::Closer;
 use crate::meter::{Stage, timed};
 use crate::root;
+use crate::{Pace, Sending};
 
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     /// `None` only while it is dropped.
     file: Option<OwnedFd>,
-    /// Whether pages may be sent as they are. That takes a kernel that tells this process which of them are in memory.
-    lends: bool,
+    sending: Sending,
+    residency_assumed: bool,
     mount: Option<u64>,
     /// Made at the first look, `None` if that failed.
     residency: OnceLock<Option<Residency>>,
@@ -29,8 +30,19 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    pub(crate) fn new(file: OwnedFd, lends: bool, mount: Option<u64>, closer: Option<Arc<Closer>>) -> Self {
-        Self { file: Some(file), lends, mount, residency: OnceLock::new(), closer }
+    pub(crate) fn new(
+        file: OwnedFd,
+        sending: Sending,
+        residency_assumed: bool,
+        mount: Option<u64>,
+        closer: Option<Arc<Closer>>,
+    ) -> Self {
+        Self { file: Some(file), sending, residency_assumed, mount, residency: OnceLock::new(), closer }
+    }
+
+    /// Whether pages are sent as they are.
+    fn lends(&self) -> bool {
+        matches!(self.sending, Sending::Pages | Sending::Map)
     }
 
     /// Reads the beginning of a window into the page cache. Failures will show when somebody asks for it.
@@ -48,7 +60,15 @@ impl OpenFile {
 
     fn copy(&self, stamp: &Stamp, window: &Range<u64>, bytes_max: u64, pace: Pace) -> Window {
         let mut bytes = beginning_of(window, bytes_max);
-        match read_exact(self.as_fd(), &mut bytes, window.start, pace) {
+        let anew = match self.sending {
+            Sending::Anew => match reopened(self.as_fd()) {
+                Ok(file) => Some(file),
+                Err(_) => return Window::Failed,
+            },
+            _ => None,
+        };
+        let file = anew.as_ref().map_or(self.as_fd(), AsFd::as_fd);
+        match read_exact(file, &mut bytes, window.start, pace) {
             Reading::Whole(()) if self.is_unchanged(stamp) => Window::Copied(bytes),
             Reading::Whole(()) | Reading::Shrunk => Window::Changed,
             Reading::WouldBlock => Window::Absent,
@@ -77,11 +97,14 @@ impl Drop for OpenFile {
 
 impl file::OpenFile for OpenFile {
     fn window_now(&self, stamp: &Stamp, window: Range<u64>) -> Window {
-        if !self.lends {
+        if !self.lends() {
             return self.copy(stamp, &window, COPY_BYTES_MAX, Pace::Now);
         }
         if !self.is_unchanged(stamp) {
             return Window::Changed;
+        }
+        if self.residency_assumed {
+            return Window::Resident(window);
         }
         match self.residency(stamp.size).map_or(0, |look| look.resident_bytes(window.clone())) {
             0 => Window::Absent,
@@ -91,13 +114,13 @@ impl file::OpenFile for OpenFile {
 
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window {
         match self.copy(stamp, &window, READ_BYTES_MAX, Pace::Patient) {
-            Window::Copied(_) if self.lends && !copy => Window::Warmed,
+            Window::Copied(_) if self.lends() && !copy => Window::Warmed,
             window => window,
         }
     }
 
     fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
-        match self.lends {
+        match self.lends() {
             false => self.copy(stamp, &window, COPY_BYTES_MAX, Pace::Patient),
             // `sendfile` may as well do the waiting.
             true if self.is_unchanged(stamp) => Window::Resident(window),
@@ -107,6 +130,16 @@ impl file::OpenFile for OpenFile {
 
     fn memory_bytes(&self) -> u64 {
         0
+    }
+
+    fn send_mapped(
+        &self,
+        stamp: &Stamp,
+        socket: BorrowedFd<'_>,
+        range: &Range<u64>,
+    ) -> Option<io::Result<usize>> {
+        let map = (self.sending == Sending::Map).then(|| self.residency(stamp.size))??;
+        Some(map.send(socket, range.clone()))
     }
 
     fn mount(&self) -> Option<u64> {
@@ -120,6 +153,13 @@ const READ_BYTES_MAX: u64 = 256 << 10;
 /// What is copied at a time when nothing has to be waited for: little enough to stay in the processor's own cache until
 /// it is sent.
 const COPY_BYTES_MAX: u64 = 64 << 10;
+
+/// The same file, opened once more without a walk to it.
+fn reopened(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let place = format!("/proc/self/fd/{}", file.as_raw_fd());
+    timed(Stage::Open, "open", || rustix::fs::open(place, flags, Mode::empty()))
+}
 
 /// Room for the beginning of a window.
 fn beginning_of(window: &Range<u64>, bytes_max: u64) -> Vec<u8> {

@@ -22,7 +22,7 @@ pub struct Residency {
     bytes: usize,
 }
 
-// SAFETY: the mapping is never written or read through, only named to mincore and munmap, which any thread may call.
+// SAFETY: the mapping is never written or read through, only named to mincore, send and munmap, which any thread may call.
 unsafe impl Send for Residency {}
 // SAFETY: as above; `resident_bytes` takes no state along from call to call.
 unsafe impl Sync for Residency {}
@@ -67,6 +67,27 @@ impl Residency {
         }
         let resident = pages[..count].iter().take_while(|&page| page & 1 == 1).count() as u64;
         (first + resident * PAGE_BYTES).clamp(range.start, range.end) - range.start
+    }
+}
+
+impl Residency {
+    /// Sends a range of the file through the map. Pages that are not in memory are waited for, and past the file's
+    /// present end there is only an error.
+    pub fn send(&self, socket: impl AsFd, range: Range<u64>) -> io::Result<usize> {
+        if range.end > self.bytes as u64 || range.is_empty() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the range lies within the mapping, which lives as long as `self`. Only the kernel reads it, and where
+        // the file has been cut short the call fails instead of faulting.
+        let sent = unsafe {
+            libc::send(
+                socket.as_fd().as_raw_fd(),
+                self.start.as_ptr().byte_add(range.start as usize),
+                (range.end - range.start) as usize,
+                libc::MSG_NOSIGNAL,
+            )
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }
 

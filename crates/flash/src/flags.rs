@@ -12,6 +12,7 @@ use clap_complete::Shell;
 
 use crate::failure::Failure;
 
+mod experiments;
 mod field;
 mod listen;
 mod log;
@@ -20,6 +21,7 @@ mod serve;
 mod size;
 mod span;
 
+pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
 pub(crate) use field::Field;
 pub(crate) use listen::Listen;
 pub(crate) use log::{LogFormat, LogTo};

@@ -7,17 +7,17 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use flash_arch::{Arch, HelperLimits, Limits, Listener, Parts};
+use flash_arch::{Arch, HelperLimits, Limits, Listener, Offload, Parts};
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::site::{Settings, Site};
-use flash_disk::{Disk, FollowLinks};
+use flash_disk::{Disk, FollowLinks, Sending};
 use flash_observe::{AccessLog, Destination, ErrorLog};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
-use crate::flags::{self, Listen};
+use crate::flags::{self, FileCache, Listen};
 
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
@@ -108,7 +108,8 @@ impl Plan<'_> {
         HeaderTemplate {
             fields: self.flags.header.iter().flat_map(line).collect(),
             cache_control: self.flags.cache_control.clone().map(String::into_bytes),
-            padding: self.flags.header_padding == flags::Switch::On,
+            padding: self.flags.experiments.header_padding == flags::Switch::On,
+            uncached: self.flags.experiments.header_cache == flags::Switch::Off,
         }
     }
 
@@ -131,10 +132,19 @@ impl Plan<'_> {
             spa: flags.spa.clone().map(String::into_bytes),
             user_dirs: flags.user_dirs.then(|| b"public_html".to_vec()),
             dotfiles: flags.dotfiles,
-            memory_file_bytes_max,
+            memory_file_bytes_max: match flags.experiments.file_cache {
+                FileCache::Memory => memory_file_bytes_max,
+                FileCache::Descriptor | FileCache::Mapped | FileCache::Off => 0,
+            },
             // As much again may be on its way to clients after the cache has let it go.
             snapshot_bytes_max: 2 * self.cache_limits().bytes_max,
-            zero_copy: flags.zero_copy == flags::Switch::On,
+            sending: match flags.experiments.file_cache {
+                FileCache::Memory if flags.zero_copy == flags::Switch::Off => Sending::Copies,
+                FileCache::Memory | FileCache::Descriptor => Sending::Pages,
+                FileCache::Mapped => Sending::Map,
+                FileCache::Off => Sending::Anew,
+            },
+            residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
             template: self.template(),
         };
         Disk::open(folder, settings)
@@ -159,7 +169,16 @@ fn arch(flags: &flags::Serve) -> Arch {
     let loops = flags.loops.unwrap_or_else(processors);
     match flags.arch {
         flags::Arch::Amped => {
-            let helpers = HelperLimits { helpers_max: flags.helpers_max, queue_max: flags.helper_queue_max };
+            let helpers = HelperLimits {
+                helpers_max: flags.helpers_max,
+                queue_max: flags.helper_queue_max,
+                single_flight: flags.experiments.single_flight == flags::Switch::On,
+                offload: match flags.experiments.offload {
+                    flags::Offload::Needed => Offload::Needed,
+                    flags::Offload::Always => Offload::Always,
+                    flags::Offload::NotOpening => Offload::NotOpening,
+                },
+            };
             Arch::Amped { loops, helpers }
         }
         flags::Arch::Sped => Arch::Sped { loops },

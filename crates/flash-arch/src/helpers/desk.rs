@@ -25,6 +25,8 @@ pub(super) struct Desk {
     good_us: u64,
     /// Tells apart the jobs that are nobody's equal.
     serial: u64,
+    /// No two jobs are equal.
+    all_differ: bool,
 }
 
 pub(super) struct Arrival {
@@ -53,6 +55,10 @@ pub(super) enum Kind {
 }
 
 impl Desk {
+    pub(super) fn new(single_flight: bool) -> Self {
+        Self { all_differ: !single_flight, ..Self::default() }
+    }
+
     /// A new helper is coming. Returns its number.
     pub(super) fn enrol(&mut self) -> usize {
         self.helpers += 1;
@@ -90,13 +96,13 @@ impl Desk {
 
     fn kind(&mut self, job: &Job) -> Kind {
         match job {
-            Job::Find(find) => Kind::Find(find.path.as_bytes().to_vec()),
-            Job::Load(load) => Kind::Load {
+            Job::Find(find) if !self.all_differ => Kind::Find(find.path.as_bytes().to_vec()),
+            Job::Load(load) if !self.all_differ => Kind::Load {
                 file: Arc::as_ptr(&load.file).addr(),
                 window: load.window.clone(),
                 copy: load.copy,
             },
-            Job::List(_) => {
+            _ => {
                 self.serial += 1;
                 Kind::Single(self.serial)
             }

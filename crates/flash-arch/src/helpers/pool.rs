@@ -60,7 +60,7 @@ impl Pool {
             waiting: AtomicUsize::new(0),
             work: Semaphore::default(),
             health: Health::new(deadline),
-            desk: Mutex::default(),
+            desk: Mutex::new(Desk::new(limits.single_flight)),
         });
         let number = pool.desk.lock().enrol();
         pool.spawn(number)?;

@@ -89,9 +89,11 @@ impl Responder<'_> {
             Content::Memory(bytes) if !self.head_only && file.size() <= INLINE_BYTES_MAX => Some(bytes),
             _ => None,
         };
+        let template = &self.site.template;
+        let anew = template.uncached.then(|| file.head_anew(template));
         let head_bytes = self.output.write(|out| {
             let before = out.len();
-            file.head.write_ok(date, connection, out);
+            anew.as_ref().unwrap_or(&file.head).write_ok(date, connection, out);
             let head_bytes = out.len() - before;
             out.extend_from_slice(inline.map_or(&[][..], |bytes| bytes));
             head_bytes

@@ -13,7 +13,7 @@ use rustix::mount::{
 
 use super::*;
 use crate::tests::{Folder, find, find_job, help, outcome, path, variants};
-use crate::{Disk, FollowLinks};
+use crate::{Disk, FollowLinks, Sending};
 
 /// Mounts are made where nobody else sees them, and go with their last thread.
 fn with_own_mounts(test: impl FnOnce(&Folder) + Send) {
@@ -249,7 +249,7 @@ fn an_open_file_remembers_its_mount() {
         symlink("near/large", folder.path("link")).unwrap();
         let mut disk = folder.disk_with(|settings| {
             settings.memory_file_bytes_max = 0;
-            settings.zero_copy = true;
+            settings.sending = Sending::Pages;
         });
         let entry = find(&disk, "/link");
         let file = Arc::clone(&variants(&entry).identity);

@@ -16,7 +16,7 @@ fn file() -> (tempfile::NamedTempFile, OpenFile, Stamp) {
     std::fs::write(file.path(), text()).unwrap();
     let descriptor = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
     let stamp = root::examine(&descriptor).unwrap().stamp;
-    (file, OpenFile::new(descriptor, false, None, None), stamp)
+    (file, OpenFile::new(descriptor, Sending::Copies, false, None, None), stamp)
 }
 
 fn text() -> Vec<u8> {

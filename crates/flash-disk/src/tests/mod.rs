@@ -68,7 +68,8 @@ impl Folder {
             dotfiles: false,
             memory_file_bytes_max: MEMORY_FILE_BYTES_MAX,
             snapshot_bytes_max: 16 << 20,
-            zero_copy: false,
+            sending: Sending::Copies,
+            residency_assumed: false,
             template: HeaderTemplate::default(),
         };
         change(&mut settings);

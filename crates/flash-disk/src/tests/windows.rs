@@ -17,7 +17,7 @@ fn large() -> (Folder, Disk, PathBuf, Arc<File>) {
 }
 
 fn lending(folder: &Folder) -> Disk {
-    folder.disk_with(|settings| settings.zero_copy = true)
+    folder.disk_with(|settings| settings.sending = Sending::Pages)
 }
 
 fn load(file: &Arc<File>, window: Range<u64>, copy: bool) -> Job {

@@ -89,6 +89,10 @@ impl Account {
         self.ready[class.min(READY_CLASSES - 1)].add(1);
         let sampled = self.turns.get().is_multiple_of(SAMPLE_EVERY);
         self.turns.add(1);
+        if sampled {
+            // For those who ask from other threads.
+            self.name();
+        }
         Turn { begun: now, before: sampled.then(|| (rusage::of_this_thread(), self.blocks())) }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{Field, Listen, LogFormat, LogTo, field, name, size, span};
+use super::{Experiments, Field, Listen, LogFormat, LogTo, field, name, size, span};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
@@ -100,10 +100,6 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span::parse, help_heading = CACHES)]
     pub revalidate: Duration,
 
-    /// Fill response headers up to a multiple of 32 bytes
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = CACHES)]
-    pub header_padding: Switch,
-
     /// Time for a request's head to arrive once it began. Then 408
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::parse_positive, help_heading = LIMITS)]
     pub head_timeout: Duration,
@@ -152,6 +148,9 @@ pub(crate) struct Serve {
     /// Write error lines to this file. Without this flag, to standard error
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = LOGS)]
     pub error_log: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub experiments: Experiments,
 }
 
 const RUN: &str = "Where and how";
@@ -184,6 +183,7 @@ Values:
 Signals:
   SIGTERM, SIGINT   accept no more, finish what is under way, end; a second one ends at once
   SIGUSR1           open the logs again, after they were renamed
+  SIGUSR2           tell in the error log what has been done so far: totals, and a line for each loop
 
 Exit codes:
   0   ended as asked

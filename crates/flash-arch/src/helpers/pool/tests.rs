@@ -13,14 +13,14 @@ use flash_core::listing::Order;
 use flash_core::page::Pages;
 use flash_core::path::SitePath;
 use flash_core::site::{Settings, Site};
-use flash_disk::{Disk, FollowLinks};
+use flash_disk::{Disk, FollowLinks, Sending};
 use flash_observe::{Destination, ErrorLog};
 use tempfile::TempDir;
 
 use super::*;
-use crate::Limits;
 use crate::inbox::Inbox;
 use crate::shared::Parts;
+use crate::{Limits, Offload};
 
 /// A pool for a site in a folder for temporary files, with an inbox for what they find out.
 struct Bench {
@@ -49,7 +49,8 @@ impl Bench {
             dotfiles: false,
             memory_file_bytes_max: 1 << 10,
             snapshot_bytes_max: 0,
-            zero_copy: true,
+            sending: Sending::Pages,
+            residency_assumed: false,
             template: HeaderTemplate::default(),
         };
         let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };
@@ -66,7 +67,7 @@ impl Bench {
                 .unwrap(),
         };
         let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
-        let limits = HelperLimits { helpers_max, queue_max };
+        let limits = HelperLimits { helpers_max, queue_max, single_flight: true, offload: Offload::Needed };
         let pool = Pool::start(Device::ELSEWHERE, limits, shared, None).unwrap();
         Self { folder, pool, inbox: Arc::new(Inbox::new().unwrap()), heard: Vec::new() }
     }

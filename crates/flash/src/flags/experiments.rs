@@ -1,0 +1,67 @@
+//! Switches that serve nobody but those who study servers: each takes away one thing that makes Flash what it is, or puts
+//! back what an earlier server did.
+
+use clap::{Args, ValueEnum};
+
+use super::serve::Switch;
+
+const HEADING: &str = "Experiments (for the study of servers; the defaults are best)";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
+pub(crate) struct Experiments {
+    /// What is kept of files' content between requests. With --path-cache 0 nothing is kept of a file, and with
+    /// --revalidate 0 every name is looked up anew
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = FileCache::Memory, help_heading = HEADING, hide_short_help = true)]
+    pub file_cache: FileCache,
+
+    /// Keep header blocks ready-made
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On, help_heading = HEADING, hide_short_help = true)]
+    pub header_cache: Switch,
+
+    /// Fill response headers up to a multiple of 32 bytes
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = HEADING, hide_short_help = true)]
+    pub header_padding: Switch,
+
+    /// Which jobs amped's loops give to helpers
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t = Offload::Needed, help_heading = HEADING, hide_short_help = true)]
+    pub offload: Offload,
+
+    /// Do equal jobs of helpers once
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On, help_heading = HEADING, hide_short_help = true)]
+    pub single_flight: Switch,
+
+    /// Before pages are sent by sendfile or through a map, ask whether they are in memory, or take it for granted
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Residency::Tested, help_heading = HEADING, hide_short_help = true)]
+    pub residency: Residency,
+}
+
+/// What is kept of files' content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileCache {
+    /// A copy of it, as far as --file-cache-bytes goes
+    Memory,
+    /// An open file, whose pages are sent by sendfile
+    Descriptor,
+    /// An open file, whose pages are sent through a map, as in 1999
+    Mapped,
+    /// Nothing: files are opened anew for each piece that is sent
+    Off,
+}
+
+/// Which jobs go to helpers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Offload {
+    /// Those that would make the loop wait
+    Needed,
+    /// All, though many could be done at once
+    Always,
+    /// All but finding and opening files, for which the loop waits, as in 1999
+    NotOpening,
+}
+
+/// How it is known that a file's pages are in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Residency {
+    Tested,
+    Assumed,
+}
