@@ -26,13 +26,10 @@ struct Shared {
 const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 impl Closer {
-    pub(crate) fn start() -> io::Result<Self> {
+    pub(crate) fn start(name: &str) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let closer = Self(Arc::clone(&shared));
-        thread::Builder::new()
-            .name("closer".into())
-            .stack_size(64 << 10)
-            .spawn(move || shared.close_all())?;
+        thread::Builder::new().name(name.into()).stack_size(64 << 10).spawn(move || shared.close_all())?;
         Ok(closer)
     }
 

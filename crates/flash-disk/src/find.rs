@@ -170,7 +170,9 @@ impl Disk {
                 Reading::Whole(None) => {
                     let sending = self.sending(terms.lends(), examined.owner);
                     let assumed = self.settings.residency_assumed;
-                    let open = OpenFile::new(file, sending, assumed, examined.mount, self.closer.clone());
+                    // To close a file is to ask its device, and one that hangs must not keep the files of others open.
+                    let closer = if terms.is_local() { &self.closer } else { &self.remote_closer };
+                    let open = OpenFile::new(file, sending, assumed, examined.mount, closer.clone());
                     if pace.waits() {
                         open.warm(0..WINDOW_BYTES.min(stamp.size));
                     }

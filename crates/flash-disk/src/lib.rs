@@ -87,6 +87,8 @@ pub struct Disk {
     settings: Settings,
     snapshots: Arc<Snapshots>,
     closer: Option<Arc<Closer>>,
+    /// For files that are not on local devices.
+    remote_closer: Option<Arc<Closer>>,
 }
 
 /// Whether a call may wait.
@@ -114,13 +116,14 @@ impl Disk {
             .clone()
             .map(|folder| Users::new(folder, settings.follow_links, Arc::clone(root.mounts())));
         let snapshots = Arc::new(Snapshots::new(settings.snapshot_bytes_max));
-        Ok(Self { root, users, settings, snapshots, closer: None })
+        Ok(Self { root, users, settings, snapshots, closer: None, remote_closer: None })
     }
 
-    /// Lets a thread of its own close files from now on: the last close of a deleted file frees its blocks, and
+    /// Lets threads of their own close files from now on: the last close of a deleted file frees its blocks, and
     /// that is disk work. For architectures whose runners must not wait.
     pub fn close_elsewhere(&mut self) -> io::Result<()> {
-        self.closer = Some(Arc::new(Closer::start()?));
+        self.closer = Some(Arc::new(Closer::start("closer")?));
+        self.remote_closer = Some(Arc::new(Closer::start("remote-closer")?));
         Ok(())
     }
 
