@@ -11,6 +11,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,11 +19,13 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
 use crate::guard::Guard;
-use crate::{SlowDisk, about, read_rules};
+use crate::{SlowDisk, about, demand, read_rules};
 
 /// A mounted image on a slow disk. It unmounts when it is dropped, whatever hangs.
 pub struct SlowImage {
     mountpoint: PathBuf,
+    /// The filesystem's number, by which it is known to be there.
+    device: u64,
     // Dropped in this order: the disk goes before the folder in which it lies.
     disk: SlowDisk,
     _guard: Guard,
@@ -36,6 +39,7 @@ impl SlowImage {
     /// Those of [`SlowDisk::mount`], and when the image is too small, or `mke2fs` or `losetup` is not there.
     pub fn mount(folder: &Path, mountpoint: &Path, image_mib: u32, rules: &str) -> io::Result<SlowImage> {
         read_rules(rules)?;
+        demand()?;
         let mountpoint = mountpoint.canonicalize().map_err(|error| about(mountpoint, error))?;
         let work = tempfile::Builder::new().prefix("flash-slowdisk-").tempdir()?;
         let (below, slow) = (work.path().join("below"), work.path().join("slow"));
@@ -56,9 +60,11 @@ impl SlowImage {
         let device = run(Command::new("losetup").args(attach).arg(slow.join("disk.img")))?;
         let mounted = mount(&*device, &mountpoint, "ext4", MountFlags::RDONLY, None);
         // A device that is detached while it is in use goes with its last user.
-        run(Command::new("losetup").args(["--detach", &device]))?;
+        let detached = run(Command::new("losetup").args(["--detach", &device]));
         mounted.map_err(|error| about(&mountpoint, error.into()))?;
-        let image = SlowImage { mountpoint, disk, _guard: guard, _folder: work };
+        let device = mountpoint.metadata()?.dev();
+        let image = SlowImage { mountpoint, device, disk, _guard: guard, _folder: work };
+        detached?;
         image.disk.rule(rules)?;
         Ok(image)
     }
@@ -71,13 +77,20 @@ impl SlowImage {
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
+
+    /// False once somebody else has unmounted it.
+    pub fn is_mounted(&self) -> bool {
+        self.mountpoint.metadata().is_ok_and(|found| found.dev() == self.device)
+    }
 }
 
 impl Drop for SlowImage {
     fn drop(&mut self) {
         // What is being read arrives, so that unmounting does not wait for it.
         self.disk.clear();
-        let _ = unmount(&self.mountpoint, UnmountFlags::DETACH);
+        if self.is_mounted() {
+            let _ = unmount(&self.mountpoint, UnmountFlags::DETACH);
+        }
     }
 }
 

@@ -114,9 +114,7 @@ impl SlowDisk {
     /// When something is [`missing`] or one of the two is no folder; `InvalidInput` when a rule makes no sense.
     pub fn mount(folder: &Path, mountpoint: &Path, rules: &str) -> io::Result<SlowDisk> {
         let rules = read_rules(rules)?;
-        if let Some(missing) = missing() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, missing));
-        }
+        demand()?;
         let folder = Arc::new(Folder::open(folder).map_err(|error| about(folder, error))?);
         let mountpoint = mountpoint.canonicalize().map_err(|error| about(mountpoint, error))?;
         let shown = Arc::clone(&folder);
@@ -179,6 +177,10 @@ impl Drop for SlowDisk {
 
 fn read_rules(lines: &str) -> io::Result<Rules> {
     Rules::default().with(lines).map_err(invalid)
+}
+
+fn demand() -> io::Result<()> {
+    missing().map_or(Ok(()), |missing| Err(io::Error::new(io::ErrorKind::Unsupported, missing)))
 }
 
 fn invalid(why: String) -> io::Error {

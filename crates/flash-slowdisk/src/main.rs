@@ -74,7 +74,7 @@ fn run(flags: &Flags) -> io::Result<()> {
     let control = disk.below().mountpoint().join(CONTROL);
     let (folder, at) = (flags.folder.display(), disk.mountpoint().display());
     let _ = writeln!(io::stdout(), "flash-slowdisk: {folder} at {at}, control {}", control.display());
-    while signals.pending().next().is_none() && disk.below().is_mounted() {
+    while signals.pending().next().is_none() && disk.is_mounted() {
         thread::sleep(Duration::from_millis(50));
     }
     Ok(())
@@ -90,6 +90,13 @@ impl Disk {
         match self {
             Disk::Folder(disk) => disk.mountpoint(),
             Disk::Image(image) => image.mountpoint(),
+        }
+    }
+
+    fn is_mounted(&self) -> bool {
+        match self {
+            Disk::Folder(disk) => disk.is_mounted(),
+            Disk::Image(image) => image.is_mounted(),
         }
     }
 

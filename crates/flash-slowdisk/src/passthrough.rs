@@ -110,28 +110,19 @@ impl Filesystem for Passthrough {
         if number == CONTROL_NUMBER {
             return reply.attr(&CONTROL_TTL, &control_attributes());
         }
-        let answer = move |disk: &Disk, path: &Path, ttl: Duration, reply: ReplyAttr| match disk
-            .attributes(number, path)
-        {
-            Ok(attributes) => reply.attr(&ttl, &attributes),
-            Err(error) => reply.error(error.into()),
-        };
+        let path = self.disk.nodes.path(number);
         if number == INodeNo::ROOT {
-            return answer(&self.disk, Path::new("/"), self.queue.rules().ttl, reply);
+            let ttl = self.queue.rules().ttl;
+            return answer_attributes(&self.disk, number, Path::new("/"), ttl, reply);
         }
-        self.later(
-            Kind::Getattr,
-            request,
-            self.disk.nodes.path(number),
-            reply,
-            move |disk, path, turn, reply| {
-                answer(disk, path, turn.rules.ttl, reply);
-            },
-        );
+        self.later(Kind::Getattr, request, path, reply, move |disk, path, turn, reply| {
+            answer_attributes(disk, number, path, turn.rules.ttl, reply);
+        });
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
-        self.later(Kind::Readlink, request, self.disk.nodes.path(number), reply, |disk, path, _, reply| {
+        let path = self.disk.nodes.path(number);
+        self.later(Kind::Readlink, request, path, reply, |disk, path, _, reply| {
             match disk.folder.link(path) {
                 Ok(target) => reply.data(&target),
                 Err(error) => reply.error(error.into()),
@@ -148,16 +139,13 @@ impl Filesystem for Passthrough {
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
             return reply.error(Errno::EROFS);
         }
-        self.later(
-            Kind::Open,
-            request,
-            self.disk.nodes.path(number),
-            reply,
-            move |disk, path, turn, reply| match disk.open(number, path, turn.rules) {
+        let path = self.disk.nodes.path(number);
+        self.later(Kind::Open, request, path, reply, move |disk, path, turn, reply| {
+            match disk.open(number, path, turn.rules) {
                 Ok((handle, flags)) => reply.opened(handle, flags),
                 Err(error) => reply.error(error.into()),
-            },
-        );
+            }
+        });
     }
 
     fn read(
@@ -225,7 +213,8 @@ impl Filesystem for Passthrough {
     }
 
     fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.later(Kind::Open, request, self.disk.nodes.path(number), reply, |disk, path, _, reply| {
+        let path = self.disk.nodes.path(number);
+        self.later(Kind::Open, request, path, reply, |disk, path, _, reply| {
             let handle = disk.keep(Handle::Folder { path: path.into(), rows: Mutex::default() });
             reply.opened(handle, FopenFlags::empty());
         });
@@ -275,22 +264,15 @@ impl Filesystem for Passthrough {
     }
 
     fn statfs(&self, request: &Request, number: INodeNo, reply: ReplyStatfs) {
-        self.later(
-            Kind::Statfs,
-            request,
-            self.disk.nodes.path(number),
-            reply,
-            |disk, _, _, reply| match disk.folder.space() {
-                Ok(s) => {
-                    let (block, part) = (s.f_bsize as u32, s.f_frsize as u32);
-                    let name_max = s.f_namemax as u32;
-                    reply.statfs(
-                        s.f_blocks, s.f_bfree, s.f_bavail, s.f_files, s.f_ffree, block, name_max, part,
-                    );
-                }
-                Err(error) => reply.error(error.into()),
-            },
-        );
+        let path = self.disk.nodes.path(number);
+        self.later(Kind::Statfs, request, path, reply, |disk, _, _, reply| match disk.folder.space() {
+            Ok(s) => {
+                let (block, part) = (s.f_bsize as u32, s.f_frsize as u32);
+                let name_max = s.f_namemax as u32;
+                reply.statfs(s.f_blocks, s.f_bfree, s.f_bavail, s.f_files, s.f_ffree, block, name_max, part);
+            }
+            Err(error) => reply.error(error.into()),
+        });
     }
 
     /// A shell that writes to the control file truncates it first, which means nothing.
@@ -316,6 +298,13 @@ impl Filesystem for Passthrough {
             CONTROL_NUMBER => reply.attr(&CONTROL_TTL, &control_attributes()),
             _ => reply.error(Errno::EROFS),
         }
+    }
+}
+
+fn answer_attributes(disk: &Disk, number: INodeNo, path: &Path, ttl: Duration, reply: ReplyAttr) {
+    match disk.attributes(number, path) {
+        Ok(attributes) => reply.attr(&ttl, &attributes),
+        Err(error) => reply.error(error.into()),
     }
 }
 

@@ -155,24 +155,34 @@ fn it_unmounts_while_the_disk_hangs() {
 }
 
 #[test]
-fn nothing_is_left_of_it_when_the_program_is_killed() {
+fn nothing_is_left_of_it_when_the_program_is_killed_or_somebody_unmounts() {
     let Some((folder, mountpoint)) = place() else { return };
-    let mut command = Command::new(env!("CARGO_BIN_EXE_flash-slowdisk"));
-    command.arg(folder.path()).arg(mountpoint.path()).args([
-        "--image",
-        "16",
-        "--rule",
-        "read delay fixed:1ms",
-    ]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = [0; 512];
-    let length = child.stdout.as_mut().unwrap().read(&mut line).unwrap();
-    let line = String::from_utf8_lossy(&line[..length]);
-    let below =
-        line.trim().rsplit(' ').next().and_then(|control| control.strip_suffix("/.slowdisk")).expect(&line);
-    assert!(mountpoint.path().join("d0/e0/0.txt").exists());
-    assert_eq!(traces(mountpoint.path(), below).len(), 3, "two mounts and a loop device");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    wait_until_no_trace(mountpoint.path(), below);
+    for killed in [true, false] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flash-slowdisk"));
+        command.arg(folder.path()).arg(mountpoint.path()).args([
+            "--image",
+            "16",
+            "--rule",
+            "read delay fixed:1ms",
+        ]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = [0; 512];
+        let length = child.stdout.as_mut().unwrap().read(&mut line).unwrap();
+        let line = String::from_utf8_lossy(&line[..length]);
+        let below = line
+            .trim()
+            .rsplit(' ')
+            .next()
+            .and_then(|control| control.strip_suffix("/.slowdisk"))
+            .expect(&line);
+        assert!(mountpoint.path().join("d0/e0/0.txt").exists());
+        assert_eq!(traces(mountpoint.path(), below).len(), 3, "two mounts and a loop device");
+        if killed {
+            child.kill().unwrap();
+        } else {
+            assert!(Command::new("umount").arg(mountpoint.path()).status().unwrap().success());
+        }
+        assert_eq!(child.wait().unwrap().success(), !killed);
+        wait_until_no_trace(mountpoint.path(), below);
+    }
 }
