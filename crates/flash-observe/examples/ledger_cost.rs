@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p flash-observe --example ledger_cost`
 
+#![forbid(unsafe_code)]
+
 use std::hint::black_box;
 use std::time::Instant;
 
