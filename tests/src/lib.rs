@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-pub const ARCHITECTURES: [&str; 4] = ["amped", "sped", "mt", "mp"];
+pub const ARCHITECTURES: [&str; 5] = ["amped", "sped", "pipelined", "mt", "mp"];
 
 /// Nothing in the suite takes longer than this unless something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(20);

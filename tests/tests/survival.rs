@@ -72,7 +72,7 @@ fn clients_vanish_at_any_byte() {
 fn no_descriptors_left() {
     need("prlimit", "util-linux");
     let site = site::make();
-    for arch in ["amped", "sped"] {
+    for arch in ["amped", "sped", "pipelined"] {
         let wrapper = ["prlimit", "--nofile=100:100"];
         let server = Server::start_under(
             &wrapper,
@@ -101,7 +101,7 @@ fn no_descriptors_left() {
 #[test]
 fn more_connections_than_wanted_get_503() {
     let site = site::make();
-    for arch in ["amped", "sped", "mt"] {
+    for arch in ["amped", "sped", "pipelined", "mt"] {
         let server = Server::start(arch, site.path(), &["--connections-max", "3"]);
         let mut held: Vec<TcpStream> = (0..3).map(|_| server.connect()).collect();
         for stream in &mut held {

@@ -15,11 +15,11 @@ use crate::inbox::Inbox;
 use crate::shared::{Parts, Shared};
 use crate::{Limits, loops};
 
-struct Asymmetric {
-    shared: Arc<Shared>,
-    helpers: Arc<Helpers>,
-    inbox: Arc<Inbox>,
-    offload: Offload,
+pub(crate) struct Asymmetric {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) helpers: Arc<Helpers>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) offload: Offload,
 }
 
 impl Dispatch for Asymmetric {

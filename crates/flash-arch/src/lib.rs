@@ -5,9 +5,10 @@
 //! | a process  | [`mp`]                  |                |
 //! | a thread   | [`mt`]                  |                |
 //! | a loop     | [`sped`]                | [`amped`]      |
+//! | its steps  |                         | [`pipelined`]  |
 //!
-//! One request path, `flash-core`, serves all of them. The loops share [`event_loop`], the others [`blocking`]; what
-//! is left to each is the file of its name.
+//! One request path, `flash-core`, serves all of them. The loops share [`event_loop`], the runners that wait share
+//! [`blocking`]; what is left to each is the file of its name.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod inbox;
 mod loops;
 mod mp;
 mod mt;
+mod pipelined;
 mod runner;
 mod shared;
 mod signals;
@@ -42,6 +44,7 @@ pub use crate::shared::{Parts, Shared};
 pub enum Arch {
     Amped { loops: usize, helpers: HelperLimits },
     Sped { loops: usize },
+    Pipelined { pools: usize, helpers: HelperLimits },
     Mt { threads: usize },
     Mp { processes: usize },
 }
@@ -66,6 +69,9 @@ pub fn serve(
     match arch {
         Arch::Amped { loops, helpers } => amped::serve(loops, helpers, limits, listeners, parts()?, ready),
         Arch::Sped { loops } => sped::serve(loops, limits, listeners, parts()?, ready),
+        Arch::Pipelined { pools, helpers } => {
+            pipelined::serve(pools, helpers, limits, listeners, parts()?, ready)
+        }
         Arch::Mt { threads } => mt::serve(threads, limits, listeners, parts()?, ready),
         Arch::Mp { processes } => mp::serve(processes, limits, listeners, parts, ready),
     }

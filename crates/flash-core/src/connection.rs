@@ -127,7 +127,7 @@ impl Connection {
     }
 
     pub fn want(&mut self, cx: &mut Context<'_>) -> Want {
-        if let Some(job) = self.job() {
+        if let Some(job) = self.job(cx.site) {
             return Want::Job(job);
         }
         if let Some(output) = self.output.as_mut().filter(|output| !output.is_empty()) {
@@ -162,8 +162,10 @@ impl Connection {
     }
 
     /// The job that the state asks for, if it has not been handed out.
-    fn job(&mut self) -> Option<Job> {
+    fn job(&mut self, site: &Site) -> Option<Job> {
         match &mut self.state {
+            // It leaves for another thread. What was answered before goes out first, and does not wait there with it.
+            State::FindFile(_) if site.settings.finds_apart && has_bytes(&self.output) => None,
             State::FindFile(finding) => finding.ask().map(Job::Find),
             State::SendBody(sending) => sending.body.ask(),
             _ => None,
@@ -480,6 +482,10 @@ enum Answered {
     Yes,
     /// It stays where it is until its file has been found.
     NotYet,
+}
+
+fn has_bytes(output: &Option<Box<Output>>) -> bool {
+    output.as_ref().is_some_and(|output| !output.is_empty())
 }
 
 fn after(connection: header::Connection) -> State {

@@ -32,6 +32,9 @@ pub struct Settings {
     pub revalidate_ms: u64,
     pub dotfiles: bool,
     pub list: bool,
+    /// Every search for a file becomes a job, and [`Site::look_up`] its driver's business, so that reading a request,
+    /// finding its file and answering it can be done by different threads.
+    pub finds_apart: bool,
     /// Whether exchanges are to be recorded.
     pub log: bool,
 }
@@ -48,6 +51,7 @@ impl Default for Settings {
             revalidate_ms: 1_000,
             dotfiles: false,
             list: false,
+            finds_apart: false,
             log: false,
         }
     }

@@ -154,6 +154,8 @@ impl Plan<'_> {
     fn cache_limits(&self) -> CacheLimits {
         let (processes, threads) = match self.arch {
             Arch::Amped { loops, .. } | Arch::Sped { loops } => (1, loops),
+            // Of a pool's threads one looks things up.
+            Arch::Pipelined { pools, .. } => (1, pools),
             Arch::Mt { threads } => (1, threads.min(processors() * 2)),
             Arch::Mp { processes } => (processes, 1),
         };
@@ -168,22 +170,24 @@ impl Plan<'_> {
 fn arch(flags: &flags::Serve) -> Arch {
     let loops = flags.loops.unwrap_or_else(processors);
     match flags.arch {
-        flags::Arch::Amped => {
-            let helpers = HelperLimits {
-                helpers_max: flags.helpers_max,
-                queue_max: flags.helper_queue_max,
-                single_flight: flags.experiments.single_flight == flags::Switch::On,
-                offload: match flags.experiments.offload {
-                    flags::Offload::Needed => Offload::Needed,
-                    flags::Offload::Always => Offload::Always,
-                    flags::Offload::NotOpening => Offload::NotOpening,
-                },
-            };
-            Arch::Amped { loops, helpers }
-        }
+        flags::Arch::Amped => Arch::Amped { loops, helpers: helpers(flags) },
         flags::Arch::Sped => Arch::Sped { loops },
+        flags::Arch::Pipelined => Arch::Pipelined { pools: loops, helpers: helpers(flags) },
         flags::Arch::Mt => Arch::Mt { threads: flags.threads },
         flags::Arch::Mp => Arch::Mp { processes: flags.processes },
+    }
+}
+
+fn helpers(flags: &flags::Serve) -> HelperLimits {
+    HelperLimits {
+        helpers_max: flags.helpers_max,
+        queue_max: flags.helper_queue_max,
+        single_flight: flags.experiments.single_flight == flags::Switch::On,
+        offload: match flags.experiments.offload {
+            flags::Offload::Needed => Offload::Needed,
+            flags::Offload::Always => Offload::Always,
+            flags::Offload::NotOpening => Offload::NotOpening,
+        },
     }
 }
 
@@ -247,6 +251,7 @@ impl fmt::Display for Shape {
         let (name, count, unit) = match self.0 {
             Arch::Amped { loops, .. } => ("amped", loops, "loop"),
             Arch::Sped { loops } => ("sped", loops, "loop"),
+            Arch::Pipelined { pools, .. } => ("pipelined", pools, "pool"),
             Arch::Mt { threads } => ("mt", threads, "thread"),
             Arch::Mp { processes } => ("mp", processes, "process"),
         };

@@ -76,14 +76,45 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, no
     if !site.settings.dotfiles && path.is_hidden() {
         return Found::Refused(Status::NOT_FOUND);
     }
-    match site.paths.get(&path) {
-        None => Found::Unknown(Find { path: path.into_owned(), known: None, asked_ms: now.ms() }),
-        Some(entry) if entry.claim_check(now.ms(), site.settings.revalidate_ms) => {
-            Found::Unknown(Find { path: path.into_owned(), known: Some(entry), asked_ms: now.ms() })
-        }
+    let known = match site.settings.finds_apart {
+        false => search(&path, raw_path, site, local, now),
+        true => Err(None),
+    };
+    match known {
+        Ok(entry) => Found::Entry(entry),
+        Err(known) => Found::Unknown(Find { path: path.into_owned(), known, asked_ms: now.ms() }),
+    }
+}
+
+impl Site {
+    /// For those who find files apart. If the caches have no answer that may serve, somebody has to look at the disk;
+    /// what stood there before comes back, if it is known.
+    pub fn look_up(
+        &self,
+        path: &SitePath<'_>,
+        local: &mut LocalCache,
+        now: &Now,
+    ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
+        local
+            .get(path.as_bytes(), now.ms())
+            .map_or_else(|| search(path, path.as_bytes(), self, local, now), Ok)
+    }
+}
+
+/// In the cache that all share; what is found there is offered to the runner's own, under the words it was asked in.
+fn search(
+    path: &SitePath<'_>,
+    asked: &[u8],
+    site: &Site,
+    local: &mut LocalCache,
+    now: &Now,
+) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
+    match site.paths.get(path) {
+        None => Err(None),
+        Some(entry) if entry.claim_check(now.ms(), site.settings.revalidate_ms) => Err(Some(entry)),
         Some(entry) => {
-            local.offer(raw_path, &entry, now.ms(), entry.checked_ms() + site.settings.revalidate_ms);
-            Found::Entry(entry)
+            local.offer(asked, &entry, now.ms(), entry.checked_ms() + site.settings.revalidate_ms);
+            Ok(entry)
         }
     }
 }

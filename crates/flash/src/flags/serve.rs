@@ -23,7 +23,7 @@ pub(crate) struct Serve {
     #[arg(long, value_enum, default_value_t = Arch::Amped, help_heading = RUN)]
     pub arch: Arch,
 
-    /// Event loops of amped and sped. Without this flag, one per processor
+    /// Event loops of amped and sped, or pools of pipelined. Without this flag, one per processor
     #[arg(long, value_name = "N", value_parser = count(1, 1024), help_heading = RUN)]
     pub loops: Option<usize>,
 
@@ -198,6 +198,8 @@ pub(crate) enum Arch {
     Amped,
     /// Event loops that wait for the disk themselves
     Sped,
+    /// Pools of a thread for each step of a request, with two helper threads
+    Pipelined,
     /// A thread per connection
     Mt,
     /// A process per connection

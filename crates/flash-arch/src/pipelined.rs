@@ -1,0 +1,218 @@
+//! *pipelined*: a thread per step (Choi, Kim, Ersoz and Das, 2005).
+//!
+//! A pool is five step threads and two helpers; all pools share the caches:
+//!
+//! ```text
+//! accept → read request → find file → send header → read file and send data
+//!               ↑             |            |                   |
+//!               └─────────────┴────────────┴───────────────────┘   the next request
+//! ```
+//!
+//! A connection is a box that moves from thread to thread through [`queue`]s, and belongs to one of them at a time. A
+//! step takes all that has come, gives each connection its turn ([`steps`]), and hands them on in one batch for each of
+//! the others. What would wait for a disk goes to the step's helper, and the connection waits for it in the step's
+//! [`ward`], like one whose socket is not ready.
+
+mod queue;
+mod station;
+mod steps;
+mod ward;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use flash_core::Connection;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+use crate::Limits;
+use crate::accept::Listener;
+use crate::amped::Asymmetric;
+use crate::clock::Clock;
+use crate::door::{ACCEPTS_PER_TURN, Door};
+use crate::helpers::{HelperLimits, Helpers};
+use crate::inbox::Inbox;
+use crate::pipelined::queue::{Item, Queue, With};
+use crate::pipelined::station::Station;
+use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
+use crate::pipelined::ward::Slot;
+use crate::shared::{Parts, Shared};
+use crate::signals::Signals;
+
+/// The steps that connections go around after they were accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    ReadRequest,
+    FindFile,
+    SendHeader,
+    SendData,
+}
+
+/// The queues in front of a pool's steps, in their order.
+type Queues = [Arc<Queue>; 4];
+
+/// The token of a connection that has no number yet.
+const NEW: u64 = u64::MAX;
+
+pub(crate) fn serve(
+    pools: usize,
+    helpers: HelperLimits,
+    limits: Limits,
+    listeners: Vec<Listener>,
+    mut parts: Parts,
+    ready: impl FnOnce(),
+) -> io::Result<()> {
+    let signals = Signals::new()?;
+    for listener in &listeners {
+        listener.set_nonblocking()?;
+    }
+    parts.disk.close_elsewhere()?;
+    parts.disk.watch_mounts()?;
+    parts.site.settings.finds_apart = true;
+    let shared = Shared::new(parts, limits);
+    let listeners = Arc::new(listeners);
+    // One for pathnames and one for reading, in each pool, for each device.
+    let helpers = HelperLimits { helpers_max: 1, ..helpers };
+    let pools = (0..pools)
+        .map(|number| Pool::start(number, helpers, &shared, &listeners))
+        .collect::<io::Result<Vec<_>>>()?;
+    ready();
+    signals.wait_for_stop(&shared);
+    shared.drain();
+    for listener in listeners.iter() {
+        listener.shut();
+    }
+    pools.iter().for_each(Pool::ring);
+    pools.into_iter().for_each(Pool::join);
+    shared.close(true);
+    Ok(())
+}
+
+struct Pool {
+    bell: Arc<Inbox>,
+    queues: Arc<Queues>,
+    accept: JoinHandle<()>,
+    steps: [JoinHandle<()>; 4],
+}
+
+impl Pool {
+    fn start(
+        number: usize,
+        helpers: HelperLimits,
+        shared: &Arc<Shared>,
+        listeners: &Arc<Vec<Listener>>,
+    ) -> io::Result<Self> {
+        let queue = || Queue::new().map(Arc::new);
+        let queues = Arc::new([queue()?, queue()?, queue()?, queue()?]);
+        let [to_read, to_find, to_head, to_data] = &*queues;
+        // A helper for each of the two steps that may need the disk.
+        let dispatch = |queue: &Queue| -> io::Result<_> {
+            let offload = helpers.offload;
+            let helpers = Helpers::start(helpers, Arc::clone(shared))?;
+            Ok(Asymmetric { shared: Arc::clone(shared), helpers, inbox: Arc::clone(queue.inbox()), offload })
+        };
+        let find = FindFile { dispatch: dispatch(to_find)? };
+        let data = SendData { dispatch: dispatch(to_data)? };
+        let name = |step: &str| format!("{step}-{number}");
+        // Only those who find files have a use for one.
+        let (local, none) = (shared.site.paths.local_bytes_max(), 0);
+        let steps = [
+            Station::spawn(name("read"), ReadRequest::new(), none, shared, &queues, to_read)?,
+            Station::spawn(name("find"), find, local, shared, &queues, to_find)?,
+            Station::spawn(name("header"), SendHeader, none, shared, &queues, to_head)?,
+            Station::spawn(name("data"), data, none, shared, &queues, to_data)?,
+        ];
+        let bell = Arc::new(Inbox::new()?);
+        let accept =
+            Accept::spawn(name("accept"), Arc::clone(shared), Arc::clone(listeners), &bell, to_read)?;
+        Ok(Self { bell, queues, accept, steps })
+    }
+
+    fn ring(&self) {
+        self.bell.ring();
+        self.queues.iter().for_each(|queue| queue.inbox().ring());
+    }
+
+    /// Waits for the end of its threads, from the front to the back: a queue is closed when nothing can come any more.
+    fn join(self) {
+        // A thread that panicked has said so itself.
+        let _ = self.accept.join();
+        for (queue, step) in self.queues.iter().zip(self.steps) {
+            queue.close();
+            let _ = step.join();
+        }
+    }
+}
+
+/// Accept connection.
+struct Accept {
+    shared: Arc<Shared>,
+    clock: Clock,
+    epoll: OwnedFd,
+    door: Door,
+    to_read: Arc<Queue>,
+}
+
+const EVENTS_MAX: usize = 16;
+
+impl Accept {
+    fn spawn(
+        name: String,
+        shared: Arc<Shared>,
+        listeners: Arc<Vec<Listener>>,
+        bell: &Inbox,
+        to_read: &Arc<Queue>,
+    ) -> io::Result<JoinHandle<()>> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, bell.bell(), epoll::EventData::new_u64(NEW), epoll::EventFlags::IN)?;
+        let mut door = Door::new(listeners)?;
+        door.open(&epoll, |listener| listener as u64)?;
+        let mut accept = Self { shared, clock: Clock::new(), epoll, door, to_read: Arc::clone(to_read) };
+        thread::Builder::new().name(name.clone()).spawn(move || {
+            if let Err(error) = accept.run() {
+                accept.shared.error_log.say(format_args!("{name} ends: {error}"));
+            }
+        })
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut batch = Vec::new();
+        while !self.shared.is_draining() {
+            events.clear();
+            let pause = self.door.wait_ms(self.clock.now.ms()).map(|ms| Duration::from_millis(ms + 1));
+            let timeout = pause.and_then(|pause| Timespec::try_from(pause).ok());
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.clock.read();
+            self.door.retry(&self.epoll, self.clock.now.ms(), |listener| listener as u64);
+            for event in events.iter().filter(|event| event.data.u64() != NEW) {
+                self.accept(event.data.u64() as usize, &mut batch);
+            }
+            if !batch.is_empty() {
+                self.to_read.push_new(&mut batch);
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: usize, batch: &mut Vec<Item>) {
+        let shared = &self.shared;
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.door.accept(shared, &self.epoll, listener, self.clock.now.ms()) {
+                Some(Some((socket, peer, seat))) => {
+                    let connection = Connection::new(peer, &shared.site, &self.clock.now);
+                    let slot = Slot { connection, socket, token: NEW, watched: false, _seat: seat };
+                    batch.push(Item { slot: Box::new(slot), with: With::Nothing });
+                }
+                Some(None) => {}
+                None => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A step's thread: it sleeps until something comes, gives every connection its turn, and hands them on in batches.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use flash_core::Context;
+use flash_core::local::LocalCache;
+use flash_observe::ledger::Account;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+use crate::pipelined::queue::{Item, Queue, ThenSleep, With};
+use crate::pipelined::steps::{At, Next, Work};
+use crate::pipelined::ward::{Slot, Ward};
+use crate::pipelined::{NEW, Queues};
+use crate::runner::Runner;
+use crate::shared::Shared;
+
+pub(super) struct Station<W> {
+    work: W,
+    runner: Runner,
+    account: Arc<Account>,
+    queues: Arc<Queues>,
+    /// Its own of the queues.
+    queue: Arc<Queue>,
+    /// Connections for each of the queues, until the end of this round.
+    outgoing: [Vec<Item>; 4],
+    epoll: OwnedFd,
+    ward: Ward,
+    /// Connections that had their share of a round and could go on at once.
+    unfinished: Vec<Item>,
+    give_up: GiveUp,
+}
+
+/// When exchanges under way are broken off, because the server has to stop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GiveUp {
+    Never,
+    At { ms: u64 },
+}
+
+const EVENTS_MAX: usize = 256;
+/// The bell's token: no connection's.
+const BELL: u64 = NEW;
+/// What other steps have broken off comes here within this time.
+const GRACE_MS: u64 = 1_000;
+/// How often a step that has given up looks whether it may end.
+const LOOK_UP_MS: u64 = 20;
+
+impl<W: Work + Send + 'static> Station<W> {
+    pub(super) fn spawn(
+        name: String,
+        work: W,
+        local_bytes_max: u64,
+        shared: &Arc<Shared>,
+        queues: &Arc<Queues>,
+        queue: &Arc<Queue>,
+    ) -> io::Result<JoinHandle<()>> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wakes = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&epoll, queue.inbox().bell(), epoll::EventData::new_u64(BELL), wakes)?;
+        let runner = Runner::new(Arc::clone(shared), LocalCache::new(local_bytes_max));
+        let mut station = Self {
+            work,
+            queues: Arc::clone(queues),
+            queue: Arc::clone(queue),
+            outgoing: Default::default(),
+            epoll,
+            ward: Ward::new(runner.clock.now.ms()),
+            account: Arc::clone(runner.account()),
+            runner,
+            unfinished: Vec::new(),
+            give_up: GiveUp::Never,
+        };
+        thread::Builder::new().name(name.clone()).spawn(move || {
+            if let Err(error) = station.run() {
+                station.runner.shared.error_log.say(format_args!("{name} ends: {error}"));
+            }
+        })
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        // Refused or not, the step runs.
+        let _ = flash_os::slice::ask_for(flash_os::slice::SHORTEST_NS);
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut batch = Vec::new();
+        loop {
+            let then_sleep = if self.unfinished.is_empty() { ThenSleep::Yes } else { ThenSleep::No };
+            let mut open = self.queue.take(&mut batch, then_sleep);
+            let sleeps = batch.is_empty() && then_sleep == ThenSleep::Yes;
+            events.clear();
+            if sleeps || W::SOCKETS {
+                let timeout = if sleeps { self.timeout() } else { Timespec::try_from(Duration::ZERO).ok() };
+                match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
+                {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if sleeps {
+                open = self.queue.take(&mut batch, ThenSleep::No);
+            }
+            let turn = self.account.begin(events.len() + batch.len(), self.runner.clock.read());
+            self.round(&events, &mut batch);
+            self.hand_on();
+            self.runner.report();
+            self.account.end(turn);
+            if !open && self.is_over() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn round(&mut self, events: &[epoll::Event], batch: &mut Vec<Item>) {
+        // Before those who come: some of them bring sockets that are already ready again.
+        for event in events {
+            self.handle(event.data.u64(), event.flags);
+        }
+        for (token, outcome) in self.queue.inbox().empty() {
+            self.account.spend(&outcome.spent);
+            self.resume(token, With::Done(outcome), |_, _| {});
+        }
+        for Item { slot, with } in std::mem::take(&mut self.unfinished).into_iter().chain(batch.drain(..)) {
+            self.turn(slot, with, |_, _| {});
+        }
+        for token in self.ward.due(self.runner.clock.now.ms()) {
+            self.resume(token, With::Nothing, |slot, cx| slot.connection.expire(cx));
+        }
+        if self.runner.shared.is_draining() {
+            self.drain();
+        }
+    }
+
+    fn handle(&mut self, token: u64, flags: epoll::EventFlags) {
+        self.work.notice(token, flags);
+        let gone = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+        self.resume(token, With::Nothing, |slot, cx| {
+            if gone {
+                // Both directions are gone: there is nobody to answer.
+                slot.connection.abort(cx);
+            }
+        });
+    }
+
+    fn drain(&mut self) {
+        let now_ms = self.runner.clock.now.ms();
+        match self.give_up {
+            GiveUp::Never => {
+                let drain_ms = self.runner.shared.limits.drain.as_millis() as u64;
+                self.give_up = GiveUp::At { ms: now_ms + drain_ms };
+                // Those that wait for a next request see that there will be none.
+                self.resume_all(|_, _| {});
+            }
+            GiveUp::At { ms } if now_ms >= ms => {
+                self.resume_all(|slot, cx| slot.connection.abort(cx));
+            }
+            GiveUp::At { .. } => {}
+        }
+    }
+
+    fn resume_all(&mut self, mut what: impl FnMut(&mut Slot, &mut Context<'_>)) {
+        for token in self.ward.tokens() {
+            self.resume(token, With::Nothing, &mut what);
+        }
+    }
+
+    /// Something has happened to a connection, if it waits here.
+    fn resume(&mut self, token: u64, with: With, what: impl FnOnce(&mut Slot, &mut Context<'_>)) {
+        if let Some(slot) = self.ward.take(token) {
+            self.turn(slot, with, what);
+        }
+    }
+
+    /// Tells a connection what has happened, and gives it its turn.
+    fn turn(&mut self, mut slot: Box<Slot>, with: With, what: impl FnOnce(&mut Slot, &mut Context<'_>)) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let cx = &mut self.runner.cx();
+            what(&mut slot, cx);
+            let at = At { epoll: &self.epoll, account: &self.account };
+            self.work.turn(&mut slot, with, &at, cx)
+        }));
+        match outcome {
+            Ok(Next::To(step, with)) => self.outgoing[step as usize].push(Item { slot, with }),
+            Ok(Next::Waits) => self.ward.admit(slot),
+            Ok(Next::Unfinished) => self.unfinished.push(Item { slot, with: With::Nothing }),
+            Ok(Next::Ends) => {}
+            Err(panic) => {
+                self.runner.shared.panicked(&*panic);
+                self.outgoing[0].push(Item { slot, with: With::Wreck });
+            }
+        }
+    }
+
+    fn hand_on(&mut self) {
+        for (batch, queue) in self.outgoing.iter_mut().zip(self.queues.iter()) {
+            if !batch.is_empty() {
+                queue.push(batch);
+            }
+        }
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let now_ms = self.runner.clock.now.ms();
+        let give_up = match self.give_up {
+            GiveUp::Never => None,
+            GiveUp::At { ms } if now_ms < ms => Some(ms - now_ms),
+            GiveUp::At { .. } => Some(LOOK_UP_MS),
+        };
+        let unreported = self.runner.has_unreported().then_some(0);
+        let ms = [unreported, self.ward.wait_ms(now_ms), give_up].into_iter().flatten().min()?;
+        // A millisecond more, so that rounding never wakes the step just before it is time.
+        Timespec::try_from(Duration::from_millis(ms + 1)).ok()
+    }
+
+    /// Nothing more comes from the step before: whether nothing comes from anywhere.
+    fn is_over(&self) -> bool {
+        let late = matches!(self.give_up, GiveUp::At { ms } if self.runner.clock.now.ms() >= ms + GRACE_MS);
+        late || self.work.is_over() && self.ward.is_empty() && self.unfinished.is_empty()
+    }
+}
+
+impl<W> Drop for Station<W> {
+    fn drop(&mut self) {
+        // Whatever ended it, nobody shall wait for room in its queue.
+        self.queue.close();
+    }
+}

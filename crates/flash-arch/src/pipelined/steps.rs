@@ -1,0 +1,292 @@
+//! What each step does with a connection whose turn it is, until somebody else has to go on with it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use flash_core::job::{Done, Find, Job, Outcome};
+use flash_core::{Context, Want};
+use flash_observe::ledger::Account;
+use rustix::event::epoll::{self, EventFlags};
+use slab::Slab;
+
+use crate::amped::Asymmetric;
+use crate::event_loop::Dispatch;
+use crate::pipelined::queue::With;
+use crate::pipelined::ward::Slot;
+use crate::pipelined::{NEW, Step};
+use crate::socket::{self, Received, Sent};
+
+/// Where a connection goes after its turn.
+pub(super) enum Next {
+    To(Step, With),
+    /// It stays, until its socket is ready, its helper is done, or its deadline has passed.
+    Waits,
+    /// It could go on, but others are waiting.
+    Unfinished,
+    Ends,
+}
+
+/// What a step's thread lends to its work.
+pub(super) struct At<'a> {
+    pub(super) epoll: &'a OwnedFd,
+    pub(super) account: &'a Account,
+}
+
+/// One of the four steps that connections go around.
+pub(super) trait Work {
+    /// Whether it waits for sockets.
+    const SOCKETS: bool;
+
+    /// Something happened at the socket of this connection, which may be anywhere.
+    fn notice(&mut self, _token: u64, _flags: EventFlags) {}
+
+    fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next;
+
+    /// Whether no connection will come back here.
+    fn is_over(&self) -> bool {
+        true
+    }
+}
+
+/// Wants that one connection may have performed before it is somebody else's turn.
+const WANTS_PER_TURN: usize = 16;
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// Read request. Connections begin and end here, because most of their time they wait for their client.
+pub(super) struct ReadRequest {
+    sockets: Slab<Socket>,
+    generation: u32,
+    buffer: Box<[u8]>,
+}
+
+/// What is known of the socket of a connection, wherever that is.
+#[derive(Clone, Copy)]
+struct Socket {
+    token: u64,
+    registered: bool,
+    /// Nothing says that a read would find nothing.
+    readable: bool,
+    /// The client has closed its side: reads go on until they see the end.
+    hung_up: bool,
+}
+
+impl ReadRequest {
+    pub(super) fn new() -> Self {
+        Self { sockets: Slab::new(), generation: 0, buffer: vec![0; RECEIVE_BYTES].into_boxed_slice() }
+    }
+
+    fn welcome(&mut self, slot: &mut Slot) {
+        self.generation = (self.generation + 1) % u32::MAX;
+        let number = self.sockets.vacant_key();
+        slot.token = u64::from(self.generation) << 32 | number as u64;
+        // Its request may have come along with it.
+        self.sockets.insert(Socket { token: slot.token, registered: false, readable: true, hung_up: false });
+    }
+
+    fn serve(&mut self, slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) -> Next {
+        let socket = &mut self.sockets[slot.number()];
+        for _ in 0..WANTS_PER_TURN {
+            match slot.connection.want(cx) {
+                Want::Receive if !socket.readable => {
+                    if !socket.registered {
+                        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+                        if at.watch(slot, flags).is_err() {
+                            return Next::Ends;
+                        }
+                        socket.registered = true;
+                    }
+                    return Next::Waits;
+                }
+                Want::Receive => match socket::receive(&slot.socket, &mut self.buffer) {
+                    Received::Bytes(count) => {
+                        // A short read has emptied the socket; what comes later is a new event.
+                        socket.readable = count == self.buffer.len() || socket.hung_up;
+                        slot.connection.received(&self.buffer[..count], cx);
+                    }
+                    Received::Blocked => socket.readable = false,
+                    Received::End => slot.connection.received_end(),
+                    Received::Gone => slot.connection.abort(cx),
+                },
+                Want::Close => return Next::Ends,
+                want => return elsewhere(want, slot, cx),
+            }
+        }
+        Next::Unfinished
+    }
+}
+
+impl Work for ReadRequest {
+    const SOCKETS: bool = true;
+
+    fn notice(&mut self, token: u64, flags: EventFlags) {
+        let socket = self.sockets.get_mut(token as u32 as usize);
+        if let Some(socket) = socket.filter(|socket| socket.token == token) {
+            let ended = EventFlags::RDHUP | EventFlags::HUP;
+            socket.readable |= flags.intersects(EventFlags::IN | EventFlags::ERR | ended);
+            socket.hung_up |= flags.intersects(ended);
+        }
+    }
+
+    fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
+        if slot.token == NEW {
+            self.welcome(slot);
+        }
+        let next = match with {
+            With::Wreck => Next::Ends,
+            With::Nothing | With::Job(_) | With::Done(_) => self.serve(slot, at, cx),
+        };
+        if matches!(next, Next::Ends) {
+            self.sockets.remove(slot.number());
+        }
+        next
+    }
+
+    fn is_over(&self) -> bool {
+        self.sockets.is_empty()
+    }
+}
+
+/// Find file: in the pathname cache, or by the helper who translates pathnames.
+pub(super) struct FindFile {
+    pub(super) dispatch: Asymmetric,
+}
+
+impl Work for FindFile {
+    const SOCKETS: bool = false;
+
+    fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
+        match with {
+            With::Job(Job::Find(find)) => match cx.site.look_up(&find.path, cx.local, cx.now) {
+                Ok(entry) => Next::To(Step::SendHeader, With::Done(Done::Found(entry).into())),
+                Err(known) => {
+                    match at.dispatch(&mut self.dispatch, Job::Find(Find { known, ..find }), slot) {
+                        Some(outcome) => Next::To(Step::SendHeader, With::Done(outcome)),
+                        None => elsewhere(slot.connection.want(cx), slot, cx),
+                    }
+                }
+            },
+            With::Done(outcome) => Next::To(Step::SendHeader, With::Done(outcome)),
+            With::Nothing | With::Job(_) | With::Wreck => elsewhere(slot.connection.want(cx), slot, cx),
+        }
+    }
+}
+
+/// Send header: writes the response, and sends its head with what is in memory of its body.
+pub(super) struct SendHeader;
+
+impl SendHeader {
+    /// One attempt. What the socket does not take now is data like any other.
+    fn send(slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) {
+        let Some(output) = slot.connection.output() else { return };
+        match socket::send(&slot.socket, output, Some(at.account)) {
+            Sent::Bytes(count) => slot.connection.sent(count, cx),
+            Sent::Blocked => {}
+            Sent::Broken => slot.connection.abort(cx),
+        }
+    }
+}
+
+impl Work for SendHeader {
+    const SOCKETS: bool = false;
+
+    fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
+        if let With::Done(outcome) = with {
+            slot.connection.completed(outcome, cx);
+        }
+        match slot.connection.want(cx) {
+            Want::Send => {
+                Self::send(slot, at, cx);
+                match slot.connection.want(cx) {
+                    Want::Send => Next::To(Step::SendData, With::Nothing),
+                    want => elsewhere(want, slot, cx),
+                }
+            }
+            // The first window is read by somebody else, and the head does not wait for it.
+            Want::Job(job @ (Job::Load(_) | Job::List(_))) => {
+                Self::send(slot, at, cx);
+                Next::To(Step::SendData, With::Job(job))
+            }
+            want => elsewhere(want, slot, cx),
+        }
+    }
+}
+
+/// Read file and send data: window by window, each made ready here or by the helper who reads.
+pub(super) struct SendData {
+    pub(super) dispatch: Asymmetric,
+}
+
+impl SendData {
+    fn read(&mut self, job: Job, slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) {
+        if let Some(outcome) = at.dispatch(&mut self.dispatch, job, slot) {
+            slot.connection.completed(outcome, cx);
+        }
+    }
+}
+
+impl Work for SendData {
+    const SOCKETS: bool = true;
+
+    fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
+        match with {
+            With::Job(job) => self.read(job, slot, at, cx),
+            With::Done(outcome) => slot.connection.completed(outcome, cx),
+            With::Nothing | With::Wreck => {}
+        }
+        for _ in 0..WANTS_PER_TURN {
+            match slot.connection.want(cx) {
+                Want::Send => {
+                    let Some(output) = slot.connection.output() else { return Next::Waits };
+                    match socket::send(&slot.socket, output, Some(at.account)) {
+                        Sent::Bytes(count) => slot.connection.sent(count, cx),
+                        Sent::Blocked => {
+                            slot.connection.send_blocked();
+                            if slot.watched {
+                                return Next::Waits;
+                            }
+                            slot.watched = at.watch(slot, EventFlags::OUT | EventFlags::ET).is_ok();
+                            if slot.watched {
+                                return Next::Waits;
+                            }
+                            slot.connection.abort(cx);
+                        }
+                        Sent::Broken => slot.connection.abort(cx),
+                    }
+                }
+                Want::Job(job @ (Job::Load(_) | Job::List(_))) => self.read(job, slot, at, cx),
+                want => return elsewhere(want, slot, cx),
+            }
+        }
+        Next::Unfinished
+    }
+}
+
+/// Whose business this want is, if it is not that of the step that was told.
+fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
+    match want {
+        Want::Receive | Want::Close => Next::To(Step::ReadRequest, With::Nothing),
+        Want::Send => Next::To(Step::SendHeader, With::Nothing),
+        Want::Job(job @ Job::Find(_)) => Next::To(Step::FindFile, With::Job(job)),
+        Want::Job(job @ (Job::Load(_) | Job::List(_))) => Next::To(Step::SendData, With::Job(job)),
+        Want::Completion => Next::Waits,
+        Want::ShutdownWrite => {
+            if rustix::net::shutdown(&slot.socket, rustix::net::Shutdown::Write).is_err() {
+                slot.connection.abort(cx);
+            }
+            Next::To(Step::ReadRequest, With::Nothing)
+        }
+    }
+}
+
+impl At<'_> {
+    fn watch(&self, slot: &Slot, flags: EventFlags) -> io::Result<()> {
+        Ok(epoll::add(self.epoll, &slot.socket, epoll::EventData::new_u64(slot.token), flags)?)
+    }
+
+    /// Does the job now, or leaves it to the step's helper.
+    fn dispatch(&self, dispatch: &mut Asymmetric, job: Job, slot: &Slot) -> Option<Outcome> {
+        let outcome = dispatch.dispatch(job, slot.token, self.account)?;
+        self.account.spend(&outcome.spent);
+        Some(outcome)
+    }
+}

@@ -1,0 +1,90 @@
+//! Where connections wait within a step, for their sockets or for a helper, and until when.
+
+use std::os::fd::OwnedFd;
+
+use flash_core::Connection;
+
+use crate::shared::Seat;
+use crate::timers::{Standing, Timers};
+
+/// A connection and its socket. It is in one place at a time: with a step, in a ward, or in a queue.
+pub(super) struct Slot {
+    pub(super) connection: Connection,
+    pub(super) socket: OwnedFd,
+    /// Its number in its pool, and which of those who had that number it is.
+    pub(super) token: u64,
+    /// Sending data hears when its socket takes more.
+    pub(super) watched: bool,
+    pub(super) _seat: Seat,
+}
+
+impl Slot {
+    pub(super) fn number(&self) -> usize {
+        self.token as u32 as usize
+    }
+}
+
+/// A place for every number. A place stands in the wheel at most once at a time that counts, whoever is in it.
+pub(super) struct Ward {
+    places: Vec<Place>,
+    guests: usize,
+    timers: Timers,
+}
+
+struct Place {
+    guest: Option<Box<Slot>>,
+    standing: Standing,
+}
+
+impl Ward {
+    pub(super) fn new(now_ms: u64) -> Self {
+        Self { places: Vec::new(), guests: 0, timers: Timers::new(now_ms) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.guests == 0
+    }
+
+    pub(super) fn admit(&mut self, slot: Box<Slot>) {
+        let number = slot.number();
+        if number >= self.places.len() {
+            self.places.resize_with(number + 1, || Place { guest: None, standing: Standing::NOWHERE });
+        }
+        let place = &mut self.places[number];
+        self.timers.set(number as u64, slot.connection.deadline_ms(), &mut place.standing);
+        place.guest = Some(slot);
+        self.guests += 1;
+    }
+
+    /// Lets out the connection with this token, if it is here.
+    pub(super) fn take(&mut self, token: u64) -> Option<Box<Slot>> {
+        let place = self.places.get_mut(token as u32 as usize)?;
+        let guest = place.guest.take_if(|slot| slot.token == token)?;
+        self.guests -= 1;
+        Some(guest)
+    }
+
+    /// The tokens of those whose deadline may have passed.
+    pub(super) fn due(&mut self, now_ms: u64) -> Vec<u64> {
+        let mut due = Vec::new();
+        while let Some((tick, numbers)) = self.timers.take_due(now_ms) {
+            for number in numbers {
+                let place = &mut self.places[number as usize];
+                if place.standing == tick {
+                    place.standing = Standing::NOWHERE;
+                    due.extend(place.guest.as_ref().map(|slot| slot.token));
+                }
+            }
+        }
+        due
+    }
+
+    pub(super) fn tokens(&self) -> Vec<u64> {
+        self.places.iter().filter_map(|place| Some(place.guest.as_ref()?.token)).collect()
+    }
+
+    /// How long nobody needs to be looked at; `None` is for ever.
+    pub(super) fn wait_ms(&self, now_ms: u64) -> Option<u64> {
+        self.timers.wait_ms(now_ms)
+    }
+}
