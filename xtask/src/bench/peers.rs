@@ -32,6 +32,7 @@ pub(crate) enum Server {
     Floor,
     Amped,
     Sped,
+    Pipelined,
     Mt,
     Mp,
     /// nginx with `sendfile`.
@@ -49,8 +50,8 @@ pub(crate) enum Server {
 use Server::*;
 
 impl Server {
-    pub(crate) const ALL: [Server; 12] =
-        [Floor, Amped, Sped, Mt, Mp, Nginx, NginxCopy, NginxThreads, H2o, Lighttpd, Caddy, Apache];
+    pub(crate) const ALL: [Server; 13] =
+        [Floor, Amped, Sped, Pipelined, Mt, Mp, Nginx, NginxCopy, NginxThreads, H2o, Lighttpd, Caddy, Apache];
     /// The peers that bars compare with where the content is cached, each in its best manner for the case.
     pub(crate) const RIVALS: [(&str, &[Server]); 3] =
         [("nginx", &[Nginx, NginxCopy]), ("h2o", &[H2o]), ("lighttpd", &[Lighttpd])];
@@ -60,6 +61,7 @@ impl Server {
             Floor => "floor",
             Amped => "amped",
             Sped => "sped",
+            Pipelined => "pipelined",
             Mt => "mt",
             Mp => "mp",
             Nginx => "nginx",
@@ -77,13 +79,13 @@ impl Server {
     }
 
     pub(crate) fn is_flash(self) -> bool {
-        matches!(self, Amped | Sped | Mt | Mp)
+        matches!(self, Amped | Sped | Pipelined | Mt | Mp)
     }
 
     /// The program's name for a peer, none for our own.
     pub(crate) fn program(self) -> Option<&'static str> {
         match self {
-            Floor | Amped | Sped | Mt | Mp => None,
+            Floor | Amped | Sped | Pipelined | Mt | Mp => None,
             Nginx | NginxCopy | NginxThreads => Some("nginx"),
             H2o => Some("h2o"),
             Lighttpd => Some("lighttpd"),
@@ -109,7 +111,7 @@ impl Server {
         let address = format!("127.0.0.1:{port}");
         match self {
             Floor => command.arg(address),
-            Amped | Sped | Mt | Mp => {
+            Amped | Sped | Pipelined | Mt | Mp => {
                 command.arg("serve").arg(place.root).args(["--listen", &address, "--arch", self.name()]);
                 command.args(["--loops", "1"]).args(place.flash_args)
             }
