@@ -52,7 +52,7 @@ enum Step {
 }
 
 /// The queues in front of a pool's steps, in their order.
-type Queues = [Arc<Queue>; 4];
+type Queues = [Arc<Queue<Item>>; 4];
 
 /// The token of a connection that has no number yet.
 const NEW: u64 = u64::MAX;
@@ -109,7 +109,7 @@ impl Pool {
         let queues = Arc::new([queue()?, queue()?, queue()?, queue()?]);
         let [to_read, to_find, to_head, to_data] = &*queues;
         // A helper for each of the two steps that may need the disk.
-        let dispatch = |queue: &Queue| -> io::Result<_> {
+        let dispatch = |queue: &Queue<Item>| -> io::Result<_> {
             let offload = helpers.offload;
             let helpers = Helpers::start(helpers, Arc::clone(shared))?;
             Ok(Asymmetric { shared: Arc::clone(shared), helpers, inbox: Arc::clone(queue.inbox()), offload })
@@ -153,7 +153,7 @@ struct Accept {
     clock: Clock,
     epoll: OwnedFd,
     door: Door,
-    to_read: Arc<Queue>,
+    to_read: Arc<Queue<Item>>,
 }
 
 const EVENTS_MAX: usize = 16;
@@ -164,7 +164,7 @@ impl Accept {
         shared: Arc<Shared>,
         listeners: Arc<Vec<Listener>>,
         bell: &Inbox,
-        to_read: &Arc<Queue>,
+        to_read: &Arc<Queue<Item>>,
     ) -> io::Result<JoinHandle<()>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, bell.bell(), epoll::EventData::new_u64(NEW), epoll::EventFlags::IN)?;

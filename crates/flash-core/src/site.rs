@@ -32,8 +32,8 @@ pub struct Settings {
     pub revalidate_ms: u64,
     pub dotfiles: bool,
     pub list: bool,
-    /// Every search for a file becomes a job, and [`Site::look_up`] its driver's business, so that reading a request,
-    /// finding its file and answering it can be done by different threads.
+    /// Every search for a file that the runner's own cache does not answer becomes a job, and [`Site::look_up`] its
+    /// driver's business, so that different threads can read a request, find its file and answer it.
     pub finds_apart: bool,
     /// Whether exchanges are to be recorded.
     pub log: bool,

@@ -28,16 +28,15 @@ pub(super) enum With {
     Wreck,
 }
 
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct Queue<T> {
+    state: Mutex<State<T>>,
     room: Condvar,
     /// Its bell is the step's; and here come the results of the step's helper.
     inbox: Arc<Inbox>,
 }
 
-#[derive(Default)]
-struct State {
-    items: Vec<Item>,
+struct State<T> {
+    items: Vec<T>,
     /// The step sleeps, or is about to, and wants the bell for whatever comes next.
     asleep: bool,
     /// Nothing more will come.
@@ -54,9 +53,10 @@ pub(super) enum ThenSleep {
 /// New connections wait outside while so many items are in front of them.
 pub(super) const ITEMS_BEFORE_NEW_MAX: usize = 256;
 
-impl Queue {
+impl<T> Queue<T> {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { state: Mutex::default(), room: Condvar::new(), inbox: Arc::new(Inbox::new()?) })
+        let state = Mutex::new(State { items: Vec::new(), asleep: false, closed: false });
+        Ok(Self { state, room: Condvar::new(), inbox: Arc::new(Inbox::new()?) })
     }
 
     pub(super) fn inbox(&self) -> &Arc<Inbox> {
@@ -64,12 +64,12 @@ impl Queue {
     }
 
     /// Hands over the whole batch, and leaves it empty.
-    pub(super) fn push(&self, batch: &mut Vec<Item>) {
+    pub(super) fn push(&self, batch: &mut Vec<T>) {
         self.push_to(self.state.lock(), batch);
     }
 
     /// The same for new connections, which wait while the step is behind. Those that come too late are let go.
-    pub(super) fn push_new(&self, batch: &mut Vec<Item>) {
+    pub(super) fn push_new(&self, batch: &mut Vec<T>) {
         let mut state = self.state.lock();
         self.room.wait_while(&mut state, |state| !state.closed && state.items.len() >= ITEMS_BEFORE_NEW_MAX);
         if state.closed {
@@ -79,7 +79,7 @@ impl Queue {
         self.push_to(state, batch);
     }
 
-    fn push_to(&self, mut state: MutexGuard<'_, State>, batch: &mut Vec<Item>) {
+    fn push_to(&self, mut state: MutexGuard<'_, State<T>>, batch: &mut Vec<T>) {
         if state.items.is_empty() {
             // The step's emptied vector comes back to be filled again.
             std::mem::swap(&mut state.items, batch);
@@ -94,7 +94,7 @@ impl Queue {
     }
 
     /// Takes everything, into an empty batch. `false` once nothing more will come.
-    pub(super) fn take(&self, batch: &mut Vec<Item>, then_sleep: ThenSleep) -> bool {
+    pub(super) fn take(&self, batch: &mut Vec<T>, then_sleep: ThenSleep) -> bool {
         let mut state = self.state.lock();
         std::mem::swap(&mut state.items, batch);
         state.asleep = batch.is_empty() && then_sleep == ThenSleep::Yes;
@@ -109,5 +109,81 @@ impl Queue {
         self.state.lock().closed = true;
         self.room.notify_one();
         self.inbox.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::io::{Errno, read};
+
+    use super::*;
+
+    /// How often the bell was rung since the last time.
+    fn rings(queue: &Queue<usize>) -> u64 {
+        let mut count = [0; 8];
+        match read(queue.inbox().bell(), &mut count) {
+            Ok(_) => u64::from_ne_bytes(count),
+            Err(Errno::AGAIN) => 0,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn take(queue: &Queue<usize>, then_sleep: ThenSleep) -> Vec<usize> {
+        let mut batch = Vec::new();
+        queue.take(&mut batch, then_sleep);
+        batch
+    }
+
+    #[test]
+    fn many_batches_wake_a_sleeping_step_once_and_a_waking_one_never() {
+        let queue = Queue::new().unwrap();
+        queue.push(&mut vec![1, 2]);
+        assert_eq!((take(&queue, ThenSleep::Yes), rings(&queue)), (vec![1, 2], 0));
+        queue.push(&mut vec![3]);
+        assert_eq!(rings(&queue), 0, "it had something to do, and looks again");
+        assert_eq!(take(&queue, ThenSleep::Yes), [3]);
+        assert_eq!(take(&queue, ThenSleep::No), []);
+        queue.push(&mut vec![4]);
+        assert_eq!(rings(&queue), 0, "it did not go to sleep");
+        assert_eq!(take(&queue, ThenSleep::Yes), [4]);
+        assert_eq!(take(&queue, ThenSleep::Yes), []);
+        let mut batch = vec![5, 6];
+        queue.push(&mut batch);
+        queue.push(&mut vec![7]);
+        assert_eq!((batch.len(), rings(&queue)), (0, 1));
+        assert_eq!(take(&queue, ThenSleep::Yes), [5, 6, 7]);
+    }
+
+    #[test]
+    fn new_connections_wait_for_room_and_the_others_do_not() {
+        let queue = Arc::new(Queue::new().unwrap());
+        queue.push(&mut (0..ITEMS_BEFORE_NEW_MAX).collect());
+        let door = std::thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push_new(&mut vec![1_000])
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        queue.push(&mut vec![999]);
+        assert_eq!(take(&queue, ThenSleep::Yes).last(), Some(&999), "the new one is still outside");
+        door.join().unwrap();
+        assert_eq!(take(&queue, ThenSleep::Yes), [1_000]);
+    }
+
+    #[test]
+    fn a_closed_queue_keeps_nobody_waiting() {
+        let queue = Arc::new(Queue::new().unwrap());
+        queue.push(&mut (0..ITEMS_BEFORE_NEW_MAX).collect());
+        let door = std::thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push_new(&mut vec![1_000])
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        queue.close();
+        door.join().unwrap();
+        let mut batch = Vec::new();
+        assert!(!queue.take(&mut batch, ThenSleep::Yes));
+        assert_eq!(batch.len(), ITEMS_BEFORE_NEW_MAX, "what was there is still served");
     }
 }

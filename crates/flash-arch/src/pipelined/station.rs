@@ -26,7 +26,7 @@ pub(super) struct Station<W> {
     account: Arc<Account>,
     queues: Arc<Queues>,
     /// Its own of the queues.
-    queue: Arc<Queue>,
+    queue: Arc<Queue<Item>>,
     /// Connections for each of the queues, until the end of this round.
     outgoing: [Vec<Item>; 4],
     epoll: OwnedFd,
@@ -58,7 +58,7 @@ impl<W: Work + Send + 'static> Station<W> {
         local_bytes_max: u64,
         shared: &Arc<Shared>,
         queues: &Arc<Queues>,
-        queue: &Arc<Queue>,
+        queue: &Arc<Queue<Item>>,
     ) -> io::Result<JoinHandle<()>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wakes = epoll::EventFlags::IN | epoll::EventFlags::ET;

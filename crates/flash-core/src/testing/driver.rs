@@ -9,7 +9,7 @@ use crate::connection::{Connection, Context, Tally, Want};
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::local::LocalCache;
-use crate::output::Front;
+use crate::output::{Front, Output};
 use crate::page::Pages;
 use crate::record::Peer;
 use crate::site::{Settings, Site};
@@ -241,8 +241,21 @@ impl World {
         panic!("the connection never comes to rest: {:?}", client.connection);
     }
 
-    fn dispatch(&mut self, client: &mut Client, job: Job) {
+    fn dispatch(&mut self, client: &mut Client, mut job: Job) {
         assert!(client.pending.is_none(), "a second job while the first is under way");
+        if let Job::Find(find) = &mut job
+            && self.site.settings.finds_apart
+        {
+            let output = client.connection.output();
+            assert!(output.is_none_or(Output::is_empty), "answers would wait where nobody sends them");
+            match self.site.look_up(&find.path, &mut self.local, &self.now) {
+                Ok(entry) => {
+                    let found = Done::Found(entry).into();
+                    return self.with(client, |connection, cx| connection.completed(found, cx));
+                }
+                Err(known) => find.known = known,
+            }
+        }
         let done = match self.jobs {
             Jobs::Later => None,
             Jobs::AtOnceOrLater => self.disk.try_now(&job),

@@ -1,6 +1,7 @@
 //! Finding files: what is remembered and for how long, and how the ways in which it can fail are answered.
 
 use super::*;
+use crate::local::LocalCache;
 
 #[test]
 fn a_second_request_asks_nobody() {
@@ -32,6 +33,21 @@ fn one_of_many_looks_again_after_a_while() {
     world.complete(&mut client);
     assert_eq!(world.disk.done["find"], 2);
     assert_eq!(statuses(&client.got), [200, 200]);
+}
+
+#[test]
+fn found_apart_every_search_is_a_job_and_the_caches_are_asked_by_whoever_gets_it() {
+    let mut world = world_with(Settings { finds_apart: true, ..Settings::default() });
+    world.local = LocalCache::new(0);
+    for _ in 0..3 {
+        assert_eq!(reply(&world.ask(get("/small.txt"))).status, 200);
+    }
+    assert_eq!(world.disk.done["find"], 1);
+    let mut client = world.connect();
+    world.with(&mut client, |connection, cx| connection.received(get("/small.txt").as_bytes(), cx));
+    let want = world.with(&mut client, |connection, cx| connection.want(cx));
+    assert!(matches!(&want, Want::Job(Job::Find(find)) if find.known.is_none()), "{want:?}");
+    assert!(client.connection.output().is_none());
 }
 
 #[test]

@@ -132,6 +132,18 @@ proptest! {
         world.jobs = jobs;
         prop_assert_eq!(outcome(world, &input, &pieces, &rooms), plain_outcome(&input));
     }
+
+    #[test]
+    fn files_found_apart_are_the_same(
+        input in input(),
+        jobs in select(&[Jobs::Later, Jobs::AtOnce][..]),
+        pieces in vec(1usize..200, 1..4),
+        rooms in vec(2_000usize..100_000, 1..4),
+    ) {
+        let mut world = world_with(Settings { finds_apart: true, ..Settings::default() });
+        world.jobs = jobs;
+        prop_assert_eq!(outcome(world, &input, &pieces, &rooms), plain_outcome(&input));
+    }
 }
 
 #[test]
