@@ -407,7 +407,7 @@ impl Connection {
                         if *failure == Failure::Late {
                             connection = header::Connection::Closes;
                         }
-                        Answer::Error(status_of(*failure))
+                        Answer::Error(failure.status())
                     }
                     Lookup::Wanted(_) | Lookup::Asked => return Answered::NotYet,
                 }
@@ -490,14 +490,6 @@ fn has_bytes(output: &Option<Box<Output>>) -> bool {
 
 fn after(connection: header::Connection) -> State {
     if connection.stays_open() { State::ReadRequest } else { State::Closing { linger: false } }
-}
-
-fn status_of(failure: Failure) -> Status {
-    match failure {
-        Failure::Busy | Failure::Late | Failure::Sick => Status::SERVICE_UNAVAILABLE,
-        Failure::Broken => Status::INTERNAL_SERVER_ERROR,
-        Failure::Gone => Status::NOT_FOUND,
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
+use flash_http::status::Status;
+
 use crate::entry::Entry;
 use crate::file::{File, Window};
 use crate::listing::{Names, Order};
@@ -114,6 +116,16 @@ impl AddAssign for Spent {
         self.read_ns += more.read_ns;
         self.queue_ns += more.queue_ns;
         self.help_ns += more.help_ns;
+    }
+}
+
+impl Failure {
+    pub fn status(self) -> Status {
+        match self {
+            Self::Busy | Self::Late | Self::Sick => Status::SERVICE_UNAVAILABLE,
+            Self::Broken => Status::INTERNAL_SERVER_ERROR,
+            Self::Gone => Status::NOT_FOUND,
+        }
     }
 }
 
