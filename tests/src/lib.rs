@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-pub const ARCHITECTURES: [&str; 5] = ["amped", "sped", "pipelined", "mt", "mp"];
+pub const ARCHITECTURES: [&str; 6] = ["amped", "uring", "sped", "pipelined", "mt", "mp"];
 
 /// Nothing in the suite takes longer than this unless something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -43,7 +43,8 @@ impl Server {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("flash starts");
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let mut first = String::new();
-        lines.read_line(&mut first).expect("flash says where it serves");
+        // Something may be said before that.
+        while !first.contains("http://") && lines.read_line(&mut first).expect("lines of text") > 0 {}
         let address = first
             .split("http://")
             .nth(1)

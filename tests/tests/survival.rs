@@ -69,10 +69,35 @@ fn clients_vanish_at_any_byte() {
 }
 
 #[test]
+fn requests_come_faster_than_their_answers_are_read() {
+    const REQUESTS: usize = 20_000;
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let server = Server::start(arch, site.path(), &["--processes", "4"]);
+        let mut stream = server.connect();
+        let mut writer = stream.try_clone().unwrap();
+        let asking = thread::spawn(move || {
+            for _ in 1..REQUESTS {
+                writer.write_all(REQUEST).unwrap();
+            }
+            writer.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        });
+        // By now both directions are full.
+        thread::sleep(Duration::from_millis(300));
+        let bytes = read_all(&mut stream);
+        asking.join().unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert_eq!(text.matches("HTTP/1.1 200 OK\r\n").count(), REQUESTS, "{arch}");
+        assert_eq!(text.matches("\r\n\r\n0123456789").count(), REQUESTS, "{arch}");
+        server.stop();
+    }
+}
+
+#[test]
 fn no_descriptors_left() {
     need("prlimit", "util-linux");
     let site = site::make();
-    for arch in ["amped", "sped", "pipelined"] {
+    for arch in ["amped", "uring", "sped", "pipelined"] {
         let wrapper = ["prlimit", "--nofile=100:100"];
         let server = Server::start_under(
             &wrapper,
@@ -101,7 +126,7 @@ fn no_descriptors_left() {
 #[test]
 fn more_connections_than_wanted_get_503() {
     let site = site::make();
-    for arch in ["amped", "sped", "pipelined", "mt"] {
+    for arch in ["amped", "uring", "sped", "pipelined", "mt"] {
         let server = Server::start(arch, site.path(), &["--connections-max", "3"]);
         let mut held: Vec<TcpStream> = (0..3).map(|_| server.connect()).collect();
         for stream in &mut held {
@@ -126,24 +151,26 @@ fn ten_thousand_idle_connections() {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
     assert!(limit.maximum.is_none_or(|most| most > 11_000), "this test needs 11,000 descriptors: ulimit -n");
     let site = site::make();
-    let server = Server::start("amped", site.path(), &["--loops", "1"]);
-    server.get("/a.txt");
-    let before = server.resident_kb();
-    let mut held = Vec::new();
-    for _ in 0..10_000 {
-        let mut stream = server.connect();
-        stream.write_all(REQUEST).unwrap();
-        let mut some = [0; 12];
-        stream.read_exact(&mut some).unwrap();
-        held.push(stream);
+    for arch in ["amped", "uring"] {
+        let server = Server::start(arch, site.path(), &["--loops", "1"]);
+        server.get("/a.txt");
+        let before = server.resident_kb();
+        let mut held = Vec::new();
+        for _ in 0..10_000 {
+            let mut stream = server.connect();
+            stream.write_all(REQUEST).unwrap();
+            let mut some = [0; 12];
+            stream.read_exact(&mut some).unwrap();
+            held.push(stream);
+        }
+        let bytes = (server.resident_kb() - before) * 1024 / 10_000;
+        assert!(bytes <= 600, "{arch}: {bytes} bytes for an idle connection");
+        let start = Instant::now();
+        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
+        assert!(start.elapsed() < Duration::from_millis(500), "{arch}");
+        drop(held);
+        server.stop();
     }
-    let bytes = (server.resident_kb() - before) * 1024 / 10_000;
-    assert!(bytes <= 600, "{bytes} bytes for an idle connection");
-    let start = Instant::now();
-    assert_eq!(server.get("/a.txt").status, 200);
-    assert!(start.elapsed() < Duration::from_millis(500));
-    drop(held);
-    server.stop();
 }
 
 #[test]
@@ -287,7 +314,14 @@ fn a_worker_that_dies_is_replaced() {
 #[test]
 fn bad_requests_leave_no_memory_behind() {
     let site = site::make();
-    let server = Server::start("amped", site.path(), &["--loops", "1"]);
+    for arch in ["amped", "uring"] {
+        let server = Server::start(arch, site.path(), &["--loops", "1"]);
+        leaves_no_memory_behind(&server);
+        server.stop();
+    }
+}
+
+fn leaves_no_memory_behind(server: &Server) {
     let shapes: [&[u8]; 4] = [
         b"\r\n\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: \x01\r\n\r\n",
@@ -307,5 +341,4 @@ fn bad_requests_leave_no_memory_behind() {
     storm(6_000);
     let grown = server.resident_kb().saturating_sub(before);
     assert!(grown < 6_000, "{grown} KB more");
-    server.stop();
 }

@@ -1,4 +1,5 @@
-//! *amped*: event-driven, with helpers. The loop does what needs no waiting, and hands over only the rest.
+//! *amped*: event-driven, with helpers. The loop does what needs no waiting, and hands over only the rest. *uring* is
+//! the same on another port.
 
 use std::io;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::culprit;
 use crate::event_loop::Dispatch;
 use crate::helpers::{HelperLimits, Helpers, Offload, Refusal, Waiter};
 use crate::inbox::Inbox;
+use crate::port::Port;
 use crate::shared::{Parts, Shared};
 use crate::{Limits, loops};
 
@@ -61,7 +63,7 @@ impl Asymmetric {
     }
 }
 
-pub(crate) fn serve(
+pub(crate) fn serve<P: Port>(
     loops: usize,
     helpers: HelperLimits,
     limits: Limits,
@@ -76,5 +78,5 @@ pub(crate) fn serve(
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
     let dispatch =
         |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox, offload };
-    loops::serve(loops, &shared, listeners, dispatch, ready)
+    loops::serve::<P, _>(loops, &shared, listeners, dispatch, ready)
 }

@@ -2,17 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flash_core::record::Peer;
 use flash_observe::Rarely;
-use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::accept::{Listener, turn_away};
+use crate::port::Port;
 use crate::shared::{Seat, Shared};
 
 /// So that one loop does not take all that have come, while others wait for work.
@@ -22,6 +22,7 @@ const PAUSE_MS: u64 = 100;
 
 pub(crate) struct Door {
     listeners: Arc<Vec<Listener>>,
+    token: fn(usize) -> u64,
     state: State,
     /// A descriptor held back: given up for a moment, it lets a connection in to be told that there is no room.
     reserve: Option<File>,
@@ -35,28 +36,34 @@ enum State {
 }
 
 impl Door {
-    pub(crate) fn new(listeners: Arc<Vec<Listener>>) -> io::Result<Self> {
-        Ok(Self { listeners, state: State::Closed, reserve: Some(reserve()?) })
+    /// Listeners are known to the port by the tokens of their numbers.
+    pub(crate) fn new(listeners: Arc<Vec<Listener>>, token: fn(usize) -> u64) -> io::Result<Self> {
+        Ok(Self { listeners, token, state: State::Closed, reserve: Some(reserve()?) })
     }
 
-    pub(crate) fn open(&mut self, epoll: &OwnedFd, token: impl Fn(usize) -> u64) -> io::Result<()> {
-        // Exclusive: one arrival wakes one loop.
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+    pub(crate) fn open(&mut self, port: &mut impl Port) -> io::Result<()> {
         for (number, listener) in self.listeners.iter().enumerate() {
-            epoll::add(epoll, listener.as_fd(), epoll::EventData::new_u64(token(number)), flags)?;
+            port.listen(listener, (self.token)(number))?;
         }
         self.state = State::Open;
         Ok(())
     }
 
-    pub(crate) fn close(&mut self, epoll: &OwnedFd) {
-        self.leave(epoll, State::Closed);
+    pub(crate) fn close(&mut self, port: &mut impl Port) {
+        self.leave(port, State::Closed);
     }
 
-    fn leave(&mut self, epoll: &OwnedFd, state: State) {
+    /// After those who had come to a listener were accepted, or enough of them for a turn.
+    pub(crate) fn listen_again(&self, port: &mut impl Port, listener: usize) {
         if self.state == State::Open {
-            for listener in self.listeners.iter() {
-                let _ = epoll::delete(epoll, listener.as_fd());
+            port.listen_again(&self.listeners[listener], (self.token)(listener));
+        }
+    }
+
+    fn leave(&mut self, port: &mut impl Port, state: State) {
+        if self.state == State::Open {
+            for (number, listener) in self.listeners.iter().enumerate() {
+                port.ignore(listener, (self.token)(number));
             }
         }
         self.state = state;
@@ -71,14 +78,14 @@ impl Door {
     }
 
     /// Opens the door again after a pause.
-    pub(crate) fn retry(&mut self, epoll: &OwnedFd, now_ms: u64, token: impl Fn(usize) -> u64) {
+    pub(crate) fn retry(&mut self, port: &mut impl Port, now_ms: u64) {
         if let State::Paused { until_ms } = self.state
             && now_ms >= until_ms
         {
             if self.reserve.is_none() {
                 self.reserve = reserve().ok();
             }
-            if self.open(epoll, token).is_err() {
+            if self.open(port).is_err() {
                 self.state = State::Paused { until_ms: now_ms + PAUSE_MS };
             }
         }
@@ -89,7 +96,7 @@ impl Door {
     pub(crate) fn accept(
         &mut self,
         shared: &Arc<Shared>,
-        epoll: &OwnedFd,
+        port: &mut impl Port,
         listener: usize,
         now_ms: u64,
     ) -> Option<Option<(OwnedFd, Peer, Seat)>> {
@@ -109,7 +116,7 @@ impl Door {
             Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Some(None),
             Err(Errno::AGAIN) => None,
             Err(Errno::INVAL) => {
-                self.leave(epoll, State::Closed);
+                self.leave(port, State::Closed);
                 None
             }
             Err(error) => {
@@ -127,7 +134,7 @@ impl Door {
                     }
                 }
                 // Level-triggered, the listener would wake the loop for ever.
-                self.leave(epoll, State::Paused { until_ms: now_ms + PAUSE_MS });
+                self.leave(port, State::Paused { until_ms: now_ms + PAUSE_MS });
                 None
             }
         }

@@ -1,11 +1,11 @@
 //! Dispatch: who runs the steps of a request, and who waits for the disk.
 //!
-//! |            | the runner itself waits | helpers wait   |
-//! |------------|-------------------------|----------------|
-//! | a process  | [`mp`]                  |                |
-//! | a thread   | [`mt`]                  |                |
-//! | a loop     | [`sped`]                | [`amped`]      |
-//! | its steps  |                         | [`pipelined`]  |
+//! |            | the runner itself waits | helpers wait             |
+//! |------------|-------------------------|--------------------------|
+//! | a process  | [`mp`]                  |                          |
+//! | a thread   | [`mt`]                  |                          |
+//! | a loop     | [`sped`]                | [`amped`], and [`uring`] |
+//! | its steps  |                         | [`pipelined`]            |
 //!
 //! One request path, `flash-core`, serves all of them. The loops share [`event_loop`], the runners that wait share
 //! [`blocking`]; what is left to each is the file of its name.
@@ -18,6 +18,7 @@ mod blocking;
 mod clock;
 mod culprit;
 mod door;
+mod epoll;
 mod event_loop;
 mod helpers;
 mod inbox;
@@ -25,28 +26,49 @@ mod loops;
 mod mp;
 mod mt;
 mod pipelined;
+mod port;
 mod runner;
 mod shared;
 mod signals;
 mod socket;
 mod sped;
 mod timers;
+pub mod uring;
 
 use std::io;
 use std::time::Duration;
 
 pub use crate::accept::Listener;
+use crate::epoll::Epoll;
 pub use crate::helpers::{HelperLimits, Offload};
 pub use crate::shared::{Parts, Shared};
+use crate::uring::Ringed;
 
 /// An architecture and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arch {
-    Amped { loops: usize, helpers: HelperLimits },
-    Sped { loops: usize },
-    Pipelined { pools: usize, helpers: HelperLimits },
-    Mt { threads: usize },
-    Mp { processes: usize },
+    Amped {
+        loops: usize,
+        helpers: HelperLimits,
+    },
+    /// See [`uring::probe`].
+    Uring {
+        loops: usize,
+        helpers: HelperLimits,
+    },
+    Sped {
+        loops: usize,
+    },
+    Pipelined {
+        pools: usize,
+        helpers: HelperLimits,
+    },
+    Mt {
+        threads: usize,
+    },
+    Mp {
+        processes: usize,
+    },
 }
 
 /// What all architectures need to know.
@@ -67,7 +89,12 @@ pub fn serve(
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     match arch {
-        Arch::Amped { loops, helpers } => amped::serve(loops, helpers, limits, listeners, parts()?, ready),
+        Arch::Amped { loops, helpers } => {
+            amped::serve::<Epoll>(loops, helpers, limits, listeners, parts()?, ready)
+        }
+        Arch::Uring { loops, helpers } => {
+            amped::serve::<Ringed>(loops, helpers, limits, listeners, parts()?, ready)
+        }
         Arch::Sped { loops } => sped::serve(loops, limits, listeners, parts()?, ready),
         Arch::Pipelined { pools, helpers } => {
             pipelined::serve(pools, helpers, limits, listeners, parts()?, ready)

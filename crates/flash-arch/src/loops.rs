@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::accept::Listener;
 use crate::event_loop::{Dispatch, EventLoop};
 use crate::inbox::Inbox;
+use crate::port::Port;
 use crate::shared::Shared;
 use crate::signals::Signals;
 
-pub(crate) fn serve<D: Dispatch + Send + 'static>(
+pub(crate) fn serve<P: Port, D: Dispatch + Send + 'static>(
     loops: usize,
     shared: &Arc<Shared>,
     listeners: Vec<Listener>,
@@ -27,7 +28,7 @@ pub(crate) fn serve<D: Dispatch + Send + 'static>(
         let inbox = Arc::new(Inbox::new()?);
         let dispatch = dispatch(Arc::clone(&inbox));
         let event_loop =
-            EventLoop::new(Arc::clone(shared), Arc::clone(&listeners), Arc::clone(&inbox), dispatch)?;
+            EventLoop::<D, P>::new(Arc::clone(shared), Arc::clone(&listeners), Arc::clone(&inbox), dispatch)?;
         threads.push(event_loop.spawn(number)?);
         inboxes.push(inbox);
     }

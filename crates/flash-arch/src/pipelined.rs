@@ -19,26 +19,25 @@ mod steps;
 mod ward;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flash_core::Connection;
-use rustix::event::{Timespec, epoll};
-use rustix::io::Errno;
 
 use crate::Limits;
 use crate::accept::Listener;
 use crate::amped::Asymmetric;
 use crate::clock::Clock;
 use crate::door::{ACCEPTS_PER_TURN, Door};
+use crate::epoll::Epoll;
 use crate::helpers::{HelperLimits, Helpers};
 use crate::inbox::Inbox;
 use crate::pipelined::queue::{Item, Queue, With};
 use crate::pipelined::station::Station;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
 use crate::pipelined::ward::Slot;
+use crate::port::Port;
 use crate::shared::{Parts, Shared};
 use crate::signals::Signals;
 
@@ -151,26 +150,23 @@ impl Pool {
 struct Accept {
     shared: Arc<Shared>,
     clock: Clock,
-    epoll: OwnedFd,
+    port: Epoll,
     door: Door,
     to_read: Arc<Queue<Item>>,
 }
-
-const EVENTS_MAX: usize = 16;
 
 impl Accept {
     fn spawn(
         name: String,
         shared: Arc<Shared>,
         listeners: Arc<Vec<Listener>>,
-        bell: &Inbox,
+        bell: &Arc<Inbox>,
         to_read: &Arc<Queue<Item>>,
     ) -> io::Result<JoinHandle<()>> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, bell.bell(), epoll::EventData::new_u64(NEW), epoll::EventFlags::IN)?;
-        let mut door = Door::new(listeners)?;
-        door.open(&epoll, |listener| listener as u64)?;
-        let mut accept = Self { shared, clock: Clock::new(), epoll, door, to_read: Arc::clone(to_read) };
+        let mut port = Epoll::new(bell, NEW)?;
+        let mut door = Door::new(listeners, |listener| listener as u64)?;
+        door.open(&mut port)?;
+        let mut accept = Self { shared, clock: Clock::new(), port, door, to_read: Arc::clone(to_read) };
         thread::Builder::new().name(name.clone()).spawn(move || {
             if let Err(error) = accept.run() {
                 accept.shared.error_log.say(format_args!("{name} ends: {error}"));
@@ -179,20 +175,17 @@ impl Accept {
     }
 
     fn run(&mut self) -> io::Result<()> {
-        let mut events = Vec::with_capacity(EVENTS_MAX);
+        self.port.begin()?;
         let mut batch = Vec::new();
         while !self.shared.is_draining() {
-            events.clear();
             let pause = self.door.wait_ms(self.clock.now.ms()).map(|ms| Duration::from_millis(ms + 1));
-            let timeout = pause.and_then(|pause| Timespec::try_from(pause).ok());
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            self.port.wait(pause)?;
             self.clock.read();
-            self.door.retry(&self.epoll, self.clock.now.ms(), |listener| listener as u64);
-            for event in events.iter().filter(|event| event.data.u64() != NEW) {
-                self.accept(event.data.u64() as usize, &mut batch);
+            self.door.retry(&mut self.port, self.clock.now.ms());
+            while let Some(event) = self.port.next() {
+                if event.token != NEW {
+                    self.accept(event.token as usize, &mut batch);
+                }
             }
             if !batch.is_empty() {
                 self.to_read.push_new(&mut batch);
@@ -204,15 +197,16 @@ impl Accept {
     fn accept(&mut self, listener: usize, batch: &mut Vec<Item>) {
         let shared = &self.shared;
         for _ in 0..ACCEPTS_PER_TURN {
-            match self.door.accept(shared, &self.epoll, listener, self.clock.now.ms()) {
+            match self.door.accept(shared, &mut self.port, listener, self.clock.now.ms()) {
                 Some(Some((socket, peer, seat))) => {
                     let connection = Connection::new(peer, &shared.site, &self.clock.now);
                     let slot = Slot { connection, socket, token: NEW, watched: false, _seat: seat };
                     batch.push(Item { slot: Box::new(slot), with: With::Nothing });
                 }
                 Some(None) => {}
-                None => return,
+                None => break,
             }
         }
+        self.door.listen_again(&mut self.port, listener);
     }
 }

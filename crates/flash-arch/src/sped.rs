@@ -9,6 +9,7 @@ use flash_observe::ledger::Account;
 
 use crate::accept::Listener;
 use crate::culprit;
+use crate::epoll::Epoll;
 use crate::event_loop::Dispatch;
 use crate::shared::{Parts, Shared};
 use crate::{Limits, loops};
@@ -29,5 +30,5 @@ pub(crate) fn serve(
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let shared = Shared::new(parts, limits);
-    loops::serve(loops, &shared, listeners, |_| Inline(Arc::clone(&shared)), ready)
+    loops::serve::<Epoll, _>(loops, &shared, listeners, |_| Inline(Arc::clone(&shared)), ready)
 }

@@ -8,6 +8,7 @@ pub mod mailbox;
 pub mod namespace;
 pub mod pin;
 pub mod residency;
+pub mod ring;
 pub mod rusage;
 pub mod semaphore;
 pub mod slice;

@@ -153,7 +153,7 @@ impl Plan<'_> {
     /// Processes share the bounds, because each has caches of its own: with 32 of them 187 entries and 4 MB each.
     fn cache_limits(&self) -> CacheLimits {
         let (processes, threads) = match self.arch {
-            Arch::Amped { loops, .. } | Arch::Sped { loops } => (1, loops),
+            Arch::Amped { loops, .. } | Arch::Uring { loops, .. } | Arch::Sped { loops } => (1, loops),
             // Of a pool's threads one looks things up.
             Arch::Pipelined { pools, .. } => (1, pools),
             Arch::Mt { threads } => (1, threads.min(processors() * 2)),
@@ -171,6 +171,15 @@ fn arch(flags: &flags::Serve) -> Arch {
     let loops = flags.loops.unwrap_or_else(processors);
     match flags.arch {
         flags::Arch::Amped => Arch::Amped { loops, helpers: helpers(flags) },
+        flags::Arch::Uring => match flash_arch::uring::probe() {
+            Ok(()) => Arch::Uring { loops, helpers: helpers(flags) },
+            Err(why) => {
+                let line = format!("flash: io_uring is not available here ({why}): serving as amped\n");
+                // As with the line that says where: nobody may be listening.
+                let _ = io::stderr().write_all(line.as_bytes());
+                Arch::Amped { loops, helpers: helpers(flags) }
+            }
+        },
         flags::Arch::Sped => Arch::Sped { loops },
         flags::Arch::Pipelined => Arch::Pipelined { pools: loops, helpers: helpers(flags) },
         flags::Arch::Mt => Arch::Mt { threads: flags.threads },
@@ -250,6 +259,7 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, count, unit) = match self.0 {
             Arch::Amped { loops, .. } => ("amped", loops, "loop"),
+            Arch::Uring { loops, .. } => ("uring", loops, "loop"),
             Arch::Sped { loops } => ("sped", loops, "loop"),
             Arch::Pipelined { pools, .. } => ("pipelined", pools, "pool"),
             Arch::Mt { threads } => ("mt", threads, "thread"),

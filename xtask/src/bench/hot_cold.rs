@@ -22,8 +22,9 @@ const HOT_PER_SECOND: u32 = 2_000;
 const COLD_CLIENTS: usize = 64;
 const HOT_PATH: &str = "/hot.html";
 /// Threads and processes that wait themselves would need one for every client; they are the lab's.
-const SERVERS: [Server; 8] = [
+const SERVERS: [Server; 9] = [
     Server::Amped,
+    Server::Uring,
     Server::Sped,
     Server::Nginx,
     Server::NginxThreads,

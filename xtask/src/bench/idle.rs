@@ -22,8 +22,8 @@ const FIRST_CONNECTIONS: usize = 64;
 /// A source address has some 28,000 ports, and others may be using them.
 const PER_ADDRESS: usize = 2_500;
 /// One thread or process per connection cannot hold ten thousand; they have nothing to compare here.
-const SERVERS: [Server; 6] =
-    [Server::Amped, Server::Sped, Server::Nginx, Server::H2o, Server::Lighttpd, Server::Caddy];
+const SERVERS: [Server; 7] =
+    [Server::Amped, Server::Uring, Server::Sped, Server::Nginx, Server::H2o, Server::Lighttpd, Server::Caddy];
 
 /// Bytes per connection.
 pub(crate) type Figures = Vec<(Server, f64)>;

@@ -16,7 +16,7 @@ cargo xtask bench [OPTIONS]    processor time per request, beside the peers that
   --only A,B         some of: 1k 10k 100k 1m close-1k 304-1k idle hot-cold, and cached for the first six
   --peers A,B        some of: nginx nginx-copy nginx-threads h2o lighttpd caddy apache, or none
                      (default: all that are installed)
-  --archs A,B        some of: amped sped pipelined mt mp (default: all)
+  --archs A,B        some of: amped uring sped pipelined mt mp (default: all)
   --flash PATH       this program instead of a fresh release build
   --flash-args 'A B' more arguments for flash serve
   --json FILE        the figures, also as JSON

@@ -31,6 +31,7 @@ pub(crate) struct Place<'a> {
 pub(crate) enum Server {
     Floor,
     Amped,
+    Uring,
     Sped,
     Pipelined,
     Mt,
@@ -50,8 +51,22 @@ pub(crate) enum Server {
 use Server::*;
 
 impl Server {
-    pub(crate) const ALL: [Server; 13] =
-        [Floor, Amped, Sped, Pipelined, Mt, Mp, Nginx, NginxCopy, NginxThreads, H2o, Lighttpd, Caddy, Apache];
+    pub(crate) const ALL: [Server; 14] = [
+        Floor,
+        Amped,
+        Uring,
+        Sped,
+        Pipelined,
+        Mt,
+        Mp,
+        Nginx,
+        NginxCopy,
+        NginxThreads,
+        H2o,
+        Lighttpd,
+        Caddy,
+        Apache,
+    ];
     /// The peers that bars compare with where the content is cached, each in its best manner for the case.
     pub(crate) const RIVALS: [(&str, &[Server]); 3] =
         [("nginx", &[Nginx, NginxCopy]), ("h2o", &[H2o]), ("lighttpd", &[Lighttpd])];
@@ -60,6 +75,7 @@ impl Server {
         match self {
             Floor => "floor",
             Amped => "amped",
+            Uring => "uring",
             Sped => "sped",
             Pipelined => "pipelined",
             Mt => "mt",
@@ -79,13 +95,13 @@ impl Server {
     }
 
     pub(crate) fn is_flash(self) -> bool {
-        matches!(self, Amped | Sped | Pipelined | Mt | Mp)
+        matches!(self, Amped | Uring | Sped | Pipelined | Mt | Mp)
     }
 
     /// The program's name for a peer, none for our own.
     pub(crate) fn program(self) -> Option<&'static str> {
         match self {
-            Floor | Amped | Sped | Pipelined | Mt | Mp => None,
+            Floor | Amped | Uring | Sped | Pipelined | Mt | Mp => None,
             Nginx | NginxCopy | NginxThreads => Some("nginx"),
             H2o => Some("h2o"),
             Lighttpd => Some("lighttpd"),
@@ -111,7 +127,7 @@ impl Server {
         let address = format!("127.0.0.1:{port}");
         match self {
             Floor => command.arg(address),
-            Amped | Sped | Pipelined | Mt | Mp => {
+            Amped | Uring | Sped | Pipelined | Mt | Mp => {
                 command.arg("serve").arg(place.root).args(["--listen", &address, "--arch", self.name()]);
                 command.args(["--loops", "1"]).args(place.flash_args)
             }

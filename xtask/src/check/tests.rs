@@ -68,6 +68,11 @@ fn architectures_have_no_name_below_dispatch() {
         check(CORE, "use x::Arch;\n\nif is_sped {}\nlet n = \"amped\";\nMode::Mp => AmpedLoop,\n"),
         [1, 3, 4, 5, 5]
     );
+    assert_eq!(
+        check(CORE, "use io_uring::squeue;\nlet uring = 1;\n"),
+        [2],
+        "the kernel's rings are no architecture"
+    );
     assert_eq!(check("crates/flash-arch/src/lib.rs", "pub enum Arch { Amped }\n"), NONE);
 }
 

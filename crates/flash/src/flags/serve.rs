@@ -23,7 +23,7 @@ pub(crate) struct Serve {
     #[arg(long, value_enum, default_value_t = Arch::Amped, help_heading = RUN)]
     pub arch: Arch,
 
-    /// Event loops of amped and sped, or pools of pipelined. Without this flag, one per processor
+    /// Event loops of amped, uring and sped, or pools of pipelined. Without this flag, one per processor
     #[arg(long, value_name = "N", value_parser = count(1, 1024), help_heading = RUN)]
     pub loops: Option<usize>,
 
@@ -35,7 +35,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value = "32", value_parser = count(1, 10_000), help_heading = RUN)]
     pub processes: usize,
 
-    /// Helper threads of amped at most. They start when something would block, and retire when idle
+    /// Helper threads of amped and uring at most. They start when something would block, and retire when idle
     #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 4096), help_heading = RUN)]
     pub helpers_max: usize,
 
@@ -196,6 +196,8 @@ Exit codes:
 pub(crate) enum Arch {
     /// Event loops; helper threads do what would block
     Amped,
+    /// As amped, on a ring shared with the kernel (io_uring). Where there is none, as amped
+    Uring,
     /// Event loops that wait for the disk themselves
     Sped,
     /// Pools of a thread for each step of a request, with two helper threads

@@ -92,7 +92,7 @@ fn a_complaint_is_one_line_and_says_where_to_read() {
             "unexpected argument '--lisen' found; a similar argument exists: '--listen'",
         ),
         (&["serve", "--listen", "127.0.0.1"], "add the port: 127.0.0.1:8080"),
-        (&["serve", "--arch", "apmed"], "[possible values: amped, sped, pipelined, mt, mp]"),
+        (&["serve", "--arch", "apmed"], "[possible values: amped, uring, sped, pipelined, mt, mp]"),
         (&["serve", "--threads", "0"], "0 is not in 1..=10000"),
         (&["serve", "--threads", "7x"], "invalid value '7x' for '--threads <N>'"),
         (&["serve", "--idle-timeout", "60"], "add the unit, as in 60s or 60ms"),
