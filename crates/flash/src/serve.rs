@@ -45,6 +45,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         let _ = io::stderr().write_all(line.as_bytes());
     };
     // Refused or not, the server serves.
+    let _ = flash_os::pin::refuse_huge_pages();
     let _ = flash_os::pin::widen_descriptor_table(descriptors.min(DESCRIPTORS_READY));
     flash_arch::serve(plan.arch, limits, listeners, || plan.parts(&folder), ready)
         .map_err(|error| Failure::Run(error.to_string()))
