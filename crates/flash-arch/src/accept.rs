@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flash_core::record::Peer;
 use flash_os::deferral;
@@ -19,6 +20,8 @@ use rustix::net::{
 pub struct Listener {
     socket: OwnedFd,
     place: Place,
+    /// A loop is accepting just now.
+    taken: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
@@ -49,7 +52,7 @@ impl Listener {
         net::bind(&socket, &address)?;
         net::listen(&socket, BACKLOG)?;
         let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
-        Ok(Self { socket, place: Place::Inet(bound) })
+        Ok(Self { socket, place: Place::Inet(bound), taken: AtomicBool::new(false) })
     }
 
     /// A path that a server left behind is taken over; one that a server listens at is not.
@@ -63,7 +66,7 @@ impl Listener {
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         net::bind(&socket, &SocketAddrUnix::new(path)?)?;
         net::listen(&socket, BACKLOG)?;
-        Ok(Self { socket, place: Place::Unix(path.to_owned()) })
+        Ok(Self { socket, place: Place::Unix(path.to_owned()), taken: AtomicBool::new(false) })
     }
 
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
@@ -81,7 +84,19 @@ impl Listener {
 
     /// The same socket once more.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { socket: self.socket.try_clone()?, place: self.place.clone() })
+        let (socket, place) = (self.socket.try_clone()?, self.place.clone());
+        Ok(Self { socket, place, taken: AtomicBool::new(false) })
+    }
+
+    /// Accepts for a loop. The kernel locks a listener while it accepts, and makes others sleep who come meanwhile: here
+    /// they hear that there is nobody, as there may be nobody left, and ask again.
+    pub(crate) fn accept_now(&self) -> Result<(OwnedFd, Peer), Errno> {
+        if self.taken.swap(true, Ordering::Acquire) {
+            return Err(Errno::AGAIN);
+        }
+        let accepted = self.accept(SocketFlags::NONBLOCK);
+        self.taken.store(false, Ordering::Release);
+        accepted
     }
 
     pub(crate) fn accept(&self, flags: SocketFlags) -> Result<(OwnedFd, Peer), Errno> {

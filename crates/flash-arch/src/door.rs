@@ -104,7 +104,7 @@ impl Door {
         if self.state != State::Open {
             return None;
         }
-        match self.listeners.get(listener)?.accept(SocketFlags::NONBLOCK) {
+        match self.listeners.get(listener)?.accept_now() {
             Ok((socket, peer)) => match shared.seat() {
                 Some(seat) => Some(Some((socket, peer, seat))),
                 None => {
