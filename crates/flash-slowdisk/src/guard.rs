@@ -8,13 +8,17 @@ use std::process::{Child, Command, Stdio};
 /// The end of a pipe is all that the shell waits for; a word before it means that nothing is left to do.
 const WAIT: &str = "trap '' INT TERM HUP; read -r word && exit 0; ";
 
-pub(crate) struct Guard {
+/// Waits for this process's end, unless it is dropped before.
+pub struct Guard {
     shell: Child,
 }
 
 impl Guard {
     /// What shall be run should this process be killed; the script finds its words as `$1`, `$2` and so on.
-    pub(crate) fn new(script: &str, words: &[&std::ffi::OsStr]) -> io::Result<Guard> {
+    ///
+    /// # Errors
+    /// When no shell can be started.
+    pub fn new(script: &str, words: &[&std::ffi::OsStr]) -> io::Result<Guard> {
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(format!("{WAIT}{script}")).arg("flash-slowdisk-guard").args(words);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

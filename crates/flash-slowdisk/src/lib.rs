@@ -77,11 +77,11 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::control::Control;
 use crate::folder::Folder;
-use crate::guard::Guard;
 use crate::passthrough::Passthrough;
 use crate::queue::Queue;
 use crate::rules::Rules;
 
+pub use crate::guard::Guard;
 pub use crate::image::SlowImage;
 pub use crate::queue::Counters;
 pub use crate::rules::Kind;

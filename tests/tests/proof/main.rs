@@ -1,0 +1,186 @@
+//! The proof that loops never block: a tree of very many files, cold again and again, and two witnesses. The server's
+//! own ledger counts sleeps outside the loops' wait; the kernel's scheduler, asked from outside, has every sleep of a
+//! loop's thread and where it was. Both must say 0, and for *sped*, which does wait for the disk, both must say many.
+//!
+//! The size of it is set by `FLASH_PROOF_FILES` and `FLASH_PROOF_REQUESTS`; the full proof, whose result stands in
+//! ARCHITECTURE.md, has 1000000 and 200000. `FLASH_PROOF_ONLY` names one contestant.
+
+#![forbid(unsafe_code)]
+
+mod load;
+mod trace;
+mod tree;
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_tests::{PATIENCE, Server, program};
+
+use crate::load::Load;
+use crate::trace::{Sleeps, Trace};
+use crate::tree::Tree;
+
+/// A way to run the server that is to be judged.
+struct Contestant {
+    name: &'static str,
+    wrapper: &'static [&'static str],
+    arch: &'static str,
+    flags: &'static [&'static str],
+    /// A word of the server's help, without which it does not know this way yet.
+    needs: &'static str,
+    never_blocks: bool,
+}
+
+const AS_NOBODY: &[&str] = &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+const CONTESTANTS: [Contestant; 5] = [
+    Contestant { name: "amped", wrapper: &[], arch: "amped", flags: &[], needs: "amped", never_blocks: true },
+    // To whom the kernel does not say what of others' files is in memory.
+    Contestant {
+        name: "amped-nobody",
+        wrapper: AS_NOBODY,
+        arch: "amped",
+        flags: &[],
+        needs: "amped",
+        never_blocks: true,
+    },
+    Contestant {
+        name: "amped-processes",
+        wrapper: &[],
+        arch: "amped",
+        flags: &["--helpers", "process"],
+        needs: "--helpers",
+        never_blocks: true,
+    },
+    Contestant { name: "uring", wrapper: &[], arch: "uring", flags: &[], needs: "uring", never_blocks: true },
+    Contestant { name: "sped", wrapper: &[], arch: "sped", flags: &[], needs: "sped", never_blocks: false },
+];
+
+/// Each loop is traced; two are enough to be in each other's way.
+const LOOPS: &str = "2";
+
+#[test]
+fn no_loop_ever_blocks() {
+    if let Some(missing) = tree::missing().or_else(trace::missing) {
+        eprintln!("NOT TESTED, whether loops block: {missing}");
+        return;
+    }
+    let (files, requests) = (setting("FLASH_PROOF_FILES", 100_000), setting("FLASH_PROOF_REQUESTS", 20_000));
+    let only = std::env::var("FLASH_PROOF_ONLY").ok();
+    let help = Command::new(program()).args(["serve", "--help"]).output().expect("flash has help").stdout;
+    let help = String::from_utf8(help).expect("help is text");
+    let begun = Instant::now();
+    let tree = Tree::make(files as usize).expect("a tree can be made");
+    eprintln!("proof: {files} files in {:.1} s", begun.elapsed().as_secs_f64());
+    for contestant in &CONTESTANTS {
+        if only.as_deref().is_some_and(|only| only != contestant.name) {
+            continue;
+        }
+        let known = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        if !known.into_iter().any(|word| word == contestant.needs) {
+            eprintln!("NOT TESTED, {}: this server does not know {}", contestant.name, contestant.needs);
+            continue;
+        }
+        contestant.judge(&tree, requests);
+    }
+}
+
+impl Contestant {
+    fn judge(&self, tree: &Tree, requests: u64) {
+        let flags: Vec<&str> = ["--loops", LOOPS].iter().chain(self.flags).copied().collect();
+        let server = Server::start_under(self.wrapper, self.arch, tree.root.path(), &flags);
+        let loops = self.loops(&server);
+        tree::drop_caches();
+        let (trace, load) = (Trace::begin(&loops), Load::default());
+        let took = load.run(server.address, tree, requests, requests);
+        let sleeps = trace.end();
+        let said = server.stop();
+        let told = |name| told(&said, name);
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        eprintln!(
+            "proof: {:<15} {requests} requests over {} files in {:.1} s ({} found, {} not found, {} helper jobs), \
+             caches dropped {} times, {} files replaced: {} waits of {LOOPS} loops, and blocks: {} by the kernel, {} by the ledger",
+            self.name,
+            tree.files,
+            took.as_secs_f64(),
+            count(&load.found),
+            count(&load.not_found),
+            told("helper_jobs"),
+            count(&load.drops),
+            count(&load.replaced),
+            sleeps.waits,
+            sleeps.blocks(),
+            told("loop_blocks"),
+        );
+        assert!(told("requests") >= requests, "{said}");
+        match self.never_blocks {
+            true => {
+                assert_eq!(sleeps.blocks(), 0, "{} slept outside its wait:{}", self.name, sleeps.reasons(20));
+                assert_eq!(told("loop_blocks"), 0, "{}: {said}", self.name);
+                // It was cold indeed.
+                assert!(told("helper_jobs") > requests / 4, "{said}");
+            }
+            false => self.must_block(&sleeps, told("loop_blocks"), requests, &said),
+        }
+        assert!(sleeps.waits > 0 && count(&load.drops) > 1, "{sleeps:?}");
+    }
+
+    /// The threads of its loops. A thread names itself, a moment after it was started.
+    fn loops(&self, server: &Server) -> Vec<u32> {
+        let asked = Instant::now();
+        loop {
+            let loops = loops_of(server.pid());
+            if loops.len().to_string() == LOOPS {
+                return loops;
+            }
+            assert!(asked.elapsed() < PATIENCE, "{}: {LOOPS} loops, but threads {loops:?}", self.name);
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The same run finds blocks where there are some, or it would prove nothing.
+    fn must_block(&self, sleeps: &Sleeps, ledger: u64, requests: u64, said: &str) {
+        let kernel = sleeps.blocks();
+        eprintln!("proof: {} sleeps most in:{}", self.name, sleeps.reasons(3));
+        assert!(kernel > requests / 4, "{}: {kernel} blocks only", self.name);
+        // All that the ledger says happened, and it misses few: those outside the calls it watches it samples.
+        assert!((kernel * 9 / 10..=kernel * 11 / 10).contains(&ledger), "kernel {kernel}, ledger {ledger}");
+        let line = said.lines().find(|line| line.contains(" slept outside its wait: "));
+        let line = line.unwrap_or_else(|| panic!("no line about it: {said}"));
+        let (call, path) =
+            line.split_once(" ms in ").and_then(|(_, rest)| rest.split_once(" of ")).expect(line);
+        assert!(["openat2", "statx", "preadv2"].contains(&call) && path.contains("/deep/down"), "{line}");
+    }
+}
+
+/// The threads of a server, or of its own processes, that are loops.
+fn loops_of(process: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("the server runs");
+    let mut loops = Vec::new();
+    for task in tasks.map(|task| task.expect("a thread").path()) {
+        if fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("loop-")) {
+            let id = task.file_name().and_then(|id| id.to_str()).and_then(|id| id.parse::<u32>().ok());
+            loops.extend(id);
+        }
+        let children = fs::read_to_string(task.join("children")).unwrap_or_default();
+        loops.extend(
+            children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()).flat_map(loops_of),
+        );
+    }
+    loops
+}
+
+/// A number of the server's last words.
+fn told(said: &str, name: &str) -> u64 {
+    let words = said.lines().find_map(|line| line.split_once("stopped: ")).expect("last words").1;
+    let count = words.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no {name}: {said}"))
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    let set = std::env::var(name).ok();
+    set.map_or(default, |set| set.parse().unwrap_or_else(|_| panic!("{name} is no number: {set}")))
+}
