@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::accept::Listener;
 use crate::inbox::Inbox;
-use crate::port::{Event, Port, Until};
+use crate::port::{Event, Port, Until, receive_buffer};
 use crate::socket::{self, Received, Sent};
 
 pub(crate) struct Epoll {
@@ -34,7 +34,6 @@ pub(crate) struct Link {
 }
 
 const EVENTS_MAX: usize = 256;
-const RECEIVE_BYTES: usize = 64 << 10;
 
 impl Port for Epoll {
     type Link = Link;
@@ -43,7 +42,7 @@ impl Port for Epoll {
     fn new(inbox: &Arc<Inbox>, token: u64) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, inbox.bell(), EventData::new_u64(token), Flag::IN | Flag::ET)?;
-        let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
+        let buffer = receive_buffer();
         Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX), next: 0, buffer })
     }
 

@@ -90,5 +90,13 @@ pub(crate) enum Until {
     Others,
 }
 
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// Room for what comes. Its pages are there already: where the kernel had to fetch one, the loop might wait for another
+/// thread that maps memory.
+pub(crate) fn receive_buffer() -> Box<[u8]> {
+    vec![b'-'; RECEIVE_BYTES].into_boxed_slice()
+}
+
 /// Tokens are smaller than this: a port may need the other bits.
 pub(crate) const TOKEN_MAX: u64 = flash_os::ring::TAG_MAX;

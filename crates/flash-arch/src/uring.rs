@@ -26,7 +26,7 @@ use rustix::io::Errno;
 
 use crate::accept::Listener;
 use crate::inbox::Inbox;
-use crate::port::{Event, Port, Until};
+use crate::port::{Event, Port, Until, receive_buffer};
 use crate::socket::{self, Received, Sent};
 
 /// Why there can be no ring here, if so.
@@ -93,7 +93,6 @@ enum Receiving {
     Cancelled,
 }
 
-const RECEIVE_BYTES: usize = 64 << 10;
 /// How many pieces leave in one operation.
 const SLICES_MAX: usize = 8;
 
@@ -102,7 +101,7 @@ impl Port for Ringed {
     type News = News;
 
     fn new(inbox: &Arc<Inbox>, token: u64) -> io::Result<Self> {
-        let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
+        let buffer = receive_buffer();
         let inbox = Arc::clone(inbox);
         Ok(Self { ring: Ring::new()?, inbox, inbox_token: token, arrived: Arrived::Nothing, buffer })
     }

@@ -1,7 +1,7 @@
 //! The buffers that a ring receives into: a stock of them that the kernel takes from when bytes have come.
 //!
 //! Each buffer is in one of two hands. The kernel's: it lies in the stock and nobody here looks at it. Ours: a
-//! completion has brought it, until it is given back. The memory is one mapping, touched only where it is used.
+//! completion has brought it, until it is given back. The memory is one mapping.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -30,7 +30,8 @@ unsafe impl Send for Buffers {}
 impl Buffers {
     /// All of them in the stock, which is yet to be registered.
     pub(super) fn new() -> io::Result<Self> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // With its pages, or the loop would come by them one by one, and might wait for another thread that maps memory.
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
         // SAFETY: fresh memory at an address of the kernel's choice touches no existing memory.
         let start =
             unsafe { libc::mmap(ptr::null_mut(), BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
