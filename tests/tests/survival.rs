@@ -197,6 +197,29 @@ fn a_file_that_shrinks_ends_its_connection_and_nothing_else() {
 }
 
 #[test]
+fn those_who_only_wait_use_no_processor() {
+    let site = site::make();
+    for arch in ["amped", "sped", "pipelined"] {
+        let server = Server::start(arch, site.path(), &["--loops", "2"]);
+        let mut idle = server.connect();
+        idle.write_all(REQUEST).unwrap();
+        idle.read_exact(&mut [0; 12]).unwrap();
+        let mut half = server.connect();
+        half.write_all(&REQUEST[..10]).unwrap();
+        // Takes its first bytes, and no more.
+        let mut stuck = server.connect();
+        stuck.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        stuck.read_exact(&mut [0; 12]).unwrap();
+        thread::sleep(Duration::from_millis(500));
+        let before = server.cpu_seconds();
+        thread::sleep(Duration::from_secs(1));
+        let busy = server.cpu_seconds() - before;
+        assert!(busy < 0.05, "{arch}: {busy} s of processor time in a second of waiting");
+        server.signal(Signal::KILL);
+    }
+}
+
+#[test]
 fn stopping_finishes_what_is_under_way() {
     let site = site::make();
     for arch in ARCHITECTURES {

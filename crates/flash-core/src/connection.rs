@@ -165,7 +165,7 @@ impl Connection {
     fn job(&mut self, site: &Site) -> Option<Job> {
         match &mut self.state {
             // It leaves for another thread. What was answered before goes out first, and does not wait there with it.
-            State::FindFile(_) if site.settings.finds_apart && has_bytes(&self.output) => None,
+            State::FindFile(_) if site.settings.finds_apart && self.output.is_some() => None,
             State::FindFile(finding) => finding.ask().map(Job::Find),
             State::SendBody(sending) => sending.body.ask(),
             _ => None,
@@ -482,10 +482,6 @@ enum Answered {
     Yes,
     /// It stays where it is until its file has been found.
     NotYet,
-}
-
-fn has_bytes(output: &Option<Box<Output>>) -> bool {
-    output.as_ref().is_some_and(|output| !output.is_empty())
 }
 
 fn after(connection: header::Connection) -> State {
