@@ -199,7 +199,7 @@ fn a_file_that_shrinks_ends_its_connection_and_nothing_else() {
 #[test]
 fn those_who_only_wait_use_no_processor() {
     let site = site::make();
-    for arch in ["amped", "sped", "pipelined"] {
+    for arch in ["amped", "uring", "sped", "pipelined"] {
         let server = Server::start(arch, site.path(), &["--loops", "2"]);
         let mut idle = server.connect();
         idle.write_all(REQUEST).unwrap();
