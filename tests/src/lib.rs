@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod family;
 pub mod reply;
 pub mod site;
 
@@ -15,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-pub const ARCHITECTURES: [&str; 6] = ["amped", "uring", "sped", "pipelined", "mt", "mp"];
+/// All of them, and each as it is started: an architecture, and flags that make another one of it.
+pub const ARCHITECTURES: [&str; 7] = ["amped", PROCESSES, "uring", "sped", "pipelined", "mt", "mp"];
+pub const PROCESSES: &str = "amped --helpers process";
 
 /// Nothing in the suite takes longer than this unless something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,7 +42,7 @@ impl Server {
         words.push(program().to_str().expect("the program's path is UTF-8").into());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("serve").arg(folder);
-        command.args(["--listen", "127.0.0.1:0", "--arch", arch]).args(flags);
+        command.args(["--listen", "127.0.0.1:0", "--arch"]).args(arch.split(' ')).args(flags);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("flash starts");
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let mut first = String::new();

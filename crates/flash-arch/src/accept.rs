@@ -69,6 +69,14 @@ impl Listener {
         Ok(Self { socket, place: Place::Unix(path.to_owned()), taken: AtomicBool::new(false) })
     }
 
+    /// The name of a UNIX socket, to be removed in the end.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Inet(_) => None,
+            Place::Unix(path) => Some(path),
+        }
+    }
+
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(&self.socket, true)?)
     }

@@ -1,6 +1,5 @@
 //! A loop's door: accepting from the listeners that all loops share, and what happens when there is no room.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use flash_core::record::Peer;
 use flash_observe::Rarely;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -25,7 +25,7 @@ pub(crate) struct Door {
     token: fn(usize) -> u64,
     state: State,
     /// A descriptor held back: given up for a moment, it lets a connection in to be told that there is no room.
-    reserve: Option<File>,
+    reserve: Option<OwnedFd>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -141,6 +141,7 @@ impl Door {
     }
 }
 
-fn reserve() -> io::Result<File> {
-    File::open("/dev/null")
+/// Any descriptor will do, and this kind needs no name.
+fn reserve() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC)?)
 }

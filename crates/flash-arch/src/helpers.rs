@@ -19,6 +19,7 @@ use flash_os::mailbox::Mailbox;
 use flash_os::semaphore::Semaphore;
 
 use self::desk::Arrival;
+pub(crate) use self::pool::HELPER_NICE;
 use self::pool::Pool;
 use crate::inbox::Inbox;
 use crate::shared::Shared;

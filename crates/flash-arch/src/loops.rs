@@ -38,6 +38,7 @@ pub(crate) fn serve<P: Port, D: Dispatch + Send + 'static>(
     for listener in listeners.iter() {
         listener.shut();
     }
+    shared.hands.tidy_up();
     for inbox in &inboxes {
         inbox.ring();
     }

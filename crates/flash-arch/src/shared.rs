@@ -11,6 +11,7 @@ use flash_observe::ledger::Ledger;
 use flash_observe::{AccessLog, ErrorLog, Rarely};
 
 use crate::Limits;
+use crate::hands::Hands;
 
 /// What a process that serves is made of.
 pub struct Parts {
@@ -18,6 +19,7 @@ pub struct Parts {
     pub disk: Disk,
     pub access_log: Option<AccessLog>,
     pub error_log: ErrorLog,
+    pub hands: Hands,
 }
 
 pub struct Shared {
@@ -25,6 +27,7 @@ pub struct Shared {
     pub(crate) disk: Disk,
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) error_log: ErrorLog,
+    pub(crate) hands: Hands,
     pub(crate) ledger: Ledger,
     pub(crate) limits: Limits,
     connections: AtomicUsize,
@@ -37,12 +40,13 @@ pub(crate) struct Seat(Arc<Shared>);
 
 impl Shared {
     pub(crate) fn new(parts: Parts, limits: Limits) -> Arc<Self> {
-        let Parts { site, disk, access_log, error_log } = parts;
+        let Parts { site, disk, access_log, error_log, hands } = parts;
         Arc::new(Self {
             site,
             disk,
             access_log,
             error_log,
+            hands,
             ledger: Ledger::default(),
             limits,
             connections: AtomicUsize::new(0),

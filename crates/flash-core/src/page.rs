@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use flash_http::status::Status;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Pages {
     own: HashMap<u16, Vec<u8>>,
 }

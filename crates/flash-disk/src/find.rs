@@ -29,7 +29,7 @@ const LOOKS_MAX: usize = 5;
 
 /// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; see ARCHITECTURE.md for the
 /// measurement.
-const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
+pub(crate) const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
 
 /// Where a request's name turned out to lead.
 enum Place {
@@ -63,10 +63,10 @@ impl Disk {
                 user_root = users.root(user, pace)?;
                 (&*user_root, name)
             }
-            None => (&self.root, find.path.relative()),
+            None => (self.root()?, find.path.relative()),
         };
         let place = match self.place(root, &find.path, name, pace) {
-            Err(Stop::Missing) if std::ptr::eq(root, &self.root) => self.fallback(&find.path, pace)?,
+            Err(Stop::Missing) if std::ptr::eq(root, self.root()?) => self.fallback(&find.path, pace)?,
             place => place?,
         };
         let (name, examined) = match place {
@@ -130,7 +130,7 @@ impl Disk {
     fn fallback(&self, path: &SitePath<'_>, pace: Pace) -> Result<Place, Stop> {
         match &self.settings.spa {
             Some(page) if !path.name().contains(&b'.') => {
-                let examined = self.root.examine(page, pace)?;
+                let examined = self.root()?.examine(page, pace)?;
                 Ok(Place::File(page.clone(), examined))
             }
             _ => Err(Stop::Missing),
@@ -168,11 +168,7 @@ impl Disk {
             let content = match self.copied(&file, stamp.size, pace) {
                 Reading::Whole(Some(content)) => content,
                 Reading::Whole(None) => {
-                    let sending = self.sending(terms.lends(), examined.owner);
-                    let assumed = self.settings.residency_assumed;
-                    // To close a file is to ask its device, and one that hangs must not keep the files of others open.
-                    let closer = if terms.is_local() { &self.closer } else { &self.remote_closer };
-                    let open = OpenFile::new(file, sending, assumed, examined.mount, closer.clone());
+                    let open = self.open_file(file, &examined);
                     if pace.waits() {
                         open.warm(0..WINDOW_BYTES.min(stamp.size));
                     }
@@ -192,6 +188,16 @@ impl Disk {
                 return Err(Stop::WouldBlock);
             }
         }
+    }
+
+    /// A file that was opened, here or by another process.
+    pub(crate) fn open_file(&self, file: OwnedFd, examined: &Examined) -> OpenFile {
+        let terms = self.root.mounts().table().device_of(examined.mount).terms;
+        let sending = self.sending(terms.lends(), examined.owner);
+        let assumed = self.settings.residency_assumed;
+        // To close a file is to ask its device, and one that hangs must not keep the files of others open.
+        let closer = if terms.is_local() { &self.closer } else { &self.remote_closer };
+        OpenFile::new(file, sending, assumed, examined.mount, closer.clone())
     }
 
     /// Pages leave as they are only where the kernel tells this process which of them are in memory.

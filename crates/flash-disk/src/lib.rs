@@ -12,6 +12,7 @@ mod list;
 mod meter;
 mod mounts;
 mod open_file;
+pub mod remote;
 mod root;
 mod snapshot;
 mod users;
@@ -83,6 +84,8 @@ pub enum FollowLinks {
 #[derive(Debug)]
 pub struct Disk {
     root: Root,
+    /// Only other processes may look for anything; see [`remote`].
+    is_elsewhere: bool,
     users: Option<Users>,
     settings: Settings,
     snapshots: Arc<Snapshots>,
@@ -116,7 +119,18 @@ impl Disk {
             .clone()
             .map(|folder| Users::new(folder, settings.follow_links, Arc::clone(root.mounts())));
         let snapshots = Arc::new(Snapshots::new(settings.snapshot_bytes_max));
-        Ok(Self { root, users, settings, snapshots, closer: None, remote_closer: None })
+        Ok(Self { root, is_elsewhere: false, users, settings, snapshots, closer: None, remote_closer: None })
+    }
+
+    /// Leaves the folder to other processes. What these have found and opened can be sent from here; looking for more is
+    /// always theirs, see [`remote`].
+    pub fn leave_to_others(&mut self) {
+        self.is_elsewhere = true;
+    }
+
+    /// The folder; who may not reach it cannot go on without somebody else.
+    fn root(&self) -> Result<&Root, Stop> {
+        if self.is_elsewhere { Err(Stop::WouldBlock) } else { Ok(&self.root) }
     }
 
     /// Lets threads of their own close files from now on: the last close of a deleted file frees its blocks, and
@@ -128,8 +142,8 @@ impl Disk {
     }
 
     /// From now on knows mounts that come and go, and looks at those below the root, with threads of its own. Before
-    /// that, only what lies on the root's own mount can be done at once. To be called after [`Disk::close_elsewhere`],
-    /// and before a sandbox.
+    /// that, only what lies on the root's own mount can be done at once. To be called after [`Disk::close_elsewhere`].
+    /// In a sandbox it sees mounts come and go, but cannot look at them, so that they stay helpers'.
     pub fn watch_mounts(&mut self) -> io::Result<()> {
         self.root.mounts().watch(self.closer.clone())
     }

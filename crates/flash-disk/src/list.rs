@@ -14,9 +14,9 @@ use crate::users::Users;
 use crate::{Disk, Pace};
 
 /// Rows in one job: enough to be worth a helper's wake-up, little enough for one buffer.
-const ROWS_PER_JOB: usize = 256;
+pub(crate) const ROWS_PER_JOB: usize = 256;
 /// A page with more rows than this is of no use to anybody.
-const NAMES_MAX: usize = 200_000;
+pub(crate) const NAMES_MAX: usize = 200_000;
 
 impl Disk {
     pub(crate) fn list(&self, list: &List, pace: Pace) -> Result<Done, Stop> {
@@ -26,7 +26,7 @@ impl Disk {
                 user_root = Users::root(users, user, pace)?;
                 (&*user_root, below)
             }
-            None => (&self.root, list.path.relative()),
+            None => (self.root()?, list.path.relative()),
         };
         let names = match &list.names {
             Some(names) => Arc::clone(names),

@@ -48,6 +48,8 @@ pub(crate) struct Mounts {
     table: ArcSwap<Table>,
     known: Mutex<Known>,
     closer: Arc<OnceLock<Arc<Closer>>>,
+    /// The list, until somebody watches it.
+    list: Mutex<Option<File>>,
     watch: OnceLock<Watch>,
 }
 
@@ -55,7 +57,8 @@ impl Mounts {
     /// Knows the mounts as they are now, and what the root's own can do. `base` is the real path of the root's folder.
     pub(crate) fn new(folder: OwnedFd, base: &Path) -> io::Result<Self> {
         // Without a list nothing is certain, and everything is a helper's.
-        let lines = File::open(LIST).and_then(|mut list| read(&mut list)).unwrap_or_default();
+        let mut list = File::open(LIST).ok();
+        let lines = list.as_mut().and_then(|list| read(list).ok()).unwrap_or_default();
         let mut known = Known::new(root::mount_of(&folder), base.as_os_str().as_bytes());
         known.update(lines);
         let closer = Arc::default();
@@ -64,7 +67,8 @@ impl Mounts {
             known.entered(own, door, probe::probe(&folder));
         }
         let table = ArcSwap::from_pointee(known.table());
-        Ok(Self { folder, table, known: Mutex::new(known), closer, watch: OnceLock::new() })
+        let (known, list) = (Mutex::new(known), Mutex::new(list));
+        Ok(Self { folder, table, known, closer, list, watch: OnceLock::new() })
     }
 
     /// From now on follows the changes, with threads of its own.
@@ -72,9 +76,11 @@ impl Mounts {
         if let Some(closer) = closer {
             let _ = self.closer.set(closer);
         }
-        let watch = Watch::start(self)?;
-        // A second one would only do the same.
-        let _ = self.watch.set(watch);
+        // A second watch would only do the same, and without a list there is nothing to see.
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(list) = list {
+            let _ = self.watch.set(Watch::start(self, list)?);
+        }
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use flash_core::file::{self, Stamp, Window};
 use flash_os::residency::Residency;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::closer::Closer;
@@ -158,7 +158,7 @@ const COPY_BYTES_MAX: u64 = 64 << 10;
 fn reopened(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let place = format!("/proc/self/fd/{}", file.as_raw_fd());
-    timed(Stage::Open, "open", || rustix::fs::open(place, flags, Mode::empty()))
+    timed(Stage::Open, "openat", || openat(CWD, place, flags, Mode::empty()))
 }
 
 /// Room for the beginning of a window.

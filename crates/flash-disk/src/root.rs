@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat, openat2, statx,
+};
 use rustix::io::Errno;
 
 use flash_core::file::Stamp;
@@ -196,7 +198,7 @@ fn persist<T>(walk: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
 
 fn open_root(real_path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(real_path, flags, Mode::empty())?;
+    let folder = openat(CWD, real_path, flags, Mode::empty())?;
     match open_at(folder.as_fd(), b"", OFlags::PATH, ResolveFlags::BENEATH) {
         Err(Errno::NOSYS | Errno::PERM) => {
             Err(io::Error::other("this system does not allow openat2 (Linux 5.6)"))

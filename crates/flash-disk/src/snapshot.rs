@@ -46,6 +46,11 @@ impl Snapshots {
         Self { bytes: AtomicU64::new(0), bytes_max }
     }
 
+    /// What is left of it.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.bytes_max.saturating_sub(self.bytes.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn room_for(self: &Arc<Self>, bytes: u64) -> Option<Room> {
         // Counted before it is compared, so that two who come at the same time cannot both have the last of it.
         let room = Room { snapshots: Arc::clone(self), bytes };
@@ -65,7 +70,18 @@ impl Snapshot {
     pub(crate) fn take(file: &OwnedFd, room: Room, closer: Option<Arc<Closer>>) -> Reading<Option<Self>> {
         copy(file, room.bytes).map(|copy| copy.map(|copy| Self { copy: Some(copy), room, closer }))
     }
+
+    /// One that another process has taken, as large as the room for it. `None` if it could still be changed.
+    pub(crate) fn of_copy(copy: OwnedFd, room: Room, closer: Option<Arc<Closer>>) -> Option<Self> {
+        // Files on a disk have no seals.
+        let is_sealed = rustix::fs::fcntl_get_seals(&copy).is_ok_and(|seals| seals.contains(SEALS));
+        is_sealed.then(|| Self { copy: Some(copy), room, closer })
+    }
 }
+
+/// What can no longer be done to a snapshot.
+const SEALS: SealFlags =
+    SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
 
 fn copy(file: &OwnedFd, size: u64) -> Reading<Option<OwnedFd>> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -85,8 +101,7 @@ fn copy(file: &OwnedFd, size: u64) -> Reading<Option<OwnedFd>> {
         copied += length;
     }
     // From here on it cannot change, whoever holds it.
-    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
-    Reading::Whole(rustix::fs::fcntl_add_seals(&copy, seals).is_ok().then_some(copy))
+    Reading::Whole(rustix::fs::fcntl_add_seals(&copy, SEALS).is_ok().then_some(copy))
 }
 
 fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {

@@ -25,8 +25,13 @@ impl AccessLog {
     /// Opens the destination and starts the writer. Fails as the opening fails; what fails later is said in
     /// `errors`.
     pub fn open(to: Destination, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
+        AccessLog::start(Output::open(to)?, format, limits, errors)
+    }
+
+    /// Starts the writer of an open destination.
+    pub fn start(output: Output, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
         let names = ("access log", "records", "log-writer");
-        let spool = Spool::start(names, Output::open(to)?, limits, Some(errors))?;
+        let spool = Spool::start(names, output, limits, Some(errors))?;
         Ok(AccessLog { format, spool, lines: Vec::new() })
     }
 

@@ -22,12 +22,17 @@ pub struct ErrorLog {
 }
 
 impl ErrorLog {
-    /// Opens the destination and starts the writer. Error lines do not linger, whatever the limits say.
+    /// Opens the destination and starts the writer.
     pub fn open(to: Destination, limits: Limits) -> io::Result<ErrorLog> {
-        let dated = matches!(to, Destination::Path(_));
+        ErrorLog::start(Output::open(to)?, limits)
+    }
+
+    /// Starts the writer of an open destination. Error lines do not linger, whatever the limits say.
+    pub fn start(output: Output, limits: Limits) -> io::Result<ErrorLog> {
+        let dated = matches!(output.destination(), Destination::Path(_));
         let limits = Limits { linger: Duration::ZERO, ..limits };
         let names = ("error log", "lines", "error-writer");
-        Ok(ErrorLog { spool: Spool::start(names, Output::open(to)?, limits, None)?, dated })
+        Ok(ErrorLog { spool: Spool::start(names, output, limits, None)?, dated })
     }
 
     /// Writes `flash: …` as one line; control characters in it are escaped.

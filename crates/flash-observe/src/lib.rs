@@ -23,5 +23,5 @@ pub use access::AccessLog;
 pub use date::Utc;
 pub use error::{ErrorLog, Rarely};
 pub use format::Format;
-pub use output::Destination;
+pub use output::{Destination, Opener, Output};
 pub use spool::{Closed, Limits};

@@ -8,7 +8,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where a log goes.
@@ -31,7 +32,7 @@ impl fmt::Display for Destination {
 }
 
 impl Destination {
-    fn open(&self) -> io::Result<File> {
+    pub fn open(&self) -> io::Result<File> {
         match self {
             // A descriptor of our own: the standard library's handles would add a lock and a buffer.
             Destination::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
@@ -51,10 +52,14 @@ impl Destination {
     }
 }
 
+/// Opens a log's path on behalf of a process that may not.
+pub type Opener = Arc<dyn Fn(&Path) -> io::Result<File> + Send + Sync>;
+
 /// An open destination.
-pub(crate) struct Output {
+pub struct Output {
     destination: Destination,
     file: File,
+    opener: Option<Opener>,
     /// The last write broke off inside a line.
     torn: bool,
 }
@@ -66,9 +71,21 @@ pub(crate) struct WriteError {
 }
 
 impl Output {
-    pub(crate) fn open(destination: Destination) -> io::Result<Output> {
+    pub fn open(destination: Destination) -> io::Result<Output> {
         let file = destination.open()?;
-        Ok(Output { destination, file, torn: false })
+        Ok(Output { destination, file, opener: None, torn: false })
+    }
+
+    /// The same destination for another writer: opened anew, since the file may have been renamed, or shared with this
+    /// one where the process has lost the right to open it.
+    pub fn again(&self) -> io::Result<Output> {
+        let file = self.destination.open().or_else(|_| self.file.try_clone())?;
+        Ok(Output { destination: self.destination.clone(), file, opener: self.opener.clone(), torn: false })
+    }
+
+    /// From now on somebody else opens the path when it is to be opened again.
+    pub fn reopened_by(self, opener: Opener) -> Output {
+        Output { opener: Some(opener), ..self }
     }
 
     pub(crate) fn destination(&self) -> &Destination {
@@ -77,7 +94,10 @@ impl Output {
 
     /// Opens the path again, after somebody renamed the file. On failure the old file stays in use.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
-        self.file = self.destination.open()?;
+        self.file = match (&self.destination, &self.opener) {
+            (Destination::Path(path), Some(opener)) => opener(path)?,
+            (destination, _) => destination.open()?,
+        };
         self.torn = false;
         Ok(())
     }

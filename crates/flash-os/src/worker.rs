@@ -1,7 +1,10 @@
 //! Worker processes: forked from a process that has one thread.
+//!
+//! What a worker does, and who starts it again when it dies, is not decided here.
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// Who is speaking after a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,5 +32,27 @@ pub fn fork() -> io::Result<Forked> {
             Ok(Forked::Worker)
         }
         worker => Ok(Forked::Parent { worker }),
+    }
+}
+
+/// Leaves signals to stop to somebody else: SIGTERM, also a parent's last one, SIGINT and SIGHUP do nothing from now on,
+/// here and in later workers. Workers of this process that end leave nothing behind to wait for.
+pub fn leave_signals_alone() {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD] {
+        // SAFETY: SIG_IGN runs no code of ours.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Closes every descriptor but standard input, output and error, and the one to keep. For a worker that has just begun,
+/// and never returns to code whose descriptors these were.
+pub fn close_all_but(keep: impl AsFd) {
+    let keep = keep.as_fd().as_raw_fd().unsigned_abs();
+    for (first, last) in [(3, keep - 1), (keep + 1, u32::MAX)] {
+        if first <= last {
+            // SAFETY: descriptors are numbers to the kernel, and no memory is involved. Whoever thinks to own one finds
+            // it closed, which this function's callers take care does not happen.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
     }
 }

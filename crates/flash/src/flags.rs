@@ -25,7 +25,7 @@ pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
 pub(crate) use field::Field;
 pub(crate) use listen::Listen;
 pub(crate) use log::{LogFormat, LogTo};
-pub(crate) use serve::{Arch, FollowLinks, Serve, Switch};
+pub(crate) use serve::{Arch, FollowLinks, Helpers, Sandbox, Serve, Switch};
 
 /// A web server whose event loop never waits for a disk.
 #[derive(Debug, Parser)]

@@ -13,18 +13,26 @@ use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Disk, FollowLinks, Sending};
-use flash_observe::{AccessLog, Destination, ErrorLog};
+use flash_observe::{AccessLog, ErrorLog};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
 use crate::flags::{self, FileCache, Listen};
+use crate::serve::logs::Logs;
+use crate::serve::rights::Rights;
 
+mod logs;
+mod rights;
+
+/// The part of a user's home that is served.
+const PUBLIC_FOLDER: &str = "public_html";
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
 /// Descriptors for logs, helpers and the like.
 const DESCRIPTORS_ASIDE: usize = 64;
 
 pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
+    rights::check(flags)?;
     let folder = flags
         .dir
         .canonicalize()
@@ -32,22 +40,30 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let descriptors = descriptors();
     let plan = Plan { flags, arch: arch(flags), path_entries: flags.path_cache.min(descriptors / 2) };
     // What is wrong with the folders shall be said before anybody listens.
-    plan.disk(&folder, 0).map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
-    plan.pages()?;
+    let file_bytes_max = PathCache::new(plan.cache_limits()).file_bytes_max();
+    let open = || plan.disk(&folder, file_bytes_max);
+    open().map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
+    let pages = plan.pages()?;
     let listeners = flags.listen.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
-    let room = descriptors.saturating_sub(plan.path_entries + flags.helpers_max + DESCRIPTORS_ASIDE).max(1);
-    let limits =
-        Limits { connections_max: flags.connections_max.unwrap_or(room).min(room), drain: flags.drain };
     let places = listeners.iter().map(Listener::to_string).collect::<Vec<_>>().join(" and ");
-    let ready = || {
-        let line = format!("flash: serving {} at {places} ({})\n", folder.display(), Shape(plan.arch));
-        // With standard error closed there is nobody who waits for this line.
-        let _ = io::stderr().write_all(line.as_bytes());
-    };
-    // Refused or not, the server serves.
+    let logs = Logs::open(flags)?;
+    let site = rights::Site { folder: &folder, open: &open, listeners: &listeners, logs: &logs.paths };
+    // Refused or not, the server serves. In a sandbox they would be refused.
     let _ = flash_os::pin::refuse_huge_pages();
     let _ = flash_os::pin::widen_descriptor_table(descriptors.min(DESCRIPTORS_READY));
-    flash_arch::serve(plan.arch, limits, listeners, || plan.parts(&folder), ready)
+    let rights = Rights::give_up(flags, &site)?;
+    let helpers = flags.helpers_max * if rights.has_processes() { 2 } else { 1 };
+    let room = descriptors.saturating_sub(plan.path_entries + helpers + DESCRIPTORS_ASIDE).max(1);
+    let limits =
+        Limits { connections_max: flags.connections_max.unwrap_or(room).min(room), drain: flags.drain };
+    let ready = || {
+        let line =
+            format!("flash: serving {} at {places} ({}{rights})\n", folder.display(), Shape(plan.arch));
+        // With standard error closed there is nobody who waits for this line.
+        let _ = io::stderr().write_all(line.as_bytes());
+        rights.say_gaps();
+    };
+    flash_arch::serve(plan.arch, limits, listeners, || plan.parts(&folder, &pages, &logs, &rights), ready)
         .map_err(|error| Failure::Run(error.to_string()))
 }
 
@@ -60,29 +76,28 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     /// All that one process needs.
-    fn parts(&self, folder: &Path) -> io::Result<Parts> {
+    fn parts(&self, folder: &Path, pages: &Pages, logs: &Logs, rights: &Rights) -> io::Result<Parts> {
         let flags = self.flags;
-        let to = flags.error_log.clone().map_or(Destination::Stderr, Destination::Path);
-        let error_log = ErrorLog::open(to, flash_observe::Limits::default())?;
-        let access_log = match flags.access_log.destination() {
-            Some(to) => {
-                let limits = flash_observe::Limits::default();
-                Some(AccessLog::open(to, flags.log_format.into(), limits, error_log.clone())?)
-            }
+        let (limits, hands) = (flash_observe::Limits::default(), rights.hands());
+        let error_log = ErrorLog::start(logs.error(&hands)?, limits)?;
+        let access_log = match logs.access(&hands)? {
+            Some(to) => Some(AccessLog::start(to, flags.log_format.into(), limits, error_log.clone())?),
             None => None,
         };
-        let pages = self.pages().map_err(|failure| io::Error::other(failure.to_string()))?;
         let site = Site {
             settings: self.settings(access_log.is_some()),
             template: self.template(),
-            pages,
+            pages: pages.clone(),
             paths: PathCache::new(self.cache_limits()),
         };
-        let disk = self.disk(folder, site.paths.file_bytes_max())?;
+        let disk = match rights.take_disk() {
+            Some(disk) => disk,
+            None => self.disk(folder, site.paths.file_bytes_max())?,
+        };
         // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
         // without.
         let _ = flash_os::pin::pin_program();
-        Ok(Parts { site, disk, access_log, error_log })
+        Ok(Parts { site, disk, access_log, error_log, hands })
     }
 
     fn settings(&self, log: bool) -> Settings {
@@ -131,7 +146,7 @@ impl Plan<'_> {
             },
             precompressed: !flags.no_precompressed,
             spa: flags.spa.clone().map(String::into_bytes),
-            user_dirs: flags.user_dirs.then(|| b"public_html".to_vec()),
+            user_dirs: flags.user_dirs.then(|| PUBLIC_FOLDER.into()),
             dotfiles: flags.dotfiles,
             memory_file_bytes_max: match flags.experiments.file_cache {
                 FileCache::Memory => memory_file_bytes_max,
@@ -172,7 +187,7 @@ fn arch(flags: &flags::Serve) -> Arch {
     let loops = flags.loops.unwrap_or_else(processors);
     match flags.arch {
         flags::Arch::Amped => Arch::Amped { loops, helpers: helpers(flags) },
-        flags::Arch::Uring => match flash_arch::uring::probe() {
+        flags::Arch::Uring => match rings(flags) {
             Ok(()) => Arch::Uring { loops, helpers: helpers(flags) },
             Err(why) => {
                 let line = format!("flash: io_uring is not available here ({why}): serving as amped\n");
@@ -198,6 +213,14 @@ fn helpers(flags: &flags::Serve) -> HelperLimits {
             flags::Offload::Always => Offload::Always,
             flags::Offload::NotOpening => Offload::NotOpening,
         },
+    }
+}
+
+/// Why there can be none.
+fn rings(flags: &flags::Serve) -> Result<(), String> {
+    match flags.helpers == flags::Helpers::Process && rights::sandbox(flags) != flags::Sandbox::Off {
+        true => Err("a sandbox cannot see what they do".into()),
+        false => flash_arch::uring::probe().map_err(|why| why.to_string()),
     }
 }
 

@@ -21,6 +21,7 @@ use super::desk::{Arrival, Desk, Task};
 use super::health::{Health, Verdict};
 use super::{HelperLimits, Refusal, Waiter};
 use crate::clock::server_us;
+use crate::hands::Hand;
 use crate::shared::Shared;
 
 pub(super) struct Pool {
@@ -39,7 +40,7 @@ pub(super) struct Pool {
 
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
-const HELPER_NICE: i32 = 19;
+pub(crate) const HELPER_NICE: i32 = 19;
 
 impl Pool {
     /// Starts the first of them.
@@ -138,6 +139,7 @@ impl Pool {
         // Of this thread alone, on Linux: where processors are short, those who must not wait come first. Refused or
         // not, the helper helps.
         let _ = rustix::process::nice(HELPER_NICE);
+        let hand = self.shared.hands.hand();
         loop {
             if !self.work.wait(IDLE_MAX) {
                 if self.desk.lock().may_leave() {
@@ -147,7 +149,7 @@ impl Pool {
                 if let Some(number) = another {
                     self.start_another(number);
                 }
-                self.perform(task, begun);
+                self.perform(task, begun, &hand);
             }
         }
     }
@@ -193,12 +195,12 @@ impl Pool {
         }
     }
 
-    fn perform(&self, Task { kind, job, came }: Task, begun: Instant) {
+    fn perform(&self, Task { kind, job, came }: Task, begun: Instant, hand: &Hand) {
         let deadline = Duration::from_millis(self.shared.site.settings.disk_deadline_ms);
         let outcome = match begun.saturating_duration_since(came) > deadline {
             // Whoever asked for it has been answered long ago.
             true => Some(Done::Failed(Failure::Late).into()),
-            false => catch_unwind(AssertUnwindSafe(|| self.shared.disk.help(&job, self.device)))
+            false => catch_unwind(AssertUnwindSafe(|| hand.help(&self.shared, &job, self.device)))
                 .unwrap_or_else(|panic| {
                     self.shared.panicked(&*panic);
                     Some(Done::Failed(Failure::Broken).into())

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{LIST, Mounts, STACK_BYTES, read};
+use super::{Mounts, STACK_BYTES, read};
 
 /// Ends the thread when it is dropped.
 #[derive(Debug)]
@@ -23,8 +23,7 @@ pub(crate) struct Watch {
 const REST: Duration = Duration::from_millis(50);
 
 impl Watch {
-    pub(crate) fn start(mounts: &Arc<Mounts>) -> io::Result<Self> {
-        let list = File::open(LIST)?;
+    pub(crate) fn start(mounts: &Arc<Mounts>, list: File) -> io::Result<Self> {
         let (over, alive) = io::pipe()?;
         let mounts = Arc::downgrade(mounts);
         thread::Builder::new()

@@ -5,6 +5,7 @@ mod find;
 mod links;
 mod list;
 mod pages;
+mod remote;
 mod snapshots;
 mod users;
 mod windows;

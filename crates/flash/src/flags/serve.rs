@@ -35,9 +35,22 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value = "32", value_parser = count(1, 10_000), help_heading = RUN)]
     pub processes: usize,
 
-    /// Helper threads of amped and uring at most. They start when something would block, and retire when idle
+    /// Helpers of amped and uring at most. They start when something would block, and retire when idle
     #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 4096), help_heading = RUN)]
     pub helpers_max: usize,
+
+    /// Whether helpers are threads, or processes that look at the disk and pass back what they have opened
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Helpers::Thread, help_heading = RUN)]
+    pub helpers: Helpers,
+
+    /// With helper processes: serve without any right to files, programs and outgoing connections, and let helpers read
+    /// below DIR only. 'on' does what the kernel can, 'required' does not start where it cannot. Without this flag, on
+    #[arg(long, value_enum, value_name = "HOW", help_heading = RUN)]
+    pub sandbox: Option<Sandbox>,
+
+    /// Become this user once the listeners and logs are open. For a server that root starts
+    #[arg(long, value_name = "NAME", help_heading = RUN)]
+    pub user: Option<String>,
 
     /// Jobs that may wait for a helper. Beyond them, requests that need the disk get 503 at once
     #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = RUN)]
@@ -187,7 +200,7 @@ Signals:
 
 Exit codes:
   0   ended as asked
-  1   could not serve: no such folder, the port is taken, no right to it
+  1   could not serve: no such folder or user, the port is taken, no right to it, no sandbox
   2   the command line makes no sense"
 );
 
@@ -206,6 +219,26 @@ pub(crate) enum Arch {
     Mt,
     /// A process per connection
     Mp,
+}
+
+/// What helpers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Helpers {
+    /// Threads of the server
+    Thread,
+    /// Processes that pass open files to the server
+    Process,
+}
+
+/// How much the server gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sandbox {
+    /// As much as the kernel can take away
+    On,
+    /// All of it, or do not start
+    Required,
+    /// Nothing
+    Off,
 }
 
 /// How far symbolic links are followed.

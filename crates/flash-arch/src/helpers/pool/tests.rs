@@ -18,6 +18,7 @@ use flash_observe::{Destination, ErrorLog};
 use tempfile::TempDir;
 
 use super::*;
+use crate::hands::Hands;
 use crate::inbox::Inbox;
 use crate::shared::Parts;
 use crate::{Limits, Offload};
@@ -65,6 +66,7 @@ impl Bench {
             access_log: None,
             error_log: ErrorLog::open(Destination::Path(folder.path().join("errors")), Default::default())
                 .unwrap(),
+            hands: Hands::Threads,
         };
         let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
         let limits = HelperLimits { helpers_max, queue_max, single_flight: true, offload: Offload::Needed };

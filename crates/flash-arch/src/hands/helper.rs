@@ -1,0 +1,36 @@
+//! A helper process: it confines itself, and then answers questions until nobody asks any more.
+//!
+//! It knows one socket and the folder. A question that makes no sense is its end: whoever asks is not the server it was
+//! made for.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use flash_disk::Disk;
+use rustix::net::SendFlags;
+
+use super::post;
+use crate::helpers::HELPER_NICE;
+
+pub(super) fn run(
+    number: usize,
+    socket: &OwnedFd,
+    mut disk: Disk,
+    confine: &dyn Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    rustix::thread::set_name(&CString::new(format!("helper-{number}"))?)?;
+    // Refused or not, the helper helps.
+    let _ = rustix::process::nice(HELPER_NICE);
+    confine()?;
+    let mut buffer = post::buffer();
+    while let Some(letter) = post::receive(socket, &mut buffer)? {
+        let Some(answer) = disk.answer(&letter.bytes, letter.descriptors) else { break };
+        match post::send(socket, &answer.bytes, &answer.descriptors(), SendFlags::empty()) {
+            // The server has gone while it was working.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            sent => sent?,
+        }
+    }
+    Ok(())
+}

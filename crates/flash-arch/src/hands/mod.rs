@@ -1,0 +1,101 @@
+//! Hands: what a helper thread does its jobs with. Its own, or those of a helper process that it asks.
+//!
+//! With processes (New-Flash's design) the thread only waits for an answer: the walk, the opening and the reading happen
+//! in another process, which passes the open file back. When a process dies of a job, the job is done once more by
+//! another. Which jobs there are, and who waits for them, is the business of [`helpers`](crate::helpers).
+
+mod helper;
+mod nursery;
+mod post;
+mod process;
+mod wish;
+
+use std::sync::Arc;
+
+use flash_core::job::{Failure, Job, Outcome};
+use flash_disk::{Device, remote};
+
+pub use self::nursery::{Chores, Nursery};
+use self::process::Asked;
+use crate::shared::Shared;
+
+/// Whose hands helpers have.
+#[derive(Default)]
+pub enum Hands {
+    #[default]
+    Threads,
+    Processes(Arc<Nursery>),
+}
+
+/// What one helper thread works with.
+pub(crate) enum Hand {
+    Own,
+    Lent(Arc<Nursery>),
+}
+
+/// A job that was the end of two processes is not given to a third.
+const TRIES_MAX: usize = 2;
+
+impl Hands {
+    /// Removes the names of sockets that are shut, where this process has lost the right to.
+    pub(crate) fn tidy_up(&self) {
+        match self {
+            Self::Threads => {}
+            Self::Processes(nursery) => nursery.tidy_up(),
+        }
+    }
+
+    /// For a thread that is about to begin.
+    pub(crate) fn hand(&self) -> Hand {
+        match self {
+            Self::Threads => Hand::Own,
+            Self::Processes(nursery) => {
+                nursery.lend();
+                Hand::Lent(Arc::clone(nursery))
+            }
+        }
+    }
+}
+
+impl Hand {
+    /// Does a job, as [`Disk::help`](flash_disk::Disk::help) would.
+    pub(crate) fn help(&self, shared: &Shared, job: &Job, device: Device) -> Option<Outcome> {
+        match self {
+            Self::Own => shared.disk.help(job, device),
+            Self::Lent(nursery) => ask(nursery, shared, job, device),
+        }
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        if let Self::Lent(nursery) = self {
+            nursery.take_back();
+        }
+    }
+}
+
+fn ask(nursery: &Nursery, shared: &Shared, job: &Job, device: Device) -> Option<Outcome> {
+    let say_lost = |what: std::fmt::Arguments<'_>| shared.error_log.say_rarely(&nursery.lost, what);
+    for _ in 0..TRIES_MAX {
+        let mut process = match nursery.process(|idle| say_lost(format_args!("{idle} ended: replaced"))) {
+            Ok(process) => process,
+            Err(error) => {
+                shared.error_log.say_rarely(&nursery.refused, format_args!("cannot start a helper: {error}"));
+                return Some(remote::undone(job, Failure::Busy).into());
+            }
+        };
+        match process.ask(&shared.disk, job, device) {
+            Asked::Answered(outcome) => {
+                nursery.keep(process);
+                return outcome;
+            }
+            // Nobody knows what it would say next, so it is never asked again.
+            Asked::Lost(why) => say_lost(format_args!("{process} {why} during a {}: replaced", job.name())),
+        }
+    }
+    Some(remote::undone(job, Failure::Broken).into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! Hands against helpers that behave as badly as a process can. They are threads here: a test cannot fork, and what is
+//! on the other end of a socket makes no difference.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use flash_core::cache::{CacheLimits, PathCache};
+use flash_core::entry::{Entry, Target};
+use flash_core::file::Content;
+use flash_core::header::HeaderTemplate;
+use flash_core::job::{Done, Find};
+use flash_core::page::Pages;
+use flash_core::path::SitePath;
+use flash_core::site::{Settings, Site};
+use flash_disk::{Device, Disk, FollowLinks, Sending};
+use flash_observe::{Destination, ErrorLog};
+use rustix::net::SendFlags;
+use tempfile::TempDir;
+
+use super::process::Process;
+use super::wish::Wish;
+use super::*;
+use crate::Limits;
+use crate::shared::Parts;
+
+/// What a helper does with its jobs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Helps,
+    /// Ends when it has heard the question.
+    Dies,
+    TalksNonsense,
+    /// Ends after its first answer.
+    HelpsOnce,
+    /// Answers twice.
+    SaysMore,
+}
+
+struct Bench {
+    folder: TempDir,
+    shared: Arc<Shared>,
+    nursery: Arc<Nursery>,
+}
+
+impl Bench {
+    /// Helpers start in the order of `manners`; after the last there are no more, and the nursery is gone.
+    fn new(manners: &[Manner]) -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::create_dir(folder.path().join("site")).unwrap();
+        fs::write(folder.path().join("site/a.txt"), "content").unwrap();
+        let (control, theirs) = post::pair().unwrap();
+        let (site, manners) = (folder.path().join("site"), manners.to_vec());
+        thread::spawn(move || {
+            for (number, manner) in (1..).zip(manners) {
+                let mut buffer = post::buffer();
+                let Ok(Some(letter)) = post::receive(&theirs, &mut buffer) else { break };
+                assert_eq!(Wish::of_bytes(&letter.bytes), Some(Wish::Helper { number }));
+                let socket = letter.descriptors.into_iter().next().unwrap();
+                let disk = disk(&site);
+                thread::spawn(move || behave(manner, &socket, disk));
+            }
+        });
+        let to = Destination::Path(folder.path().join("errors"));
+        let parts = Parts {
+            site: Site {
+                settings: Settings::default(),
+                template: HeaderTemplate::default(),
+                pages: Pages::default(),
+                paths: PathCache::new(CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 }),
+            },
+            disk: {
+                let mut disk = disk(&folder.path().join("site"));
+                disk.leave_to_others();
+                disk
+            },
+            access_log: None,
+            error_log: ErrorLog::open(to, Default::default()).unwrap(),
+            hands: Hands::Threads,
+        };
+        let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
+        let nursery = Arc::new(Nursery::at(control, rustix::process::getpid()));
+        Self { folder, shared, nursery }
+    }
+
+    fn hand(&self) -> Hand {
+        Hands::Processes(Arc::clone(&self.nursery)).hand()
+    }
+
+    fn find(&self, hand: &Hand, known: Option<&Arc<Entry>>) -> Done {
+        let path = SitePath::parse(b"/a.txt").unwrap().into_owned();
+        let job = Job::Find(Find { path, known: known.cloned(), asked_ms: 0 });
+        hand.help(&self.shared, &job, Device::ELSEWHERE).unwrap().done
+    }
+
+    fn said(self) -> String {
+        self.shared.close(false);
+        fs::read_to_string(self.folder.path().join("errors")).unwrap()
+    }
+}
+
+fn settings() -> flash_disk::Settings {
+    flash_disk::Settings {
+        index: Vec::new(),
+        follow_links: FollowLinks::Inside,
+        precompressed: false,
+        spa: None,
+        user_dirs: None,
+        dotfiles: false,
+        memory_file_bytes_max: 1 << 10,
+        snapshot_bytes_max: 0,
+        sending: Sending::Copies,
+        residency_assumed: false,
+        template: HeaderTemplate::default(),
+    }
+}
+
+fn disk(folder: &Path) -> Disk {
+    Disk::open(folder, settings()).unwrap()
+}
+
+fn behave(manner: Manner, socket: &OwnedFd, mut disk: Disk) {
+    let mut buffer = post::buffer();
+    while let Ok(Some(letter)) = post::receive(socket, &mut buffer) {
+        let answer = match manner {
+            Manner::Dies => return,
+            Manner::TalksNonsense => b"nonsense, and a lot of it".to_vec(),
+            Manner::Helps | Manner::HelpsOnce | Manner::SaysMore => {
+                disk.answer(&letter.bytes, letter.descriptors).unwrap().bytes
+            }
+        };
+        post::send(socket, &answer, &[], SendFlags::empty()).unwrap();
+        match manner {
+            Manner::HelpsOnce => return,
+            Manner::SaysMore => post::send(socket, &answer, &[], SendFlags::empty()).unwrap(),
+            _ => {}
+        }
+    }
+}
+
+#[track_caller]
+fn assert_found(done: &Done) {
+    let Done::Found(entry) = done else { panic!("{done:?}") };
+    let Target::File(variants) = &entry.target else { panic!("{entry:?}") };
+    assert!(matches!(&variants.identity.content, Content::Memory(bytes) if **bytes == *b"content"));
+}
+
+#[test]
+fn one_process_does_all_jobs_of_a_hand() {
+    let bench = Bench::new(&[Manner::Helps]);
+    let hand = bench.hand();
+    for _ in 0..3 {
+        assert_found(&bench.find(&hand, None));
+    }
+}
+
+#[test]
+fn a_job_whose_process_ends_is_done_by_another() {
+    for bad in [Manner::Dies, Manner::TalksNonsense] {
+        let bench = Bench::new(&[bad, Manner::Helps]);
+        let hand = bench.hand();
+        assert_found(&bench.find(&hand, None));
+        assert_found(&bench.find(&hand, None));
+        drop(hand);
+        let said = bench.said();
+        let why = if bad == Manner::Dies { "ended" } else { "answered nonsense" };
+        assert!(said.contains(&format!("helper-1 {why} during a find: replaced")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_job_that_ends_two_processes_is_given_up_and_the_next_is_not() {
+    let bench = Bench::new(&[Manner::Dies, Manner::TalksNonsense, Manner::Helps]);
+    let hand = bench.hand();
+    let done = bench.find(&hand, None);
+    assert!(matches!(done, Done::Failed(Failure::Broken)), "{done:?}");
+    assert_found(&bench.find(&hand, None));
+}
+
+#[test]
+fn what_is_known_is_served_when_a_second_look_fails() {
+    let bench = Bench::new(&[Manner::Helps, Manner::Dies, Manner::Dies]);
+    let hand = bench.hand();
+    let Done::Found(known) = bench.find(&hand, None) else { panic!("nothing was found") };
+    let other = bench.hand();
+    assert!(matches!(bench.find(&other, Some(&known)), Done::Found(entry) if Arc::ptr_eq(&entry, &known)));
+}
+
+#[test]
+fn a_process_that_ended_between_jobs_costs_none() {
+    let bench = Bench::new(&[Manner::HelpsOnce, Manner::Dies, Manner::Helps]);
+    let hand = bench.hand();
+    assert_found(&bench.find(&hand, None));
+    while bench.nursery.idle.lock()[0].is_waiting() {}
+    assert_found(&bench.find(&hand, None));
+}
+
+#[test]
+fn a_process_that_speaks_unasked_is_asked_no_more() {
+    let bench = Bench::new(&[Manner::SaysMore, Manner::Helps]);
+    let hand = bench.hand();
+    assert_found(&bench.find(&hand, None));
+    assert_found(&bench.find(&hand, None));
+    assert_found(&bench.find(&hand, None));
+}
+
+#[test]
+fn helpers_retire_with_the_hands_that_they_serve() {
+    let bench = Bench::new(&[Manner::Helps, Manner::Helps]);
+    let (first, second) = (bench.hand(), bench.hand());
+    let processes: Vec<Process> = (0..2).map(|_| bench.nursery.process(|_| ()).unwrap()).collect();
+    processes.into_iter().for_each(|process| bench.nursery.keep(process));
+    assert_eq!(bench.nursery.idle.lock().len(), 2);
+    drop(first);
+    assert_eq!(bench.nursery.idle.lock().len(), 1);
+    assert_found(&bench.find(&second, None));
+    drop(second);
+    assert_eq!(bench.nursery.idle.lock().len(), 0);
+}
+
+#[test]
+fn without_a_nursery_helpers_go_on_and_none_are_added() {
+    let bench = Bench::new(&[Manner::Helps]);
+    let (first, second) = (bench.hand(), bench.hand());
+    assert_found(&bench.find(&first, None));
+    let only = bench.nursery.process(|_| ()).unwrap();
+    let done = bench.find(&second, None);
+    assert!(matches!(done, Done::Failed(Failure::Busy)), "{done:?}");
+    bench.nursery.keep(only);
+    assert_found(&bench.find(&second, None));
+    drop((first, second));
+    assert_eq!(bench.nursery.idle.lock().len(), 1, "it is kept, because there will be no other");
+    assert!(bench.said().contains("cannot start a helper: the nursery of helper processes is gone"));
+}
+
+#[test]
+fn long_letters_arrive_whole_with_their_descriptors() {
+    let (one, other) = post::pair().unwrap();
+    for size in [0, 1, 65_535, 65_536, 65_537, 1 << 20] {
+        let bytes: Vec<u8> = (0..size).map(|at| (at ^ (at >> 8)) as u8).collect();
+        post::send(&one, &bytes, &[one.as_fd()], SendFlags::empty()).unwrap();
+        let mut buffer = post::buffer();
+        let letter = post::receive(&other, &mut buffer).unwrap().unwrap();
+        assert!(
+            *letter.bytes == *bytes && letter.descriptors.len() == 1 && !letter.incomplete,
+            "{size} bytes"
+        );
+    }
+    drop(one);
+    assert!(post::receive(&other, &mut post::buffer()).unwrap().is_none(), "that was the last");
+}
+
+#[test]
+fn letters_of_other_kinds_are_not_read() {
+    let file = tempfile::tempfile().unwrap();
+    // Enclosed in a file, which may be on a disk that does not answer; enclosed in nothing; of no kind at all.
+    for (bytes, descriptors) in [(&[1][..], vec![file.as_fd()]), (&[1], vec![]), (&[7, 7], vec![])] {
+        let (one, other) = post::pair().unwrap();
+        post::send_packet(&one, bytes[0], &bytes[1..], &descriptors, SendFlags::empty()).unwrap();
+        assert!(post::receive(&other, &mut post::buffer()).is_err(), "{bytes:?}");
+    }
+}
+
+#[test]
+fn wishes_are_understood_as_they_were_meant() {
+    for wish in [Wish::Helper { number: 7 }, Wish::Log { path: "/var/log/x".into() }, Wish::TidyUp] {
+        assert_eq!(Wish::of_bytes(&wish.to_bytes()), Some(wish));
+    }
+    for nonsense in [&b""[..], b"x", b"h", b"h1234567", b"h123456789", b"tx"] {
+        assert_eq!(Wish::of_bytes(nonsense), None, "{nonsense:?}");
+    }
+}

@@ -1,0 +1,157 @@
+//! seccomp: the system calls that a process keeps. All others fail with EPERM.
+//!
+//! The lists name what the server, its helpers, the standard library and the C library call. Calls on the way of a
+//! cached request have no conditions, because those the kernel decides by a single look at a bitmap. A call that is
+//! only harmless with certain arguments has a condition: memory never becomes executable, and the only thing that can
+//! be started is a thread. io_uring is not on any list: its operations pass by seccomp.
+
+use std::collections::BTreeMap;
+use std::env::consts::ARCH;
+
+use libc::c_long;
+use seccompiler::SeccompAction::{Allow, Errno};
+use seccompiler::SeccompCmpArgLen::Dword;
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
+use seccompiler::{BackendError, BpfProgram, SeccompCondition, SeccompFilter, SeccompRule, TargetArch};
+
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+
+/// Memory, time, locks, and an end: what any program does.
+const EVERYBODY: &[c_long] = &[
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_restart_syscall,
+    libc::SYS_getrandom,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_geteuid,
+    libc::SYS_sched_yield,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_close,
+    libc::SYS_fcntl,
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_pread64,
+    libc::SYS_preadv2,
+    libc::SYS_lseek,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_memfd_create,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+];
+
+/// Connections that others have begun, events, threads.
+const SERVER: &[c_long] = &[
+    libc::SYS_accept4,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    libc::SYS_writev,
+    libc::SYS_sendfile,
+    libc::SYS_shutdown,
+    libc::SYS_setsockopt,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_ppoll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_pipe2,
+    libc::SYS_mincore,
+    libc::SYS_clone3,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getattr,
+    libc::SYS_sched_setattr,
+    libc::SYS_getpriority,
+    libc::SYS_setpriority,
+    libc::SYS_getrusage,
+    // The nursery, should it end.
+    libc::SYS_wait4,
+];
+
+/// Walking and looking. Where to, Landlock decides.
+const HELPER: &[c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_getdents64,
+    libc::SYS_readlinkat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lstat,
+    libc::SYS_getcwd,
+];
+
+/// The type of a socket, without its flags.
+const SOCKET_TYPE: u64 = 0xf;
+
+pub(super) fn server() -> Result<Rules, BackendError> {
+    let mut rules = of(&[EVERYBODY, SERVER])?;
+    rules.insert(
+        libc::SYS_clone,
+        vec![argument(0, MaskedEq(flag(libc::CLONE_THREAD)), flag(libc::CLONE_THREAD))?],
+    );
+    rules.insert(libc::SYS_ioctl, vec![argument(1, Eq, libc::FIONBIO)?]);
+    rules.insert(libc::SYS_prctl, vec![argument(0, Eq, flag(libc::PR_SET_NAME))?]);
+    // Pairs that are connected to each other and to nobody else. Datagrams could be sent elsewhere.
+    let pair = |kind| -> Result<SeccompRule, BackendError> {
+        SeccompRule::new(vec![
+            SeccompCondition::new(0, Dword, Eq, flag(libc::AF_UNIX))?,
+            SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE), flag(kind))?,
+        ])
+    };
+    rules.insert(libc::SYS_socketpair, vec![pair(libc::SOCK_STREAM)?, pair(libc::SOCK_SEQPACKET)?]);
+    Ok(rules)
+}
+
+pub(super) fn helper() -> Result<Rules, BackendError> {
+    of(&[EVERYBODY, HELPER])
+}
+
+fn of(lists: &[&[c_long]]) -> Result<Rules, BackendError> {
+    let mut rules: Rules = lists.iter().copied().flatten().map(|call| (*call, Vec::new())).collect();
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![argument(2, MaskedEq(flag(libc::PROT_EXEC)), 0)?]);
+    }
+    Ok(rules)
+}
+
+fn argument(number: u8, is: seccompiler::SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
+    SeccompRule::new(vec![SeccompCondition::new(number, Dword, is, value)?])
+}
+
+/// Flags and small constants are never negative.
+const fn flag(value: libc::c_int) -> u64 {
+    value.unsigned_abs() as u64
+}
+
+pub(super) fn forbid_but(allowed: Result<Rules, BackendError>) -> Result<(), String> {
+    let programs = || -> Result<[BpfProgram; 2], BackendError> {
+        let arch = TargetArch::try_from(ARCH)?;
+        let keep = SeccompFilter::new(allowed?, Errno(libc::EPERM as u32), Allow, arch)?;
+        // Its flags lie in memory that no filter can read. Where it seems not to exist, clone is used, whose flags can
+        // be read. This filter comes first, because the other one leaves no way to add another.
+        let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
+        let hide = SeccompFilter::new(clone3, Allow, Errno(libc::ENOSYS as u32), arch)?;
+        Ok([hide.try_into()?, keep.try_into()?])
+    };
+    for program in programs().map_err(|error| format!("seccomp fails: {error}"))? {
+        seccompiler::apply_filter(&program).map_err(|error| format!("seccomp fails: {error}"))?;
+    }
+    Ok(())
+}

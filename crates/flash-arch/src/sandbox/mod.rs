@@ -1,0 +1,53 @@
+//! The sandbox: what a process gives up for good before it meets strangers or what strangers have written.
+//!
+//! The process that serves keeps its sockets, the files that others have opened for it, and memory: it can open no
+//! name, start no program, connect to nobody. A helper process can read below the folders of its site, and send what it
+//! read to the process that asked. [`paths`] takes away the filesystem (Landlock), [`calls`] every system call that is
+//! not needed (seccomp). What is refused fails with an error and kills nobody, so that a library which tries something
+//! new can still do it the old way.
+//!
+//! Both hold for the calling thread and for all threads and processes that it starts from then on: a process confines
+//! itself while it has one thread. Who is confined, and whether a server goes on where the kernel lacks something, is
+//! decided elsewhere.
+
+mod calls;
+mod paths;
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// What this kernel could not take away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gaps(Vec<String>);
+
+/// Confines the process that serves.
+///
+/// # Errors
+/// When something was not possible; all the rest was done.
+pub fn confine_server() -> Result<(), Gaps> {
+    report([paths::forbid_but_reading(&[]), calls::forbid_but(calls::server())])
+}
+
+/// Confines a helper process to reading below these folders.
+///
+/// # Errors
+/// As above.
+pub fn confine_helper(readable: &[PathBuf]) -> Result<(), Gaps> {
+    report([paths::forbid_but_reading(readable), calls::forbid_but(calls::helper())])
+}
+
+fn report(results: [Result<(), String>; 2]) -> Result<(), Gaps> {
+    let gaps: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    if gaps.is_empty() { Ok(()) } else { Err(Gaps(gaps)) }
+}
+
+impl fmt::Display for Gaps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", and "))
+    }
+}
+
+impl std::error::Error for Gaps {}
+
+#[cfg(test)]
+mod tests;

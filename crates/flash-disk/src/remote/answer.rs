@@ -1,0 +1,246 @@
+//! Answers: a job's result in words, and back again with nothing believed that can be checked.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use flash_core::entry::{Entry, Target, Variants};
+use flash_core::file::{Content, File, Stamp, Window};
+use flash_core::job::{Done, Failure, Find, Job, List, Listed, Load};
+use flash_core::listing::Names;
+use flash_http::media::{self, Media};
+use flash_http::status::Status;
+use rustix::fs::FileType;
+
+use super::words::{Reader, Writer};
+use super::{Malformed, question, undone};
+use crate::Disk;
+use crate::find::HEAP_FILE_BYTES_MAX;
+use crate::list::{NAMES_MAX, ROWS_PER_JOB};
+use crate::root;
+use crate::snapshot::Snapshot;
+
+const FAILED: u8 = 0;
+const UNCHANGED: u8 = 1;
+const FOLDER: u8 = 2;
+const FOLDER_WITHOUT_SLASH: u8 = 3;
+const FORBIDDEN: u8 = 4;
+const NOT_FOUND: u8 = 5;
+const FILE: u8 = 6;
+const WARMED: u8 = 7;
+const COPIED: u8 = 8;
+const CHANGED: u8 = 9;
+const UNREADABLE: u8 = 10;
+const LISTED: u8 = 11;
+
+const IN_HEAP: u8 = 0;
+const IN_SNAPSHOT: u8 = 1;
+const ON_DISK: u8 = 2;
+
+const FAILURES: [Failure; 4] = [Failure::Busy, Failure::Late, Failure::Broken, Failure::Gone];
+const TYPE_BYTES_MAX: usize = 256;
+/// The rows of one job: names of the greatest length, of which every byte needs an escape, come to less.
+const ROWS_BYTES_MAX: usize = ROWS_PER_JOB << 12;
+
+pub(super) fn write(job: &Job, done: &Done, words: &mut Writer) {
+    match (job, done) {
+        (Job::Find(Find { known: Some(known), .. }), Done::Found(entry)) if Arc::ptr_eq(known, entry) => {
+            words.u8(UNCHANGED);
+        }
+        (_, Done::Found(entry)) => write_target(&entry.target, words),
+        (_, Done::Window(window)) => match window {
+            Window::Warmed => words.u8(WARMED),
+            Window::Copied(bytes) => {
+                words.u8(COPIED);
+                words.bytes(bytes);
+            }
+            Window::Changed => words.u8(CHANGED),
+            // Only the asker can say what is resident when it is needed.
+            Window::Resident(_) | Window::Absent | Window::Failed => words.u8(UNREADABLE),
+        },
+        (Job::List(list), Done::Listed(listed)) => {
+            words.u8(LISTED);
+            words.bytes(&listed.rows);
+            if list.names.is_none() {
+                words.u64(listed.names.left_out as u64);
+                words.u32(listed.names.names.len() as u32);
+                listed.names.names.iter().for_each(|name| super::write_name(name, words));
+            }
+        }
+        (_, Done::Listed(_)) => words.u8(FAILED),
+        (_, Done::Failed(failure)) => {
+            words.u8(FAILED);
+            words.u8(FAILURES.iter().position(|other| other == failure).unwrap_or_default() as u8);
+        }
+    }
+}
+
+fn write_target(target: &Target, words: &mut Writer) {
+    let variants = match target {
+        Target::Folder => return words.u8(FOLDER),
+        Target::FolderWithoutSlash => return words.u8(FOLDER_WITHOUT_SLASH),
+        Target::Refused(Status::FORBIDDEN) => return words.u8(FORBIDDEN),
+        Target::Refused(_) => return words.u8(NOT_FOUND),
+        Target::File(variants) => variants,
+    };
+    words.u8(FILE);
+    words.bytes(variants.identity.media.content_type.as_bytes());
+    words.u8(variants.coded.len() as u8);
+    for file in std::iter::once(&variants.identity).chain(&variants.coded) {
+        words.u8(question::code_of(file.coding));
+        words.stamp(&file.stamp);
+        match &file.content {
+            Content::Memory(bytes) => {
+                words.u8(IN_HEAP);
+                words.bytes(bytes);
+            }
+            // Of what is open, snapshots alone hold memory.
+            Content::Open(open) => words.u8(if open.memory_bytes() > 0 { IN_SNAPSHOT } else { ON_DISK }),
+        }
+    }
+}
+
+pub(super) fn read(
+    disk: &Disk,
+    job: &Job,
+    words: &mut Reader<'_>,
+    descriptors: &mut IntoIter<OwnedFd>,
+) -> Result<Done, Malformed> {
+    let kind = words.u8().ok_or(Malformed)?;
+    if kind == FAILED {
+        let failure = words.u8().and_then(|code| FAILURES.get(usize::from(code))).ok_or(Malformed)?;
+        return Ok(undone(job, *failure));
+    }
+    match job {
+        Job::Find(find) => read_found(disk, find, kind, words, descriptors),
+        Job::Load(load) => read_window(load, kind, words).map(Done::Window).ok_or(Malformed),
+        Job::List(list) => read_listed(list, kind, words).map(Done::Listed).ok_or(Malformed),
+    }
+}
+
+fn read_found(
+    disk: &Disk,
+    find: &Find,
+    kind: u8,
+    words: &mut Reader<'_>,
+    descriptors: &mut IntoIter<OwnedFd>,
+) -> Result<Done, Malformed> {
+    let target = match (kind, &find.known) {
+        (UNCHANGED, Some(known)) => {
+            known.checked(find.asked_ms);
+            return Ok(Done::Found(Arc::clone(known)));
+        }
+        (FOLDER, _) => Target::Folder,
+        (FOLDER_WITHOUT_SLASH, _) => Target::FolderWithoutSlash,
+        (FORBIDDEN, _) => Target::Refused(Status::FORBIDDEN),
+        (NOT_FOUND, _) => Target::Refused(Status::NOT_FOUND),
+        (FILE, _) => match read_variants(disk, find, words, descriptors)? {
+            Some(variants) => Target::File(variants),
+            None => return Ok(undone(&Job::Find(find.clone()), Failure::Busy)),
+        },
+        _ => return Err(Malformed),
+    };
+    Ok(Done::Found(Arc::new(Entry::new(target, find.asked_ms))))
+}
+
+/// `None` when there is no memory left for a copy that was made.
+fn read_variants(
+    disk: &Disk,
+    find: &Find,
+    words: &mut Reader<'_>,
+    descriptors: &mut IntoIter<OwnedFd>,
+) -> Result<Option<Variants>, Malformed> {
+    let media = read_media(disk, find, words).ok_or(Malformed)?;
+    let count = words.u8().ok_or(Malformed)?;
+    let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
+        let coding = words.u8().and_then(question::coding_of).ok_or(Malformed)?;
+        let stamp = words.stamp().ok_or(Malformed)?;
+        let Some((stamp, content)) = read_content(disk, stamp, words, descriptors)? else { return Ok(None) };
+        let varies = count > 0;
+        Ok(Some(Arc::new(File::new(stamp, media, coding, varies, &disk.settings.template, content))))
+    };
+    let Some(identity) = read_file()? else { return Ok(None) };
+    let mut coded: Vec<Arc<File>> = Vec::new();
+    for _ in 0..count {
+        let Some(file) = read_file()? else { return Ok(None) };
+        if file.coding.is_none() || coded.iter().any(|other| other.coding == file.coding) {
+            return Err(Malformed);
+        }
+        coded.push(file);
+    }
+    if identity.coding.is_some() { Err(Malformed) } else { Ok(Some(Variants { identity, coded })) }
+}
+
+/// The media type is that of a name which the path could have led to.
+fn read_media(disk: &Disk, find: &Find, words: &mut Reader<'_>) -> Option<Media> {
+    let content_type = words.bytes(TYPE_BYTES_MAX)?;
+    let own = std::iter::once(find.path.relative());
+    let names = own.chain(disk.settings.index.iter().map(Vec::as_slice)).chain(disk.settings.spa.as_deref());
+    names.map(media::of).chain([media::of(b"")]).find(|media| media.content_type.as_bytes() == content_type)
+}
+
+/// The content, and the stamp as far as this process can see it for itself.
+fn read_content(
+    disk: &Disk,
+    stamp: Stamp,
+    words: &mut Reader<'_>,
+    descriptors: &mut IntoIter<OwnedFd>,
+) -> Result<Option<(Stamp, Content)>, Malformed> {
+    let kind = words.u8().ok_or(Malformed)?;
+    if kind == IN_HEAP {
+        let bytes = words.bytes(HEAP_FILE_BYTES_MAX as usize).ok_or(Malformed)?;
+        let whole = bytes.len() as u64 == stamp.size && stamp.size <= disk.settings.memory_file_bytes_max;
+        return whole.then(|| Some((stamp, Content::Memory(bytes.into())))).ok_or(Malformed);
+    }
+    let descriptor = descriptors.next().ok_or(Malformed)?;
+    let examined = root::examine(&descriptor)?;
+    if examined.kind != FileType::RegularFile {
+        return Err(Malformed);
+    }
+    match kind {
+        IN_SNAPSHOT => {
+            if examined.stamp.size != stamp.size || stamp.size > disk.settings.memory_file_bytes_max {
+                return Err(Malformed);
+            }
+            let Some(room) = disk.snapshots.room_for(stamp.size) else { return Ok(None) };
+            let snapshot = Snapshot::of_copy(descriptor, room, disk.closer.clone()).ok_or(Malformed)?;
+            Ok(Some((stamp, Content::Open(Arc::new(snapshot)))))
+        }
+        ON_DISK => {
+            let open = disk.open_file(descriptor, &examined);
+            // The file may have changed on the way, so its own stamp counts.
+            Ok(Some((examined.stamp, Content::Open(Arc::new(open)))))
+        }
+        _ => Err(Malformed),
+    }
+}
+
+fn read_window(load: &Load, kind: u8, words: &mut Reader<'_>) -> Option<Window> {
+    match kind {
+        WARMED if !load.copy => Some(Window::Warmed),
+        COPIED => {
+            let length = usize::try_from(load.window.end - load.window.start).ok()?;
+            let bytes = words.bytes(length)?;
+            (!bytes.is_empty()).then(|| Window::Copied(bytes.to_vec()))
+        }
+        CHANGED => Some(Window::Changed),
+        UNREADABLE => Some(Window::Failed),
+        _ => None,
+    }
+}
+
+fn read_listed(list: &List, kind: u8, words: &mut Reader<'_>) -> Option<Listed> {
+    if kind != LISTED {
+        return None;
+    }
+    let rows = words.bytes(ROWS_BYTES_MAX)?.to_vec();
+    let names = match &list.names {
+        Some(names) => Arc::clone(names),
+        None => {
+            let left_out = usize::try_from(words.u64()?).ok()?;
+            Arc::new(Names { names: words.many(NAMES_MAX, super::read_name)?, left_out })
+        }
+    };
+    let end = list.from.saturating_add(ROWS_PER_JOB);
+    Some(Listed { rows, next: (end < names.names.len()).then_some(end), names })
+}

@@ -1,0 +1,172 @@
+//! Jobs that another process does: a question, an answer, and the descriptors that go along with them.
+//!
+//! The process that serves puts a job into words ([`Disk::ask`]), a helper process does it ([`Disk::answer`]), and the
+//! first makes the result of what comes back ([`Disk::understand`]). A helper reads what strangers have put on a disk, so
+//! its answers are not trusted: each is checked until there is nothing left that could confuse whoever takes it. A
+//! helper's right is to choose the bytes of a response, and no more.
+//!
+//! How questions and answers travel, and what becomes of a helper that answers nonsense, is not decided here.
+
+mod answer;
+mod question;
+mod words;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use flash_core::file::Content;
+use flash_core::job::{Done, Failure, Job, Outcome, Spent};
+use flash_core::listing::{Details, Name};
+
+use crate::root::Stop;
+use crate::snapshot::Snapshots;
+use crate::{Device, Disk, Powers, Terms};
+use words::{Reader, Writer};
+
+/// A job in words.
+#[derive(Debug)]
+pub struct Question<'a> {
+    pub bytes: Vec<u8>,
+    /// The open file that it is about, if it is about one.
+    pub descriptor: Option<BorrowedFd<'a>>,
+}
+
+/// A result in words.
+#[derive(Debug)]
+pub struct Answer {
+    pub bytes: Vec<u8>,
+    /// Keeps the descriptors open until they have been sent.
+    done: Done,
+}
+
+/// Why an answer has no meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// An answer or a question is never larger. The longest are the names of a huge folder.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// No message comes with more descriptors: a file, and a compressed copy of it in each coding.
+pub const DESCRIPTORS_MAX: usize = 4;
+
+impl Disk {
+    /// Puts a job into words, for a helper at that device.
+    pub fn ask<'a>(&self, job: &'a Job, device: Device) -> Question<'a> {
+        let mut words = Writer::default();
+        words.u8(device.terms.is_local().into());
+        let descriptor = question::write(job, self.snapshots.room_bytes(), &mut words);
+        Question { bytes: words.bytes, descriptor }
+    }
+
+    /// Does what a question asks for; `None` when it has no meaning.
+    pub fn answer(&mut self, question: &[u8], descriptors: Vec<OwnedFd>) -> Option<Answer> {
+        let mut words = Reader(question);
+        // Which device it is does not matter, only whether others may be waited for.
+        let device = if words.bool()? {
+            Device { number: 0, terms: Terms::Local(Powers::ALL) }
+        } else {
+            Device::ELSEWHERE
+        };
+        let room_bytes = words.u64()?;
+        let job = question::read(self, &mut words, descriptors)?;
+        words.end()?;
+        // Copies stay in memory when they are sent, so it is the asker's room that counts.
+        self.snapshots = Arc::new(Snapshots::new(room_bytes));
+        let mut words = Writer::default();
+        let Some(Outcome { done, spent }) = self.help(&job, device) else {
+            words.u8(ELSEWHERE);
+            return Some(Answer { bytes: words.bytes, done: Done::Failed(Failure::Busy) });
+        };
+        words.u8(HERE);
+        [spent.walk_ns, spent.open_ns, spent.read_ns].into_iter().for_each(|ns| words.u64(ns));
+        answer::write(&job, &done, &mut words);
+        Some(Answer { bytes: words.bytes, done })
+    }
+
+    /// What an answer to this job means: what [`Disk::help`] would have returned.
+    pub fn understand(
+        &self,
+        job: &Job,
+        answer: &[u8],
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Option<Outcome>, Malformed> {
+        let mut words = Reader(answer);
+        match words.u8() {
+            Some(HERE) => {}
+            Some(ELSEWHERE) if answer.len() == 1 && descriptors.is_empty() => return Ok(None),
+            _ => return Err(Malformed),
+        }
+        let spent = spent(&mut words).ok_or(Malformed)?;
+        let mut descriptors = descriptors.into_iter();
+        let done = answer::read(self, job, &mut words, &mut descriptors)?;
+        match (words.end(), descriptors.next()) {
+            (Some(()), None) => Ok(Some(Outcome { done, spent })),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// The result of a job that nobody could do. What a first look found is still served when a second one fails.
+pub fn undone(job: &Job, failure: Failure) -> Done {
+    match job {
+        Job::Find(find) => find.known.clone().map_or(Done::Failed(failure), Done::Found),
+        _ => Done::Failed(failure),
+    }
+}
+
+impl Answer {
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let Done::Found(entry) = &self.done else { return Vec::new() };
+        let open = entry.files().filter_map(|file| match &file.content {
+            Content::Open(open) => Some(open.as_fd()),
+            Content::Memory(_) => None,
+        });
+        // An answer that says only that nothing has changed holds no open file.
+        open.collect()
+    }
+}
+
+/// The job is done.
+const HERE: u8 = 0;
+/// The name leads to another device.
+const ELSEWHERE: u8 = 1;
+
+/// What the helper says that its calls took: times that can be added up without end.
+fn spent(words: &mut Reader<'_>) -> Option<Spent> {
+    let mut ns = || words.u64().map(|ns| ns.min(SPENT_NS_MAX));
+    Some(Spent { walk_ns: ns()?, open_ns: ns()?, read_ns: ns()?, ..Spent::default() })
+}
+
+/// An hour.
+const SPENT_NS_MAX: u64 = 3_600_000_000_000;
+
+/// A name of a folder, with what is known about it.
+fn write_name(name: &Name, words: &mut Writer) {
+    words.bytes(&name.name);
+    words.u8(u8::from(name.folder) | u8::from(name.details.is_some()) << 1);
+    if let Some(details) = name.details {
+        words.u64(details.size);
+        words.i64(details.modified);
+    }
+}
+
+fn read_name(words: &mut Reader<'_>) -> Option<Name> {
+    let name = words.bytes(NAME_BYTES_MAX)?;
+    if name.is_empty() || matches!(name, b"." | b"..") || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
+        return None;
+    }
+    let kind = words.u8().filter(|kind| *kind < 4)?;
+    let details = match kind & 2 {
+        0 => None,
+        _ => Some(Details { size: words.u64()?, modified: words.i64()? }),
+    };
+    Some(Name { name: name.into(), details, folder: kind & 1 != 0 })
+}
+
+/// NAME_MAX of the kernel.
+const NAME_BYTES_MAX: usize = 255;
+
+impl From<Stop> for Malformed {
+    fn from(_: Stop) -> Self {
+        Malformed
+    }
+}

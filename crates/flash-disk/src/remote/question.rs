@@ -1,0 +1,157 @@
+//! Questions: what a helper has to know to do a job.
+//!
+//! Of an entry that is known already a helper learns the stamps, which is enough to see that nothing has changed. Of a
+//! listing it gets no more names than make the next rows.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use flash_core::entry::{Entry, Target, Variants};
+use flash_core::file::{Content, File, Stamp};
+use flash_core::job::{Find, Job, List, Load};
+use flash_core::listing::{Column, Names, Order};
+use flash_core::path::SitePath;
+use flash_core::site::WINDOW_BYTES;
+use flash_http::media;
+use flash_http::negotiate::Coding;
+use flash_http::percent;
+use rustix::fs::FileType;
+
+use super::words::{Reader, Writer};
+use crate::Disk;
+use crate::list::ROWS_PER_JOB;
+use crate::root;
+
+const FIND: u8 = 1;
+const LOAD: u8 = 2;
+const LIST: u8 = 3;
+
+/// More than any target that a head can hold.
+const PATH_BYTES_MAX: usize = 1 << 20;
+/// A file and its copies in each coding.
+const VARIANTS_MAX: usize = 1 + Coding::ALL.len();
+
+pub(super) fn write<'a>(job: &'a Job, room_bytes: u64, words: &mut Writer) -> Option<BorrowedFd<'a>> {
+    words.u64(room_bytes);
+    match job {
+        Job::Find(find) => {
+            words.u8(FIND);
+            words.bytes(find.path.as_bytes());
+            let known: Vec<&Arc<File>> = find.known.iter().flat_map(|entry| entry.files()).collect();
+            words.u32(known.len() as u32);
+            for file in known {
+                words.u8(code_of(file.coding));
+                words.stamp(&file.stamp);
+            }
+            None
+        }
+        Job::Load(Load { file, window, copy }) => {
+            words.u8(LOAD);
+            words.stamp(&file.stamp);
+            words.u64(window.start);
+            words.u64(window.end);
+            words.u8((*copy).into());
+            match &file.content {
+                Content::Open(open) => Some(open.as_fd()),
+                Content::Memory(_) => None,
+            }
+        }
+        Job::List(List { path, order, names, from }) => {
+            words.u8(LIST);
+            words.bytes(path.as_bytes());
+            words.u8(match order.by {
+                Column::Name => 0,
+                Column::Size => 1,
+                Column::Time => 2,
+            });
+            words.u8(order.descending.into());
+            words.u8(names.is_some().into());
+            if let Some(names) = names {
+                let end = names.names.len().min(from + ROWS_PER_JOB);
+                let rows = names.names.get(*from..end).unwrap_or_default();
+                words.u32(rows.len() as u32);
+                rows.iter().for_each(|name| super::write_name(name, words));
+            }
+            None
+        }
+    }
+}
+
+pub(super) fn read(disk: &Disk, words: &mut Reader<'_>, descriptors: Vec<OwnedFd>) -> Option<Job> {
+    let kind = words.u8()?;
+    let mut descriptors = descriptors.into_iter();
+    let job = match kind {
+        FIND => {
+            let path = path(words)?;
+            let known = words.many(VARIANTS_MAX, |words| Some((coding_of(words.u8()?)?, words.stamp()?)))?;
+            Job::Find(Find { path, known: known_entry(disk, known)?, asked_ms: 0 })
+        }
+        LOAD => {
+            let (stamp, window) = (words.stamp()?, words.u64()?..words.u64()?);
+            let copy = words.bool()?;
+            let fits = window.start < window.end && window.end <= stamp.size;
+            if !fits || window.end - window.start > WINDOW_BYTES {
+                return None;
+            }
+            let file = descriptors.next()?;
+            let examined = root::examine(&file).ok().filter(|it| it.kind == FileType::RegularFile)?;
+            let open = Content::Open(Arc::new(disk.open_file(file, &examined)));
+            Job::Load(Load { file: bare_file(disk, stamp, None, open), window, copy })
+        }
+        LIST => {
+            let path = path(words)?;
+            let by = match words.u8()? {
+                0 => Column::Name,
+                1 => Column::Size,
+                2 => Column::Time,
+                _ => return None,
+            };
+            let order = Order { by, descending: words.bool()? };
+            let names = match words.bool()? {
+                true => {
+                    let names = words.many(ROWS_PER_JOB, super::read_name)?;
+                    Some(Arc::new(Names { names, left_out: 0 }))
+                }
+                false => None,
+            };
+            Job::List(List { path, order, names, from: 0 })
+        }
+        _ => return None,
+    };
+    descriptors.next().is_none().then_some(job)
+}
+
+/// A path is canonical or none at all, whoever sends it.
+fn path(words: &mut Reader<'_>) -> Option<SitePath<'static>> {
+    let bytes = words.bytes(PATH_BYTES_MAX)?;
+    let mut encoded = Vec::with_capacity(bytes.len());
+    percent::encode_path(bytes, &mut encoded);
+    let path = SitePath::parse(&encoded).ok()?.into_owned();
+    (path.as_bytes() == bytes).then_some(path)
+}
+
+/// An entry with the stamps that are known, and nothing in it.
+fn known_entry(disk: &Disk, known: Vec<(Option<Coding>, Stamp)>) -> Option<Option<Arc<Entry>>> {
+    let file = |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(Arc::default()));
+    let mut known = known.into_iter();
+    let Some(identity) = known.next() else { return Some(None) };
+    let variants = Variants { identity: file(identity), coded: known.map(file).collect() };
+    let well_formed =
+        variants.identity.coding.is_none() && variants.coded.iter().all(|file| file.coding.is_some());
+    well_formed.then(|| Some(Arc::new(Entry::new(Target::File(variants), 0))))
+}
+
+fn bare_file(disk: &Disk, stamp: Stamp, coding: Option<Coding>, content: Content) -> Arc<File> {
+    Arc::new(File::new(stamp, media::of(b""), coding, false, &disk.settings.template, content))
+}
+
+pub(super) fn code_of(coding: Option<Coding>) -> u8 {
+    coding.map_or(0, |coding| 1 + coding as u8)
+}
+
+pub(super) fn coding_of(code: u8) -> Option<Option<Coding>> {
+    match code {
+        0 => Some(None),
+        code => Coding::ALL.into_iter().find(|coding| code_of(Some(*coding)) == code).map(Some),
+    }
+}

@@ -1,0 +1,56 @@
+//! The logs, opened while the server still has all its rights. What is written to them is not known here.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flash_arch::Hands;
+use flash_observe::{Destination, Output};
+
+use super::cannot;
+use crate::failure::Failure;
+use crate::flags;
+
+pub(super) struct Logs {
+    error: Output,
+    access: Option<Output>,
+    /// Those that are opened again after a rotation.
+    pub(super) paths: Vec<PathBuf>,
+}
+
+impl Logs {
+    pub(super) fn open(flags: &flags::Serve) -> Result<Self, Failure> {
+        let mut paths = Vec::new();
+        let mut open = |to: Destination| {
+            if let Destination::Path(path) = &to {
+                paths.push(path.clone());
+            }
+            let place = to.to_string();
+            Output::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
+        };
+        let error = open(flags.error_log.clone().map_or(Destination::Stderr, Destination::Path))?;
+        let access = flags.access_log.destination().map(open).transpose()?;
+        Ok(Self { error, access, paths })
+    }
+
+    /// For one process.
+    pub(super) fn error(&self, hands: &Hands) -> io::Result<Output> {
+        again(&self.error, hands)
+    }
+
+    pub(super) fn access(&self, hands: &Hands) -> io::Result<Option<Output>> {
+        self.access.as_ref().map(|output| again(output, hands)).transpose()
+    }
+}
+
+/// With helper processes it is one of them that opens it again: the server may not be able to.
+fn again(output: &Output, hands: &Hands) -> io::Result<Output> {
+    let output = output.again()?;
+    Ok(match hands {
+        Hands::Threads => output,
+        Hands::Processes(nursery) => {
+            let nursery = Arc::clone(nursery);
+            output.reopened_by(Arc::new(move |path| nursery.open_log(path)))
+        }
+    })
+}

@@ -1,0 +1,418 @@
+//! Helper processes: the same bytes, whatever becomes of them, and nobody with more rights than needed.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_tests::family::{self, Process};
+use flash_tests::reply::undated;
+use flash_tests::{PATIENCE, PROCESSES, Server, program, site};
+use rustix::process::Signal;
+use seccompiler::{SeccompAction, SeccompFilter};
+
+/// An ordinary user, whom Debian calls nobody.
+const NOBODY: u32 = 65_534;
+
+fn is_superuser() -> bool {
+    let superuser = rustix::process::geteuid().is_root();
+    if !superuser {
+        eprintln!("NOT TESTED: changing users takes the superuser");
+    }
+    superuser
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < give_up, "{what}: not after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Runs a server that is to fail.
+fn failing(flags: &[&str]) -> Output {
+    let mut command = Command::new(program());
+    command.args(["serve", "/", "--listen", "127.0.0.1:0", "--helpers", "process"]).args(flags);
+    command.output().unwrap()
+}
+
+#[test]
+fn processes_send_what_threads_send() {
+    let site = site::make();
+    fs::create_dir(site.path().join("long")).unwrap();
+    for number in 0..1000 {
+        site::write(&site.path().join(format!("long/{number:04}-{}.txt", "x".repeat(200))), b"");
+    }
+    let flags = ["--list", "--revalidate", "0"];
+    let servers = ["amped", PROCESSES].map(|arch| Server::start(arch, site.path(), &flags));
+    let mut paths: Vec<String> =
+        ["/", "/a.txt", "/empty", "/page.html", "/sub/", "/sub", "/plain/", "/plain/?sort=size&order=desc"]
+            .iter()
+            .chain(&["/many/", "/long/", "/none", "/none/none", "/link-in", "/link-out", "/link-absolute"])
+            .chain(&["/loop", "/fifo", "/%ff.txt", "/.git/config", "/.well-known/x", "/colon:dir/"])
+            .map(|path| (*path).to_owned())
+            .collect();
+    paths.extend(site::SIZES.map(|size| format!("/{size}.bin")));
+    for path in paths {
+        for fields in
+            ["", "Accept-Encoding: gzip\r\n", "Accept-Encoding: br, zstd\r\n", "Range: bytes=1-70000\r\n"]
+        {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n{fields}Connection: close\r\n\r\n");
+            let [threads, processes] =
+                servers.each_ref().map(|server| undated(&server.raw(request.as_bytes())));
+            assert!(
+                threads == processes,
+                "{path} {fields:?}: {} and {} bytes",
+                threads.len(),
+                processes.len()
+            );
+        }
+    }
+    assert!(!family::helpers(&servers[1]).is_empty() && family::helpers(&servers[0]).is_empty());
+    servers.into_iter().for_each(|server| drop(server.stop()));
+}
+
+#[test]
+fn changes_are_noticed() {
+    let site = site::make();
+    let server = Server::start(PROCESSES, site.path(), &["--revalidate", "0"]);
+    let path = site.path().join("a.txt");
+    for content in [&b"first"[..], &site::pattern(300_000), &site::pattern(5_000_000), b"last"] {
+        site::write(&path, content);
+        assert!(server.get("/a.txt").body == content, "{} bytes", content.len());
+        // Written in place, and under a new name.
+        let mut other = content.to_vec();
+        other[0] ^= 1;
+        fs::write(site.path().join("new"), &other).unwrap();
+        fs::rename(site.path().join("new"), &path).unwrap();
+        assert!(server.get("/a.txt").body == other, "{} bytes, replaced", content.len());
+    }
+    fs::remove_file(&path).unwrap();
+    assert_eq!(server.get("/a.txt").status, 404);
+    server.stop();
+}
+
+const CLIENTS: usize = 8;
+
+/// What became of a storm of requests.
+#[derive(Default)]
+struct Storm {
+    right: AtomicUsize,
+    /// Answered with 500 or 503, or broken off.
+    lost: AtomicUsize,
+    over: AtomicBool,
+}
+
+/// A client that asks for one file after the other, and sees to it that each byte is right.
+fn ask_on(server: &Server, storm: &Storm, files: &BTreeMap<String, Vec<u8>>, seed: usize) {
+    let mut stream: Option<TcpStream> = None;
+    for turn in 0.. {
+        if storm.over.load(Ordering::Relaxed) {
+            return;
+        }
+        let (name, content) = files.iter().nth((seed * 7 + turn * 5) % files.len()).unwrap();
+        // Nobody else asks for it, so that a lost job is one lost response.
+        let path = format!("{seed}/{name}");
+        let mut connection = stream.take().unwrap_or_else(|| server.connect());
+        let request = format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n");
+        connection.write_all(request.as_bytes()).unwrap();
+        let (head, body) = reply_of(&mut connection);
+        match head.get(9..12) {
+            Some("200") => {
+                assert!(content.starts_with(&body), "/{path}: a wrong byte among {}", body.len());
+                if body.len() == content.len() {
+                    storm.right.fetch_add(1, Ordering::Relaxed);
+                    stream = Some(connection);
+                } else {
+                    storm.lost.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Some("500" | "503") => {
+                storm.lost.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => panic!("/{path}: {head:?}"),
+        }
+    }
+}
+
+/// A head, and as much of its body as comes.
+fn reply_of(stream: &mut TcpStream) -> (String, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; 256 << 10];
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+        let count = stream.read(&mut piece).unwrap();
+        assert!(count > 0, "closed in the middle of a head: {:?}", String::from_utf8_lossy(&bytes));
+        bytes.extend_from_slice(&piece[..count]);
+    };
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
+    let total = end + length.parse::<usize>().unwrap();
+    while bytes.len() < total {
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (head, bytes.split_off(end))
+}
+
+/// For ten seconds, or as many as FLASH_KILL_SECONDS says.
+#[test]
+fn helpers_may_be_killed_at_any_time() {
+    let seconds = std::env::var("FLASH_KILL_SECONDS").map_or(10, |seconds| seconds.parse().unwrap());
+    let site = site::make();
+    let names = ["1", "4096", "262145", "1048577", "3000000", "20000000"].map(|size| format!("{size}.bin"));
+    let files: BTreeMap<String, Vec<u8>> =
+        names.into_iter().map(|name| (name.clone(), fs::read(site.path().join(name)).unwrap())).collect();
+    for seed in 0..CLIENTS {
+        fs::create_dir(site.path().join(seed.to_string())).unwrap();
+        for name in files.keys() {
+            fs::hard_link(site.path().join(name), site.path().join(format!("{seed}/{name}"))).unwrap();
+        }
+    }
+    // Nothing is remembered, so that every request needs a helper.
+    let server = Server::start(PROCESSES, site.path(), &["--path-cache", "0", "--helpers-max", "8"]);
+    let storm = Storm::default();
+    let mut killed = 0;
+    thread::scope(|scope| {
+        for seed in 0..CLIENTS {
+            let (server, storm, files) = (&server, &storm, &files);
+            scope.spawn(move || ask_on(server, storm, files, seed));
+        }
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < end {
+            let helpers = family::helpers(&server);
+            if !helpers.is_empty() {
+                helpers[killed * 31 % helpers.len()].kill();
+                killed += 1;
+            }
+            thread::sleep(Duration::from_millis(10 + killed as u64 * 13 % 60));
+        }
+        storm.over.store(true, Ordering::Relaxed);
+    });
+    let (right, lost) = (storm.right.into_inner(), storm.lost.into_inner());
+    eprintln!("{killed} helpers killed: {right} responses were right, {lost} were lost");
+    assert!(killed > 100 && right > killed, "{killed} killed, {right} right");
+    // A response is lost when two helpers were killed over one job of it.
+    assert!(lost <= killed / 4, "{lost} responses lost with {killed} helpers");
+    assert_eq!(server.get("/a.txt").body, b"0123456789");
+    let said = server.stop();
+    assert!(said.contains(": replaced"), "{said}");
+    assert!(said.lines().count() < 30, "said rarely: {said}");
+}
+
+#[test]
+fn without_a_nursery_the_server_goes_on() {
+    let site = site::make();
+    let server = Server::start(PROCESSES, site.path(), &["--path-cache", "0"]);
+    assert_eq!(server.get("/a.txt").status, 200);
+    let nursery = family::nursery(&server);
+    let helpers = family::helpers(&server);
+    nursery.kill();
+    wait_for("the nursery's end", || !nursery.lives());
+    for _ in 0..5 {
+        assert_eq!(server.get("/a.txt").status, 200, "the helpers that it has go on");
+    }
+    helpers.iter().for_each(|helper| helper.kill());
+    wait_for("no helper left", || server.get("/a.txt").status == 503);
+    let said = server.stop();
+    assert!(said.contains("the nursery of helper processes is gone"), "{said}");
+}
+
+#[test]
+fn nobody_outlives_the_server() {
+    let site = site::make();
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut server = Server::start(PROCESSES, site.path(), &[]);
+        server.get("/a.txt");
+        let family = family::of(&server);
+        assert!(family.len() >= 3, "{family:?}");
+        // Told to stop, or a terminal's Ctrl-C: helpers leave that to the server.
+        for process in &family[1..] {
+            let pid = rustix::process::Pid::from_raw(process.pid as i32).unwrap();
+            rustix::process::kill_process(pid, Signal::TERM).unwrap();
+        }
+        assert_eq!(server.get("/1048577.bin").status, 200);
+        server.signal(signal);
+        server.wait(PATIENCE).expect("it ends");
+        wait_for("their end", || family.iter().all(|process| !process.lives()));
+    }
+}
+
+#[test]
+fn every_thread_of_a_server_and_its_helpers_is_confined() {
+    let site = site::make();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access");
+    let server = Server::start(PROCESSES, site.path(), &["--access-log", log.to_str().unwrap()]);
+    assert!(server.said().contains("helper processes, sandbox"), "{}", server.said());
+    assert!(!server.said().contains("gaps"), "this test needs a kernel with Landlock: {}", server.said());
+    for path in ["/a.txt", "/20000000.bin", "/none"] {
+        server.get(path);
+    }
+    let confined = |process: Process, least: usize| {
+        for (key, value) in [("Seccomp", "2"), ("NoNewPrivs", "1")] {
+            let threads = process.status(key);
+            assert!(threads.len() >= least, "{threads:?}");
+            assert!(threads.iter().all(|(_, words)| words == &[value]), "{key}: {threads:?}");
+        }
+    };
+    // The main thread, a loop, a helper, the closer, and the writers of two logs.
+    confined(Process { pid: server.pid() }, 6);
+    let helpers = family::helpers(&server);
+    assert!(!helpers.is_empty());
+    for helper in helpers {
+        confined(helper, 1);
+        let open = fs::read_dir(format!("/proc/{}/fd", helper.pid)).unwrap().count();
+        assert!(open <= 8, "a helper has {open} descriptors open, among them none of the server's");
+    }
+    server.stop();
+    let server = Server::start(PROCESSES, site.path(), &["--sandbox", "off"]);
+    server.get("/a.txt");
+    for process in family::of(&server) {
+        assert!(process.status("Seccomp").iter().all(|(_, words)| words == &["0"]), "{}", process.name());
+    }
+    server.stop();
+}
+
+/// Runs what it is given on a kernel that has no Landlock, as far as a process can see.
+fn without_landlock<T: Send>(what: impl FnOnce() -> T + Send) -> T {
+    let missing = [(libc::SYS_landlock_create_ruleset, Vec::new())].into_iter().collect();
+    let action = SeccompAction::Errno(libc::ENOSYS as u32);
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(missing, SeccompAction::Allow, action, arch).unwrap();
+    let filter: seccompiler::BpfProgram = filter.try_into().unwrap();
+    thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            seccompiler::apply_filter(&filter).unwrap();
+            what()
+        });
+        thread.join().unwrap()
+    })
+}
+
+#[test]
+fn a_kernel_without_landlock_is_told_of_or_refused() {
+    let site = site::make();
+    let server = without_landlock(|| Server::start(PROCESSES, site.path(), &[]));
+    assert_eq!(server.get("/a.txt").status, 200);
+    let said = server.stop();
+    let gaps = said.lines().filter(|line| line.contains("the sandbox has gaps: this kernel has no Landlock"));
+    assert_eq!(gaps.count(), 1, "{said}");
+    let refused = without_landlock(|| failing(&["--sandbox", "required"]));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert_eq!(said, "flash: cannot have the sandbox that is required: this kernel has no Landlock\n");
+    Server::start(PROCESSES, site.path(), &["--sandbox", "required"]).stop();
+}
+
+#[test]
+fn root_is_dropped_once_all_is_open() {
+    if !is_superuser() {
+        return;
+    }
+    let site = site::make();
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    site::write(&site.path().join("secret.txt"), b"root's");
+    fs::set_permissions(site.path().join("secret.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+    for arch in ["amped", PROCESSES, "mt", "mp"] {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("access");
+        let flags = ["--user", "nobody", "--processes", "1", "--access-log", log.to_str().unwrap()];
+        let server = Server::start(arch, site.path(), &flags);
+        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
+        assert_eq!(server.get("/secret.txt").status, 403, "{arch}");
+        let nobody = NOBODY.to_string();
+        for process in family::of(&server) {
+            for key in ["Uid", "Gid"] {
+                for (thread, ids) in process.status(key) {
+                    assert!(ids.iter().all(|id| *id == nobody), "{arch}: {thread} is {ids:?}");
+                }
+            }
+            assert!(process.status("Groups").iter().all(|(_, groups)| !groups.contains(&"0".to_owned())));
+            assert!(process.status("CapEff").iter().all(|(_, set)| set == &["0000000000000000"]), "{arch}");
+        }
+        assert!(family::of(&server).len() >= if arch == PROCESSES { 3 } else { 1 });
+        wait_for("the log's lines", || fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == 2));
+        assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o640);
+        // To be opened again by that user, it has to lie where that user may write.
+        chown(folder.path(), Some(NOBODY), None).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(&log, folder.path().join("moved")).unwrap();
+        server.signal(Signal::USR1);
+        wait_for("a new log", || log.exists());
+        server.get("/a.txt");
+        wait_for("its line", || fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == 1));
+        server.stop();
+    }
+}
+
+#[test]
+fn users_that_cannot_be_are_refused() {
+    let refused = |flags: &[&str]| {
+        let output = failing(flags);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = refused(&["--user", "no-such-user-here"]);
+    assert_eq!(said, "flash: cannot become user no-such-user-here: there is none of that name\n");
+    if !is_superuser() {
+        return;
+    }
+    let private = tempfile::tempdir().unwrap();
+    fs::set_permissions(private.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let output = Command::new(program())
+        .arg("serve")
+        .arg(private.path())
+        .args(["--listen", "127.0.0.1:0", "--user", "nobody"])
+        .output();
+    let output = output.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains("as user nobody: permission denied"), "{said}");
+    let ordinary = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(readable(&program(), private.path()))
+        .args(["serve", "/", "--listen", "127.0.0.1:0", "--user", "nobody"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ordinary.stderr).unwrap();
+    assert_eq!(said, "flash: cannot become user nobody: only root can\n");
+    assert_eq!(ordinary.status.code(), Some(1));
+}
+
+/// The program where everybody may run it.
+fn readable(program: &Path, folder: &Path) -> std::path::PathBuf {
+    let copy = folder.join("flash");
+    fs::copy(program, &copy).unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    copy
+}
+
+#[test]
+fn flags_that_do_not_go_together_are_refused() {
+    for (flags, why) in [
+        (
+            ["--helpers", "process", "--arch", "mt"],
+            "--helpers process needs an architecture that has helpers",
+        ),
+        (["--helpers", "thread", "--sandbox", "required"], "--sandbox needs --helpers process"),
+    ] {
+        let output = Command::new(program()).arg("serve").args(flags).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    }
+}
