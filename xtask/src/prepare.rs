@@ -19,10 +19,13 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 6] = [
     Need { package: "curl", present: || find("curl").is_some() },
     Need { package: "wrk", present: || find("wrk").is_some() },
     Need { package: "chromium", present: || find("chromium").is_some() },
+    // Filesystems in a file, for slow disks and cold trees.
+    Need { package: "e2fsprogs", present: || find("mke2fs").is_some() },
+    Need { package: "mount", present: || find("losetup").is_some() },
     // 1,169 pages in 2 MB.
     Need { package: TREE, present: || tree().is_some() },
 ];
