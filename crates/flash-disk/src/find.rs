@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File, Stamp};
@@ -14,10 +14,10 @@ use flash_http::media;
 use flash_http::negotiate::Coding;
 use flash_http::status::Status;
 use flash_os::residency;
-use rustix::fs::FileType;
+use rustix::fs::{Advice, FileType, fadvise};
 
 use crate::open_file::{self, OpenFile, Reading};
-use crate::root::{Examined, Root, Stop};
+use crate::root::{Examined, Root, Stop, unix_ns};
 use crate::snapshot::Snapshot;
 use crate::{Disk, Pace, Sending};
 
@@ -197,6 +197,11 @@ impl Disk {
         let assumed = self.settings.residency_assumed;
         // To close a file is to ask its device, and one that hangs must not keep the files of others open.
         let closer = if terms.is_local() { &self.closer } else { &self.remote_closer };
+        if self.closer.is_some() {
+            // Where the kernel reads ahead it leaves marks, and who meets one reads ahead in turn, even by a read that must
+            // not wait: that waits for room in the disk's queue. Random reads leave none. Helpers ask instead.
+            let _ = fadvise(&file, 0, None, Advice::Random);
+        }
         OpenFile::new(file, sending, assumed, examined.mount, closer.clone())
     }
 
@@ -281,9 +286,4 @@ fn is_current(known: &Variants, identity: &Stamp, siblings: &[(Coding, Stamp)]) 
         && siblings.iter().all(|(coding, stamp)| {
             known.coded.iter().any(|file| file.coding == Some(*coding) && file.stamp == *stamp)
         })
-}
-
-fn unix_ns() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

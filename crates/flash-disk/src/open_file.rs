@@ -3,13 +3,15 @@
 
 use std::io::{self, IoSliceMut};
 use std::iter;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use flash_core::file::{self, Stamp, Window};
+use flash_os::cachestat;
 use flash_os::residency::Residency;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::closer::Closer;
@@ -113,6 +115,8 @@ impl file::OpenFile for OpenFile {
     }
 
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window {
+        // The kernel is not to read ahead on its own.
+        let _ = fadvise(self, window.start, AHEAD_BYTES, Advice::WillNeed);
         match self.copy(stamp, &window, READ_BYTES_MAX, Pace::Patient) {
             Window::Copied(_) if self.lends() && !copy => Window::Warmed,
             window => window,
@@ -150,6 +154,8 @@ impl file::OpenFile for OpenFile {
 
 /// What is read at a time: enough to keep a disk busy, little enough for many clients to wait with it in hand.
 const READ_BYTES_MAX: u64 = 256 << 10;
+/// What a helper brings into the page cache at a time, without waiting for all of it.
+const AHEAD_BYTES: Option<NonZeroU64> = NonZeroU64::new(1 << 20);
 /// What is copied at a time when nothing has to be waited for: little enough to stay in the processor's own cache until
 /// it is sent.
 const COPY_BYTES_MAX: u64 = 64 << 10;
@@ -198,6 +204,12 @@ pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pa
         Pace::Now => ReadWriteFlags::NOWAIT,
         Pace::Within | Pace::Patient => ReadWriteFlags::empty(),
     };
+    // A read that does not wait for an absent page has it brought in all the same, and that waits for room in the disk's
+    // queue. So it is tried only on what is there, as far as the kernel says.
+    let range = offset..offset + bytes.len() as u64;
+    if !pace.waits() && matches!(cachestat::holds(file, range), Ok(false)) {
+        return Reading::WouldBlock;
+    }
     let mut done = 0;
     while done < bytes.len() {
         let slices = &mut [IoSliceMut::new(&mut bytes[done..])];

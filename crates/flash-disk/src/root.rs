@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat, openat2, statx,
-};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Statx, StatxFlags};
+use rustix::fs::{fstatvfs, openat, openat2, statx};
 use rustix::io::Errno;
 
 use flash_core::file::Stamp;
@@ -58,7 +58,12 @@ pub(crate) struct Examined {
     pub(crate) owner: u32,
     /// The kernel's number of the mount that it is on, since Linux 5.8.
     pub(crate) mount: Option<u64>,
+    /// The time of access is so old that reading sets it, as mounts do by default (relatime).
+    is_access_due: bool,
 }
+
+/// A day, less an hour for the kernel's coarse clock and a long look.
+const ACCESS_NOTED_EVERY_NS: i64 = 23 * 3_600_000_000_000;
 
 impl Root {
     /// The folder to serve.
@@ -99,9 +104,20 @@ impl Root {
     /// Opens a regular file for reading.
     pub(crate) fn open_file(&self, name: &[u8], pace: Pace) -> Result<(OwnedFd, Examined), Stop> {
         // Should something else have taken the file's place since it was examined, this does not wait for it.
-        let file = self.open_name(name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, pace)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        // To note the time of access is to write, and may wait for the journal. Only a file's owner may leave it out.
+        let (file, is_noted) = match self.open_name(name, flags | OFlags::NOATIME, pace) {
+            Err(Stop::Forbidden) => (self.open_name(name, flags, pace)?, true),
+            file => (file?, false),
+        };
         let examined = examine(&file)?;
-        if examined.kind == FileType::RegularFile { Ok((file, examined)) } else { Err(Stop::Missing) }
+        if examined.kind != FileType::RegularFile {
+            return Err(Stop::Missing);
+        }
+        if is_noted && !pace.waits() && examined.is_access_due && notes_access(&file) {
+            return Err(Stop::WouldBlock);
+        }
+        Ok((file, examined))
     }
 
     pub(crate) fn open_folder(&self, name: &[u8], pace: Pace) -> Result<OwnedFd, Stop> {
@@ -228,6 +244,12 @@ fn mount_in(stat: &Statx) -> Option<u64> {
     (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id)
 }
 
+/// Whether the mount keeps times of access at all.
+fn notes_access(file: &OwnedFd) -> bool {
+    let never = StatVfsMountFlags::NOATIME | StatVfsMountFlags::RDONLY;
+    fstatvfs(file).map_or(true, |mount| !mount.f_flag.intersects(never))
+}
+
 /// The state of an open place. Attributes of local files are in memory once the file is open.
 pub(crate) fn examine(place: &OwnedFd) -> Result<Examined, Stop> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
@@ -236,18 +258,27 @@ pub(crate) fn examine(place: &OwnedFd) -> Result<Examined, Stop> {
     let nanoseconds = |time: rustix::fs::StatxTimestamp| {
         time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into())
     };
+    let (accessed_ns, modified_ns) = (nanoseconds(stat.stx_atime), nanoseconds(stat.stx_mtime));
+    let changed_ns = nanoseconds(stat.stx_ctime);
     Ok(Examined {
+        is_access_due: accessed_ns <= modified_ns.max(changed_ns)
+            || unix_ns().saturating_sub(accessed_ns) >= ACCESS_NOTED_EVERY_NS,
         kind: FileType::from_raw_mode(stat.stx_mode.into()),
         stamp: Stamp {
             device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,
             size: stat.stx_size,
-            modified_ns: nanoseconds(stat.stx_mtime),
-            changed_ns: nanoseconds(stat.stx_ctime),
+            modified_ns,
+            changed_ns,
         },
         owner: stat.stx_uid,
         mount: mount_in(&stat),
     })
+}
+
+pub(crate) fn unix_ns() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 impl Stop {

@@ -3,6 +3,7 @@
 //! Each wrapper does one thing and decides nothing; the list and the semaphore that a loop can use without ever waiting
 //! live here too. Every unsafe block says why it is sound.
 
+pub mod cachestat;
 pub mod deferral;
 pub mod mailbox;
 pub mod namespace;

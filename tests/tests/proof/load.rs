@@ -21,8 +21,10 @@ pub(crate) struct Load {
 }
 
 const CLIENTS: u64 = 64;
-/// Of a hundred requests, those for any file and those for names that do not exist. The rest are for the hot file.
-const COLD_PERCENT: u64 = 70;
+/// Of a hundred requests, those for any file, for a large one, and for names that do not exist. The rest are for the hot
+/// file.
+const COLD_PERCENT: u64 = 69;
+const LARGE_PERCENT: u64 = 1;
 const MISSING_PERCENT: u64 = 20;
 const HOT_FILE: usize = 0;
 const FORGET_EVERY: Duration = Duration::from_millis(500);
@@ -67,7 +69,10 @@ impl Load {
             let file = dice.below(files as u64) as usize;
             match dice.below(100) {
                 kind if kind < COLD_PERCENT => self.ask_file(&mut stream, &mut buffer, file),
-                kind if kind < COLD_PERCENT + MISSING_PERCENT => {
+                kind if kind < COLD_PERCENT + LARGE_PERCENT => {
+                    self.ask_file(&mut stream, &mut buffer, tree::large_beside(file, files));
+                }
+                kind if kind < COLD_PERCENT + LARGE_PERCENT + MISSING_PERCENT => {
                     // A name that nobody has asked for before, in a folder that exists.
                     let path = format!("{}.{:x}", tree::path(file), dice.next());
                     let (status, body) = get(&mut stream, &mut buffer, &path);
@@ -82,8 +87,8 @@ impl Load {
     fn ask_file(&self, stream: &mut TcpStream, buffer: &mut Vec<u8>, file: usize) {
         let path = tree::path(file);
         let (status, body) = get(stream, buffer, &path);
-        let right = status == 200 && body == tree::content(file).as_bytes();
-        assert!(right, "{path}: {status} {}", body.escape_ascii());
+        let right = status == 200 && body == tree::content(file);
+        assert!(right, "{path}: {status} {}", body[..body.len().min(200)].escape_ascii());
         self.found.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -107,7 +112,8 @@ fn get<'b>(stream: &mut TcpStream, buffer: &'b mut Vec<u8>, path: &str) -> (u16,
     buffer.clear();
     loop {
         let had = buffer.len();
-        buffer.resize(had + 4096, 0);
+        // Most answers are small.
+        buffer.resize(had + if had == 0 { 4 << 10 } else { 256 << 10 }, 0);
         let count = stream.read(&mut buffer[had..]).expect("an answer in time");
         assert!(count > 0, "{path}: the connection ended");
         buffer.truncate(had + count);

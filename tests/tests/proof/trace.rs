@@ -25,7 +25,9 @@ pub(crate) struct Trace {
 pub(crate) struct Sleeps {
     /// In the one call that a loop may sleep in.
     pub(crate) waits: u64,
-    /// In anything else, by the kernel's functions, innermost first.
+    /// Because the kernel was at work on their memory, by its functions, innermost first.
+    pub(crate) memory: BTreeMap<String, u64>,
+    /// In anything else.
     pub(crate) blocks: BTreeMap<String, u64>,
 }
 
@@ -165,6 +167,10 @@ const WAITS: [&str; 6] = [
     "io_cqring_schedule_timeout",
 ];
 
+/// Where a thread touches memory that the kernel is just moving to make room for larger pages, or while another thread
+/// has the process get or give back some. Neither waits for a disk, and no program can rule out the first.
+const MEMORY: [&str; 2] = ["migration_entry_wait", "lock_mm_and_find_vma"];
+
 impl Sleeps {
     /// Reads whole entries: `TASK-PID [CPU] … <stack trace>`, then ` => function` for each caller.
     fn note(&mut self, text: &str) {
@@ -175,21 +181,25 @@ impl Sleeps {
                 // Who called the scheduler counts. Any other reason to sleep below `do_epoll_wait`, a fault while events
                 // are copied out or a contended lock, has its own functions here.
                 Some(first) if WAITS.contains(first) => self.waits += 1,
-                _ => *self.blocks.entry(frames.join(" < ")).or_default() += 1,
+                _ => {
+                    let of_memory = frames.iter().any(|frame| MEMORY.contains(frame));
+                    let reasons = if of_memory { &mut self.memory } else { &mut self.blocks };
+                    *reasons.entry(frames.join(" < ")).or_default() += 1;
+                }
             }
         }
     }
+}
 
-    pub(crate) fn blocks(&self) -> u64 {
-        self.blocks.values().sum()
-    }
+pub(crate) fn count(reasons: &BTreeMap<String, u64>) -> u64 {
+    reasons.values().sum()
+}
 
-    /// The most frequent reasons, one to a line.
-    pub(crate) fn reasons(&self, most: usize) -> String {
-        let mut reasons: Vec<_> = self.blocks.iter().collect();
-        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        reasons.iter().take(most).map(|(stack, count)| format!("\n{count:>8} × {stack}")).collect()
-    }
+/// The most frequent reasons, one to a line.
+pub(crate) fn most(reasons: &BTreeMap<String, u64>, lines_max: usize) -> String {
+    let mut reasons: Vec<_> = reasons.iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    reasons.iter().take(lines_max).map(|(stack, count)| format!("\n{count:>8} × {stack}")).collect()
 }
 
 /// Compilers make parts of functions (`.part.0`, `.isra.0`), and variants for other clocks.
@@ -216,8 +226,11 @@ fn only_the_wait_itself_is_a_wait() {
     let wait = ["__schedule", "schedule", "schedule_hrtimeout_range_clock", "do_epoll_wait", "do_syscall_64"];
     let fault = ["__schedule", "io_schedule", "folio_wait_bit_common", "exc_page_fault", "do_epoll_wait"];
     let open = ["__traceiter_sched_switch", "__schedule", "schedule", "io_schedule", "ext4_bread", "do_open"];
+    let moved =
+        ["schedule", "io_schedule", "migration_entry_wait_on_locked", "migration_entry_wait", "do_swap_page"];
     let mut sleeps = Sleeps::default();
-    sleeps.note(&[entry(&wait), entry(&fault), entry(&open), entry(&wait), entry(&open)].concat());
-    assert_eq!((sleeps.waits, sleeps.blocks()), (2, 3), "{sleeps:?}");
-    assert!(sleeps.reasons(1).contains("2 × io_schedule < ext4_bread < do_open"), "{}", sleeps.reasons(9));
+    let entries = [&wait[..], &fault, &open, &moved, &wait, &open].map(entry);
+    sleeps.note(&entries.concat());
+    assert_eq!((sleeps.waits, count(&sleeps.blocks), count(&sleeps.memory)), (2, 3, 1), "{sleeps:?}");
+    assert!(most(&sleeps.blocks, 1).ends_with("2 × io_schedule < ext4_bread < do_open"), "{sleeps:?}");
 }

@@ -1,4 +1,4 @@
-//! A tree of very many small files on a filesystem of its own, so that forgetting it makes it cold and nothing else.
+//! A tree of very many small files, and a few large ones, on a filesystem of its own, so that forgetting it makes it cold and nothing else.
 //!
 //! It is an ordinary ext4, with a journal and with times of access, on a loop device that reads past the page cache:
 //! what the kernel drops has to come from the disk again.
@@ -22,8 +22,12 @@ pub(crate) struct Tree {
 
 const FILES_PER_FOLDER: usize = 1000;
 const FILE_BYTES: usize = 100;
-/// A block for each file's bytes, as much again for its inode and its name, and some for the filesystem itself.
-const IMAGE_BYTES_PER_FILE: usize = 6 << 10;
+/// The last file of each folder is too large for a copy in the heap, and of every tenth folder too large for any copy:
+/// it goes out in windows.
+const LARGE_FILE_BYTES: usize = 512 << 10;
+const LARGEST_FILE_BYTES: usize = 5 << 20;
+/// A block for each file's bytes, half of that for its inode and its name, and as much for its share of the large ones.
+const IMAGE_BYTES_PER_FILE: usize = 8 << 10;
 const IMAGE_BYTES_MORE: usize = 256 << 20;
 
 impl Tree {
@@ -107,9 +111,20 @@ fn folder_of(folder: usize) -> String {
     format!("/site/{}/{}/{folder}/deep/down", folder / 100, folder / 10)
 }
 
-/// What a file says: its own name.
-pub(crate) fn content(file: usize) -> String {
-    format!("{:<width$}\n", path(file), width = FILE_BYTES - 1)
+/// What a file says: its own name, again and again.
+pub(crate) fn content(file: usize) -> Vec<u8> {
+    let line = format!("{:<width$}\n", path(file), width = FILE_BYTES - 1);
+    let bytes = match file % (10 * FILES_PER_FOLDER) {
+        at if at + 1 == 10 * FILES_PER_FOLDER => LARGEST_FILE_BYTES,
+        at if at % FILES_PER_FOLDER + 1 == FILES_PER_FOLDER => LARGE_FILE_BYTES,
+        _ => FILE_BYTES,
+    };
+    line.repeat(bytes / FILE_BYTES).into_bytes()
+}
+
+/// The large file of the same folder, if it is there.
+pub(crate) fn large_beside(file: usize, files: usize) -> usize {
+    (file - file % FILES_PER_FOLDER + FILES_PER_FOLDER - 1).min(files - 1)
 }
 
 /// Makes everything cold that is not in use. Costs the whole machine its caches, and no more.

@@ -1,0 +1,71 @@
+//! How much of a file is in the page cache, asked of the file itself: no mapping, and no read.
+//!
+//! Pages that are still being read count; where that matters, see [`crate::residency`].
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The kernel's page on the machines that we know of; a larger one only makes answers fit less often.
+const PAGE_BYTES: u64 = 4096;
+
+/// The number of the call: not in every libc yet, and the same on every machine.
+pub const SYS_CACHESTAT: libc::c_long = 451;
+
+#[repr(C)]
+struct CachestatRange {
+    offset: u64,
+    bytes: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// Whether every page of `range` is in the cache. An error where the kernel does not say: before Linux 6.5, and to those
+/// who neither own the file nor may write it.
+pub fn holds(file: impl AsFd, range: Range<u64>) -> io::Result<bool> {
+    if range.is_empty() {
+        return Ok(true);
+    }
+    let asked = CachestatRange { offset: range.start, bytes: range.end - range.start };
+    let mut told = Cachestat::default();
+    // SAFETY: both structures are laid out as the kernel's, are valid for the call, and it keeps neither.
+    let result =
+        unsafe { libc::syscall(SYS_CACHESTAT, file.as_fd().as_raw_fd(), &raw const asked, &raw mut told, 0) };
+    match result {
+        0 => Ok(told.cached >= range.end.div_ceil(PAGE_BYTES) - range.start / PAGE_BYTES),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_is_held_and_what_was_evicted_is_not() {
+        // Not on a filesystem that lives in memory.
+        let folder = std::env::current_dir().unwrap().join(format!("cachestat-{}", std::process::id()));
+        fs::write(&folder, [1; 10_000]).unwrap();
+        let file = File::open(&folder).unwrap();
+        match holds(&file, 0..10_000) {
+            Err(error) => eprintln!("NOT TESTED, this kernel does not tell what is cached: {error}"),
+            Ok(held) => {
+                assert!(held);
+                assert!(holds(&file, 5..5).unwrap());
+                crate::residency::evict(&file).unwrap();
+                assert!(!holds(&file, 9_999..10_000).unwrap());
+            }
+        }
+        fs::remove_file(folder).unwrap();
+    }
+}
