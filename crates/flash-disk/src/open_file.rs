@@ -199,15 +199,22 @@ pub(crate) fn read_whole(file: &OwnedFd, size: u64, pace: Pace) -> Reading<Arc<[
     read_exact(file.as_fd(), own, 0, pace).map(|()| bytes)
 }
 
+/// A read that does not wait for an absent page begins to bring it in all the same, and that waits for room in the disk's
+/// queue. So it is tried only on what is there. Whoever may not be told leaves it to those who may wait; where nobody is
+/// told, before Linux 6.5, it is tried.
+fn may_be_read_now(file: BorrowedFd<'_>, range: Range<u64>) -> bool {
+    match cachestat::holds(file, range) {
+        Ok(held) => held,
+        Err(error) => error.kind() != io::ErrorKind::PermissionDenied,
+    }
+}
+
 pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pace: Pace) -> Reading<()> {
     let flags = match pace {
         Pace::Now => ReadWriteFlags::NOWAIT,
         Pace::Within | Pace::Patient => ReadWriteFlags::empty(),
     };
-    // A read that does not wait for an absent page has it brought in all the same, and that waits for room in the disk's
-    // queue. So it is tried only on what is there, as far as the kernel says.
-    let range = offset..offset + bytes.len() as u64;
-    if !pace.waits() && matches!(cachestat::holds(file, range), Ok(false)) {
+    if !pace.waits() && !may_be_read_now(file, offset..offset + bytes.len() as u64) {
         return Reading::WouldBlock;
     }
     let mut done = 0;
