@@ -3,8 +3,10 @@
 
 mod disk;
 mod driver;
+mod random;
 mod reply;
 
 pub(crate) use disk::{Disk, Look};
 pub(crate) use driver::{Client, Jobs, Socket, Waits, World};
+pub(crate) use random::{Random, each_seed};
 pub(crate) use reply::{Reply, replies};

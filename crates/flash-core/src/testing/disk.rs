@@ -79,12 +79,33 @@ impl Disk {
 
     /// Creates or replaces a file.
     pub(crate) fn put(&mut self, path: &'static str, content: impl Into<Arc<[u8]>>) {
+        self.put_later(path, content, 0);
+    }
+
+    /// The same so many seconds after the disk's other files were written.
+    pub(crate) fn put_later(
+        &mut self,
+        path: &'static str,
+        content: impl Into<Arc<[u8]>>,
+        seconds: u32,
+    ) -> Stamp {
         let content = content.into();
         let inode = self.contents.len() as u64 + 1;
+        let modified_ns = MODIFIED_NS + i64::from(seconds) * 1_000_000_000;
         let size = content.len() as u64;
-        let stamp = Stamp { device: 1, inode, size, modified_ns: MODIFIED_NS, changed_ns: MODIFIED_NS };
+        let stamp = Stamp { device: 1, inode, size, modified_ns, changed_ns: modified_ns };
         self.contents.insert(inode, content);
         self.places.insert(path, Place::File(stamp));
+        stamp
+    }
+
+    pub(crate) fn remove(&mut self, path: &'static str) {
+        self.places.remove(path);
+    }
+
+    /// How many of the files that were opened are still held by somebody.
+    pub(crate) fn open_files(&self) -> usize {
+        Arc::strong_count(&self.shared) - 1
     }
 
     /// A folder whose listing takes as many jobs as there are numbers, each that many rows.

@@ -8,6 +8,7 @@ mod listing;
 mod memory;
 mod order;
 mod records;
+mod simulation;
 mod splits;
 mod windows;
 
