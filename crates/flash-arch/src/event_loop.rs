@@ -303,3 +303,6 @@ impl<L> Slot<L> {
         Turn::Waits(Until::Others)
     }
 }
+
+#[cfg(test)]
+mod simulation;

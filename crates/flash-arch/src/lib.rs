@@ -34,6 +34,8 @@ mod shared;
 mod signals;
 mod socket;
 mod sped;
+#[cfg(test)]
+mod testing;
 mod timers;
 pub mod uring;
 

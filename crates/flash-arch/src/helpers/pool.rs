@@ -17,7 +17,7 @@ use flash_os::mailbox::Mailbox;
 use flash_os::semaphore::Semaphore;
 use parking_lot::Mutex;
 
-use super::desk::{Arrival, Desk, Task};
+use super::desk::{Arrival, Desk, Kind, Task};
 use super::health::{Health, Verdict};
 use super::{HelperLimits, Refusal, Waiter};
 use crate::clock::server_us;
@@ -51,8 +51,20 @@ impl Pool {
         shared: Arc<Shared>,
         elsewhere: Option<Arc<Self>>,
     ) -> io::Result<Arc<Self>> {
+        let pool = Arc::new(Self::without_helpers(device, limits, shared, elsewhere));
+        let number = pool.desk.lock().enrol();
+        pool.spawn(number)?;
+        Ok(pool)
+    }
+
+    fn without_helpers(
+        device: Device,
+        limits: HelperLimits,
+        shared: Arc<Shared>,
+        elsewhere: Option<Arc<Self>>,
+    ) -> Self {
         let deadline = Duration::from_millis(shared.site.settings.disk_deadline_ms);
-        let pool = Arc::new(Self {
+        Self {
             device,
             limits,
             shared,
@@ -62,10 +74,7 @@ impl Pool {
             work: Semaphore::default(),
             health: Health::new(deadline),
             desk: Mutex::new(Desk::new(limits.single_flight)),
-        });
-        let number = pool.desk.lock().enrol();
-        pool.spawn(number)?;
-        Ok(pool)
+        }
     }
 
     /// Takes a job, to be done soon, or says why not. Never waits.
@@ -145,7 +154,7 @@ impl Pool {
                 if self.desk.lock().may_leave() {
                     return;
                 }
-            } else if let Some((task, begun, another)) = self.take() {
+            } else if let Some((task, begun, another)) = self.take(Instant::now) {
                 if let Some(number) = another {
                     self.start_another(number);
                 }
@@ -156,12 +165,13 @@ impl Pool {
 
     /// The next job, unless it was one that somebody does already. If nobody is left to wait for more, another helper
     /// is to be started, under the number that comes with it.
-    fn take(&self) -> Option<(Task, Instant, Option<usize>)> {
+    fn take(&self, clock: impl FnOnce() -> Instant) -> Option<(Task, Instant, Option<usize>)> {
         let mut desk = self.desk.lock();
         self.sort_arrivals(&mut desk);
         let task = desk.queue.pop_front()?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        let begun = Instant::now();
+        // Read under the lock: jobs are to begin in the order of their times.
+        let begun = clock();
         desk.begin(server_us(begun));
         self.judge(&desk, begun);
         let is_last = desk.idle == 0 && desk.helpers < self.limits.helpers_max;
@@ -211,16 +221,29 @@ impl Pool {
                 thread::yield_now();
             }
         }
+        self.finish(&kind, &job, begun, outcome, Instant::now);
+    }
+
+    /// A helper is back from a job: everybody who waits for it is told.
+    fn finish(
+        &self,
+        kind: &Kind,
+        job: &Job,
+        begun: Instant,
+        outcome: Option<Outcome>,
+        clock: impl FnOnce() -> Instant,
+    ) {
         self.shared.ledger.helper_jobs.add(1);
-        let waiters = {
+        let (waiters, now) = {
             let mut desk = self.desk.lock();
             // Those who have asked for the same by now need not ask the disk.
             self.sort_arrivals(&mut desk);
             desk.end(server_us(begun));
-            self.judge(&desk, Instant::now());
-            desk.asked.remove(&kind)
+            let now = clock();
+            self.judge(&desk, now);
+            (desk.asked.remove(kind), now)
         };
-        let help_ns = begun.elapsed().as_nanos() as u64;
+        let help_ns = now.saturating_duration_since(begun).as_nanos() as u64;
         for (waiter, came) in waiters.into_iter().flatten() {
             match outcome.clone() {
                 Some(Outcome { done, spent }) => {
@@ -245,5 +268,7 @@ impl Pool {
     }
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -5,23 +5,17 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::file::{Content, OpenFile, Stamp, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Find, Job, List, Load};
 use flash_core::listing::Order;
-use flash_core::page::Pages;
 use flash_core::path::SitePath;
-use flash_core::site::{Settings, Site};
-use flash_disk::{Disk, FollowLinks, Sending};
-use flash_observe::{Destination, ErrorLog};
+use flash_core::site::Settings;
 use tempfile::TempDir;
 
 use super::*;
-use crate::hands::Hands;
 use crate::inbox::Inbox;
-use crate::shared::Parts;
-use crate::{Limits, Offload};
+use crate::{Limits, Offload, testing};
 
 /// A pool for a site in a folder for temporary files, with an inbox for what they find out.
 struct Bench {
@@ -41,34 +35,8 @@ impl Bench {
 
     fn with_deadline(helpers_max: usize, queue_max: usize, disk_deadline_ms: u64) -> Self {
         let folder = TempDir::new().unwrap();
-        let settings = flash_disk::Settings {
-            index: Vec::new(),
-            follow_links: FollowLinks::Inside,
-            precompressed: false,
-            spa: None,
-            user_dirs: None,
-            dotfiles: false,
-            memory_file_bytes_max: 1 << 10,
-            snapshot_bytes_max: 0,
-            sending: Sending::Pages,
-            residency_assumed: false,
-            template: HeaderTemplate::default(),
-        };
-        let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };
-        let parts = Parts {
-            site: Site {
-                settings: Settings { disk_deadline_ms, ..Settings::default() },
-                template: HeaderTemplate::default(),
-                pages: Pages::default(),
-                paths: PathCache::new(cache),
-            },
-            disk: Disk::open(folder.path(), settings).unwrap(),
-            access_log: None,
-            error_log: ErrorLog::open(Destination::Path(folder.path().join("errors")), Default::default())
-                .unwrap(),
-            hands: Hands::Threads,
-        };
-        let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
+        let limits = Limits { connections_max: 1, drain: Duration::ZERO };
+        let shared = testing::shared(folder.path(), limits, disk_deadline_ms);
         let limits = HelperLimits { helpers_max, queue_max, single_flight: true, offload: Offload::Needed };
         let pool = Pool::start(Device::ELSEWHERE, limits, shared, None).unwrap();
         Self { folder, pool, inbox: Arc::new(Inbox::new().unwrap()), heard: Vec::new() }

@@ -1,0 +1,51 @@
+//! What the tests of several modules stand on: a site in a folder, and chance from a seed.
+
+// One generator for the simulations of all crates: a seed is a seed.
+#[path = "../../flash-core/src/testing/random.rs"]
+mod random;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use flash_core::cache::{CacheLimits, PathCache};
+use flash_core::header::HeaderTemplate;
+use flash_core::page::Pages;
+use flash_core::site::{Settings, Site};
+use flash_disk::{Disk, FollowLinks, Sending};
+use flash_observe::{Destination, ErrorLog};
+
+pub(crate) use self::random::{Random, each_seed};
+use crate::Limits;
+use crate::hands::Hands;
+use crate::shared::{Parts, Shared};
+
+/// What the runners of a server for this folder share.
+pub(crate) fn shared(folder: &Path, limits: Limits, disk_deadline_ms: u64) -> Arc<Shared> {
+    let settings = flash_disk::Settings {
+        index: Vec::new(),
+        follow_links: FollowLinks::Inside,
+        precompressed: false,
+        spa: None,
+        user_dirs: None,
+        dotfiles: false,
+        memory_file_bytes_max: 1 << 10,
+        snapshot_bytes_max: 0,
+        sending: Sending::Pages,
+        residency_assumed: false,
+        template: HeaderTemplate::default(),
+    };
+    let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };
+    let parts = Parts {
+        site: Site {
+            settings: Settings { disk_deadline_ms, ..Settings::default() },
+            template: HeaderTemplate::default(),
+            pages: Pages::default(),
+            paths: PathCache::new(cache),
+        },
+        disk: Disk::open(folder, settings).unwrap(),
+        access_log: None,
+        error_log: ErrorLog::open(Destination::Path(folder.join("errors")), Default::default()).unwrap(),
+        hands: Hands::Threads,
+    };
+    Shared::new(parts, limits)
+}
