@@ -44,7 +44,8 @@ fn changes_are_noticed() {
     let (file, open, stamp) = self::file();
     file.as_file().set_len(5_000).unwrap();
     assert!(!open.is_unchanged(&stamp));
-    assert_eq!(open.window_now(&stamp, WINDOW), Window::Changed);
+    // Where the kernel tells what it holds, nobody tries to read what is not there.
+    assert!(matches!(open.window_now(&stamp, WINDOW), Window::Absent | Window::Changed));
     assert_eq!(open.load_window(&stamp, WINDOW, false), Window::Changed);
     assert_eq!(open.wait_for_window(&stamp, WINDOW), Window::Changed);
     assert_eq!(
