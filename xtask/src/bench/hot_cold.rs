@@ -21,11 +21,14 @@ const READ_AHEAD_KILOBYTES: u32 = 128;
 const HOT_PER_SECOND: u32 = 2_000;
 const COLD_CLIENTS: usize = 64;
 const HOT_PATH: &str = "/hot.html";
-/// Threads and processes that wait themselves would need one for every client; they are the lab's.
-const SERVERS: [Server; 9] = [
+/// mt and mp as they come: fewer threads and processes than clients, so that the hot file waits for one of them.
+const SERVERS: [Server; 12] = [
     Server::Amped,
     Server::Uring,
     Server::Sped,
+    Server::Pipelined,
+    Server::Mt,
+    Server::Mp,
     Server::Nginx,
     Server::NginxThreads,
     Server::H2o,
