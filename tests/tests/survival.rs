@@ -69,6 +69,37 @@ fn clients_vanish_at_any_byte() {
 }
 
 #[test]
+fn clients_that_leave_take_their_connections_along() {
+    let site = site::make();
+    // The descriptors of mp are its workers'.
+    for arch in ARCHITECTURES.into_iter().filter(|&arch| arch != "mp") {
+        let server = Server::start(arch, site.path(), &[]);
+        let open = || fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+        server.get("/a.txt");
+        thread::sleep(Duration::from_millis(100));
+        let before = open();
+        let held: Vec<TcpStream> = (0..20)
+            .map(|_| {
+                let mut stream = server.connect();
+                stream.write_all(REQUEST).unwrap();
+                // Unread bytes would make it a reset, which is another way to leave.
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"0123456789") {
+                    let mut byte = [0];
+                    stream.read_exact(&mut byte).unwrap();
+                    answer.extend(byte);
+                }
+                stream
+            })
+            .collect();
+        assert!(open() >= before + held.len(), "{arch}");
+        drop(held);
+        wait_for(|| open() <= before);
+        server.stop();
+    }
+}
+
+#[test]
 fn requests_come_faster_than_their_answers_are_read() {
     const REQUESTS: usize = 20_000;
     let site = site::make();
