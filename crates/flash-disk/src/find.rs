@@ -197,7 +197,7 @@ impl Disk {
         let assumed = self.settings.residency_assumed;
         // To close a file is to ask its device, and one that hangs must not keep the files of others open.
         let closer = if terms.is_local() { &self.closer } else { &self.remote_closer };
-        if self.closer.is_some() {
+        if !self.senders_wait {
             // Where the kernel reads ahead it leaves marks, and who meets one reads ahead in turn, even by a read that must
             // not wait: that waits for room in the disk's queue. Random reads leave none. Helpers ask instead.
             let _ = fadvise(&file, 0, None, Advice::Random);

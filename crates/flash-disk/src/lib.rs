@@ -89,6 +89,8 @@ pub struct Disk {
     users: Option<Users>,
     settings: Settings,
     snapshots: Arc<Snapshots>,
+    /// Whether whoever sends a file may wait for it.
+    senders_wait: bool,
     closer: Option<Arc<Closer>>,
     /// For files that are not on local devices.
     remote_closer: Option<Arc<Closer>>,
@@ -119,7 +121,16 @@ impl Disk {
             .clone()
             .map(|folder| Users::new(folder, settings.follow_links, Arc::clone(root.mounts())));
         let snapshots = Arc::new(Snapshots::new(settings.snapshot_bytes_max));
-        Ok(Self { root, is_elsewhere: false, users, settings, snapshots, closer: None, remote_closer: None })
+        Ok(Self {
+            root,
+            is_elsewhere: false,
+            users,
+            settings,
+            snapshots,
+            senders_wait: true,
+            closer: None,
+            remote_closer: None,
+        })
     }
 
     /// Leaves the folder to other processes. What these have found and opened can be sent from here; looking for more is
@@ -136,6 +147,7 @@ impl Disk {
     /// Lets threads of their own close files from now on: the last close of a deleted file frees its blocks, and
     /// that is disk work. For architectures whose runners must not wait.
     pub fn close_elsewhere(&mut self) -> io::Result<()> {
+        self.senders_wait = false;
         self.closer = Some(Arc::new(Closer::start("closer")?));
         self.remote_closer = Some(Arc::new(Closer::start("remote-closer")?));
         Ok(())

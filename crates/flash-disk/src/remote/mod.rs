@@ -71,6 +71,8 @@ impl Disk {
         words.end()?;
         // Copies stay in memory when they are sent, so it is the asker's room that counts.
         self.snapshots = Arc::new(Snapshots::new(room_bytes));
+        // Its files are sent by a loop.
+        self.senders_wait = false;
         let mut words = Writer::default();
         let Some(Outcome { done, spent }) = self.help(&job, device) else {
             words.u8(ELSEWHERE);

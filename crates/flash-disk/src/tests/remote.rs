@@ -203,6 +203,24 @@ fn windows_are_loaded_from_the_file_that_was_passed_on() {
     assert!(matches!(changed, Done::Window(Window::Changed)), "{changed:?}");
 }
 
+/// What was read ahead would be marked, and a loop that meets the mark would read on.
+#[test]
+fn a_helper_reads_no_further_than_it_was_asked() {
+    let folder = site();
+    let path = folder.path("large.bin");
+    evict(&path);
+    let open = fs::File::open(&path).unwrap();
+    match flash_os::cachestat::holds(&open, 0..1) {
+        Err(error) => return eprintln!("NOT TESTED: this kernel does not tell what is cached: {error}"),
+        Ok(true) => return eprintln!("NOT TESTED: nothing leaves the cache of this filesystem"),
+        Ok(false) => {}
+    }
+    found(Pair::of(&folder).done(&find_job("/large.bin", None)));
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(flash_os::cachestat::holds(&open, 0..1).unwrap());
+    assert!(!flash_os::cachestat::holds(&open, 262_144..262_145).unwrap());
+}
+
 #[test]
 fn listings_are_the_same_in_all_their_pieces() {
     let folder = Folder::new();

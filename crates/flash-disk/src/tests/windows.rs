@@ -16,6 +16,15 @@ fn large() -> (Folder, Disk, PathBuf, Arc<File>) {
     (folder, disk, path, file)
 }
 
+/// The same on a site that copies what it sends.
+fn large_copied() -> (Folder, Disk, PathBuf, Arc<File>) {
+    let folder = Folder::new();
+    let path = folder.put("large.bin", text(LARGE_BYTES));
+    let disk = folder.disk_with(|settings| settings.snapshot_bytes_max = 0);
+    let file = Arc::clone(&variants(&find(&disk, "/large.bin")).identity);
+    (folder, disk, path, file)
+}
+
 fn lending(folder: &Folder) -> Disk {
     folder.disk_with(|settings| settings.sending = Sending::Pages)
 }
@@ -65,6 +74,39 @@ fn a_small_file_whose_bytes_are_not_cached_is_not_found_now() {
     let entry = found(help(&disk, &find_job("/a.txt", None)));
     assert_eq!(content(&variants(&entry).identity), text(3_000));
     assert!(disk.try_now(&find_job("/a.txt", None)).is_some(), "a helper has brought it in");
+}
+
+/// A read that promises not to wait would begin to bring it in, and that waits when the disk has much to do.
+#[test]
+fn what_is_not_cached_is_not_begun_either() {
+    let (_folder, disk, path, file) = large_copied();
+    evict(&path);
+    let open = fs::File::open(&path).unwrap();
+    if flash_os::cachestat::holds(&open, WINDOW).is_err() {
+        return eprintln!("NOT TESTED: this kernel does not tell what is cached");
+    }
+    for _ in 0..3 {
+        assert!(disk.try_now(&load(&file, WINDOW, false)).is_none());
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!flash_os::cachestat::holds(&open, WINDOW.start..WINDOW.start + 1).unwrap());
+    }
+    assert!(matches!(window(Some(help(&disk, &load(&file, WINDOW, false)))), Window::Copied(_)));
+    assert!(matches!(window(disk.try_now(&load(&file, WINDOW, false))), Window::Copied(_)));
+}
+
+/// Noting it is writing, and may wait for a journal.
+#[test]
+fn the_time_of_access_is_left_alone() {
+    let folder = Folder::new();
+    let path = folder.put("a.txt", text(3_000));
+    // Made first: it reads a byte of some file, to learn what the mount can do.
+    let disk = folder.disk();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    let times = fs::FileTimes::new().set_accessed(long_ago);
+    fs::File::options().write(true).open(&path).unwrap().set_times(times).unwrap();
+    find(&disk, "/a.txt");
+    assert!(disk.try_now(&find_job("/a.txt", None)).is_some());
+    assert_eq!(fs::metadata(&path).unwrap().accessed().unwrap(), long_ago);
 }
 
 #[test]
