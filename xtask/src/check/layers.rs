@@ -26,7 +26,7 @@ const SYSTEM: [&str; 12] = [
 const LOCKS: [&str; 2] = ["parking_lot_core", "getrandom"];
 
 /// What each of our crates must not reach, by any way.
-const RULES: [(&str, &[&str]); 10] = [
+const RULES: [(&str, &[&str]); 13] = [
     ("flash-http", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-core", &["flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-os", &["flash-disk", "flash-arch", "flash-observe", "flash"]),
@@ -34,6 +34,9 @@ const RULES: [(&str, &[&str]); 10] = [
     ("flash-observe", &["flash-arch", "flash-disk", "flash"]),
     ("flash-arch", &["flash"]),
     ("flash", &[]),
+    ("flash-traffic", &["flash-core", "flash-disk", "flash-arch", "flash-load", "flash"]),
+    ("flash-figure", &["flash-core", "flash-disk", "flash-arch", "flash"]),
+    ("flash-rig", &["flash-core", "flash-disk", "flash-arch", "flash"]),
     ("flash-load", &["flash-arch", "flash"]),
     ("flash-sim", &["flash-arch", "flash"]),
     ("flash-lab", &["flash-arch", "flash"]),

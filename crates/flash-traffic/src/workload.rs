@@ -1,0 +1,62 @@
+//! The shape that every workload has, whether it comes from a log, a mix or a distribution.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The place of a file in its catalogue.
+pub type FileId = u32;
+
+/// Everything that a workload may ask for.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    pub files: Vec<File>,
+    /// The names of the classes that results are told apart by, such as `hot` and `cold`; never empty where there are files.
+    pub classes: Vec<String>,
+}
+
+/// A file on the server, as clients know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// In origin form, ready to be sent: `/images/a%20b.png`.
+    pub target: Box<str>,
+    /// What the body of a whole reply weighs, before any coding. None where only the server knows.
+    pub bytes: Option<u64>,
+    /// The place of its class in [`Catalogue::classes`].
+    pub class: u16,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub file: FileId,
+    /// When it was sent, from the beginning of the log; for workloads that have a time of their own.
+    pub at: Option<Duration>,
+    /// The last one of its session: whoever keeps connections closes this one after it.
+    pub closes: bool,
+}
+
+/// Which share of the requests a thread sends: the `index`th of `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub index: u32,
+    pub of: u32,
+}
+
+impl Part {
+    /// All of them.
+    pub const WHOLE: Part = Part { index: 0, of: 1 };
+}
+
+/// The requests of one part, in order. None is the end; what goes on for ever has none.
+pub trait Sequence: Send {
+    fn next(&mut self) -> Option<Ask>;
+}
+
+/// What is asked for, and in which order.
+pub trait Workload: Send + Sync {
+    fn catalogue(&self) -> &Arc<Catalogue>;
+
+    /// The same seed gives the same requests. A log deals its lines out to the parts in turn; a distribution gives each part
+    /// a stream of its own.
+    fn sequence(&self, part: Part, seed: u64) -> Box<dyn Sequence>;
+}
