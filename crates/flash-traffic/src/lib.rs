@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod sample;
 mod workload;
 
 pub use workload::{Ask, Catalogue, File, FileId, Part, Sequence, Workload};
