@@ -1,0 +1,43 @@
+//! What is asked of a server, in a plan's words.
+
+use serde::{Deserialize, Serialize};
+
+/// The requests of an experiment and the files they need.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Workload {
+    /// One file, asked for again and again.
+    File { kilobytes: f64 },
+    /// A real log, from its beginning until it has asked for so much, and again from there.
+    Log { log: Log, data_set_mb: Option<f64> },
+    /// SPECweb99's static files: 36 of them and 5.1 MB a folder.
+    Specweb { folders: u32 },
+    /// A site with these properties: a Zipf popularity of files whose sizes are lognormal.
+    Synthetic { files: u32, data_set_mb: f64, zipf: f64 },
+    /// One hot file at a steady rate, and cold ones as fast as they come, told apart in the results.
+    HotCold { hot_per_second: f64, cold_files: u32, cold_kilobytes: f64 },
+    /// A tree of many small files, and names that are not there.
+    Tree { files: u32, ask: Ask },
+    /// Connections that say nothing; memory is what is measured.
+    Idle,
+}
+
+/// What is asked of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ask {
+    /// Any file, each as likely as the other.
+    Files,
+    /// Names that nobody has asked for, of which there is none.
+    Missing,
+}
+
+/// A log of real traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Log {
+    Nasa,
+    Epa,
+    WorldCup,
+    Semicomplete,
+}
