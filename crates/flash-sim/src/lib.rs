@@ -1,0 +1,56 @@
+//! The discrete-event simulator: the architectures of the papers, and their successors, on machines that one does not have.
+//!
+//! [`simulate`] runs one server under one load and says how fast it was, where requests waited, and for what. A run is one
+//! thread and depends on nothing but its [`Parameters`] and its [`Demand`]: the same seed gives the same [`Outcome`].
+//!
+//! - [`parameters`]: everything a run depends on, with the paper's choices and ours.
+//! - [`model`]: the architectures, a file each: who runs the steps of a request, and who waits.
+//! - [`machine`]: processors, disks, caches, locks: what models are interpreted on.
+//! - [`engine`]: time, events, queues; it knows nothing of servers.
+//!
+//! It reads no clock, opens no file and starts no thread; sweeps, tables and figures are the program's.
+
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod machine;
+pub mod model;
+pub mod outcome;
+pub mod parameters;
+
+use std::sync::Arc;
+
+use flash_traffic::Workload;
+
+pub use self::outcome::Outcome;
+pub use self::parameters::{Architecture, Parameters};
+
+/// What clients ask for.
+#[derive(Clone)]
+pub struct Demand {
+    /// Files whose size nobody knows are taken for empty. A sequence that ends begins again.
+    pub workload: Arc<dyn Workload>,
+    /// Each file's share of the requests, up to a factor, where requests do not depend on earlier ones. With it the caches'
+    /// warm-up is exact however large they are; without, files that it did not come across are taken for equally likely.
+    pub popularity: Option<Arc<[f64]>>,
+    /// The request, counted from the first measured one, whose life [`Outcome::timeline`] shall tell.
+    pub follow: Option<u64>,
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum SimulationError {
+    #[error("the workload has no requests")]
+    Empty,
+    #[error(
+        "threads and helpers take {overhead_mb:.1} MB, and memory_mb is {memory_mb:.1}: expected more, in MB"
+    )]
+    Memory { overhead_mb: f64, memory_mb: f64 },
+    #[error("machine.disks is empty: expected at least one disk")]
+    Diskless,
+}
+
+/// Runs one server under one load.
+pub fn simulate(parameters: &Parameters, demand: &Demand) -> Result<Outcome, SimulationError> {
+    machine::simulate(parameters, demand)
+}

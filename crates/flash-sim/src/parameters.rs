@@ -1,0 +1,331 @@
+//! Everything that a run depends on: the machine, the server on it, what things cost, and how long to look. The defaults are
+//! the PIPELINED paper's (Tables 2 and 3); where the paper leaves a choice open, the field says what we chose and why.
+//!
+//! KB, MB and GB are 10^3, 10^6 and 10^9 bytes throughout.
+
+mod quantity;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use self::quantity::{count, fraction, not_negative, optional_positive, positive};
+
+/// One run's parameters. `Parameters::default()` is one processor of the paper's under AMPED.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parameters {
+    pub architecture: Architecture,
+    pub machine: Machine,
+    pub server: Server,
+    pub costs: Costs,
+    pub memory: Memory,
+    pub run: Run,
+}
+
+/// What serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Architecture {
+    Mp,
+    Mt,
+    Sped,
+    #[default]
+    Amped,
+    Pipelined,
+}
+
+/// The hardware.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Machine {
+    #[serde(deserialize_with = "count")]
+    pub processors: u32,
+    /// What the server and its caches may fill: the paper's system memory.
+    #[serde(deserialize_with = "positive")]
+    pub memory_mb: f64,
+    /// Fixes the space for content (of each cache, where there are several), whatever the bookkeeping takes: the paper's
+    /// validation does so.
+    #[serde(deserialize_with = "optional_positive")]
+    pub data_cache_mb: Option<f64>,
+    /// Files are spread over them evenly. The paper has one.
+    pub disks: Vec<Disk>,
+    /// What all clients share, both the paper's and ours to leave out: transmission costs processor time alone.
+    #[serde(deserialize_with = "optional_positive")]
+    pub link_mbit_s: Option<f64>,
+}
+
+/// A disk: one request at a time, first come first served.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// Seek and rotation, the paper's average latency.
+    #[serde(deserialize_with = "not_negative")]
+    pub access_ms: f64,
+    #[serde(deserialize_with = "positive")]
+    pub transfer_mbit_s: f64,
+}
+
+/// How the server is set up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// MP's processes for each processor. The paper says 16 or 32; the left edge of its Figure 3(a), below 600 MB of 1,000,
+    /// can only be 16.
+    #[serde(deserialize_with = "count")]
+    pub processes_per_processor: u32,
+    /// MT's threads for each processor. The paper says 32 or 64; we take the one that is kinder to MT.
+    #[serde(deserialize_with = "count")]
+    pub threads_per_processor: u32,
+    /// MT has a thread for each client instead. The paper's explanation of its Figure 8, that memory for threads grows with
+    /// clients, sounds like this; its formulas do not.
+    pub thread_per_client: bool,
+    /// Whose the caches are. Unless said, as in the paper: shared in MT and PIPELINED, replicated in the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caches: Option<Caches>,
+    /// Entries of each pathname cache.
+    #[serde(deserialize_with = "count")]
+    pub path_entries: u32,
+    /// What guards caches that several processors use.
+    pub locks: Locks,
+    /// What a thread does that finds a lock taken.
+    pub lock_wait: LockWait,
+    /// What sending takes from the machine.
+    pub transmit: Transmit,
+    /// A reply goes out in windows of this size, and servers that multiplex turn to another request between two. The paper's
+    /// self loop in Figure 1 has no number; Flash maps files in chunks of 64 KB.
+    #[serde(deserialize_with = "count")]
+    pub window_bytes: u32,
+    /// After so much time a runner lets others have the processor. The paper has nothing on it; 10 ms is Solaris' and
+    /// Linux' usual order of magnitude.
+    #[serde(deserialize_with = "positive")]
+    pub time_slice_us: f64,
+}
+
+/// Who has caches to himself, and what that costs in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Caches {
+    /// One data cache and one pathname cache for all, under locks where several processors use them.
+    Shared,
+    /// Every process keeps books of its own, 850 B a file, on content whose memory is shared by mapping it: what Table 1's
+    /// formulas and Figure 2 describe. Each process has a pathname cache of its own.
+    Replicated,
+    /// Every process has an equal part of the memory to itself, for content, books and pathnames.
+    Private,
+}
+
+/// How finely shared caches are locked. The paper does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Locks {
+    /// One lock for both caches.
+    One,
+    /// One for the pathname cache and one for the data cache, the least that has to be.
+    #[default]
+    Each,
+    /// As though they needed none.
+    None,
+}
+
+/// What a thread does while another holds the lock. The paper does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LockWait {
+    /// Sleeps; is woken when the lock comes free and tries again, as under today's mutexes. Ours: the paper has threads that
+    /// queue at the lock and pay for switching.
+    #[default]
+    Sleep,
+    /// Sleeps; the lock is handed to whoever waits longest, and is held while he waits for a processor. Convoys form.
+    Handed,
+    /// Keeps its processor busy until the lock is free, in order of arrival.
+    Spin,
+}
+
+/// What the time of sending occupies. The paper calls it a network latency, but has throughput grow with processors up to
+/// what 24 µs of processor time for 512 B give (5.8 ms a reply of 124.3 KB: 2,750/s for 16 processors, its Figure 6(a)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transmit {
+    #[default]
+    Processor,
+    /// It passes while the processor does something else.
+    Wire,
+}
+
+/// What each step costs. Whatever the paper gives no number for is 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Costs {
+    /// Processor time for a client's connection, from accept to close.
+    #[serde(deserialize_with = "not_negative")]
+    pub connection_us: f64,
+    /// Requests that share a connection. The paper's clients connect for each.
+    #[serde(deserialize_with = "count")]
+    pub requests_per_connection: u32,
+    #[serde(deserialize_with = "not_negative")]
+    pub read_request_us: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub path_lookup_us: f64,
+    /// Processor time of a translation that the pathname cache lacks.
+    #[serde(deserialize_with = "not_negative")]
+    pub translate_us: f64,
+    /// The part of these translations that has to read a directory from the disk. Were it all, UC Berkeley's 511,189 files
+    /// could not be served at more than some 400/s, and the paper's Figure 6(b) goes past 1,200.
+    #[serde(deserialize_with = "fraction")]
+    pub translate_disk_fraction: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub send_header_us: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub data_lookup_us: f64,
+    /// Processor time of each window sent, whatever its size.
+    #[serde(deserialize_with = "not_negative")]
+    pub send_window_us: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub transmit_us_per_512_bytes: f64,
+    /// Processor time of passing a request from one thread or process to another.
+    #[serde(deserialize_with = "not_negative")]
+    pub hand_off_us: f64,
+    /// From one thread to another of the same or of another pool.
+    #[serde(deserialize_with = "not_negative")]
+    pub thread_switch_us: f64,
+    /// From one process to another. The paper gives a number for threads only; processes cannot be cheaper.
+    #[serde(deserialize_with = "not_negative")]
+    pub process_switch_us: f64,
+}
+
+/// What bookkeeping takes of the memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Memory {
+    /// For each file in the data cache, in each process that keeps books.
+    #[serde(deserialize_with = "not_negative")]
+    pub data_entry_bytes: f64,
+    /// For each helper process.
+    #[serde(deserialize_with = "not_negative")]
+    pub helper_mb: f64,
+    /// For each thread.
+    #[serde(deserialize_with = "not_negative")]
+    pub thread_kb: f64,
+}
+
+/// Who asks, and how long we look.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Run {
+    pub seed: u64,
+    /// Each sends its next request as soon as the last is answered.
+    #[serde(deserialize_with = "count")]
+    pub clients: u32,
+    /// Requests answered before measuring begins, on top of the caches' warm-up (see [`crate::machine::warm`]), until the
+    /// queues have settled. Unless said: 20 a client, and no fewer than a tenth of what is measured. The paper's 5,000
+    /// seconds warm its caches; ours are warm by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settling_requests: Option<u64>,
+    pub measured_requests: NonZeroU32,
+}
+
+impl Disk {
+    /// Table 2.
+    pub const FAST: Disk = Disk { access_ms: 2.99, transfer_mbit_s: 1200.0 };
+    /// Table 2.
+    pub const SLOW: Disk = Disk { access_ms: 5.35, transfer_mbit_s: 594.0 };
+}
+
+impl Architecture {
+    /// In the paper's order.
+    pub const ALL: [Architecture; 5] = [
+        Architecture::Mp,
+        Architecture::Mt,
+        Architecture::Sped,
+        Architecture::Amped,
+        Architecture::Pipelined,
+    ];
+
+    /// As in parameter files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Architecture::Mp => "mp",
+            Architecture::Mt => "mt",
+            Architecture::Sped => "sped",
+            Architecture::Amped => "amped",
+            Architecture::Pipelined => "pipelined",
+        }
+    }
+}
+
+/// A parameter file that cannot be used: the line, what was expected, and the unit.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct ParameterError(#[from] toml::de::Error);
+
+impl Parameters {
+    /// Reads a parameter file's text. What it leaves out keeps its default.
+    pub fn from_toml(text: &str) -> Result<Parameters, ParameterError> {
+        Ok(toml::from_str(text)?)
+    }
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine {
+            processors: 1,
+            memory_mb: 1000.0,
+            data_cache_mb: None,
+            disks: vec![Disk::FAST],
+            link_mbit_s: None,
+        }
+    }
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        Server {
+            processes_per_processor: 16,
+            threads_per_processor: 32,
+            thread_per_client: false,
+            caches: None,
+            path_entries: 6000,
+            locks: Locks::default(),
+            lock_wait: LockWait::default(),
+            transmit: Transmit::default(),
+            window_bytes: 65_536,
+            time_slice_us: 10_000.0,
+        }
+    }
+}
+
+impl Default for Costs {
+    fn default() -> Costs {
+        Costs {
+            connection_us: 129.0,
+            requests_per_connection: 1,
+            read_request_us: 0.0,
+            path_lookup_us: 6.16,
+            translate_us: 0.0,
+            translate_disk_fraction: 0.0,
+            send_header_us: 0.0,
+            data_lookup_us: 13.5,
+            send_window_us: 0.0,
+            transmit_us_per_512_bytes: 24.0,
+            hand_off_us: 0.0,
+            thread_switch_us: 5.0,
+            process_switch_us: 5.0,
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory { data_entry_bytes: 850.0, helper_mb: 1.5, thread_kb: 25.0 }
+    }
+}
+
+impl Default for Run {
+    fn default() -> Run {
+        let measured_requests = NonZeroU32::new(200_000).expect("it is not 0");
+        Run { seed: 1, clients: 1000, settling_requests: None, measured_requests }
+    }
+}
