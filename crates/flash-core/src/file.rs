@@ -55,8 +55,9 @@ pub struct File {
 /// Where a file's bytes are.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// All of them, in a copy that cannot page-fault.
-    Memory(Arc<[u8]>),
+    /// All of them, in a copy that cannot page-fault. Nothing is allocated with them: sizes of allocators are powers of two
+    /// and little between, as those of files often are.
+    Memory(Box<[u8]>),
     /// In an open file, sent in windows.
     Open(Arc<dyn OpenFile>),
 }

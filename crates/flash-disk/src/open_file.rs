@@ -2,7 +2,6 @@
 //! its files are never changed in place.
 
 use std::io::{self, IoSliceMut};
-use std::iter;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -193,10 +192,9 @@ impl<T> Reading<T> {
 }
 
 /// Reads a whole file of the given size.
-pub(crate) fn read_whole(file: &OwnedFd, size: u64, pace: Pace) -> Reading<Arc<[u8]>> {
-    let mut bytes: Arc<[u8]> = iter::repeat_n(0, size as usize).collect();
-    let own = Arc::get_mut(&mut bytes).expect("nobody else has it yet");
-    read_exact(file.as_fd(), own, 0, pace).map(|()| bytes)
+pub(crate) fn read_whole(file: &OwnedFd, size: u64, pace: Pace) -> Reading<Box<[u8]>> {
+    let mut bytes = vec![0; size as usize].into_boxed_slice();
+    read_exact(file.as_fd(), &mut bytes, 0, pace).map(|()| bytes)
 }
 
 /// A read that does not wait for an absent page begins to bring it in all the same, and that waits for room in the disk's

@@ -132,7 +132,7 @@ fn path(words: &mut Reader<'_>) -> Option<SitePath<'static>> {
 
 /// An entry with the stamps that are known, and nothing in it.
 fn known_entry(disk: &Disk, known: Vec<(Option<Coding>, Stamp)>) -> Option<Option<Arc<Entry>>> {
-    let file = |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(Arc::default()));
+    let file = |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(Box::default()));
     let mut known = known.into_iter();
     let Some(identity) = known.next() else { return Some(None) };
     let variants = Variants { identity: file(identity), coded: known.map(file).collect() };
