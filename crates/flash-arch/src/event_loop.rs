@@ -3,6 +3,7 @@
 //!
 //! One loop is one thread with connections of its own. The only call it ever sleeps in is its port's wait.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,8 +45,16 @@ pub(crate) struct EventLoop<D, P: Port> {
     slots: Slab<Box<Slot<P::Link>>>,
     generation: u32,
     timers: Timers,
-    /// Connections that had their share of a turn and could go on at once.
-    unfinished: Vec<u64>,
+    late: VecDeque<Late>,
+}
+
+/// What takes long, by connection: it waits until all that is ready has been answered from the caches, so that little
+/// requests do not wait for what others' large or cold files cost.
+enum Late {
+    Job(u64, Job),
+    Completed(u64, Outcome),
+    /// It had its share of a turn and could go on at once.
+    Others(u64),
 }
 
 /// A connection and what the loop knows about its socket.
@@ -68,6 +77,8 @@ enum Turn {
 
 /// Wants that one connection may have performed before it is somebody else's turn.
 const WANTS_PER_TURN: usize = 16;
+/// What is late and done before the loop looks who has come meanwhile.
+const LATE_PER_TURN: usize = 4;
 /// Tokens with this generation are not connections'.
 const NO_CONNECTION: u32 = ((TOKEN_MAX - 1) >> 32) as u32;
 const INBOX: u64 = token(NO_CONNECTION, u32::MAX as usize);
@@ -102,7 +113,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             door,
             slots: Slab::new(),
             generation: 0,
-            unfinished: Vec::new(),
+            late: VecDeque::new(),
         })
     }
 
@@ -126,9 +137,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             while let Some(event) = self.port.next() {
                 self.handle(event);
             }
-            for token in std::mem::take(&mut self.unfinished) {
-                self.turn(token, |_, _, _| {});
-            }
+            self.catch_up();
             self.expire();
             self.runner.report();
             self.account.end(turn);
@@ -149,7 +158,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
     }
 
     fn timeout(&self, give_up_ms: u64) -> Option<Duration> {
-        if !self.unfinished.is_empty() {
+        if !self.late.is_empty() {
             return Some(Duration::ZERO);
         }
         let now_ms = self.runner.clock.now.ms();
@@ -164,10 +173,8 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
     fn handle(&mut self, event: Event<P::News>) {
         match split(event.token) {
             (NO_CONNECTION, _) if event.token == INBOX => {
-                for (token, outcome) in self.inbox.empty() {
-                    self.account.spend(&outcome.spent);
-                    self.turn(token, |slot, _, cx| slot.connection.completed(outcome, cx));
-                }
+                let finished = self.inbox.empty();
+                self.late.extend(finished.map(|(token, outcome)| Late::Completed(token, outcome)));
             }
             (NO_CONNECTION, listener) => self.accept(listener),
             _ => self.turn(event.token, |slot, port, cx| {
@@ -177,6 +184,29 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
                 }
             }),
         }
+    }
+
+    /// Does some of what is late.
+    fn catch_up(&mut self) {
+        for _ in 0..LATE_PER_TURN {
+            match self.late.pop_front() {
+                Some(Late::Others(token)) => self.turn(token, |_, _, _| {}),
+                Some(Late::Completed(token, outcome)) => self.complete(token, outcome),
+                // Nobody may be left to ask for it.
+                Some(Late::Job(token, job)) if self.slot(token).is_some() => {
+                    if let Some(outcome) = self.dispatch.dispatch(job, token, &self.account) {
+                        self.complete(token, outcome);
+                    }
+                }
+                Some(Late::Job(..)) => {}
+                None => return,
+            }
+        }
+    }
+
+    fn complete(&mut self, token: u64, outcome: Outcome) {
+        self.account.spend(&outcome.spent);
+        self.turn(token, |slot, _, cx| slot.connection.completed(outcome, cx));
     }
 
     fn accept(&mut self, listener: usize) {
@@ -189,7 +219,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
                 None => break,
             }
         }
-        self.door.listen_again(&mut self.port, listener);
+        self.door.listen_again(&mut self.port, listener, self.runner.clock.now.ms());
     }
 
     fn welcome(&mut self, socket: OwnedFd, peer: Peer, seat: Seat) {
@@ -220,6 +250,11 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         }
     }
 
+    fn slot(&self, token: u64) -> Option<&Slot<P::Link>> {
+        let (generation, index) = split(token);
+        self.slots.get(index).map(|slot| &**slot).filter(|slot| slot.generation == generation)
+    }
+
     fn turn_all(&mut self, mut what: impl FnMut(&mut Slot<P::Link>, &mut P, &mut Context<'_>)) {
         let tokens: Vec<u64> = self.slots.iter().map(|(index, slot)| token(slot.generation, index)).collect();
         for token in tokens {
@@ -236,13 +271,13 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.runner.cx();
             what(slot, &mut self.port, cx);
-            slot.perform(token, cx, &mut self.dispatch, &self.account, &mut self.port)
+            slot.perform(token, cx, &mut self.late, &self.account, &mut self.port)
         }));
         match outcome {
             Ok(Turn::Waits(until)) => {
                 if self.port.settle(&mut slot.link, &slot.socket, token, until).is_ok() {
                     match until {
-                        Until::Others => self.unfinished.push(token),
+                        Until::Others => self.late.push_back(Late::Others(token)),
                         _ => self.timers.set(token, slot.connection.deadline_ms(), &mut slot.standing),
                     }
                     return;
@@ -261,7 +296,7 @@ impl<L> Slot<L> {
         &mut self,
         token: u64,
         cx: &mut Context<'_>,
-        dispatch: &mut impl Dispatch,
+        late: &mut VecDeque<Late>,
         account: &Account,
         port: &mut impl Port<Link = L>,
     ) -> Turn {
@@ -285,12 +320,7 @@ impl<L> Slot<L> {
                         Some(Sent::Broken) => self.connection.abort(cx),
                     }
                 }
-                Want::Job(job) => {
-                    if let Some(outcome) = dispatch.dispatch(job, token, account) {
-                        account.spend(&outcome.spent);
-                        self.connection.completed(outcome, cx);
-                    }
-                }
+                Want::Job(job) => late.push_back(Late::Job(token, job)),
                 Want::Completion => return Turn::Waits(Until::Completed),
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write).is_err() {
