@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use flash_core::record::Peer;
 use flash_os::deferral;
@@ -22,6 +22,8 @@ pub struct Listener {
     place: Place,
     /// A loop is accepting just now.
     taken: AtomicBool,
+    /// Loops that hear of arrivals.
+    pub(crate) loops: AtomicUsize,
 }
 
 #[derive(Clone, Debug)]
@@ -52,7 +54,12 @@ impl Listener {
         net::bind(&socket, &address)?;
         net::listen(&socket, BACKLOG)?;
         let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
-        Ok(Self { socket, place: Place::Inet(bound), taken: AtomicBool::new(false) })
+        Ok(Self {
+            socket,
+            place: Place::Inet(bound),
+            taken: AtomicBool::new(false),
+            loops: AtomicUsize::new(0),
+        })
     }
 
     /// A path that a server left behind is taken over; one that a server listens at is not.
@@ -66,7 +73,12 @@ impl Listener {
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         net::bind(&socket, &SocketAddrUnix::new(path)?)?;
         net::listen(&socket, BACKLOG)?;
-        Ok(Self { socket, place: Place::Unix(path.to_owned()), taken: AtomicBool::new(false) })
+        Ok(Self {
+            socket,
+            place: Place::Unix(path.to_owned()),
+            taken: AtomicBool::new(false),
+            loops: AtomicUsize::new(0),
+        })
     }
 
     /// The name of a UNIX socket, to be removed in the end.
@@ -93,7 +105,7 @@ impl Listener {
     /// The same socket once more.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let (socket, place) = (self.socket.try_clone()?, self.place.clone());
-        Ok(Self { socket, place, taken: AtomicBool::new(false) })
+        Ok(Self { socket, place, taken: AtomicBool::new(false), loops: AtomicUsize::new(0) })
     }
 
     /// Accepts for a loop. The kernel locks a listener while it accepts, and makes others sleep who come meanwhile: here

@@ -42,10 +42,13 @@ impl Door {
     }
 
     pub(crate) fn open(&mut self, port: &mut impl Port) -> io::Result<()> {
-        for (number, listener) in self.listeners.iter().enumerate() {
-            port.listen(listener, (self.token)(number))?;
-        }
         self.state = State::Open;
+        for (number, listener) in self.listeners.iter().enumerate() {
+            if let Err(error) = port.listen(listener, (self.token)(number)) {
+                self.leave(port, State::Closed);
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -54,9 +57,11 @@ impl Door {
     }
 
     /// After those who had come to a listener were accepted, or enough of them for a turn.
-    pub(crate) fn listen_again(&self, port: &mut impl Port, listener: usize) {
-        if self.state == State::Open {
-            port.listen_again(&self.listeners[listener], (self.token)(listener));
+    pub(crate) fn listen_again(&mut self, port: &mut impl Port, listener: usize, now_ms: u64) {
+        if self.state == State::Open
+            && port.listen_again(&self.listeners[listener], (self.token)(listener)).is_err()
+        {
+            self.leave(port, State::Paused { until_ms: now_ms + PAUSE_MS });
         }
     }
 

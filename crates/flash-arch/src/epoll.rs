@@ -4,6 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use flash_core::output::Output;
@@ -26,14 +27,24 @@ pub(crate) struct Epoll {
 }
 
 pub(crate) struct Link {
-    registered: bool,
+    watched: Watched,
     /// Nothing says that a read would find nothing.
     readable: bool,
     /// The client has closed its side: reads go on until they see the end.
     hung_up: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    No,
+    /// For what comes. That there is room to send would be an event, and a turn, at once.
+    Received,
+    /// And for room, from the first time on that there was none.
+    Writable,
+}
+
 const EVENTS_MAX: usize = 256;
+const RECEIVED: Flag = Flag::IN.union(Flag::RDHUP).union(Flag::ET);
 
 impl Port for Epoll {
     type Link = Link;
@@ -74,20 +85,30 @@ impl Port for Epoll {
     fn listen(&mut self, listener: &Listener, token: u64) -> io::Result<()> {
         // Exclusive: one arrival wakes one loop.
         let flags = Flag::IN | Flag::EXCLUSIVE;
-        Ok(epoll::add(&self.epoll, listener.as_fd(), EventData::new_u64(token), flags)?)
+        epoll::add(&self.epoll, listener.as_fd(), EventData::new_u64(token), flags)?;
+        listener.loops.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
-    fn listen_again(&mut self, _listener: &Listener, _token: u64) {
-        // As a level, it is heard of until nobody waits.
+    fn listen_again(&mut self, listener: &Listener, token: u64) -> io::Result<()> {
+        // As a level, it is heard of until nobody waits. But the first in the row is woken first: whoever was goes to the
+        // end, or one loop would have nearly all connections.
+        if listener.loops.load(Ordering::Relaxed) == 1 {
+            return Ok(());
+        }
+        self.ignore(listener, token);
+        self.listen(listener, token)
     }
 
     fn ignore(&mut self, listener: &Listener, _token: u64) {
-        let _ = epoll::delete(&self.epoll, listener.as_fd());
+        if epoll::delete(&self.epoll, listener.as_fd()).is_ok() {
+            listener.loops.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     fn link() -> Link {
         // Its request may have come along with it.
-        Link { registered: false, readable: true, hung_up: false }
+        Link { watched: Watched::No, readable: true, hung_up: false }
     }
 
     fn note(&mut self, link: &mut Link, news: Flag) -> bool {
@@ -126,12 +147,21 @@ impl Port for Epoll {
     }
 
     fn settle(&mut self, link: &mut Link, socket: &OwnedFd, token: u64, until: Until) -> io::Result<()> {
-        if link.registered || until == Until::Others {
-            return Ok(());
+        match (link.watched, until) {
+            (Watched::No | Watched::Received, Until::Writable) => {
+                let flags = RECEIVED | Flag::OUT;
+                match link.watched {
+                    Watched::No => epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?,
+                    _ => epoll::modify(&self.epoll, socket, EventData::new_u64(token), flags)?,
+                }
+                link.watched = Watched::Writable;
+            }
+            (Watched::No, Until::Received | Until::Sent | Until::Completed) => {
+                epoll::add(&self.epoll, socket, EventData::new_u64(token), RECEIVED)?;
+                link.watched = Watched::Received;
+            }
+            (Watched::No, Until::Others) | (Watched::Received | Watched::Writable, _) => {}
         }
-        let flags = Flag::IN | Flag::OUT | Flag::RDHUP | Flag::ET;
-        epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?;
-        link.registered = true;
         Ok(())
     }
 

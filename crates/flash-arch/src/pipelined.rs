@@ -207,6 +207,6 @@ impl Accept {
                 None => break,
             }
         }
-        self.door.listen_again(&mut self.port, listener);
+        self.door.listen_again(&mut self.port, listener, self.clock.now.ms());
     }
 }

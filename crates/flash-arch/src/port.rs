@@ -36,7 +36,7 @@ pub(crate) trait Port: Sized + Send + 'static {
     fn listen(&mut self, listener: &Listener, token: u64) -> io::Result<()>;
 
     /// Whoever had arrived was let in.
-    fn listen_again(&mut self, listener: &Listener, token: u64);
+    fn listen_again(&mut self, listener: &Listener, token: u64) -> io::Result<()>;
 
     fn ignore(&mut self, listener: &Listener, token: u64);
 

@@ -135,8 +135,8 @@ impl Port for Ringed {
         Ok(())
     }
 
-    fn listen_again(&mut self, listener: &Listener, token: u64) {
-        self.ring.poll(listener.as_fd(), token, ring::READABLE | ring::EXCLUSIVE, false);
+    fn listen_again(&mut self, listener: &Listener, token: u64) -> io::Result<()> {
+        self.listen(listener, token)
     }
 
     fn ignore(&mut self, _listener: &Listener, token: u64) {
