@@ -1,0 +1,196 @@
+//! What people see: progress while a run lasts, on a terminal as one line that changes and elsewhere as one line a second,
+//! and the report as a page of text or JSON.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flash_load::{Error, Latency, Live, Load, Report, Until};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::flags::Flags;
+
+/// Where results go.
+pub(crate) struct Output {
+    json: Option<(PathBuf, Box<dyn Write>)>,
+    quiet: bool,
+}
+
+impl Output {
+    /// Opens the file for the report now, because it would be sad not to be able to write it after an hour.
+    pub(crate) fn new(flags: &Flags) -> Result<Output, Error> {
+        let json = match &flags.json {
+            None => None,
+            Some(path) if path == Path::new("-") => {
+                Some((path.clone(), Box::new(io::stdout()) as Box<dyn Write>))
+            }
+            Some(path) => {
+                let file = File::create(path)
+                    .map_err(|error| Error::Run(format!("cannot write to {}: {error}", path.display())))?;
+                Some((path.clone(), Box::new(file) as Box<dyn Write>))
+            }
+        };
+        Ok(Output { json, quiet: flags.quiet })
+    }
+
+    pub(crate) fn progress(&self, load: &Load) -> Progress {
+        let whole = match load.until {
+            Until::Time(time) => Whole::Time(load.warm_up + time),
+            Until::Requests(requests) => Whole::Requests(requests),
+        };
+        Progress::new(whole, load.warm_up, self.quiet)
+    }
+
+    pub(crate) fn report(self, report: &Report) -> Result<(), Error> {
+        let to_stdout = self.json.as_ref().is_some_and(|(path, _)| path == Path::new("-"));
+        if let Some((path, mut file)) = self.json {
+            let text = serde_json::to_string_pretty(report).expect("a report has only names for keys");
+            writeln!(file, "{text}")
+                .map_err(|error| Error::Run(format!("cannot write to {}: {error}", path.display())))?;
+            if self.quiet {
+                return Ok(());
+            }
+        }
+        if !to_stdout {
+            // Whoever closed standard output has read enough.
+            let _ = io::stdout().write_all(page(report).as_bytes());
+        }
+        Ok(())
+    }
+}
+
+enum Whole {
+    Time(Duration),
+    Requests(u64),
+}
+
+/// How far it is, for those who watch.
+pub(crate) struct Progress {
+    whole: Whole,
+    warm_up: Duration,
+    show: Show,
+    last: Live,
+}
+
+enum Show {
+    Nothing,
+    Bar(ProgressBar),
+    Lines,
+}
+
+impl Progress {
+    fn new(whole: Whole, warm_up: Duration, quiet: bool) -> Progress {
+        let show = match (quiet, io::stderr().is_terminal()) {
+            (true, _) => Show::Nothing,
+            (false, false) => Show::Lines,
+            (false, true) => {
+                let style = ProgressStyle::with_template("{bar:30} {msg}").expect("the template is right");
+                let bar = ProgressBar::new(1000).with_style(style);
+                Show::Bar(bar)
+            }
+        };
+        Progress { whole, warm_up, show, last: Live::default() }
+    }
+
+    pub(crate) fn show(&mut self, live: Live) {
+        let since = live.elapsed.saturating_sub(self.last.elapsed);
+        let every = match self.show {
+            Show::Nothing => return,
+            Show::Bar(_) => Duration::from_millis(500),
+            Show::Lines => Duration::from_secs(1),
+        };
+        if since < every {
+            return;
+        }
+        let seconds = since.as_secs_f64();
+        let bytes = live.body_bytes - self.last.body_bytes;
+        let mut text = format!(
+            "{:>4.0} s  {:>9} requests/s  {:>9.1} Mb/s",
+            live.elapsed.as_secs_f64(),
+            thousands(((live.requests - self.last.requests) as f64 / seconds).round() as u64),
+            bytes as f64 * 8.0 / 1e6 / seconds
+        );
+        if live.errors > 0 {
+            text.push_str(&format!("  {} errors", thousands(live.errors)));
+        }
+        if live.elapsed < self.warm_up {
+            text.push_str("  warming up");
+        }
+        match &self.show {
+            Show::Nothing => {}
+            Show::Bar(bar) => {
+                let part = match self.whole {
+                    Whole::Time(time) => live.elapsed.as_secs_f64() / time.as_secs_f64(),
+                    Whole::Requests(requests) => live.requests as f64 / requests as f64,
+                };
+                bar.set_position((part * 1000.0) as u64);
+                bar.set_message(text);
+            }
+            Show::Lines => _ = writeln!(io::stderr(), "{text}"),
+        }
+        self.last = live;
+    }
+
+    pub(crate) fn finish(&self) {
+        if let Show::Bar(bar) = &self.show {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The report for people.
+fn page(report: &Report) -> String {
+    let mut page = format!("{}\n\n", report.load);
+    let mut line = |name: &str, text: String| page.push_str(&format!("{name:<12}{text}\n"));
+    let ended = if report.interrupted { ", ended early" } else { "" };
+    line("requests", format!("{} in {:.2} s{ended}", thousands(report.requests), report.seconds));
+    line("rate", format!("{}/s", thousands(report.requests_per_second.round() as u64)));
+    line("bandwidth", format!("{:.1} Mb/s", report.megabits_per_second));
+    line("connections", thousands(report.connections));
+    if report.unanswered > 0 {
+        line("unanswered", format!("{} at the end", thousands(report.unanswered)));
+    }
+    if report.errors_total > 0 {
+        let kinds: Vec<String> =
+            report.errors.iter().map(|(kind, n)| format!("{kind} {}", thousands(*n))).collect();
+        line("errors", format!("{} ({})", thousands(report.errors_total), kinds.join(", ")));
+    }
+    page.push_str("\nlatency          mean       p50       p90       p99     p99.9    p99.99       max\n");
+    let mut row = |name: &str, waits: &Latency| {
+        let times = [waits.mean, waits.p50, waits.p90, waits.p99, waits.p999, waits.p9999, waits.max];
+        let times: String = times.iter().map(|us| format!("{:>10}", time(*us))).collect();
+        page.push_str(&format!("{name:<11}{times}\n"));
+    };
+    row("all", &report.latency_us);
+    if report.classes.len() > 1 {
+        for (name, class) in &report.classes {
+            row(name, &class.latency_us);
+        }
+    }
+    page
+}
+
+/// A time with three digits and its unit.
+fn time(us: f64) -> String {
+    let (number, unit) = match us {
+        ..1000.0 => (us, "µs"),
+        ..1e6 => (us / 1e3, "ms"),
+        _ => (us / 1e6, "s"),
+    };
+    let digits = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
+    format!("{number:.digits$} {unit}")
+}
+
+/// 1,234,567.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,26 @@
+//! Clients that measure a web server, any server, and tell the truth about it: a few threads play many clients, each on a
+//! connection of its own. [`Load`] says who asks for what and when, [`run`] does it, [`Report`] is what came of it.
+//!
+//! What is asked for is [`flash_traffic`]'s. Starting servers and comparing them is the laboratory's.
+
+#![forbid(unsafe_code)]
+
+mod load;
+mod pace;
+mod player;
+mod reply;
+mod report;
+mod request;
+mod run;
+mod server;
+mod tally;
+mod timers;
+mod transport;
+mod urls;
+
+pub use load::{Crowd, Keep, Link, Load, Manner, Method, Until};
+pub use pace::{Arrivals, Pace};
+pub use report::{ClassReport, Latency, Report};
+pub use run::{Error, Live, run};
+pub use server::{Address, Server, Url};
+pub use urls::Urls;

@@ -1,0 +1,46 @@
+//! The program `flash-load`, which `flash load` runs: flags become a [`Load`], and its report a page of text, a file, or
+//! both.
+
+#![forbid(unsafe_code)]
+
+mod display;
+mod flags;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use flash_load::Error;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+fn main() -> ExitCode {
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to tell if standard error is gone too.
+            let _ = writeln!(std::io::stderr(), "flash load: {error}");
+            ExitCode::from(match error {
+                Error::Usage(_) => 2,
+                Error::Run(_) => 1,
+            })
+        }
+    }
+}
+
+fn work() -> Result<(), Error> {
+    let flags = flags::read(std::env::args_os())?;
+    let output = display::Output::new(&flags)?;
+    let load = flags.load()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // The second one ends the program at once.
+        signal_hook::flag::register_conditional_default(signal, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .map_err(|error| Error::Run(format!("cannot watch for signals: {error}")))?;
+    }
+    let mut progress = output.progress(&load);
+    let report = flash_load::run(&load, &stop, |live| progress.show(live))?;
+    progress.finish();
+    output.report(&report)
+}

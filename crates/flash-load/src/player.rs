@@ -1,0 +1,271 @@
+//! One thread that plays its share of the clients, in one loop on one epoll. It waits only there; everything else is done
+//! when an event, a timer or a due request says so. A request that is due goes out between two events, not after all of
+//! them, so that the clients' own work does not look like the server's.
+
+mod connection;
+mod crew;
+mod exchange;
+
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use flash_traffic::Part;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventFlags};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+
+use crate::load::Until;
+use crate::tally::{Fault, Tally};
+use crate::timers::{Alarm, Timers};
+use crate::{Load, Pace};
+use connection::Connection;
+use crew::Crew;
+
+/// Bytes taken from a socket at once.
+const BUFFER_BYTES: usize = 128 << 10;
+const EVENTS_MAX: usize = 256;
+/// Connections that are being opened at once when the clients of a closed loop begin; more would overrun the queue of a
+/// listener, and wait a second to try again.
+const OPENING_MAX: usize = 100;
+/// How soon a thread sees that it shall stop.
+const NAP_MAX: Duration = Duration::from_millis(100);
+
+/// What all threads of a run have in common.
+pub(crate) struct Course {
+    pub(crate) start: Instant,
+    /// The end of the warm-up.
+    pub(crate) counted_from: Instant,
+    pub(crate) stop: AtomicBool,
+}
+
+/// What a thread shows while it runs: totals since the start.
+#[derive(Default)]
+#[repr(align(128))] // no two threads write to the same lines of memory
+pub(crate) struct Gauge {
+    pub(crate) requests: AtomicU64,
+    pub(crate) body_bytes: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
+
+pub(crate) struct Player<'a> {
+    load: &'a Load,
+    course: &'a Course,
+    gauge: &'a Gauge,
+    epoll: OwnedFd,
+    crews: Vec<Crew<'a>>,
+    connections: Vec<Connection>,
+    /// Connections that are being opened.
+    opening: usize,
+    timers: Timers,
+    random: fastrand::Rng,
+    buffer: Box<[u8]>,
+    /// Requests that go out together.
+    out: Vec<u8>,
+    tally: Tally,
+    end: Option<Instant>,
+    /// Requests that may still be sent; none where time is the end.
+    budget: Option<u64>,
+    /// When the next request is due, over all crews; between events this is all that is looked at.
+    next_due: Option<Instant>,
+}
+
+/// Plays until the end of the run.
+pub(crate) fn play(load: &Load, part: Part, course: &Course, gauge: &Gauge) -> Result<Tally, Errno> {
+    // The kernel may wake sleepers 50 µs late to save power; here, that would be in every wait.
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+    let mut player = Player::new(load, part, course, gauge)?;
+    player.play()?;
+    Ok(player.tally)
+}
+
+impl<'a> Player<'a> {
+    fn new(load: &'a Load, part: Part, course: &'a Course, gauge: &'a Gauge) -> Result<Player<'a>, Errno> {
+        let mut crews = Vec::new();
+        let mut connections = Vec::new();
+        let mut classes = 0;
+        let mut random =
+            fastrand::Rng::with_seed(load.seed.wrapping_mul(65_537).wrapping_add(part.index.into()));
+        // Numbers tell connections apart over all threads.
+        let mut number = part.index as usize;
+        for crowd in &load.crowds {
+            let crew = Crew::new(load, crowd, part, connections.len(), classes, &mut random);
+            classes += crowd.workload.catalogue().classes.len();
+            for _ in crew.places.clone() {
+                connections.push(Connection::new(crews.len(), number));
+                number += part.of as usize;
+            }
+            crews.push(crew);
+        }
+        let (end, budget) = match load.until {
+            Until::Time(time) => (Some(course.counted_from + time), None),
+            Until::Requests(all) => (None, Some(share(all, part))),
+        };
+        Ok(Player {
+            load,
+            course,
+            gauge,
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            crews,
+            connections,
+            opening: 0,
+            timers: Timers::default(),
+            random,
+            buffer: vec![0; BUFFER_BYTES].into(),
+            out: Vec::new(),
+            tally: Tally::new(classes, course.start),
+            end,
+            budget,
+            next_due: Some(course.start),
+        })
+    }
+
+    fn play(&mut self) -> Result<(), Errno> {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
+        loop {
+            let now = Instant::now();
+            let over = self.end.is_some_and(|end| now >= end);
+            if over || self.course.stop.load(Ordering::Relaxed) {
+                self.give_up(self.end.unwrap_or(now).min(now));
+                return Ok(());
+            }
+            self.ring(now);
+            self.send_due(now);
+            if self.has_finished() {
+                return Ok(());
+            }
+            let wake = [self.timers.next(), self.next_due, self.end].into_iter().flatten().min();
+            let nap =
+                wake.map_or(NAP_MAX, |wake| wake.saturating_duration_since(Instant::now()).min(NAP_MAX));
+            let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) };
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&nap)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+            let mut now = Instant::now();
+            for event in &events {
+                now = self.event(event.data.u64(), event.flags, now);
+                if self.next_due.is_some_and(|due| due <= now) {
+                    self.send_due(now);
+                }
+            }
+        }
+    }
+
+    /// Looks at what the timers say.
+    fn ring(&mut self, now: Instant) {
+        while let Some((place, alarm)) = self.timers.pop(now) {
+            match alarm {
+                Alarm::Deadline => self.deadline(place, now),
+                Alarm::Resume => self.resume(place, now),
+            }
+        }
+    }
+
+    /// Sends what is due, and lets the clients of a closed loop begin.
+    fn send_due(&mut self, now: Instant) {
+        if now < self.course.start {
+            return;
+        }
+        self.next_due = None;
+        for crew in 0..self.crews.len() {
+            while self.opening < OPENING_MAX
+                && let Some(place) = self.crews[crew].unstarted.next()
+            {
+                self.begin(place, now);
+            }
+            self.queue_due(crew, now);
+            while let Some(place) = self.crews[crew].place_for_next() {
+                self.go(place, now);
+            }
+            let next = self.crews[crew].next_due(self.course.start);
+            self.next_due = self.next_due.into_iter().chain(next).min();
+        }
+    }
+
+    /// Moves the requests that are due to the queue, and takes those out that have waited there for too long.
+    fn queue_due(&mut self, crew: usize, now: Instant) {
+        while let Some(due) = self.crews[crew].next_due(self.course.start).filter(|due| *due <= now) {
+            let counted = due >= self.course.counted_from;
+            if !take_from(&mut self.budget, counted) {
+                self.crews[crew].exhaust();
+                return;
+            }
+            self.crews[crew].queue(due, &mut self.random);
+            self.tally.asked += u64::from(counted);
+        }
+        while let Some((ask, due)) = self.crews[crew].overdue(now, self.load.timeout) {
+            self.fault(crew, ask.file, due, now, Fault::Timeout);
+        }
+    }
+
+    /// A client of a closed loop begins: at once, or at some moment of its first think time, so that they do not all ask
+    /// together for ever.
+    fn begin(&mut self, place: usize, now: Instant) {
+        match self.crews[self.connections[place].crew].pace {
+            Pace::Closed { think, .. } if !think.is_zero() => {
+                let at = now + think.mul_f64(self.random.f64());
+                self.rest_until(place, at);
+            }
+            _ => self.go(place, now),
+        }
+    }
+
+    /// Everything has been asked, and answered.
+    fn has_finished(&self) -> bool {
+        self.crews.iter().all(|crew| crew.is_exhausted() && crew.under_way == 0)
+    }
+
+    /// What is under way or due when the run ends counts as unanswered. In an open loop its age is a wait like any other.
+    fn give_up(&mut self, end: Instant) {
+        self.tally.ended = end;
+        for place in 0..self.connections.len() {
+            let pending: Vec<_> = self.connections[place].pending.drain(..).collect();
+            for pending in pending {
+                self.unanswered(self.connections[place].crew, pending.file, pending.due, end);
+            }
+        }
+        for crew in 0..self.crews.len() {
+            while let Some((ask, due)) = self.crews[crew].overdue(end, Duration::ZERO) {
+                self.unanswered(crew, ask.file, due, end);
+            }
+        }
+    }
+
+    fn unanswered(&mut self, crew: usize, file: u32, due: Instant, end: Instant) {
+        if due < self.course.counted_from || due > end {
+            return;
+        }
+        self.tally.unanswered += 1;
+        if !self.crews[crew].is_closed_loop() {
+            let class = self.crews[crew].class(file);
+            self.tally.given_up(class, end - due);
+        }
+    }
+}
+
+/// One part of a number; the parts add up to it.
+pub(crate) fn share(all: u64, part: Part) -> u64 {
+    let of = u64::from(part.of);
+    all / of + u64::from(u64::from(part.index) < all % of)
+}
+
+/// Whether there is one more to be had, where there is a bound at all. What is not counted costs nothing.
+fn take_from(budget: &mut Option<u64>, counted: bool) -> bool {
+    match budget {
+        Some(0) => false,
+        Some(left) if counted => {
+            *left -= 1;
+            true
+        }
+        _ => true,
+    }
+}
+
+/// What is waited for on every socket, once and for all.
+fn interest() -> EventFlags {
+    EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET
+}

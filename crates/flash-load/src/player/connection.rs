@@ -1,0 +1,132 @@
+//! A connection as a client knows it, and the requests that are under way on it. Who does what with it is
+//! [`exchange`](super::exchange)'s.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use flash_traffic::FileId;
+
+use crate::Link;
+use crate::reply::Reader;
+use crate::transport::Transport;
+
+pub(super) struct Connection {
+    pub(super) crew: usize,
+    /// Among all of the run.
+    pub(super) number: usize,
+    /// Counts the sockets that were here, so that an event of an earlier one is known as such.
+    pub(super) generation: u32,
+    pub(super) state: State,
+    /// In the order they were asked, and will be answered.
+    pub(super) pending: VecDeque<Pending>,
+    /// How many of them this socket was told about.
+    pub(super) written: usize,
+    /// Requests written on this socket, and answers come.
+    pub(super) asked: u32,
+    pub(super) answered: u32,
+    /// The last request that was written ends the connection.
+    pub(super) last: bool,
+    pub(super) reader: Reader,
+    pub(super) unsent: Vec<u8>,
+    /// A deadline is among the timers.
+    pub(super) has_deadline: bool,
+    /// The client does nothing until then.
+    pub(super) rests_until: Option<Instant>,
+    pub(super) line: Line,
+}
+
+pub(super) enum State {
+    Closed,
+    Opening(Transport),
+    Open(Transport),
+}
+
+/// A request that has no answer yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) file: FileId,
+    /// What waits are counted from.
+    pub(super) due: Instant,
+    pub(super) range: Option<(u64, u64)>,
+    pub(super) conditional: bool,
+    pub(super) encoding: Option<u8>,
+    /// The workload ends its session here.
+    pub(super) closes: bool,
+    /// It was sent before, on a connection that the server was just closing.
+    pub(super) retried: bool,
+}
+
+/// How far a slow line is booked, each way.
+#[derive(Default)]
+pub(super) struct Line {
+    /// Bytes that are on their way up, and when they are there.
+    pub(super) up: Option<(Instant, usize)>,
+    /// Until then the line is busy with what was received already.
+    pub(super) down_until: Option<Instant>,
+}
+
+impl Connection {
+    pub(super) fn new(crew: usize, number: usize) -> Connection {
+        Connection {
+            crew,
+            number,
+            generation: 0,
+            state: State::Closed,
+            pending: VecDeque::new(),
+            written: 0,
+            asked: 0,
+            answered: 0,
+            last: false,
+            reader: Reader::default(),
+            unsent: Vec::new(),
+            has_deadline: false,
+            rests_until: None,
+            line: Line::default(),
+        }
+    }
+
+    /// What epoll calls it.
+    pub(super) fn token(&self, place: usize) -> u64 {
+        u64::from(self.generation) << 32 | place as u64
+    }
+
+    pub(super) fn transport(&self) -> Option<&Transport> {
+        match &self.state {
+            State::Closed => None,
+            State::Opening(transport) | State::Open(transport) => Some(transport),
+        }
+    }
+
+    /// The socket is closed; what was asked on it and has no answer is to be asked again.
+    pub(super) fn close(&mut self) {
+        self.state = State::Closed;
+        self.generation = self.generation.wrapping_add(1);
+        self.written = 0;
+        self.asked = 0;
+        self.answered = 0;
+        self.last = false;
+        self.reader.reset();
+        self.unsent.clear();
+        // What has come over the line still takes its time.
+        self.line.up = None;
+    }
+}
+
+impl Line {
+    /// A fiftieth of a second's bytes: what is taken from a slow line at once.
+    pub(super) fn piece_bytes(bytes_per_second: u64) -> usize {
+        (bytes_per_second / 50).clamp(1, 1 << 20) as usize
+    }
+
+    /// Books bytes that have come: when the last of them is here.
+    pub(super) fn book_down(&mut self, link: Link, bytes: usize, now: Instant) -> Instant {
+        let from = self.down_until.map_or(now, |until| until.max(now));
+        let until = from + Line::time(bytes, link.down_bytes_per_second);
+        self.down_until = Some(until);
+        until
+    }
+
+    pub(super) fn time(bytes: usize, bytes_per_second: u64) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / bytes_per_second as f64)
+    }
+}

@@ -1,0 +1,240 @@
+//! One thread's part of a crowd: what its clients ask next, when, and on which connection.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flash_traffic::{Ask, Catalogue, File, FileId, Part, Sequence};
+
+use super::connection::Pending;
+use super::share;
+use crate::load::{Keep, Manner};
+use crate::pace::Due;
+use crate::request::{Extras, Wording};
+use crate::{Crowd, Load, Pace};
+
+pub(super) struct Crew<'a> {
+    pub(super) pace: Pace,
+    pub(super) manner: &'a Manner,
+    catalogue: Arc<Catalogue>,
+    wording: Wording,
+    /// Where its classes begin among all.
+    first_class: usize,
+    sequence: Box<dyn Sequence>,
+    /// No more is asked: the workload has come to its end, or the number of requests has.
+    exhausted: bool,
+    /// Its connections.
+    pub(super) places: Range<usize>,
+    /// Clients of a closed loop that have not begun.
+    pub(super) unstarted: Range<usize>,
+    next: Next,
+    /// What is due and has no connection yet.
+    queue: VecDeque<(Ask, Instant)>,
+    /// Connections with nothing to do; the one that was busy last is on top, so that no more are opened than needed.
+    idle: Vec<usize>,
+    /// Requests queued or pending.
+    pub(super) under_way: usize,
+    /// Fields of conditional requests, by file.
+    validators: HashMap<FileId, Box<str>>,
+}
+
+/// When the next request of an open loop is due.
+enum Next {
+    /// A closed loop's clients know themselves.
+    Never,
+    Due(Due),
+    Recorded {
+        ask: Option<Ask>,
+        speed_up: f64,
+    },
+}
+
+impl<'a> Crew<'a> {
+    pub(super) fn new(
+        load: &Load,
+        crowd: &'a Crowd,
+        part: Part,
+        first_place: usize,
+        first_class: usize,
+        random: &mut fastrand::Rng,
+    ) -> Crew<'a> {
+        let connections = share(crowd.pace.connections_max().into(), part) as usize;
+        let places = first_place..first_place + connections;
+        let mut sequence = crowd.workload.sequence(part, load.seed);
+        let next = match crowd.pace {
+            Pace::Closed { .. } => Next::Never,
+            Pace::Open { per_second, arrivals, .. } => {
+                Next::Due(Due::new(per_second, arrivals, part.index, part.of, random))
+            }
+            Pace::Recorded { speed_up, .. } => Next::Recorded { ask: sequence.next(), speed_up },
+        };
+        let closed = matches!(next, Next::Never);
+        Crew {
+            pace: crowd.pace,
+            manner: &crowd.manner,
+            catalogue: crowd.workload.catalogue().clone(),
+            wording: Wording::new(&load.server.authority, &crowd.manner),
+            first_class,
+            sequence,
+            exhausted: connections == 0,
+            unstarted: if closed { places.clone() } else { 0..0 },
+            idle: if closed { Vec::new() } else { places.clone().rev().collect() },
+            places,
+            next,
+            queue: VecDeque::new(),
+            under_way: 0,
+            validators: HashMap::new(),
+        }
+    }
+
+    pub(super) fn is_closed_loop(&self) -> bool {
+        matches!(self.next, Next::Never)
+    }
+
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.exhausted
+    }
+
+    pub(super) fn exhaust(&mut self) {
+        self.exhausted = true;
+    }
+
+    pub(super) fn file(&self, file: FileId) -> &File {
+        &self.catalogue.files[file as usize]
+    }
+
+    /// The place of a file's class among all classes of the run.
+    pub(super) fn class(&self, file: FileId) -> usize {
+        self.first_class + usize::from(self.file(file).class)
+    }
+
+    /// When the next request of an open loop is due.
+    pub(super) fn next_due(&self, start: Instant) -> Option<Instant> {
+        if self.exhausted {
+            return None;
+        }
+        match &self.next {
+            Next::Never => None,
+            Next::Due(due) => Some(start + due.next()),
+            Next::Recorded { ask, speed_up } => {
+                let at = ask.as_ref()?.at.unwrap_or_default();
+                Some(start + at.div_f64(*speed_up))
+            }
+        }
+    }
+
+    /// Queues the request that is due.
+    pub(super) fn queue(&mut self, due: Instant, random: &mut fastrand::Rng) {
+        let ask = match &mut self.next {
+            Next::Never => None,
+            Next::Due(next) => {
+                next.advance(random);
+                self.sequence.next()
+            }
+            Next::Recorded { ask, .. } => std::mem::replace(ask, self.sequence.next()),
+        };
+        match ask {
+            Some(ask) => {
+                self.queue.push_back((ask, due));
+                self.under_way += 1;
+            }
+            None => self.exhausted = true,
+        }
+        if let Next::Recorded { ask: None, .. } = self.next {
+            self.exhausted = true;
+        }
+    }
+
+    /// Takes a request out of the queue that has waited there for so long.
+    pub(super) fn overdue(&mut self, now: Instant, timeout: Duration) -> Option<(Ask, Instant)> {
+        let (_, due) = self.queue.front()?;
+        if *due + timeout > now { None } else { self.queue.pop_front() }
+    }
+
+    /// A connection for the request at the head of the queue, if there are both.
+    pub(super) fn place_for_next(&mut self) -> Option<usize> {
+        if self.queue.is_empty() { None } else { self.idle.pop() }
+    }
+
+    /// A connection of an open loop has nothing to do.
+    pub(super) fn put_idle(&mut self, place: usize) {
+        if !self.is_closed_loop() {
+            self.idle.push(place);
+        }
+    }
+
+    /// What a client that may ask now asks: what is due, or in a closed loop the next request of all.
+    pub(super) fn take(&mut self, now: Instant) -> Option<(Ask, Instant)> {
+        if !self.is_closed_loop() {
+            return self.queue.pop_front();
+        }
+        if self.exhausted {
+            return None;
+        }
+        let Some(ask) = self.sequence.next() else {
+            self.exhausted = true;
+            return None;
+        };
+        self.under_way += 1;
+        Some((ask, now))
+    }
+
+    /// Draws what the request has besides its target.
+    pub(super) fn draw(&mut self, ask: Ask, due: Instant, random: &mut fastrand::Rng) -> Pending {
+        let manner = self.manner;
+        let chance = |part: f64, random: &mut fastrand::Rng| part > 0.0 && random.f64() < part;
+        let conditional = chance(manner.conditional, random) && self.validators.contains_key(&ask.file);
+        let range = match self.file(ask.file).bytes {
+            Some(bytes @ 1..) if !conditional && chance(manner.ranges, random) => {
+                let first = random.u64(0..bytes);
+                Some((first, random.u64(first..bytes)))
+            }
+            _ => None,
+        };
+        Pending {
+            file: ask.file,
+            due,
+            range,
+            conditional,
+            encoding: self.encoding(random),
+            closes: ask.closes,
+            retried: false,
+        }
+    }
+
+    fn encoding(&self, random: &mut fastrand::Rng) -> Option<u8> {
+        if self.manner.encodings.is_empty() {
+            return None;
+        }
+        let mut left = random.f64();
+        let found = self.manner.encodings.iter().position(|(_, part)| {
+            left -= part;
+            left < 0.0
+        });
+        found.map(|place| place as u8)
+    }
+
+    /// Writes a request. Whether it is the connection's last, where it is the `nth` on it.
+    pub(super) fn write(&self, pending: &Pending, nth: u32, out: &mut Vec<u8>) -> bool {
+        let last = pending.closes || matches!(self.manner.keep, Keep::Requests(most) if nth >= most);
+        let condition = if pending.conditional { self.validators.get(&pending.file) } else { None };
+        let extras = Extras {
+            range: pending.range,
+            condition: condition.map(|condition| &**condition),
+            encoding: pending.encoding,
+            last,
+        };
+        self.wording.write(&self.file(pending.file).target, extras, out);
+        last
+    }
+
+    /// Whether an answer's validator is wanted: there are conditional requests, and none is known of this file.
+    pub(super) fn wants_validator(&self, file: FileId) -> bool {
+        self.manner.conditional > 0.0 && !self.validators.contains_key(&file)
+    }
+
+    pub(super) fn keep_validator(&mut self, file: FileId, validator: Box<str>) {
+        self.validators.insert(file, validator);
+    }
+}

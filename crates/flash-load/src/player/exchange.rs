@@ -1,0 +1,458 @@
+//! Requests go out, answers come in: what a thread does with one connection. Every request ends in exactly one of
+//! [`Player::complete`], [`Player::fault`] and the end of the run.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use flash_traffic::FileId;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+
+use super::connection::{Connection, Line, Pending, State};
+use super::{Player, interest, take_from};
+use crate::Pace;
+use crate::load::Method;
+use crate::reply::{Asked, Body, Reply};
+use crate::tally::Fault;
+use crate::timers::Alarm;
+use crate::transport::Transport;
+
+/// How long a client waits before it tries to connect again.
+const BACKOFF: Duration = Duration::from_millis(100);
+/// From here on, the rest of a body that nobody looks at is not copied.
+const DISCARD_BYTES_MIN: u64 = 16 << 10;
+
+struct Nobody;
+
+impl Body for Nobody {
+    fn take(&mut self, _reply: &Reply, _bytes: &[u8]) {}
+}
+
+impl Player<'_> {
+    /// Something has happened to a socket. Returns the time after it was dealt with.
+    pub(super) fn event(&mut self, token: u64, flags: EventFlags, now: Instant) -> Instant {
+        let place = (token & u64::from(u32::MAX)) as usize;
+        let connection = &mut self.connections[place];
+        if connection.token(place) != token {
+            return now;
+        }
+        if let State::Opening(_) = connection.state {
+            if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
+                // The client rests then, and goes on later.
+                self.gone(place, Fault::Connect, now);
+                return now;
+            }
+            self.opened(place);
+            self.flush(place, now);
+        } else if flags.contains(EventFlags::OUT) && !connection.unsent.is_empty() {
+            self.flush(place, now);
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP) {
+            let ends = flags.intersects(EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP);
+            return self.receive(place, ends, now);
+        }
+        now
+    }
+
+    /// The oldest request of a connection may have waited too long.
+    pub(super) fn deadline(&mut self, place: usize, now: Instant) {
+        self.connections[place].has_deadline = false;
+        let Some(oldest) = self.connections[place].pending.front() else { return };
+        if oldest.due + self.load.timeout > now {
+            return self.watch(place);
+        }
+        self.gone(place, Fault::Timeout, now);
+        self.go_on(place, now);
+    }
+
+    /// Sees to it that the oldest request of a connection does not wait for ever.
+    fn watch(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        if let (false, Some(oldest)) = (connection.has_deadline, connection.pending.front()) {
+            connection.has_deadline = true;
+            self.timers.set(oldest.due + self.load.timeout, place, Alarm::Deadline);
+        }
+    }
+
+    pub(super) fn rest_until(&mut self, place: usize, at: Instant) {
+        self.connections[place].rests_until = Some(at);
+        self.timers.set(at, place, Alarm::Resume);
+    }
+
+    /// A pause may be over: of the client, or of its line.
+    pub(super) fn resume(&mut self, place: usize, now: Instant) {
+        if self.connections[place].rests_until.is_some_and(|until| until <= now) {
+            self.connections[place].rests_until = None;
+            self.go(place, now);
+        }
+        if self.crews[self.connections[place].crew].manner.link.is_some() {
+            self.flush(place, now);
+            self.receive(place, false, now);
+        }
+    }
+
+    /// The client asks as much as it may, and connects for that if it must.
+    pub(super) fn go(&mut self, place: usize, now: Instant) {
+        let connection = &mut self.connections[place];
+        if connection.rests_until.is_some() {
+            return;
+        }
+        let crew = &mut self.crews[connection.crew];
+        while connection.pending.len() < crew.manner.pipeline as usize {
+            let counted = now >= self.course.counted_from;
+            if crew.is_closed_loop() && !crew.is_exhausted() && !take_from(&mut self.budget, counted) {
+                crew.exhaust();
+            }
+            let Some((ask, due)) = crew.take(now) else { break };
+            if crew.is_closed_loop() {
+                self.tally.asked += u64::from(counted);
+            } else if due >= self.course.counted_from {
+                self.tally.late(now.saturating_duration_since(due));
+            }
+            connection.pending.push_back(crew.draw(ask, due, &mut self.random));
+        }
+        if connection.pending.is_empty() {
+            return crew.put_idle(place);
+        }
+        if matches!(connection.state, State::Closed) && self.open(place).is_err() {
+            self.gone(place, Fault::Connect, now);
+            return;
+        }
+        self.write(place);
+        self.flush(place, now);
+        self.watch(place);
+    }
+
+    fn open(&mut self, place: usize) -> Result<(), Errno> {
+        let connection = &mut self.connections[place];
+        let link = self.crews[connection.crew].manner.link;
+        let transport = Transport::open(&self.load.server.address, link, connection.number)?;
+        let token = EventData::new_u64(connection.token(place));
+        epoll::add(&self.epoll, &transport, token, interest())?;
+        connection.state = State::Opening(transport);
+        self.opening += 1;
+        self.tally.connections += 1;
+        Ok(())
+    }
+
+    fn opened(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        connection.state = match std::mem::replace(&mut connection.state, State::Closed) {
+            State::Opening(transport) => {
+                self.opening -= 1;
+                State::Open(transport)
+            }
+            state => state,
+        };
+    }
+
+    fn close(&mut self, place: usize) {
+        if let State::Opening(_) = self.connections[place].state {
+            self.opening -= 1;
+        }
+        self.connections[place].close();
+    }
+
+    /// Writes the requests that the socket was not told about yet, up to its last.
+    fn write(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        let crew = &self.crews[connection.crew];
+        while let (false, Some(pending)) = (connection.last, connection.pending.get(connection.written)) {
+            connection.written += 1;
+            connection.asked += 1;
+            connection.last = crew.write(pending, connection.asked, &mut self.out);
+        }
+        // What waits already goes first.
+        if !connection.unsent.is_empty() || crew.manner.link.is_some() {
+            connection.unsent.append(&mut self.out);
+        }
+    }
+
+    /// Sends what can be sent now. The rest goes when the socket, or the slow line, has room.
+    fn flush(&mut self, place: usize, now: Instant) {
+        let connection = &mut self.connections[place];
+        if let Some(link) = self.crews[connection.crew].manner.link {
+            return self.flush_slowly(place, link.up_bytes_per_second, now);
+        }
+        let (State::Opening(transport) | State::Open(transport)) = &connection.state else { return };
+        let fresh = connection.unsent.is_empty();
+        let bytes = if fresh { &self.out } else { &connection.unsent };
+        let result = if bytes.is_empty() { Ok(0) } else { transport.send(bytes) };
+        match result {
+            Ok(sent) if fresh => connection.unsent.extend_from_slice(&self.out[sent..]),
+            Ok(sent) => _ = connection.unsent.drain(..sent),
+            Err(Errno::AGAIN | Errno::INTR) if fresh => connection.unsent.extend_from_slice(&self.out),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // Why is told when it is received from, in the order in which it happened.
+            Err(_) => connection.unsent.clear(),
+        }
+        self.out.clear();
+        if matches!(result, Ok(1..)) {
+            self.opened(place);
+        }
+    }
+
+    /// A slow line takes a piece, and has it at the other end after a while; only then is it sent.
+    fn flush_slowly(&mut self, place: usize, bytes_per_second: u64, now: Instant) {
+        loop {
+            let connection = &mut self.connections[place];
+            let State::Open(transport) = &connection.state else { return };
+            match connection.line.up {
+                Some((at, bytes)) if at <= now => match transport.send(&connection.unsent[..bytes]) {
+                    Ok(sent) => {
+                        connection.unsent.drain(..sent);
+                        connection.line.up = None;
+                    }
+                    Err(Errno::AGAIN | Errno::INTR) => return,
+                    Err(_) => {
+                        connection.unsent.clear();
+                        connection.line.up = None;
+                    }
+                },
+                Some(_) => return,
+                None if connection.unsent.is_empty() => return,
+                None => {
+                    let bytes = connection.unsent.len().min(Line::piece_bytes(bytes_per_second));
+                    let at = now + Line::time(bytes, bytes_per_second);
+                    connection.line.up = Some((at, bytes));
+                    self.timers.set(at, place, Alarm::Resume);
+                }
+            }
+        }
+    }
+
+    /// Takes what has come. `ends` says that the end of the stream may be behind it, which no later event would tell.
+    fn receive(&mut self, place: usize, ends: bool, mut now: Instant) -> Instant {
+        let mut settled = false;
+        loop {
+            let connection = &mut self.connections[place];
+            let Some(transport) = connection.transport() else { break };
+            let link = self.crews[connection.crew].manner.link;
+            let mut room = self.buffer.len();
+            if let Some(link) = link {
+                if let Some(until) = connection.line.down_until.filter(|until| *until > now) {
+                    self.timers.set(until, place, Alarm::Resume);
+                    break;
+                }
+                room = room.min(Line::piece_bytes(link.down_bytes_per_second));
+            }
+            let rest = connection.reader.rest_of_body();
+            let discards = rest >= DISCARD_BYTES_MIN;
+            let received = if discards {
+                room = room.min(usize::try_from(rest).unwrap_or(usize::MAX));
+                transport.discard(&mut self.buffer[..room])
+            } else {
+                transport.receive(&mut self.buffer[..room])
+            };
+            now = Instant::now();
+            let bytes = match received {
+                Ok(0) => {
+                    settled |= self.ended(place, now);
+                    break;
+                }
+                Ok(bytes) => bytes,
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => continue,
+                Err(_) => {
+                    let opening = matches!(connection.state, State::Opening(_));
+                    settled |= self.gone(place, if opening { Fault::Connect } else { Fault::Reset }, now);
+                    break;
+                }
+            };
+            self.tally.received_bytes += bytes as u64;
+            let here = match link {
+                Some(link) => connection.line.book_down(link, bytes, now),
+                None => now,
+            };
+            if discards {
+                if let Some(reply) = connection.reader.skip(bytes as u64) {
+                    self.complete(place, reply, here);
+                    settled = true;
+                }
+            } else {
+                settled |= self.read(place, bytes, here);
+            }
+            if bytes < room && !ends && link.is_none() {
+                break;
+            }
+        }
+        if settled {
+            self.go_on(place, now);
+        }
+        now
+    }
+
+    /// Reads the bytes in the buffer: whether requests were settled by them.
+    fn read(&mut self, place: usize, bytes: usize, here: Instant) -> bool {
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut at = 0;
+        let mut settled = false;
+        while at < bytes {
+            let connection = &mut self.connections[place];
+            let crew = &self.crews[connection.crew];
+            let Some(pending) = connection.pending.front().filter(|_| connection.written > 0) else {
+                // More than was asked for: nobody's answer, but the server's fault.
+                self.unasked(place);
+                break;
+            };
+            let asked = Asked {
+                head_only: crew.manner.method == Method::Head,
+                validator: crew.wants_validator(pending.file),
+            };
+            match connection.reader.feed(&buffer[at..bytes], asked, &mut Nobody) {
+                Ok((consumed, reply)) => {
+                    at += consumed;
+                    let Some(reply) = reply else { continue };
+                    let keeps = reply.keeps;
+                    self.complete(place, reply, here);
+                    settled = true;
+                    if !keeps || matches!(self.connections[place].state, State::Closed) {
+                        break;
+                    }
+                }
+                Err(_) => {
+                    self.buffer = buffer;
+                    return self.gone(place, Fault::BadResponse, here);
+                }
+            }
+        }
+        self.buffer = buffer;
+        settled
+    }
+
+    /// Bytes have come that answer nothing.
+    fn unasked(&mut self, place: usize) {
+        let crew = self.connections[place].crew;
+        let class = self.crews[crew].class(0);
+        self.tally.fault(class, Fault::BadResponse);
+        self.close(place);
+    }
+
+    /// The server has closed: whether requests were settled by that.
+    fn ended(&mut self, place: usize, now: Instant) -> bool {
+        let connection = &mut self.connections[place];
+        if let Some(reply) = connection.reader.closed() {
+            self.complete(place, reply, now);
+            return true;
+        }
+        let promised = connection.reader.rest_of_body() > 0;
+        self.gone(place, if promised { Fault::WrongLength } else { Fault::Reset }, now)
+    }
+
+    /// The connection is of no use any more. That is the fault of the oldest request, unless the server closed a connection
+    /// that had been used before without having said a word, which it may do when it has been idle: then all are asked again,
+    /// once, on a new one (RFC 9112 §9.3.1). Those behind the oldest are asked again in any case. Whether there was a request.
+    fn gone(&mut self, place: usize, fault: Fault, now: Instant) -> bool {
+        let connection = &mut self.connections[place];
+        let excused = fault == Fault::Reset && connection.answered > 0 && connection.reader.is_idle();
+        self.close(place);
+        let connection = &mut self.connections[place];
+        let Some(oldest) = connection.pending.front() else { return false };
+        if excused && !oldest.retried {
+            for pending in &mut connection.pending {
+                pending.retried = true;
+            }
+            self.tally.retries += 1;
+        } else {
+            let (crew, Pending { file, due, .. }) = (connection.crew, *oldest);
+            connection.pending.pop_front();
+            self.fault(crew, file, due, now, fault);
+        }
+        if fault == Fault::Connect {
+            self.rest_until(place, now + BACKOFF);
+        }
+        true
+    }
+
+    /// A whole answer is there. `now` is when its last byte came, which on a slow line may be in a moment.
+    fn complete(&mut self, place: usize, reply: Reply, now: Instant) {
+        let connection = &mut self.connections[place];
+        let pending = connection.pending.pop_front().expect("only answers to requests are read");
+        connection.written -= 1;
+        connection.answered += 1;
+        let done = connection.last && connection.written == 0;
+        let crew = connection.crew;
+        let counted = self.counts(crew, pending.due, now);
+        if counted {
+            *self.tally.statuses.entry(reply.status).or_default() += 1;
+        }
+        match self.judge(crew, &pending, &reply) {
+            Some(fault) => self.fault(crew, pending.file, pending.due, now, fault),
+            None => {
+                if counted {
+                    let class = self.crews[crew].class(pending.file);
+                    self.tally.answer(class, reply.body_bytes, now.saturating_duration_since(pending.due));
+                    self.tally.ended = now;
+                }
+                self.crews[crew].under_way -= 1;
+                self.gauge.requests.fetch_add(1, Ordering::Relaxed);
+                self.gauge.body_bytes.fetch_add(reply.body_bytes, Ordering::Relaxed);
+            }
+        }
+        if !reply.keeps || done {
+            self.close(place);
+        }
+        if let Some(validator) = reply.validator {
+            self.crews[crew].keep_validator(pending.file, validator);
+        }
+    }
+
+    /// What is wrong with an answer.
+    fn judge(&self, crew: usize, pending: &Pending, reply: &Reply) -> Option<Fault> {
+        let crew = &self.crews[crew];
+        let whole = crew.file(pending.file).bytes;
+        let expected = match (reply.status, pending.range) {
+            (206, Some((first, last))) => {
+                if reply.range.map(|(first, last, _)| (first, last)) != Some((first, last)) {
+                    return Some(Fault::BadResponse);
+                }
+                Some(last - first + 1)
+            }
+            (206, None) => return Some(Fault::BadResponse),
+            (304, _) if pending.conditional => return None,
+            (200..300, _) => whole.filter(|_| !reply.coded),
+            (status, _) => return Some(Fault::Status((status / 100) as u8)),
+        };
+        let has_body = crew.manner.method == Method::Get && reply.status != 204;
+        (has_body && expected.is_some_and(|bytes| bytes != reply.body_bytes)).then_some(Fault::WrongLength)
+    }
+
+    /// A request has failed.
+    pub(super) fn fault(&mut self, crew: usize, file: FileId, due: Instant, now: Instant, fault: Fault) {
+        self.crews[crew].under_way -= 1;
+        self.gauge.errors.fetch_add(1, Ordering::Relaxed);
+        if self.counts(crew, due, now) {
+            let class = self.crews[crew].class(file);
+            self.tally.fault(class, fault);
+            if fault == Fault::Timeout {
+                self.tally.given_up(class, now - due);
+            }
+            self.tally.ended = now;
+        }
+    }
+
+    /// Whether what ends now belongs to the measured time. In a closed loop all ends count that fall into it, for else the
+    /// slow ones would be missed that began before; in an open one the requests count that came due in it.
+    fn counts(&self, crew: usize, due: Instant, now: Instant) -> bool {
+        let moment = if self.crews[crew].is_closed_loop() { now } else { due };
+        moment >= self.course.counted_from && self.end.is_none_or(|end| now <= end)
+    }
+
+    /// The client has an answer, or knows that there will be none: it thinks, if that is its way, and asks again.
+    fn go_on(&mut self, place: usize, now: Instant) {
+        let Connection { pending, crew, line, rests_until, .. } = &self.connections[place];
+        if rests_until.is_some() {
+            return;
+        }
+        let think = match self.crews[*crew].pace {
+            Pace::Closed { think, .. } if pending.is_empty() => think,
+            _ => Duration::ZERO,
+        };
+        // An answer that is on a slow line still has to arrive first.
+        let from = line.down_until.map_or(now, |until| until.max(now));
+        match from + think {
+            at if at > now => self.rest_until(place, at),
+            _ => self.go(place, now),
+        }
+    }
+}

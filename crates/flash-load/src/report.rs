@@ -1,0 +1,166 @@
+//! What came of a run, in the fields of `--json`. `docs/load.md` describes them; they are added to, and not renamed.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::tally::{Tally, histogram};
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// What was asked, by whom and how, in words.
+    pub load: String,
+    /// Whole and right answers in the measured time.
+    pub requests: u64,
+    /// The measured time, without the warm-up.
+    pub seconds: f64,
+    pub requests_per_second: f64,
+    /// Of bodies; heads do not count.
+    pub megabits_per_second: f64,
+    pub body_bytes: u64,
+    /// All that came through the sockets since the start.
+    pub received_bytes: u64,
+    pub latency_us: Latency,
+    pub classes: BTreeMap<String, ClassReport>,
+    /// Failed requests by kind; what never happened is not there.
+    pub errors: BTreeMap<String, u64>,
+    pub errors_total: u64,
+    /// Answers by status, right or wrong.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Requests that came due in the measured time.
+    pub asked: u64,
+    /// Those of them that were under way or waiting when it ended.
+    pub unanswered: u64,
+    /// Connections opened since the start.
+    pub connections: u64,
+    /// Requests sent again because the server had closed an idle connection.
+    pub retries: u64,
+    /// How late the clients themselves were: from when a request was due until it was sent, where waiting for the server or
+    /// for a connection had no part in it. Open loops only.
+    pub lateness_us: Latency,
+    /// It was ended early.
+    pub interrupted: bool,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ClassReport {
+    pub requests: u64,
+    pub errors: u64,
+    pub body_bytes: u64,
+    pub requests_per_second: f64,
+    pub megabits_per_second: f64,
+    pub latency_us: Latency,
+    /// The distribution of waits: upper bounds in microseconds, each a twentieth above the one before, and how many waits
+    /// were not above that one but above the one before. Empty steps are left out.
+    pub waits_us: Vec<(f64, u64)>,
+}
+
+/// Waits in microseconds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    pub count: u64,
+    pub mean: f64,
+    pub min: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub p9999: f64,
+    pub max: f64,
+}
+
+impl Latency {
+    fn new(waits: &Histogram<u64>) -> Latency {
+        if waits.is_empty() {
+            return Latency::default();
+        }
+        let us = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
+        let quantile = |part: f64| us(waits.value_at_quantile(part).min(waits.max()));
+        Latency {
+            count: waits.len(),
+            mean: waits.mean() / 1000.0,
+            min: us(waits.min()),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            p9999: quantile(0.9999),
+            max: us(waits.max()),
+        }
+    }
+}
+
+impl Report {
+    /// `names` are those of the classes, in the tally's order; classes of one name are one.
+    pub(crate) fn new(
+        load: String,
+        tally: &Tally,
+        names: &[String],
+        seconds: f64,
+        interrupted: bool,
+    ) -> Report {
+        let mut all = histogram();
+        let mut by_name: BTreeMap<&String, (ClassReport, Histogram<u64>)> = BTreeMap::new();
+        for (name, class) in names.iter().zip(&tally.classes) {
+            all.add(&class.waits).expect("all histograms have the same bounds");
+            let (report, waits) =
+                by_name.entry(name).or_insert_with(|| (ClassReport::default(), histogram()));
+            waits.add(&class.waits).expect("all histograms have the same bounds");
+            report.requests += class.requests;
+            report.errors += class.errors;
+            report.body_bytes += class.body_bytes;
+        }
+        let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let classes = by_name.into_iter().map(|(name, (mut report, waits))| {
+            report.requests_per_second = per_second(report.requests);
+            report.megabits_per_second = per_second(report.body_bytes) * 8.0 / 1e6;
+            report.latency_us = Latency::new(&waits);
+            report.waits_us = steps(&waits);
+            (name.clone(), report)
+        });
+        let classes: BTreeMap<String, ClassReport> = classes.collect();
+        let requests = classes.values().map(|class| class.requests).sum();
+        let body_bytes = classes.values().map(|class| class.body_bytes).sum();
+        Report {
+            load,
+            requests,
+            seconds,
+            requests_per_second: per_second(requests),
+            megabits_per_second: per_second(body_bytes) * 8.0 / 1e6,
+            body_bytes,
+            received_bytes: tally.received_bytes,
+            latency_us: Latency::new(&all),
+            errors: tally.faults.iter().map(|(fault, count)| (fault.name().to_owned(), *count)).collect(),
+            errors_total: tally.faults.values().sum(),
+            statuses: tally.statuses.clone(),
+            asked: tally.asked,
+            unanswered: tally.unanswered,
+            connections: tally.connections,
+            retries: tally.retries,
+            lateness_us: Latency::new(&tally.lateness),
+            interrupted,
+            classes,
+        }
+    }
+}
+
+/// The distribution in steps of a twentieth.
+fn steps(waits: &Histogram<u64>) -> Vec<(f64, u64)> {
+    let mut steps: Vec<(f64, u64)> = Vec::new();
+    let mut bound_ns = 1000.0;
+    for step in waits.iter_recorded() {
+        let value = step.value_iterated_to() as f64;
+        while bound_ns < value {
+            bound_ns *= 1.05;
+        }
+        let bound_us = (bound_ns / 10.0_f64).round() / 100.0;
+        match steps.last_mut() {
+            Some((last, count)) if *last == bound_us => *count += step.count_at_value(),
+            _ => steps.push((bound_us, step.count_at_value())),
+        }
+    }
+    steps
+}

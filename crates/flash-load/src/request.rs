@@ -1,0 +1,63 @@
+//! A request's bytes. Everything that all requests of a crowd have in common is written once.
+
+use crate::load::{Manner, Method};
+
+pub(crate) struct Wording {
+    method: &'static [u8],
+    /// From behind the target to the last field that all requests have.
+    common: Vec<u8>,
+    /// Fields of which a request has one or none.
+    encodings: Vec<Vec<u8>>,
+}
+
+/// What one request has besides.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extras<'a> {
+    /// First and last byte.
+    pub(crate) range: Option<(u64, u64)>,
+    /// A conditional request's field, with its line's end.
+    pub(crate) condition: Option<&'a str>,
+    /// The place of an Accept-Encoding among those of the manner.
+    pub(crate) encoding: Option<u8>,
+    /// The connection ends after the answer.
+    pub(crate) last: bool,
+}
+
+impl Wording {
+    pub(crate) fn new(authority: &str, manner: &Manner) -> Wording {
+        let agent = concat!("flash-load/", env!("CARGO_PKG_VERSION"));
+        let mut common = format!(" HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {agent}\r\n");
+        for field in &manner.fields {
+            common.push_str(field);
+            common.push_str("\r\n");
+        }
+        let encodings = manner.encodings.iter();
+        Wording {
+            method: match manner.method {
+                Method::Get => b"GET ",
+                Method::Head => b"HEAD ",
+            },
+            common: common.into_bytes(),
+            encodings: encodings.map(|(value, _)| format!("Accept-Encoding: {value}\r\n").into()).collect(),
+        }
+    }
+
+    pub(crate) fn write(&self, target: &str, extras: Extras, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.method);
+        out.extend_from_slice(target.as_bytes());
+        out.extend_from_slice(&self.common);
+        if let Some((first, last)) = extras.range {
+            out.extend_from_slice(format!("Range: bytes={first}-{last}\r\n").as_bytes());
+        }
+        if let Some(condition) = extras.condition {
+            out.extend_from_slice(condition.as_bytes());
+        }
+        if let Some(encoding) = extras.encoding {
+            out.extend_from_slice(&self.encodings[usize::from(encoding)]);
+        }
+        if extras.last {
+            out.extend_from_slice(b"Connection: close\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}

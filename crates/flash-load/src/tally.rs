@@ -1,0 +1,139 @@
+//! What one thread has counted, and how the threads' counts become one.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+/// What can go wrong with a request. Each that goes wrong is counted once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    /// No connection could be made.
+    Connect,
+    /// No whole answer in time.
+    Timeout,
+    /// The connection ended before the answer did.
+    Reset,
+    /// What came is no HTTP, or no answer to what was asked.
+    BadResponse,
+    /// A whole answer of another length than the file's, or one that ended before the length it had promised.
+    WrongLength,
+    /// 3xx, 4xx or 5xx, where it was not asked for.
+    Status(u8),
+}
+
+impl Fault {
+    /// Its name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Fault::Connect => "connect",
+            Fault::Timeout => "timeout",
+            Fault::Reset => "reset",
+            Fault::BadResponse => "bad_response",
+            Fault::WrongLength => "wrong_length",
+            Fault::Status(3) => "status_3xx",
+            Fault::Status(4) => "status_4xx",
+            Fault::Status(_) => "status_5xx",
+        }
+    }
+}
+
+/// Requests of one class.
+pub(crate) struct ClassTally {
+    /// Whole and right answers.
+    pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) body_bytes: u64,
+    /// Waits in nanoseconds: of answers, and of requests that were given up.
+    pub(crate) waits: Histogram<u64>,
+}
+
+pub(crate) struct Tally {
+    pub(crate) classes: Vec<ClassTally>,
+    pub(crate) faults: BTreeMap<Fault, u64>,
+    /// Answers by status, right or wrong.
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    /// All that came through the sockets, heads and frames too.
+    pub(crate) received_bytes: u64,
+    pub(crate) connections: u64,
+    pub(crate) retries: u64,
+    /// Under way or due when the run ended.
+    pub(crate) unanswered: u64,
+    /// Requests that came due.
+    pub(crate) asked: u64,
+    /// How long the clients themselves were late, in nanoseconds: from when a request was due to its sending, where a
+    /// connection was free.
+    pub(crate) lateness: Histogram<u64>,
+    pub(crate) ended: Instant,
+}
+
+impl Tally {
+    pub(crate) fn new(classes: usize, start: Instant) -> Tally {
+        let class = || ClassTally { requests: 0, errors: 0, body_bytes: 0, waits: histogram() };
+        Tally {
+            classes: (0..classes).map(|_| class()).collect(),
+            faults: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            received_bytes: 0,
+            connections: 0,
+            retries: 0,
+            unanswered: 0,
+            asked: 0,
+            lateness: histogram(),
+            ended: start,
+        }
+    }
+
+    pub(crate) fn answer(&mut self, class: usize, body_bytes: u64, wait: Duration) {
+        let class = &mut self.classes[class];
+        class.requests += 1;
+        class.body_bytes += body_bytes;
+        class.waits.saturating_record(nanoseconds(wait));
+    }
+
+    pub(crate) fn fault(&mut self, class: usize, fault: Fault) {
+        self.classes[class].errors += 1;
+        *self.faults.entry(fault).or_default() += 1;
+    }
+
+    /// A request that nobody waits for any longer. Left out, those that a stalled server never answers would make it look
+    /// better than it is.
+    pub(crate) fn given_up(&mut self, class: usize, wait: Duration) {
+        self.classes[class].waits.saturating_record(nanoseconds(wait));
+    }
+
+    pub(crate) fn late(&mut self, by: Duration) {
+        self.lateness.saturating_record(nanoseconds(by));
+    }
+
+    pub(crate) fn merge(&mut self, other: Tally) {
+        for (class, other) in self.classes.iter_mut().zip(other.classes) {
+            class.requests += other.requests;
+            class.errors += other.errors;
+            class.body_bytes += other.body_bytes;
+            class.waits.add(&other.waits).expect("all histograms have the same bounds");
+        }
+        for (fault, count) in other.faults {
+            *self.faults.entry(fault).or_default() += count;
+        }
+        for (status, count) in other.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.received_bytes += other.received_bytes;
+        self.connections += other.connections;
+        self.retries += other.retries;
+        self.unanswered += other.unanswered;
+        self.asked += other.asked;
+        self.lateness.add(&other.lateness).expect("all histograms have the same bounds");
+        self.ended = self.ended.max(other.ended);
+    }
+}
+
+/// From 100 ns to an hour, in three digits.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(100, 3_600_000_000_000, 3).expect("the bounds are in order")
+}
+
+fn nanoseconds(wait: Duration) -> u64 {
+    u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX).max(1)
+}
