@@ -46,7 +46,7 @@ fn invariants(root: &Path) -> Result<()> {
 
 /// Licences, sources and duplicates. Advisories need a clone of their database and are for people to ask for.
 fn deny(root: &Path) -> Result<()> {
-    if prepare::find("cargo-deny").is_none() {
+    if flash_rig::find("cargo-deny").is_err() {
         println!("MISSING: cargo-deny, so deny.toml is not enforced (cargo install --locked cargo-deny)");
         return Ok(());
     }

@@ -1,12 +1,12 @@
 //! `cargo xtask prepare`: what the tests need from the system, in one place. It installs what is missing
 //! where it may, and otherwise says by name what is missing and how to get it.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use flash_rig::{apt_get, find};
 
 /// A real tree of HTML, at least this many files.
 const TREE_FILES_MIN: usize = 900;
@@ -20,12 +20,12 @@ struct Need {
 }
 
 const NEEDS: [Need; 6] = [
-    Need { package: "curl", present: || find("curl").is_some() },
-    Need { package: "wrk", present: || find("wrk").is_some() },
-    Need { package: "chromium", present: || find("chromium").is_some() },
+    Need { package: "curl", present: || find("curl").is_ok() },
+    Need { package: "wrk", present: || find("wrk").is_ok() },
+    Need { package: "chromium", present: || find("chromium").is_ok() },
     // Filesystems in a file, for slow disks and cold trees.
-    Need { package: "e2fsprogs", present: || find("mke2fs").is_some() },
-    Need { package: "mount", present: || find("losetup").is_some() },
+    Need { package: "e2fsprogs", present: || find("mke2fs").is_ok() },
+    Need { package: "mount", present: || find("losetup").is_ok() },
     // 1,169 pages in 2 MB.
     Need { package: TREE, present: || tree().is_some() },
 ];
@@ -37,14 +37,16 @@ pub(crate) fn run() -> Result<()> {
         return Ok(());
     }
     let names = missing.join(" ");
-    if !rustix::process::geteuid().is_root() || find("apt-get").is_none() {
+    if !rustix::process::geteuid().is_root() || find("apt-get").is_err() {
         bail!("missing: {names}; as the superuser: apt-get install --no-install-recommends {names}");
     }
     println!("installing {names}");
-    apt(&["update"])?;
+    apt_get(&["update"])?;
     let tree = tree_package()?;
     let packages = missing.iter().map(|&name| if name == TREE { tree.as_str() } else { name });
-    apt(&["install", "--yes", "--no-install-recommends"].into_iter().chain(packages).collect::<Vec<_>>())?;
+    apt_get(
+        &["install", "--yes", "--no-install-recommends"].into_iter().chain(packages).collect::<Vec<_>>(),
+    )?;
     let missing = self::missing();
     if !missing.is_empty() {
         bail!("still missing after their installation: {}", missing.join(" "));
@@ -54,15 +56,6 @@ pub(crate) fn run() -> Result<()> {
 
 fn missing() -> Vec<&'static str> {
     NEEDS.iter().filter(|need| !(need.present)()).map(|need| need.package).collect()
-}
-
-fn apt(args: &[&str]) -> Result<()> {
-    let mut command = Command::new("apt-get");
-    command.args(["--quiet=2", "-o", "Dpkg::Use-Pty=0"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
-    if !command.status().context("starting apt-get")?.success() {
-        bail!("apt-get {} failed", args.join(" "));
-    }
-    Ok(())
 }
 
 /// `postgresql-doc-15` or what the distribution has. It stands alone, where `postgresql-doc` would bring newer
@@ -83,11 +76,4 @@ fn tree() -> Option<PathBuf> {
 
 fn files(folder: &Path) -> usize {
     fs::read_dir(folder).map_or(0, |entries| entries.flatten().count())
-}
-
-/// A program by its name, in PATH or where Debian keeps programs for the superuser.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }

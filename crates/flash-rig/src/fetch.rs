@@ -8,40 +8,40 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 /// An answer as it came.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
+pub struct Answer {
+    pub status: u16,
     /// The head with its closing empty line.
-    pub(crate) head: Vec<u8>,
-    pub(crate) body: Vec<u8>,
+    pub head: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 impl Answer {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.head, name)
     }
 
     /// Head and body, as the floor sends them.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         [self.head.as_slice(), self.body.as_slice()].concat()
     }
 }
 
 /// The value of a header field in a head.
-pub(crate) fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
+pub fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
     let text = std::str::from_utf8(head).ok()?;
     let mut fields = text.lines().filter_map(|line| line.split_once(':'));
     fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 /// Fetches `path` from the server on `port`.
-pub(crate) fn fetch(port: u16, path: &str, fields: &[String]) -> Result<Answer> {
+pub fn fetch(port: u16, path: &str, fields: &[String]) -> Result<Answer> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     exchange(&mut stream, path, fields).with_context(|| format!("fetching {path} from port {port}"))
 }
 
 /// Sends a request on an open connection and reads its answer.
-pub(crate) fn exchange(stream: &mut (impl Read + Write), path: &str, fields: &[String]) -> Result<Answer> {
+pub fn exchange(stream: &mut (impl Read + Write), path: &str, fields: &[String]) -> Result<Answer> {
     let mut request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n");
     for field in fields {
         request += field;
@@ -79,12 +79,12 @@ pub(crate) fn exchange(stream: &mut (impl Read + Write), path: &str, fields: &[S
 }
 
 /// Where the head ends, its empty line included.
-pub(crate) fn head_end(bytes: &[u8]) -> Option<usize> {
+pub fn head_end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
 }
 
 /// The status of an answer that begins with these bytes.
-pub(crate) fn status(bytes: &[u8]) -> Option<u16> {
+pub fn status(bytes: &[u8]) -> Option<u16> {
     std::str::from_utf8(bytes.get(9..12)?).ok()?.parse().ok()
 }
 

@@ -1,56 +1,53 @@
-//! A cgroup for one server, version 1 or 2: a limit of memory and a limit of reads per second from one disk.
-//! Also what belongs to the whole machine: the disk's read-ahead, put back at the end, and the page cache,
-//! emptied.
+//! A cgroup for one server, version 1 or 2: a limit of memory, and limits of reads from one disk.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{major, minor, stat, sync};
 
-/// What the server may use.
-pub(crate) struct Limits {
-    pub(crate) memory_bytes: u64,
-    pub(crate) reads_per_second: u64,
+use crate::disk::Disk;
+use crate::journal::{Change, Journal};
+use crate::undo::Undo;
+
+/// What a server may use; no limit where there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Of everything that its processes hold, and of the pages of files that they were the first to touch.
+    pub memory_bytes: Option<u64>,
+    pub reads_per_second: Option<u64>,
+    pub read_bytes_per_second: Option<u64>,
 }
 
-/// A cgroup (in version 1, one in each hierarchy). Dropping it removes it; its processes must have ended.
-pub(crate) struct Cgroup {
+/// A cgroup (in version 1, one in each hierarchy). Dropping it ends what is inside and removes it.
+pub struct Group {
     folders: Vec<PathBuf>,
+    _changes: Vec<Change>,
 }
 
-impl Cgroup {
-    pub(crate) fn create(name: &str, limits: &Limits, disk: &Disk) -> Result<Cgroup> {
-        let mounts = fs::read_to_string("/proc/mounts")?;
-        let device = &disk.device;
-        let memory = limits.memory_bytes.to_string();
-        let reads = limits.reads_per_second;
-        let mut group = Cgroup { folders: Vec::new() };
-        if let Some(mount) = version_2(&mounts) {
-            fs::write(mount.join("cgroup.subtree_control"), "+memory +io")
-                .context("cgroup v2: handing down memory, io")?;
-            let folder = group.add(&mount, name)?;
-            set(&folder, "memory.max", &memory)?;
-            set(&folder, "io.max", &format!("{device} riops={reads}"))?;
-        } else if let (Some(memory_mount), Some(blkio_mount)) =
-            (version_1(&mounts, "memory"), version_1(&mounts, "blkio"))
-        {
-            let folder = group.add(&memory_mount, name)?;
-            set(&folder, "memory.limit_in_bytes", &memory)?;
-            let folder = group.add(&blkio_mount, name)?;
-            set(&folder, "blkio.throttle.read_iops_device", &format!("{device} {reads}"))?;
-        } else {
-            bail!(
-                "no cgroup hierarchy with memory and io (version 2) or memory and blkio (version 1) is mounted"
-            );
+impl Group {
+    pub(crate) fn create(journal: &Arc<Journal>, limits: &Limits, disk: &Disk) -> Result<Group> {
+        let mounts = fs::read_to_string("/proc/mounts").context("listing the mounts")?;
+        let hierarchies = Hierarchies::find(&mounts)?;
+        let mut group = Group { folders: Vec::new(), _changes: Vec::new() };
+        group.hand_down(journal, &hierarchies)?;
+        let name = format!("flash-rig-{}", std::process::id());
+        for mount in hierarchies.mounts() {
+            let folder = free(mount, &name)?;
+            group._changes.push(journal.begin(Undo::RemoveGroup { folder: folder.clone() })?);
+            fs::create_dir(&folder).with_context(|| format!("making the cgroup {}", folder.display()))?;
+            group.folders.push(folder);
+        }
+        for Setting { hierarchy, file, value } in hierarchies.settings(limits, &disk.device) {
+            let file = group.folders[hierarchy].join(file);
+            fs::write(&file, &value).with_context(|| format!("writing {value} to {}", file.display()))?;
         }
         Ok(group)
     }
 
     /// What a command line begins with so that the program runs inside from its first instruction.
-    pub(crate) fn wrapper(&self) -> Vec<String> {
+    pub fn wrapper(&self) -> Vec<String> {
         let mut wrapper = vec!["/bin/sh".into(), "-c".into()];
         let enter =
             self.folders.iter().map(|folder| format!("echo $$ > '{}/cgroup.procs' && ", folder.display()));
@@ -59,29 +56,111 @@ impl Cgroup {
         wrapper
     }
 
-    fn add(&mut self, mount: &Path, name: &str) -> Result<PathBuf> {
-        let folder = mount.join(name);
-        fs::create_dir(&folder).with_context(|| format!("making the cgroup {}", folder.display()))?;
-        self.folders.push(folder.clone());
-        Ok(folder)
+    /// Version 2 only: groups have memory and io if the root hands them down, as it mostly does already.
+    fn hand_down(&mut self, journal: &Arc<Journal>, hierarchies: &Hierarchies) -> Result<()> {
+        let Hierarchies::Two(mount) = hierarchies else { return Ok(()) };
+        let file = mount.join("cgroup.subtree_control");
+        let given = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        let given: BTreeSet<&str> = given.split_whitespace().collect();
+        for controller in ["memory", "io"].into_iter().filter(|controller| !given.contains(controller)) {
+            let undo = Undo::Write { file: file.clone(), value: format!("-{controller}") };
+            // Before those of the groups, so that it is undone after them.
+            self._changes.push(journal.begin(undo)?);
+            fs::write(&file, format!("+{controller}"))
+                .with_context(|| format!("cgroup v2: handing down {controller}"))?;
+        }
+        Ok(())
     }
 }
 
-impl Drop for Cgroup {
+impl Drop for Group {
     fn drop(&mut self) {
-        let end = Instant::now() + Duration::from_secs(5);
-        for folder in &self.folders {
-            // The last process leaves a moment after it has been waited for.
-            while fs::remove_dir(folder).is_err() && Instant::now() < end {
-                thread::sleep(Duration::from_millis(20));
-            }
+        while self._changes.pop().is_some() {}
+    }
+}
+
+/// A name that no group has yet, for one process may have several.
+fn free(mount: &Path, name: &str) -> Result<PathBuf> {
+    let names = (0..1000).map(|number| mount.join(format!("{name}-{number}")));
+    names.into_iter().find(|folder| !folder.exists()).context("a thousand cgroups of one process")
+}
+
+/// Where the controllers of memory and io are.
+#[derive(Debug, PartialEq, Eq)]
+enum Hierarchies {
+    One { memory: PathBuf, blkio: PathBuf },
+    Two(PathBuf),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Setting {
+    /// Which of the [`Hierarchies::mounts`].
+    hierarchy: usize,
+    file: &'static str,
+    value: String,
+}
+
+impl Hierarchies {
+    fn find(mounts: &str) -> Result<Hierarchies> {
+        if let Some(mount) = version_2(mounts) {
+            return Ok(Hierarchies::Two(mount));
+        }
+        match (version_1(mounts, "memory"), version_1(mounts, "blkio")) {
+            (Some(memory), Some(blkio)) => Ok(Hierarchies::One { memory, blkio }),
+            _ => bail!(
+                "no cgroup hierarchy with memory and io (version 2) or memory and blkio (version 1) is mounted"
+            ),
         }
     }
+
+    fn mounts(&self) -> Vec<&Path> {
+        match self {
+            Hierarchies::One { memory, blkio } => vec![memory, blkio],
+            Hierarchies::Two(mount) => vec![mount],
+        }
+    }
+
+    /// What is written where.
+    fn settings(&self, limits: &Limits, device: &str) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        let mut set = |hierarchy, file, value| settings.push(Setting { hierarchy, file, value });
+        let (iops, bytes) = (limits.reads_per_second, limits.read_bytes_per_second);
+        match self {
+            Hierarchies::One { .. } => {
+                if let Some(memory) = limits.memory_bytes {
+                    // Swapping is a disk of its own, which no limit below would count.
+                    set(0, "memory.swappiness", "0".into());
+                    set(0, "memory.limit_in_bytes", memory.to_string());
+                }
+                if let Some(iops) = iops {
+                    set(1, "blkio.throttle.read_iops_device", format!("{device} {iops}"));
+                }
+                if let Some(bytes) = bytes {
+                    set(1, "blkio.throttle.read_bps_device", format!("{device} {bytes}"));
+                }
+            }
+            Hierarchies::Two(_) => {
+                if let Some(memory) = limits.memory_bytes {
+                    set(0, "memory.max", memory.to_string());
+                }
+                let limits = [("riops", iops), ("rbps", bytes)];
+                let words = limits.map(|(name, limit)| limit.map(|limit| format!(" {name}={limit}")));
+                let words: String = words.into_iter().flatten().collect();
+                if !words.is_empty() {
+                    set(0, "io.max", device.to_owned() + &words);
+                }
+            }
+        }
+        settings
+    }
 }
 
-fn set(folder: &Path, file: &str, value: &str) -> Result<()> {
-    let file = folder.join(file);
-    fs::write(&file, value).with_context(|| format!("writing {value} to {}", file.display()))
+/// `1` or `2`, for the records: the version that holds the controllers of memory and io.
+pub(crate) fn version() -> Option<u8> {
+    match Hierarchies::find(&fs::read_to_string("/proc/mounts").ok()?).ok()? {
+        Hierarchies::One { .. } => Some(1),
+        Hierarchies::Two(_) => Some(2),
+    }
 }
 
 /// Where version 2 is mounted with both controllers. Others may hold them even where a version 2 is mounted.
@@ -105,57 +184,6 @@ fn mount_of(line: &str, kind: &str) -> Option<PathBuf> {
     (fields.next()? == kind).then(|| mount.into())
 }
 
-/// The disk below a folder.
-pub(crate) struct Disk {
-    /// `8:0`
-    pub(crate) device: String,
-    queue: PathBuf,
-}
-
-impl Disk {
-    pub(crate) fn below(folder: &Path) -> Result<Disk> {
-        let device = stat(folder)?.st_dev;
-        let device = format!("{}:{}", major(device), minor(device));
-        let link = PathBuf::from(format!("/sys/dev/block/{device}"));
-        let mut block =
-            fs::canonicalize(&link).with_context(|| format!("{} is on no disk", folder.display()))?;
-        if block.join("partition").exists() {
-            // Limits and read-ahead belong to the disk, not to its partition.
-            block.pop();
-        }
-        let device = fs::read_to_string(block.join("dev"))?.trim().to_owned();
-        Ok(Disk { device, queue: block.join("queue") })
-    }
-}
-
-/// A changed read-ahead; dropping it puts the old one back.
-pub(crate) struct ReadAhead {
-    file: PathBuf,
-    before: String,
-}
-
-impl ReadAhead {
-    pub(crate) fn set(disk: &Disk, kilobytes: u32) -> Result<ReadAhead> {
-        let file = disk.queue.join("read_ahead_kb");
-        let before = fs::read_to_string(&file)?;
-        fs::write(&file, kilobytes.to_string()).with_context(|| format!("writing {}", file.display()))?;
-        Ok(ReadAhead { file, before })
-    }
-}
-
-impl Drop for ReadAhead {
-    fn drop(&mut self) {
-        let _ = fs::write(&self.file, &self.before);
-    }
-}
-
-/// Empties the page, dentry and inode caches. A page counts against the group that first touched it, so a
-/// server's limit would not feel files that others have read.
-pub(crate) fn empty_caches() -> Result<()> {
-    sync();
-    fs::write("/proc/sys/vm/drop_caches", "3").context("emptying the page cache")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,9 +199,38 @@ cgroup2 /nowhere/unified cgroup2 rw,relatime 0 0";
         assert_eq!(version_1(MOUNTS, "cpuacct"), Some("/sys/fs/cgroup/cpu,cpuacct".into()));
         assert_eq!(version_1(MOUNTS, "blkio"), None);
         assert_eq!(version_2(MOUNTS), None, "mounted, but without the controllers");
+        assert!(Hierarchies::find(MOUNTS).is_err());
+        let last = MOUNTS.lines().last().expect("three");
+        assert_eq!(mount_of(last, "cgroup2"), Some("/nowhere/unified".into()));
+    }
+
+    #[test]
+    fn limits_become_settings() {
+        let limits = Limits {
+            memory_bytes: Some(1 << 20),
+            reads_per_second: Some(300),
+            read_bytes_per_second: Some(5_000),
+        };
+        let written = |hierarchies: Hierarchies, limits: &Limits| -> Vec<(usize, &str, String)> {
+            let settings = hierarchies.settings(limits, "8:0").into_iter();
+            settings.map(|setting| (setting.hierarchy, setting.file, setting.value)).collect()
+        };
+        let one = || Hierarchies::One { memory: "/m".into(), blkio: "/b".into() };
+        let two = || Hierarchies::Two("/g".into());
         assert_eq!(
-            mount_of(MOUNTS.lines().last().expect("three"), "cgroup2"),
-            Some("/nowhere/unified".into())
+            written(one(), &limits),
+            [
+                (0, "memory.swappiness", "0".to_owned()),
+                (0, "memory.limit_in_bytes", "1048576".to_owned()),
+                (1, "blkio.throttle.read_iops_device", "8:0 300".to_owned()),
+                (1, "blkio.throttle.read_bps_device", "8:0 5000".to_owned()),
+            ]
         );
+        assert_eq!(
+            written(two(), &limits),
+            [(0, "memory.max", "1048576".to_owned()), (0, "io.max", "8:0 riops=300 rbps=5000".to_owned()),]
+        );
+        assert!(written(one(), &Limits::default()).is_empty());
+        assert!(written(two(), &Limits::default()).is_empty());
     }
 }

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Makes SIGINT, SIGTERM and SIGHUP set the flag.
-pub(crate) fn register() -> Result<()> {
+pub fn register() -> Result<()> {
     let flag = STOP.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, flag.clone())?;
@@ -21,7 +21,7 @@ pub(crate) fn register() -> Result<()> {
 }
 
 /// An error once somebody wants us to stop.
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     if STOP.get().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
         bail!("interrupted");
     }
@@ -29,7 +29,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Sleeps, but not past a Ctrl-C.
-pub(crate) fn sleep(duration: Duration) -> Result<()> {
+pub fn sleep(duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
         check()?;

@@ -1,37 +1,64 @@
-//! A server as a process: started on its processor, ready when it accepts, ended by its own id whatever
-//! happens.
+//! A server as a process: started on its processors, ready when it accepts, ended by its own id with everything
+//! that it started, whatever happens.
 
 use std::fs::{self, File};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::cpu::{self, Cpus};
-use super::interrupt;
+use crate::cpus::Cpus;
+use crate::interrupt;
+use crate::journal::{Change, Journal};
+use crate::undo::Undo;
+use crate::usage::{self, Memory, Usage};
 
 const READY_SECONDS_MAX: u64 = 10;
+/// Flash drains for ten.
 const STOP_SECONDS_MAX: u64 = 12;
+/// A process that hangs in a disk's wait goes when the disk lets it; nobody waits for that.
+const KILL_SECONDS_MAX: u64 = 5;
 
 /// A running server. Dropping it ends it and everything that it started.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     stderr: PathBuf,
     ended: bool,
+    _change: Change,
 }
 
 impl Process {
-    /// Starts `command` on the server's processor; its standard error goes to a file in `work`.
-    pub(crate) fn start(mut command: Command, cpus: Cpus, work: &Path, name: &str) -> Result<Process> {
+    /// Starts `command` on the server's processors; its standard error goes to a file in `work`.
+    pub(crate) fn start(
+        journal: &Arc<Journal>,
+        mut command: Command,
+        cpus: &Cpus,
+        work: &Path,
+        name: &str,
+    ) -> Result<Process> {
         let stderr = work.join(format!("{name}.stderr"));
         command.stdout(Stdio::null()).stderr(File::create(&stderr)?);
+        // A group of its own: a terminal's Ctrl-C is for us, who then end the server in order.
+        command.process_group(0);
         let child = cpus.on_server(|| command.spawn())?;
-        let child = child.with_context(|| format!("starting {:?}", command.get_program()))?;
-        Ok(Process { child, stderr, ended: false })
+        let mut child = child.with_context(|| format!("starting {:?}", command.get_program()))?;
+        let pid = Pid::from_child(&child);
+        // Only now is there a number to write down. What is not waited for yet keeps its number.
+        let started_ticks = usage::started_ticks(pid).unwrap_or_default();
+        let noted = journal.begin(Undo::End { pid: pid.as_raw_nonzero().get(), started_ticks });
+        match noted {
+            Ok(change) => Ok(Process { child, stderr, ended: false, _change: change }),
+            Err(error) => {
+                let _ = child.kill().and_then(|()| child.wait());
+                Err(error)
+            }
+        }
     }
 
     /// Waits until the port accepts connections.
@@ -51,22 +78,54 @@ impl Process {
     }
 
     /// The process and all its descendants, now.
-    pub(crate) fn pids(&self) -> Vec<Pid> {
-        cpu::tree(self.pid())
+    pub fn pids(&self) -> Vec<Pid> {
+        usage::tree(self.pid())
+    }
+
+    /// What the process and all its descendants have used up to now.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn usage(&self) -> Result<Usage> {
+        usage::of(&self.pids())
+    }
+
+    /// What the process and all its descendants hold in memory now.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn memory(&self) -> Result<Memory> {
+        usage::memory(&self.pids())
+    }
+
+    /// An error, with its last words, once it has ended by itself.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("the server ended ({status}): {}", self.last_words()),
+            None => Ok(()),
+        }
+    }
+
+    /// What it has written to its standard error.
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.stderr).unwrap_or_default()).into_owned()
     }
 
     /// Ends the server and returns what it wrote to its standard error.
-    pub(crate) fn stop(mut self) -> String {
+    pub fn stop(mut self) -> String {
         self.end();
-        fs::read_to_string(&self.stderr).unwrap_or_default()
+        self.stderr()
     }
 
-    fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
     fn last_words(&self) -> String {
-        let text = fs::read_to_string(&self.stderr).unwrap_or_default();
+        let text = self.stderr();
         let lines: Vec<_> = text.lines().rev().take(3).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
     }
@@ -77,20 +136,27 @@ impl Process {
         }
         self.ended = true;
         // Taken before the end: orphans would no longer be found below their parent.
-        let pids = self.pids();
-        let end = Instant::now() + Duration::from_secs(STOP_SECONDS_MAX);
+        let below: Vec<(Pid, Option<u64>)> =
+            self.pids().into_iter().skip(1).map(|pid| (pid, usage::started_ticks(pid))).collect();
         if let Ok(None) = self.child.try_wait() {
             let _ = kill_process(self.pid(), Signal::TERM);
-            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
-                thread::sleep(Duration::from_millis(10));
-            }
+            self.wait(STOP_SECONDS_MAX);
         }
-        for pid in pids.into_iter().skip(1) {
-            let _ = kill_process(pid, Signal::KILL);
+        for (pid, started_ticks) in below {
+            if started_ticks.is_some() && usage::started_ticks(pid) == started_ticks {
+                let _ = kill_process(pid, Signal::KILL);
+            }
         }
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
-            let _ = self.child.wait();
+            self.wait(KILL_SECONDS_MAX);
+        }
+    }
+
+    fn wait(&mut self, seconds_max: u64) {
+        let end = Instant::now() + Duration::from_secs(seconds_max);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
         }
     }
 }

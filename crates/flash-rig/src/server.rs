@@ -1,226 +1,289 @@
-//! The servers side by side: Flash in its architectures, the floor, and whichever peers are installed, each
-//! set up the way its best users would (`benches/peers/`), with one worker.
+//! Servers as data: a program, the manner in which it runs, and for Flash any other flags. A name that people and
+//! plans write becomes a [`ServerSpec`]; with a [`Setup`] it becomes a server that accepts connections.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Signal, kill_process};
 
-use super::cpu::Cpus;
-use super::fetch::fetch;
-use super::process::Process;
-use crate::prepare::find;
+use crate::cpus::Cpus;
+use crate::fetch::fetch;
+use crate::group::Group;
+use crate::ledger::Ledger;
+use crate::machine::Machine;
+use crate::manners::{MANNERS, Manner, Program};
+use crate::peers;
+use crate::process::Process;
+use crate::programs::Missing;
 
-/// Everything that starting a server needs to know.
-pub(crate) struct Place<'a> {
-    pub(crate) cpus: Cpus,
-    pub(crate) root: &'a Path,
-    /// For configurations, pid files and what servers say.
-    pub(crate) work: &'a Path,
-    pub(crate) flash: &'a Path,
-    pub(crate) flash_args: &'a [String],
-    pub(crate) floor: &'a Path,
-    /// What the command line of every server begins with; the way into a cgroup.
-    pub(crate) wrapper: &'a [String],
-}
+/// For every server and its clients, unless a setup says otherwise.
+const CONNECTIONS_MAX: usize = 16_384;
+/// How long Flash may take to say what it has done.
+const TELL_SECONDS_MAX: u64 = 5;
 
 /// A server program and the manner in which it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Server {
-    Floor,
-    Amped,
-    Uring,
-    Sped,
-    Pipelined,
-    Mt,
-    Mp,
-    /// nginx with `sendfile`.
-    Nginx,
-    /// nginx with `read` and `write`.
-    NginxCopy,
-    /// nginx with `sendfile` and `aio threads`, 128 of them.
-    NginxThreads,
-    H2o,
-    Lighttpd,
-    Caddy,
-    Apache,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSpec {
+    pub manner: &'static Manner,
+    /// More words for `flash serve`. A flag that is given here replaces our own.
+    pub flags: Vec<String>,
 }
 
-use Server::*;
+/// `amped`, `nginx-threads`, `amped --helpers-max 8`: a manner's name, and flags for Flash.
+impl FromStr for ServerSpec {
+    type Err = anyhow::Error;
 
-impl Server {
-    pub(crate) const ALL: [Server; 14] = [
-        Floor,
-        Amped,
-        Uring,
-        Sped,
-        Pipelined,
-        Mt,
-        Mp,
-        Nginx,
-        NginxCopy,
-        NginxThreads,
-        H2o,
-        Lighttpd,
-        Caddy,
-        Apache,
-    ];
-    /// The peers that bars compare with where the content is cached, each in its best manner for the case.
-    pub(crate) const RIVALS: [(&str, &[Server]); 3] =
-        [("nginx", &[Nginx, NginxCopy]), ("h2o", &[H2o]), ("lighttpd", &[Lighttpd])];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Floor => "floor",
-            Amped => "amped",
-            Uring => "uring",
-            Sped => "sped",
-            Pipelined => "pipelined",
-            Mt => "mt",
-            Mp => "mp",
-            Nginx => "nginx",
-            NginxCopy => "nginx-copy",
-            NginxThreads => "nginx-threads",
-            H2o => "h2o",
-            Lighttpd => "lighttpd",
-            Caddy => "caddy",
-            Apache => "apache",
-        }
-    }
-
-    pub(crate) fn named(name: &str) -> Option<Server> {
-        Server::ALL.into_iter().find(|server| server.name() == name)
-    }
-
-    pub(crate) fn is_flash(self) -> bool {
-        matches!(self, Amped | Uring | Sped | Pipelined | Mt | Mp)
-    }
-
-    /// The program's name for a peer, none for our own.
-    pub(crate) fn program(self) -> Option<&'static str> {
-        match self {
-            Floor | Amped | Uring | Sped | Pipelined | Mt | Mp => None,
-            Nginx | NginxCopy | NginxThreads => Some("nginx"),
-            H2o => Some("h2o"),
-            Lighttpd => Some("lighttpd"),
-            Caddy => Some("caddy"),
-            Apache => Some("apache2"),
-        }
-    }
-
-    fn command(self, place: &Place, port: u16) -> Result<Command> {
-        let program = match self.program() {
-            Some(program) => find(program).with_context(|| format!("{program} is not installed"))?,
-            None if self == Floor => place.floor.to_path_buf(),
-            None => place.flash.to_path_buf(),
+    fn from_str(words: &str) -> Result<ServerSpec> {
+        let mut words = words.split_whitespace().map(str::to_owned);
+        let name = words.next().context("a server needs a name")?;
+        let Some(manner) = MANNERS.iter().find(|manner| manner.name == name) else {
+            let names: Vec<_> = MANNERS.iter().map(|manner| manner.name).collect();
+            bail!("no server is called {name}; there are {}", names.join(", "));
         };
-        let mut command = match place.wrapper {
-            [] => Command::new(program),
-            [first, rest @ ..] => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(program);
+        let flags: Vec<String> = words.collect();
+        if !flags.is_empty() && manner.program != Program::Flash {
+            bail!("{name} takes no flags here: {}", flags.join(" "));
+        }
+        Ok(ServerSpec { manner, flags })
+    }
+}
+
+/// As it is written.
+impl fmt::Display for ServerSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.manner.name)?;
+        self.flags.iter().try_for_each(|flag| write!(f, " {flag}"))
+    }
+}
+
+impl ServerSpec {
+    pub fn is_flash(&self) -> bool {
+        self.manner.program == Program::Flash
+    }
+
+    /// Where the program is.
+    ///
+    /// # Errors
+    /// When it is missing, with the package that has it.
+    pub fn find(&self) -> Result<PathBuf, Missing> {
+        self.manner.program.find()
+    }
+}
+
+/// Where and how servers are to run. Made by [`Setup::new`]; every field may be changed.
+#[derive(Clone)]
+pub struct Setup<'a> {
+    /// The document root.
+    pub root: &'a Path,
+    /// For configurations, pid files and what servers say.
+    pub work: &'a Path,
+    pub cpus: &'a Cpus,
+    /// The limits in which it runs.
+    pub group: Option<&'a Group>,
+    /// Event loops: Flash's loops, worker processes of nginx and lighttpd, threads of h2o, processors of Caddy, and
+    /// the processes of Apache's event and worker.
+    pub loops: usize,
+    /// Those who wait for the disk: helpers of amped and uring at most, threads of mt, processes of mp and of Apache's
+    /// prefork, threads of nginx's pool and of each process of Apache. Without a number, what the manner has.
+    pub threads: Option<usize>,
+    /// Connections that event-driven servers must be able to hold. A process or a thread holds one.
+    pub connections_max: usize,
+    /// Without a number, one that is free.
+    pub port: Option<u16>,
+    /// The program to run instead of what is found: a Flash of another build.
+    pub program: Option<&'a Path>,
+    /// What the floor sends.
+    pub answer: &'a [u8],
+}
+
+impl<'a> Setup<'a> {
+    pub fn new(root: &'a Path, work: &'a Path, cpus: &'a Cpus) -> Setup<'a> {
+        Setup {
+            root,
+            work,
+            cpus,
+            group: None,
+            loops: 1,
+            threads: None,
+            connections_max: CONNECTIONS_MAX,
+            port: None,
+            program: None,
+            answer: b"",
+        }
+    }
+}
+
+/// A server that accepts connections. Dropping it ends it.
+pub struct Running {
+    pub port: u16,
+    pub process: Process,
+    is_flash: bool,
+}
+
+impl Machine {
+    /// Starts a server, and waits until it accepts.
+    ///
+    /// # Errors
+    /// When its program is [`Missing`], or it ends or is silent, with its last words.
+    pub fn start(&self, spec: &ServerSpec, setup: &Setup) -> Result<Running> {
+        let program = match setup.program {
+            Some(program) => program.to_path_buf(),
+            None => spec.find()?,
+        };
+        let port = setup.port.map_or_else(free_port, Ok)?;
+        let mut command = match setup.group {
+            None => Command::new(program),
+            Some(group) => {
+                let wrapper = group.wrapper();
+                let mut command = Command::new(&wrapper[0]);
+                command.args(&wrapper[1..]).arg(program);
                 command
             }
         };
-        let address = format!("127.0.0.1:{port}");
-        match self {
-            Floor => command.arg(address),
-            Amped | Uring | Sped | Pipelined | Mt | Mp => {
-                command.arg("serve").arg(place.root).args(["--listen", &address, "--arch", self.name()]);
-                command.args(["--loops", "1"]).args(place.flash_args)
+        let name = format!("{}-{port}", spec.manner.name);
+        command.stdin(Stdio::null());
+        match spec.manner.program {
+            Program::Flash => flash(&mut command, spec, setup, port),
+            Program::Floor => {
+                let file = setup.work.join(format!("{name}.answer"));
+                fs::write(&file, setup.answer)?;
+                command.arg(format!("127.0.0.1:{port}")).stdin(File::open(&file)?);
             }
-            Nginx => command.arg("-c").arg(nginx(place, port, "sendfile on;", "")?),
-            NginxCopy => command.arg("-c").arg(nginx(place, port, "sendfile off;", "")?),
-            NginxThreads => {
-                let pool = "thread_pool reads threads=128 max_queue=65536;";
-                command.arg("-c").arg(nginx(place, port, "sendfile on; aio threads=reads;", pool)?)
-            }
-            H2o => command.arg("-c").arg(configure(place, port, "h2o", &[])?),
-            Lighttpd => command.arg("-D").arg("-f").arg(configure(place, port, "lighttpd", &[])?),
-            Caddy => {
-                let file = configure(place, port, "caddy", &[])?;
-                command.env("GOMAXPROCS", "1").env("HOME", place.work).args([
-                    "run",
-                    "--adapter",
-                    "caddyfile",
-                ]);
-                command.arg("--config").arg(file)
-            }
-            Apache => {
-                let modules = [("@MODULES@", "/usr/lib/apache2/modules")];
-                command.arg("-DFOREGROUND").arg("-f").arg(configure(place, port, "apache", &modules)?)
-            }
-        };
-        Ok(command)
-    }
-}
-
-/// A server that accepts connections.
-pub(crate) struct Running {
-    pub(crate) port: u16,
-    pub(crate) process: Process,
-}
-
-/// Starts a server and waits for it. `answer` is what the floor sends, and nothing to the others.
-pub(crate) fn start(server: Server, place: &Place, answer: &[u8]) -> Result<Running> {
-    let port = free_port()?;
-    let mut command = server.command(place, port)?;
-    match server {
-        Floor => {
-            let file = place.work.join(format!("floor-{port}.answer"));
-            fs::write(&file, answer)?;
-            command.stdin(File::open(&file)?);
+            _ => peers::configure(&mut command, spec.manner, setup, port)?,
         }
-        _ => _ = command.stdin(Stdio::null()),
+        let mut process = Process::start(&self.journal, command, setup.cpus, setup.work, &name)?;
+        process.wait_ready(port).with_context(|| format!("starting {spec}"))?;
+        Ok(Running { port, process, is_flash: spec.is_flash() })
     }
-    let mut process = Process::start(command, place.cpus, place.work, &format!("{}-{port}", server.name()))?;
-    process.wait_ready(port)?;
-    Ok(Running { port, process })
 }
 
-/// The server must send exactly these bytes for this path, or its figures mean nothing.
-pub(crate) fn verify(running: &Running, path: &str, content: &[u8]) -> Result<()> {
-    let answer = fetch(running.port, path, &[])?;
-    if answer.status != 200 || answer.body != content {
-        bail!("{path}: status {}, {} bytes instead of {}", answer.status, answer.body.len(), content.len());
+impl Running {
+    /// What Flash has done so far; none from other servers.
+    ///
+    /// # Errors
+    /// When it has ended, or says nothing.
+    pub fn ledger(&mut self) -> Result<Option<Ledger>> {
+        if !self.is_flash {
+            return Ok(None);
+        }
+        let said = self.process.stderr().len();
+        kill_process(self.process.pid(), Signal::USR2).context("asking for the ledger")?;
+        let end = Instant::now() + Duration::from_secs(TELL_SECONDS_MAX);
+        let mut before = String::new();
+        loop {
+            thread::sleep(Duration::from_millis(50));
+            let text = self.process.stderr();
+            // Processes speak one after the other; they are done when nobody adds a word.
+            if text.len() == before.len()
+                && let Some(ledger) = Ledger::parse(text.get(said..).unwrap_or_default())
+            {
+                return Ok(Some(ledger));
+            }
+            self.process.check()?;
+            if Instant::now() > end {
+                bail!("flash says nothing of its ledger");
+            }
+            before = text;
+        }
     }
-    Ok(())
+
+    /// Ends the server. What Flash has done in all; none from other servers, and where it does not say (mp).
+    pub fn stop(self) -> Option<Ledger> {
+        let text = self.process.stop();
+        // What it said when it was asked is not what it did in all.
+        let end = text.rfind("flash: stopped: ").filter(|_| self.is_flash)?;
+        Ledger::parse(&text[end..])
+    }
+
+    /// The server must send exactly these bytes for this path, or its figures mean nothing.
+    ///
+    /// # Errors
+    /// When it sends others.
+    pub fn verify(&self, path: &str, content: &[u8]) -> Result<()> {
+        let answer = fetch(self.port, path, &[])?;
+        if answer.status != 200 || answer.body != content {
+            bail!(
+                "{path}: status {}, {} bytes instead of {}",
+                answer.status,
+                answer.body.len(),
+                content.len()
+            );
+        }
+        Ok(())
+    }
 }
 
-fn nginx(place: &Place, port: u16, send: &str, pool: &str) -> Result<PathBuf> {
-    configure(place, port, "nginx", &[("@SEND@", send), ("@POOL@", pool)])
-}
-
-fn configure(place: &Place, port: u16, name: &str, more: &[(&str, &str)]) -> Result<PathBuf> {
-    let mut text = match name {
-        "nginx" => include_str!("../../../benches/peers/nginx.conf"),
-        "h2o" => include_str!("../../../benches/peers/h2o.conf"),
-        "lighttpd" => include_str!("../../../benches/peers/lighttpd.conf"),
-        "caddy" => include_str!("../../../benches/peers/caddy.conf"),
-        _ => include_str!("../../../benches/peers/apache.conf"),
-    }
-    .to_owned();
-    let port_text = port.to_string();
-    let root = place.root.to_str().context("the path of the data set is not UTF-8")?;
-    let work = place.work.to_str().context("the path of the work folder is not UTF-8")?;
-    // Workers give up the superuser's rights, as they would at home.
-    let ours = [
-        ("@ROOT@", root),
-        ("@WORK@", work),
-        ("@PORT@", &port_text),
-        ("@USER@", "nobody"),
-        ("@GROUP@", "nogroup"),
+fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) {
+    command.arg("serve").arg(setup.root);
+    let mut ours = vec![
+        ("--listen", format!("127.0.0.1:{port}")),
+        ("--arch", spec.manner.name.to_owned()),
+        ("--loops", setup.loops.to_string()),
+        // As the peers': who is idle for a minute is still a client.
+        ("--idle-timeout", "600s".to_owned()),
     ];
-    for (key, value) in ours.iter().chain(more) {
-        text = text.replace(key, value);
+    let waiters = match spec.manner.name {
+        "mt" => Some("--threads"),
+        "mp" => Some("--processes"),
+        "amped" | "uring" => Some("--helpers-max"),
+        _ => None,
+    };
+    ours.extend(waiters.zip(setup.threads.map(|threads| threads.to_string())));
+    for (flag, value) in ours {
+        let given =
+            |word: &String| word == flag || word.split_once('=').is_some_and(|(name, _)| name == flag);
+        if !spec.flags.iter().any(given) {
+            command.args([flag, &value]);
+        }
     }
-    let file = place.work.join(format!("{name}-{port}.conf"));
-    fs::write(&file, text)?;
-    Ok(file)
+    command.args(&spec.flags);
 }
 
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_are_read_and_wrong_ones_refused() {
+        let spec: ServerSpec = "amped --helpers-max  8".parse().expect("a spec");
+        assert_eq!(spec.flags, ["--helpers-max", "8"]);
+        assert_eq!(spec.to_string(), "amped --helpers-max 8");
+        assert!(spec.is_flash());
+        let wrong = |words: &str| words.parse::<ServerSpec>().expect_err(words).to_string();
+        assert!(wrong("nginx --fast").contains("no flags"));
+        assert!(wrong("iis").contains("nginx-threads"), "it says what there is");
+        assert!(wrong(" ").contains("name"));
+    }
+
+    #[test]
+    fn flags_replace_our_own() {
+        let cpus = Cpus { server: vec![0], client: vec![1] };
+        let mut setup = Setup::new("/site".as_ref(), "/work".as_ref(), &cpus);
+        setup.threads = Some(9);
+        let words = |spec: &str| -> Vec<String> {
+            let mut command = Command::new("flash");
+            flash(&mut command, &spec.parse().expect("a spec"), &setup, 80);
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect()
+        };
+        let usual = words("mt");
+        assert_eq!(usual[..2], ["serve", "/site"]);
+        assert!(usual.windows(2).any(|pair| pair == ["--threads", "9"]), "{usual:?}");
+        assert!(!words("sped").contains(&"9".to_owned()));
+        let changed = words("amped --loops=2 --helpers-max 3");
+        assert!(
+            !changed.contains(&"--loops".to_owned()) && !changed.contains(&"9".to_owned()),
+            "{changed:?}"
+        );
+    }
 }

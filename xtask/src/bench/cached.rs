@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result};
+use flash_rig::fetch::fetch;
+use flash_rig::{Running, interrupt};
 
-use super::fetch::fetch;
-use super::peers::{self, Place, Running, Server};
 use super::report::Bar;
+use super::servers::{self, Place, Server};
 use super::wrk::{self, Load};
-use super::{cpu, interrupt};
 
 /// As many connections as mp has processes: each of them can keep one.
 const CONNECTIONS: usize = 32;
@@ -140,9 +140,9 @@ pub(crate) fn run(
 fn start(place: &Place, servers: &[Server]) -> Vec<(Server, Running)> {
     let mut all = Vec::new();
     for &server in servers.iter().filter(|&&server| !matches!(server, Server::Floor | Server::NginxThreads)) {
-        let started = peers::start(server, place, &[]).and_then(|running| {
+        let started = servers::start(server, place, &[]).and_then(|running| {
             for cell in &CELLS {
-                peers::verify(&running, &cell.path(), &fs::read(place.root.join(cell.file))?)?;
+                running.verify(&cell.path(), &fs::read(place.root.join(cell.file))?)?;
             }
             Ok(running)
         });
@@ -165,7 +165,7 @@ fn start_floors(
     for cell in cells {
         let etag = etag(like, cell)?;
         let answer = fetch(like.port, &cell.path(), &cell.fields(&etag))?;
-        floors.push((cell.name, peers::start(Server::Floor, place, &answer.bytes())?));
+        floors.push((cell.name, servers::start(Server::Floor, place, &answer.bytes())?));
     }
     Ok(floors)
 }
@@ -184,11 +184,10 @@ fn measure(running: &Running, cell: &Cell, seconds: u64) -> Result<f64> {
     load.seconds = WARM_UP_SECONDS;
     wrk::run(&load)?;
     load.seconds = seconds;
-    let pids = running.process.pids();
-    let before = cpu::nanoseconds(&pids)?;
+    let before = running.process.usage()?;
     let requests = wrk::run(&load)?;
-    let spent = cpu::nanoseconds(&pids)? - before;
-    Ok(spent as f64 / requests as f64 / 1000.0)
+    let used = running.process.usage()?.since(&before);
+    Ok(used.cpu_ns as f64 / requests as f64 / 1000.0)
 }
 
 /// What must hold on cached content.

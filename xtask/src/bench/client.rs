@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use flash_rig::{fetch, interrupt};
 use hdrhistogram::Histogram;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -17,8 +18,6 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
-
-use super::{fetch, interrupt};
 
 /// So many that a server which is slow, but not stuck, is never short of connections to be asked on.
 const HOT_CONNECTIONS: usize = 256;

@@ -5,9 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use flash_rig::interrupt;
 use rustix::fs::statfs;
-
-use super::interrupt;
 
 pub(crate) const COLD_FILES: usize = 60_000;
 const COLD_FILE_BYTES: usize = 16_384;

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use flash_rig::{Disk, Limits, empty_caches, interrupt};
 use serde_json::{Map, Value, json};
 
 use super::cached::median;
-use super::cgroup::{Cgroup, Disk, Limits, ReadAhead, empty_caches};
 use super::client::{self, Plan};
-use super::peers::{self, Place, Server};
+use super::dataset;
 use super::report::{self, Bar, number};
-use super::{dataset, interrupt};
+use super::servers::{self, Place, Server};
 
 const MEMORY_BYTES: u64 = 256 << 20;
 const READS_PER_SECOND: u64 = 3_000;
@@ -68,10 +68,14 @@ pub(crate) fn run(
 ) -> Result<Vec<Outcome>> {
     let cold_paths = dataset::cold(folder)?;
     let disk = Disk::below(folder)?;
-    let limits = Limits { memory_bytes: MEMORY_BYTES, reads_per_second: READS_PER_SECOND };
+    let limits = Limits {
+        memory_bytes: Some(MEMORY_BYTES),
+        reads_per_second: Some(READS_PER_SECOND),
+        ..Limits::default()
+    };
     // Tried before anything is measured, so that one line says what is missing.
-    let possible = Cgroup::create("flash-bench-try", &limits, &disk).map(drop);
-    let read_ahead = possible.and_then(|()| ReadAhead::set(&disk, READ_AHEAD_KILOBYTES));
+    let possible = place.machine.group(&limits, &disk).map(drop);
+    let read_ahead = possible.and_then(|()| place.machine.read_ahead(&disk, READ_AHEAD_KILOBYTES));
     let _read_ahead = match read_ahead {
         Ok(guard) => guard,
         Err(error) => {
@@ -111,11 +115,10 @@ fn measure(
     disk: &Disk,
     quick: bool,
 ) -> Result<Round> {
-    let group = Cgroup::create(&format!("flash-bench-{}", std::process::id()), limits, disk)?;
-    let wrapper = group.wrapper();
-    let place = Place { root: folder, wrapper: &wrapper, ..*place };
+    let group = place.machine.group(limits, disk)?;
+    let place = Place { root: folder, group: Some(&group), ..*place };
     empty_caches()?;
-    let running = peers::start(server, &place, &[])?;
+    let running = servers::start(server, &place, &[])?;
     let seconds = |long: u64, short: u64| Duration::from_secs(if quick { short } else { long });
     let mut plan = Plan {
         port: running.port,
@@ -130,25 +133,19 @@ fn measure(
     // Long enough that the files outgrow the memory: the second half also throws pages out.
     (plan.cold_clients, plan.warm_up, plan.measured) = (COLD_CLIENTS, Duration::from_secs(2), seconds(16, 4));
     let cold = client::run(&plan, 0)?;
-    let words = running.process.stop();
+    let ledger = running.stop();
     Ok(Round {
         alone: waits(&alone),
         cold: waits(&cold),
         cold_per_second: cold.cold_done as f64 / cold.seconds,
         errors: alone.errors + cold.errors,
-        loop_blocks: loop_blocks(&words),
+        loop_blocks: ledger.and_then(|ledger| ledger.count("loop_blocks")),
     })
 }
 
 fn waits(outcome: &client::Outcome) -> Waits {
     let at = |quantile| outcome.hot.value_at_quantile(quantile) as f64 / 1000.0;
     Waits { p50: at(0.50), p99: at(0.99) }
-}
-
-/// From the line that Flash ends with: `flash: stopped: requests=… loop_blocks=0 …`.
-fn loop_blocks(words: &str) -> Option<u64> {
-    let line = words.lines().rev().find(|line| line.contains("stopped:"))?;
-    line.split_whitespace().find_map(|word| word.strip_prefix("loop_blocks="))?.parse().ok()
 }
 
 impl Outcome {
@@ -234,16 +231,4 @@ pub(crate) fn json(outcomes: &[Outcome]) -> Value {
         all.insert(of.server.name().into(), rounds.collect());
     }
     all.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loop_blocks_are_read_from_the_last_line() {
-        let words = "flash: serving\nflash: stopped: requests=10 helper_jobs=3 loop_blocks=7 x=1\n";
-        assert_eq!(loop_blocks(words), Some(7));
-        assert_eq!(loop_blocks("loop_blocks=7 but no last line"), None);
-    }
 }

@@ -1,19 +1,17 @@
 //! Memory per idle kept-alive connection: ten thousand that have asked once and then say nothing. It counts
 //! what the server's processes hold themselves, not the kernel's sockets, which are the same for everybody.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use flash_rig::fetch::exchange;
+use flash_rig::{Running, interrupt};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use rustix::process::Pid;
 use serde_json::{Map, Value};
 
-use super::fetch::exchange;
-use super::interrupt;
-use super::peers::{self, Place, Running, Server};
 use super::report::{self, Bar, number};
+use super::servers::{self, Place, Server};
 
 /// With the first ones ten thousand, which is all that lighttpd takes where 20,000 descriptors are the limit.
 const CONNECTIONS: usize = 9_900;
@@ -32,7 +30,7 @@ pub(crate) fn run(place: &Place, servers: &[Server]) -> Result<Figures> {
     let mut figures = Figures::new();
     for server in SERVERS.into_iter().filter(|server| servers.contains(server)) {
         eprint!("idle connections: {:14}", server.name());
-        match peers::start(server, place, &[]).and_then(|running| measure(&running)) {
+        match servers::start(server, place, &[]).and_then(|running| measure(&running)) {
             Ok(bytes) => {
                 eprintln!("{} B", number(bytes));
                 figures.push((server, bytes));
@@ -52,13 +50,13 @@ fn measure(running: &Running) -> Result<f64> {
         held.push(ask(running.port, n)?);
     }
     interrupt::sleep(Duration::from_millis(500))?;
-    let before = memory_bytes(&running.process.pids())?;
+    let before = running.process.memory()?.pss_anonymous_bytes;
     for n in 0..CONNECTIONS {
         held.push(ask(running.port, n)?);
         interrupt::check()?;
     }
     interrupt::sleep(Duration::from_secs(1))?;
-    let after = memory_bytes(&running.process.pids())?;
+    let after = running.process.memory()?.pss_anonymous_bytes;
     Ok((after as f64 - before as f64) / CONNECTIONS as f64)
 }
 
@@ -72,21 +70,6 @@ fn ask(port: u16, n: usize) -> Result<TcpStream> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     exchange(&mut stream, "/1k.html", &[]).with_context(|| format!("connection {n}"))?;
     Ok(stream)
-}
-
-/// Proportional share of anonymous memory, so that pages which forked processes share count once.
-fn memory_bytes(pids: &[Pid]) -> Result<u64> {
-    let mut kilobytes = 0;
-    for pid in pids {
-        let Ok(text) = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero())) else {
-            continue;
-        };
-        let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
-        let field =
-            line.and_then(|line| line.split_whitespace().next()).context("this kernel keeps no Pss_Anon")?;
-        kilobytes += field.parse::<u64>()?;
-    }
-    Ok(kilobytes * 1024)
 }
 
 pub(crate) fn print(figures: &Figures) {
@@ -104,18 +87,4 @@ pub(crate) fn json(figures: &Figures) -> Value {
     let map: Map<_, _> =
         figures.iter().map(|(server, bytes)| (server.name().into(), (*bytes).into())).collect();
     map.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn our_own_memory_grows() {
-        let us = [rustix::process::getpid()];
-        let before = memory_bytes(&us).expect("smaps_rollup");
-        let held = std::hint::black_box(vec![1_u8; 16 << 20]);
-        assert!(memory_bytes(&us).expect("smaps_rollup") >= before + (15 << 20));
-        drop(held);
-    }
 }

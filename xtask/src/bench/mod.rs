@@ -3,36 +3,30 @@
 //! machine's comparison in one run; figures for publication are the lab's.
 
 mod cached;
-mod cgroup;
 mod client;
-mod cpu;
 mod dataset;
-mod fetch;
 mod hot_cold;
 mod idle;
-mod interrupt;
 mod options;
-mod peers;
-mod process;
 mod report;
+mod servers;
 mod wrk;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use anyhow::{Result, bail};
+use flash_rig::{Cpus, Facts, Machine, interrupt, raise_descriptors};
 use serde_json::{Value, json};
 
-use self::cpu::Cpus;
 use self::options::Options;
-use self::peers::{Place, Server};
 use self::report::Bar;
-use crate::{cargo, prepare};
+use self::servers::{Place, Server};
+use crate::cargo;
 
 pub(crate) use self::options::HELP;
 
-const DESCRIPTORS_WANTED: u64 = 20_000;
+const CONNECTIONS_MAX: usize = 16_384;
 
 /// Runs the bench. False when a bar is missed.
 pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
@@ -41,18 +35,23 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     // Our own clients are measured too: an unoptimised one would report its own waits.
     if cfg!(debug_assertions) {
         println!("building the release programs");
-        cargo::run(root, &["build", "--release", "--quiet", "--package", "xtask"])?;
+        cargo::run(root, &["build", "--release", "--quiet", "--package", "xtask", "--package", "flash-rig"])?;
         if options.flash.is_none() {
             cargo::run(root, &["build", "--release", "--quiet", "--package", "flash"])?;
         }
         return cargo::become_release(&target.join("release/xtask"), "bench", args);
     }
     interrupt::register()?;
-    raise_descriptors()?;
-    let cpus = Cpus::choose()?;
+    raise_descriptors(CONNECTIONS_MAX)?;
+    let machine = Machine::take()?;
+    for line in machine.restored() {
+        println!("put back what a killed run had left: {line}");
+    }
+    let cpus = Cpus::choose(1)?;
+    cpus.keep_to_clients()?;
     let flash = options.flash.clone().unwrap_or_else(|| target.join("release/flash"));
-    let floor = target.join("release/floor");
-    let servers = present(&options, &flash);
+    let floor = target.join("release/flash-floor");
+    let servers = present(&options, &flash)?;
 
     let bench = target.join("bench");
     let work = Work::create(&bench)?;
@@ -60,13 +59,14 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     let files: Vec<_> = cached::CELLS.iter().map(|cell| (cell.file, cell.bytes)).collect();
     dataset::cached(&site, &files)?;
     let place = Place {
-        cpus,
+        machine: &machine,
+        cpus: &cpus,
         root: &site,
         work: &work.0,
         flash: &flash,
         flash_args: &options.flash_args,
         floor: &floor,
-        wrapper: &[],
+        group: None,
     };
 
     let mut bars: Vec<Bar> = Vec::new();
@@ -95,7 +95,7 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
     }
     let pass = report::print_bars(&bars);
     json.insert("bars".into(), report::bars_json(&bars));
-    json.insert("machine".into(), machine());
+    json.insert("machine".into(), json!(Facts::collect(&bench, root)));
     if let Some(file) = &options.json {
         fs::write(file, serde_json::to_string_pretty(&Value::Object(json))? + "\n")?;
     }
@@ -103,42 +103,21 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
 }
 
 /// The servers that are there; the others are said by name.
-fn present(options: &Options, flash: &Path) -> Vec<Server> {
+fn present(options: &Options, flash: &Path) -> Result<Vec<Server>> {
     let mut servers = Vec::new();
     for &server in &options.servers {
-        let there = match server.program() {
-            Some(program) => prepare::find(program).is_some(),
-            None => server == Server::Floor || flash.is_file(),
+        let there = match server {
+            Server::Floor => Ok(()),
+            _ if server.is_flash() && flash.is_file() => Ok(()),
+            _ if server.is_flash() => Err(format!("there is no {}", flash.display())),
+            _ => server.spec(&[])?.find().map(drop).map_err(|missing| missing.to_string()),
         };
         match there {
-            true => servers.push(server),
-            false => println!("MISSING: {}", server.name()),
+            Ok(()) => servers.push(server),
+            Err(missing) => println!("MISSING: {}: {missing}", server.name()),
         }
     }
-    servers
-}
-
-/// Ten thousand connections need as many descriptors, here and in the servers.
-fn raise_descriptors() -> Result<()> {
-    let limit = getrlimit(Resource::Nofile);
-    let maximum = limit.maximum.unwrap_or(u64::MAX);
-    let current = DESCRIPTORS_WANTED.min(maximum);
-    if limit.current.is_none_or(|now| now >= current) {
-        return Ok(());
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum })
-        .context("raising the limit of open descriptors")
-}
-
-fn machine() -> Value {
-    let kernel = rustix::system::uname();
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
-    json!({
-        "kernel": kernel.release().to_string_lossy(),
-        "processor": model.trim_start_matches([' ', '\t', ':']),
-        "load_average": fs::read_to_string("/proc/loadavg").unwrap_or_default().trim_end(),
-    })
+    Ok(servers)
 }
 
 /// A folder for configurations and the like, removed at the end.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use super::cached::CELLS;
-use super::peers::Server;
+use super::servers::Server;
 
 pub(crate) const HELP: &str = "\
 cargo xtask bench [OPTIONS]    processor time per request, beside the peers that are installed
@@ -55,7 +55,7 @@ impl Options {
                 "--rounds" => options.rounds = value()?.parse().context("--rounds: a number")?,
                 "--seconds" => options.seconds = value()?.parse().context("--seconds: a number")?,
                 "--only" => options.only = only(value()?)?,
-                "--peers" => keep(&mut options.servers, value()?, |server| server.program().is_some())?,
+                "--peers" => keep(&mut options.servers, value()?, Server::is_peer)?,
                 "--archs" => keep(&mut options.servers, value()?, Server::is_flash)?,
                 "--flash" => options.flash = Some(std::path::absolute(value()?)?),
                 "--flash-args" => {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::cached::{CELLS, Figures};
-use super::peers::Server;
+use super::servers::Server;
 
 /// A promise with a number.
 pub(crate) struct Bar {

@@ -3,9 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-
-use super::interrupt;
-use crate::prepare;
+use flash_rig::{find, interrupt};
 
 /// What `wrk` is to do.
 pub(crate) struct Load<'a> {
@@ -18,7 +16,7 @@ pub(crate) struct Load<'a> {
 
 /// Whether `wrk` is there at all.
 pub(crate) fn installed() -> bool {
-    prepare::find("wrk").is_some()
+    find("wrk").is_ok()
 }
 
 /// Runs the load and returns the number of requests completed; any error among them is an error here.

@@ -72,7 +72,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
 }
 
 /// The folders in which code of ours lies.
-const FOLDERS: [&str; 6] = ["crates", "xtask", "tests", "fuzz", "benches", "examples"];
+const FOLDERS: [&str; 5] = ["crates", "xtask", "tests", "fuzz", "examples"];
 
 /// Every source file or manifest with this extension below those folders.
 fn read(root: &Path, extension: &str) -> Result<Vec<Source>> {

@@ -1,0 +1,65 @@
+//! Servers as processes on a prepared machine, measured, and everything put back.
+//!
+//! The bench and the lab stand on it. It starts Flash and its peers, each configured as its best users would,
+//! pinned to processors and held in limits; it makes disks slow, caches cold and read-ahead small; it says what a
+//! server used, and what the machine is. It knows nothing of requests beyond one for a check, and of no experiment:
+//! load is the clients' matter, plans are the lab's.
+//!
+//! ```no_run
+//! use flash_rig::{Cpus, Disk, Limits, Machine, ServerSpec, Setup, empty_caches};
+//!
+//! flash_rig::interrupt::register()?;
+//! let machine = Machine::take()?;
+//! for line in machine.restored() {
+//!     eprintln!("a killed run had left something: {line}");
+//! }
+//! let (site, work) = ("/srv/site".as_ref(), "/tmp/work".as_ref());
+//! let disk = Disk::below(site)?;
+//! let _read_ahead = machine.read_ahead(&disk, 128)?;
+//! let limits = Limits { memory_bytes: Some(256 << 20), reads_per_second: Some(3_000), ..Limits::default() };
+//! let group = machine.group(&limits, &disk)?;
+//! let cpus = Cpus::choose(1)?;
+//! let setup = Setup { group: Some(&group), ..Setup::new(site, work, &cpus) };
+//! let spec: ServerSpec = "amped --helpers-max 8".parse()?;
+//! empty_caches()?;
+//! let server = machine.start(&spec, &setup)?;
+//! let before = server.process.usage()?;
+//! // … load on 127.0.0.1:server.port, from cpus.client …
+//! let used = server.process.usage()?.since(&before);
+//! println!("{} ns, {:?}", used.cpu_ns, server.stop());
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod cpus;
+mod disk;
+mod facts;
+pub mod fetch;
+mod group;
+pub mod interrupt;
+mod journal;
+mod ledger;
+mod machine;
+mod manners;
+mod mounts;
+mod peers;
+mod process;
+mod programs;
+mod server;
+mod undo;
+mod usage;
+
+pub use crate::cpus::Cpus;
+pub use crate::disk::{Disk, ReadAhead, empty_caches};
+pub use crate::facts::{DiskFacts, Facts};
+pub use crate::group::{Group, Limits};
+pub use crate::ledger::{Ledger, Loop};
+pub use crate::machine::Machine;
+pub use crate::manners::{MANNERS, Manner, Program};
+pub use crate::mounts::{Image, Slow, SlowMount, make_image};
+pub use crate::peers::raise_descriptors;
+pub use crate::process::Process;
+pub use crate::programs::{Missing, apt_get, find, find_own, install};
+pub use crate::server::{Running, ServerSpec, Setup};
+pub use crate::usage::{Memory, Usage};

@@ -1,0 +1,145 @@
+//! How the peers are told what to do: their configurations (`peers/*.conf`) filled in, and their command lines. Each is
+//! set up the way its best users would.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+
+use crate::manners::{Manner, Program};
+use crate::server::Setup;
+
+/// Descriptors for what is not a connection: files that nginx keeps open, and a few more.
+const OTHER_DESCRIPTORS: usize = 12_288;
+
+/// Writes the configuration, and lets the command line point to it.
+pub(crate) fn configure(command: &mut Command, manner: &Manner, setup: &Setup, port: u16) -> Result<()> {
+    let (template, flags): (_, &[&str]) = match manner.program {
+        Program::Nginx => (include_str!("../peers/nginx.conf"), &["-c"]),
+        Program::H2o => (include_str!("../peers/h2o.conf"), &["-c"]),
+        Program::Lighttpd => (include_str!("../peers/lighttpd.conf"), &["-D", "-f"]),
+        Program::Apache => (include_str!("../peers/apache.conf"), &["-DFOREGROUND", "-f"]),
+        Program::Caddy => {
+            // It keeps its state at home even when told to keep none.
+            command.env("GOMAXPROCS", setup.loops.to_string()).env("HOME", setup.work);
+            (include_str!("../peers/caddy.conf"), &["run", "--adapter", "caddyfile", "--config"])
+        }
+        Program::Flash | Program::Floor => return Ok(()),
+    };
+    let file = setup.work.join(format!("{}-{port}.conf", manner.name));
+    fs::write(&file, fill(template, manner, setup, port)?)
+        .with_context(|| format!("writing {}", file.display()))?;
+    command.args(flags).arg(file);
+    Ok(())
+}
+
+fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<String> {
+    let text = |path: &std::path::Path| {
+        path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
+    };
+    let (loops, connections) = (setup.loops, setup.connections_max);
+    let threads = setup.threads.unwrap_or(manner.threads);
+    let workers = match manner.program {
+        // One process without a watchman above it.
+        Program::Lighttpd if loops == 1 => 0,
+        Program::Lighttpd => loops,
+        _ if manner.name == "apache-prefork" => threads,
+        _ => loops * threads,
+    };
+    let ours = [
+        ("@ROOT@", text(setup.root)?),
+        ("@WORK@", text(setup.work)?),
+        ("@PORT@", port.to_string()),
+        // Workers give up the superuser's rights, as they would at home.
+        ("@USER@", "nobody".to_owned()),
+        ("@GROUP@", "nogroup".to_owned()),
+        ("@MODULES@", text(&PathBuf::from("/usr/lib/apache2/modules"))?),
+        ("@LOOPS@", loops.to_string()),
+        ("@THREADS@", threads.to_string()),
+        ("@WORKERS@", workers.to_string()),
+        ("@ASYNC@", connections.div_ceil(workers.max(1)).to_string()),
+        ("@CONNECTIONS@", connections.to_string()),
+        ("@DESCRIPTORS@", descriptors(connections).to_string()),
+    ];
+    let mut filled = template.to_owned();
+    for (key, value) in manner.words {
+        filled = filled.replace(key, value);
+    }
+    for (key, value) in ours {
+        filled = filled.replace(key, &value);
+    }
+    Ok(filled)
+}
+
+/// As many as the connections and the files need, or as there may be. Only root may go beyond its limit.
+fn descriptors(connections: usize) -> u64 {
+    let wanted = (connections + OTHER_DESCRIPTORS) as u64;
+    match getrlimit(Resource::Nofile).maximum {
+        Some(maximum) if !geteuid().is_root() => wanted.min(maximum),
+        _ => wanted,
+    }
+}
+
+/// Raises this process's limit of open files, which servers and clients inherit, so that so many connections fit.
+///
+/// # Errors
+/// When the limit's own limit is lower.
+pub fn raise_descriptors(connections: usize) -> Result<()> {
+    let wanted = (connections + OTHER_DESCRIPTORS) as u64;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|now| now >= wanted) {
+        return Ok(());
+    }
+    let maximum = limit.maximum.map(|maximum| maximum.max(wanted));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
+        .with_context(|| format!("raising the limit of open files to {wanted} for {connections} connections"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpus::Cpus;
+    use crate::manners::MANNERS;
+
+    #[test]
+    fn no_template_keeps_a_gap() {
+        let cpus = Cpus { server: vec![0], client: vec![1] };
+        let setup = Setup::new("/the/site".as_ref(), "/the/work".as_ref(), &cpus);
+        let templates = [
+            (Program::Nginx, include_str!("../peers/nginx.conf")),
+            (Program::Apache, include_str!("../peers/apache.conf")),
+            (Program::H2o, include_str!("../peers/h2o.conf")),
+            (Program::Lighttpd, include_str!("../peers/lighttpd.conf")),
+            (Program::Caddy, include_str!("../peers/caddy.conf")),
+        ];
+        for (program, template) in templates {
+            for manner in MANNERS.iter().filter(|manner| manner.program == program) {
+                let filled = fill(template, manner, &setup, 8099).expect("plain paths");
+                assert!(!filled.contains('@'), "{}: {filled}", manner.name);
+                assert!(filled.contains("/the/site") && filled.contains("8099"), "{filled}");
+            }
+        }
+    }
+
+    #[test]
+    fn pools_have_their_sizes() {
+        let cpus = Cpus { server: vec![0], client: vec![1] };
+        let mut setup = Setup::new("/site".as_ref(), "/work".as_ref(), &cpus);
+        let filled = |name: &str, setup: &Setup| {
+            let manner = MANNERS.iter().find(|manner| manner.name == name).expect("it is there");
+            let template = match manner.program {
+                Program::Nginx => include_str!("../peers/nginx.conf"),
+                _ => include_str!("../peers/apache.conf"),
+            };
+            fill(template, manner, setup, 1).expect("plain paths")
+        };
+        assert!(filled("nginx-threads", &setup).contains("threads=128 "));
+        assert!(filled("nginx-aio", &setup).contains("open_file_cache off;"));
+        (setup.loops, setup.threads) = (2, Some(50));
+        assert!(filled("apache", &setup).contains("MaxRequestWorkers 100\n"));
+        assert!(filled("apache-prefork", &setup).contains("MaxRequestWorkers 50\n"));
+        assert!(filled("nginx-threads", &setup).contains("worker_processes 2;"));
+    }
+}

@@ -1,0 +1,100 @@
+//! Programs on this machine: found, named with their package where they are missing, and installed when asked.
+
+use std::env;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::geteuid;
+
+/// A program that is not there, and the Debian package that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    pub program: &'static str,
+    /// None for programs of our own, which `cargo build` makes.
+    pub package: Option<&'static str>,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not there", self.program)?;
+        match self.package {
+            Some(package) => write!(f, " (Debian's package {package} has it)"),
+            None => write!(f, " (cargo build --release makes it)"),
+        }
+    }
+}
+
+impl std::error::Error for Missing {}
+
+/// What is not called as its package.
+const PACKAGES: [(&str, &str); 3] =
+    [("apache2", "apache2-bin"), ("mke2fs", "e2fsprogs"), ("losetup", "mount")];
+
+/// A program of the system, in PATH or where Debian keeps programs for the superuser.
+///
+/// # Errors
+/// When it is missing.
+pub fn find(program: &'static str) -> Result<PathBuf, Missing> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let named = PACKAGES.iter().find(|(of, _)| *of == program).map(|(_, package)| *package);
+    let missing = Missing { program, package: Some(named.unwrap_or(program)) };
+    folders.find_map(|folder| file(&folder, program)).ok_or(missing)
+}
+
+/// A program of our own: beside the one that runs, or beside the folder in which it lies, where cargo puts tests.
+///
+/// # Errors
+/// When it is missing.
+pub fn find_own(program: &'static str) -> Result<PathBuf, Missing> {
+    let us = env::current_exe().unwrap_or_default();
+    let folders = us.ancestors().skip(1).take(2);
+    folders.into_iter().find_map(|folder| file(folder, program)).ok_or(Missing { program, package: None })
+}
+
+fn file(folder: &Path, program: &str) -> Option<PathBuf> {
+    Some(folder.join(program)).filter(|file| file.is_file())
+}
+
+/// Installs packages with `apt-get`, whose output goes where ours does.
+///
+/// # Errors
+/// Without root or `apt-get`, which the error says with what to do; or when it fails.
+pub fn install(packages: &[&str]) -> Result<()> {
+    let names = packages.join(" ");
+    let command = format!("apt-get install --no-install-recommends {names}");
+    if !geteuid().is_root() || find("apt-get").is_err() {
+        bail!("missing: {names}; as the superuser: {command}");
+    }
+    println!("installing {names}");
+    apt_get(&["update"])?;
+    apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
+}
+
+/// Runs `apt-get`, without questions.
+///
+/// # Errors
+/// When it fails.
+pub fn apt_get(args: &[&str]) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command.args(["--quiet=2", "-o", "Dpkg::Use-Pty=0"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
+    if !command.status().context("starting apt-get")?.success() {
+        bail!("apt-get {} failed", args.join(" "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_its_package() {
+        assert!(find("sh").is_ok());
+        let missing = find("flash-no-such-program").expect_err("nobody has it");
+        assert!(missing.to_string().contains("package flash-no-such-program"), "{missing}");
+        assert!(find_own("flash-no-such-program").expect_err("nobody has it").to_string().contains("cargo"));
+    }
+}
