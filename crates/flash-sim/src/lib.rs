@@ -46,6 +46,8 @@ pub enum SimulationError {
         "threads and helpers take {overhead_mb:.1} MB, and memory_mb is {memory_mb:.1}: expected more, in MB"
     )]
     Memory { overhead_mb: f64, memory_mb: f64 },
+    #[error("a request costs nothing: expected at least one of the costs of every request above 0, in us")]
+    Free,
     #[error("machine.disks is empty: expected at least one disk")]
     Diskless,
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::Cache;
+
 /// A run's results, all over its measured part: after the settling requests, until the last measured one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -26,10 +28,13 @@ pub struct Outcome {
     pub processors: Processors,
     /// In the order of the parameters; directories and content alike.
     pub disks: Vec<Station>,
-    /// None where there are no locks.
+    pub link: Option<Station>,
+    /// Empty where there are no locks; the pathname cache's first.
     pub locks: Vec<Lock>,
     /// The queues between runners, by the name of who takes from them: those for new connections first.
     pub queues: Vec<Queue>,
+    /// What the simulation itself had to do.
+    pub events_per_request: f64,
     pub checks: Checks,
     /// Everything that happened to the request that was followed, if one was.
     pub timeline: Vec<Moment>,
@@ -124,20 +129,20 @@ pub enum Event {
     /// Its runner waits for a processor.
     Ready,
     Locks {
-        lock: u32,
+        lock: usize,
     },
     /// Stands at a lock that is taken.
     WaitsForLock {
-        lock: u32,
+        lock: usize,
     },
     Unlocks {
-        lock: u32,
+        lock: usize,
     },
     Hit {
-        cache: String,
+        cache: Cache,
     },
     Miss {
-        cache: String,
+        cache: Cache,
     },
     /// In the disk's queue.
     WaitsForDisk {

@@ -1,0 +1,242 @@
+//! Takes runners through the model's program.
+//!
+//! Processor time is a debt first: a runner goes on until it would do something that others can notice, and pays before it
+//! does. So a hit in a cache of its own costs a single event, from accepting to the last byte.
+
+use rand::RngExt;
+
+use super::entities::{NONE, Runner};
+use super::{Happening, World};
+use crate::model::{Cache, Manner, Op, Read, Work};
+use crate::outcome::Event;
+use crate::parameters::LockWait;
+
+/// Why a runner stopped.
+enum Stop {
+    /// The processor is busy with it until something happens.
+    Busy,
+    /// It left the processor.
+    Left,
+}
+
+impl World<'_> {
+    /// A processor has nothing to give before its runner, or the next, has gone on.
+    pub(super) fn run(&mut self, processor: u32) {
+        if let Some(since) = self.processors[processor as usize].spinning.take() {
+            self.tally.spun += self.now() - since;
+        }
+        while let Some(runner) = self.dispatch(processor) {
+            match self.advance(processor, runner) {
+                Stop::Busy => return,
+                Stop::Left => self.vacate(processor),
+            }
+        }
+    }
+
+    fn advance(&mut self, processor: u32, runner: u32) -> Stop {
+        loop {
+            let number = match self.runners[runner as usize].request {
+                NONE => match self.take(runner) {
+                    Some(request) => request,
+                    None => return Stop::Left,
+                },
+                request => request,
+            };
+            let step = self.requests[number as usize].step;
+            let op = self.model.program[step as usize];
+            if self.runners[runner as usize].debt > 0 && self.others_notice(op, runner) {
+                self.pay(processor, runner);
+                return Stop::Busy;
+            }
+            let request = &mut self.requests[number as usize];
+            request.step = step + 1;
+            match op {
+                Op::On(role) if role == self.runners[runner as usize].role => {}
+                Op::On(role) => {
+                    self.let_go(runner);
+                    let desk = self.desk_of(role, number);
+                    self.queue(number, desk);
+                }
+                Op::Spend(Work::Connection) if request.on_connection > 0 => {}
+                Op::Spend(work) => self.runners[runner as usize].debt += self.prices.of(work),
+                Op::Lock(lock) => {
+                    if !self.lock(lock, runner) {
+                        // It comes back to this step.
+                        self.requests[number as usize].step = step;
+                        return self.wait_for_lock(processor);
+                    }
+                }
+                Op::Unlock(lock) => self.unlock(lock, number),
+                Op::Look(cache) => self.look(cache, runner, number),
+                Op::IfFound(there) if request.found => request.step = there as u32,
+                Op::IfFound(_) => {}
+                Op::Wait(read) => {
+                    if self.is_needed(read) {
+                        self.requests[number as usize].waiter = runner;
+                        let process = self.runners[runner as usize].process;
+                        self.wait_for_disk(number, read, process);
+                        return Stop::Left;
+                    }
+                }
+                Op::Keep(cache) => {
+                    let file = request.file;
+                    self.caches.keep(cache, self.runners[runner as usize].process, file);
+                }
+                Op::Send => {
+                    request.window_bytes = request.bytes_left.min(self.parameters.server.window_bytes.into());
+                    request.bytes_left -= request.window_bytes;
+                    self.runners[runner as usize].debt += self.prices.send(request.window_bytes);
+                }
+                Op::Travel => match self.runners[runner as usize].manner {
+                    Manner::Faithful => {
+                        self.requests[number as usize].waiter = runner;
+                        if self.travel(number) {
+                            return Stop::Left;
+                        }
+                        self.requests[number as usize].waiter = NONE;
+                    }
+                    Manner::Multiplexed | Manner::Helper => {
+                        self.requests[number as usize].desk = self.runners[runner as usize].desk;
+                        if self.travel(number) {
+                            self.let_go(runner);
+                            self.travelling.add(1, self.events.now());
+                        }
+                    }
+                },
+                Op::Again(first) if request.bytes_left > 0 => {
+                    request.step = first as u32;
+                    if self.runners[runner as usize].manner != Manner::Faithful {
+                        self.let_go(runner);
+                        self.queue(number, self.runners[runner as usize].desk);
+                    } else if self.must_yield(runner) {
+                        self.ready(runner);
+                        return Stop::Left;
+                    }
+                }
+                Op::Again(_) => {}
+                Op::Done => {
+                    self.let_go(runner);
+                    self.answered(number);
+                }
+            }
+        }
+    }
+
+    /// Whether this step has to wait until the runner's time is paid.
+    fn others_notice(&self, op: Op, runner: u32) -> bool {
+        match op {
+            Op::Spend(_) | Op::Look(_) | Op::IfFound(_) | Op::Keep(_) | Op::Send => false,
+            Op::On(role) => role != self.runners[runner as usize].role,
+            Op::Lock(_) | Op::Unlock(_) | Op::Wait(_) | Op::Travel | Op::Again(_) | Op::Done => true,
+        }
+    }
+
+    /// The processor works for its runner until all is paid.
+    fn pay(&mut self, number: u32, runner: u32) {
+        let Runner { debt, request, .. } = self.runners[runner as usize];
+        self.tell(request, |_| Event::Uses { processor: number, us: debt as f64 / 1e3 });
+        let runner = &mut self.runners[runner as usize];
+        runner.debt = 0;
+        runner.slice += debt;
+        self.processors[number as usize].until = self.events.now() + debt;
+        self.tally.given += debt;
+        self.events.after(debt, Happening::Given(number));
+    }
+
+    /// A runner that is done with a request turns to the next one at its desk, unless others should run.
+    fn take(&mut self, number: u32) -> Option<u32> {
+        let now = self.now();
+        let desk = self.runners[number as usize].desk as usize;
+        if self.desks[desk].line.is_empty() {
+            self.desks[desk].asleep.push(number);
+            return None;
+        }
+        if self.must_yield(number) {
+            self.ready(number);
+            return None;
+        }
+        let request = self.desks[desk].line.pop(&mut self.request_links, now)?;
+        self.runners[number as usize].request = request;
+        self.in_hands.add(1, now);
+        let role = self.runners[number as usize].role;
+        self.tell(request, |model| Event::Taken { role: model.roles[role].name.into() });
+        Some(request)
+    }
+
+    /// A runner has no request any more.
+    fn let_go(&mut self, runner: u32) {
+        self.runners[runner as usize].request = NONE;
+        self.in_hands.remove(1, self.events.now());
+    }
+
+    fn look(&mut self, cache: Cache, runner: u32, number: u32) {
+        let process = self.runners[runner as usize].process;
+        let request = &mut self.requests[number as usize];
+        request.found = self.caches.touch(cache, process, request.file);
+        let hits = match cache {
+            Cache::Path => &mut self.tally.path,
+            Cache::Data => &mut self.tally.data,
+        };
+        hits.count(request.found);
+        let found = request.found;
+        self.tell(number, |_| match found {
+            true => Event::Hit { cache },
+            false => Event::Miss { cache },
+        });
+    }
+
+    /// Whether a disk has to be asked. Directories are mostly in memory.
+    fn is_needed(&mut self, read: Read) -> bool {
+        match read {
+            Read::Content => true,
+            Read::Directory => {
+                let fraction = self.parameters.costs.translate_disk_fraction;
+                fraction > 0.0 && self.random.random_bool(fraction)
+            }
+        }
+    }
+
+    fn lock(&mut self, lock: usize, runner: u32) -> bool {
+        let now = self.now();
+        let request = self.runners[runner as usize].request;
+        let taken =
+            self.locks[lock].take(&mut self.runner_links, runner, &mut self.runners[runner as usize], now);
+        self.tell(request, |_| match taken {
+            true => Event::Locks { lock },
+            false => Event::WaitsForLock { lock },
+        });
+        taken
+    }
+
+    fn wait_for_lock(&mut self, processor: u32) -> Stop {
+        match self.parameters.server.lock_wait {
+            LockWait::Sleep | LockWait::Handed => Stop::Left,
+            LockWait::Spin => {
+                self.processors[processor as usize].spinning = Some(self.now());
+                Stop::Busy
+            }
+        }
+    }
+
+    fn unlock(&mut self, lock: usize, request: u32) {
+        let now = self.now();
+        let wait = self.parameters.server.lock_wait;
+        self.tell(request, |_| Event::Unlocks { lock });
+        let Some(next) = self.locks[lock].release(&mut self.runner_links, wait, now) else { return };
+        match wait {
+            LockWait::Sleep | LockWait::Handed => self.ready(next),
+            LockWait::Spin => self.kicked.push(self.runners[next as usize].processor),
+        }
+    }
+
+    /// The last byte is with the client, which asks for the next file.
+    fn answered(&mut self, client: u32) {
+        let request = &self.requests[client as usize];
+        self.tally.answered(request.began, self.now(), self.caches.bytes(request.file));
+        self.tell(client, |_| Event::Done);
+        if client == self.followed {
+            self.followed = NONE;
+        }
+        self.ask(client);
+    }
+}

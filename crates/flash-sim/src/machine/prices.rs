@@ -1,0 +1,91 @@
+//! The parameters' costs in the simulation's time.
+
+use crate::engine::{Time, from_ms, from_us};
+use crate::model::Work;
+use crate::parameters::{Disk, Parameters, Transmit};
+
+#[derive(Debug)]
+pub(super) struct Prices {
+    read_request: Time,
+    path_lookup: Time,
+    translate: Time,
+    send_header: Time,
+    data_lookup: Time,
+    hand_off: Time,
+    connection: Time,
+    pub(super) thread_switch: Time,
+    pub(super) process_switch: Time,
+    send_window_us: f64,
+    transmit_us_per_packet: f64,
+    transmit: Transmit,
+    link_mbit_s: Option<f64>,
+}
+
+impl Prices {
+    pub(super) fn new(parameters: &Parameters) -> Prices {
+        let costs = &parameters.costs;
+        Prices {
+            read_request: from_us(costs.read_request_us),
+            path_lookup: from_us(costs.path_lookup_us),
+            translate: from_us(costs.translate_us),
+            send_header: from_us(costs.send_header_us),
+            data_lookup: from_us(costs.data_lookup_us),
+            hand_off: from_us(costs.hand_off_us),
+            connection: from_us(costs.connection_us),
+            thread_switch: from_us(costs.thread_switch_us),
+            process_switch: from_us(costs.process_switch_us),
+            send_window_us: costs.send_window_us,
+            transmit_us_per_packet: costs.transmit_us_per_512_bytes,
+            transmit: parameters.server.transmit,
+            link_mbit_s: parameters.machine.link_mbit_s,
+        }
+    }
+
+    pub(super) fn of(&self, work: Work) -> Time {
+        match work {
+            Work::Connection => self.connection,
+            Work::ReadRequest => self.read_request,
+            Work::PathLookup => self.path_lookup,
+            Work::Translate => self.translate,
+            Work::SendHeader => self.send_header,
+            Work::DataLookup => self.data_lookup,
+            Work::HandOff => self.hand_off,
+        }
+    }
+
+    /// What any request costs at the very least.
+    pub(super) fn least(&self) -> Time {
+        let steps = [self.read_request, self.path_lookup, self.send_header, self.data_lookup];
+        steps.iter().sum::<Time>() + self.connection + from_us(self.send_window_us)
+    }
+
+    /// Processor time for sending a window.
+    pub(super) fn send(&self, bytes: u64) -> Time {
+        match self.transmit {
+            Transmit::Processor => from_us(self.send_window_us + self.transmit_us(bytes)),
+            Transmit::Wire => from_us(self.send_window_us),
+        }
+    }
+
+    /// Time on the wire, which nobody else has to share.
+    pub(super) fn wire(&self, bytes: u64) -> Time {
+        match self.transmit {
+            Transmit::Processor => 0,
+            Transmit::Wire => from_us(self.transmit_us(bytes)),
+        }
+    }
+
+    /// Time of the link, if there is one.
+    pub(super) fn link(&self, bytes: u64) -> Time {
+        self.link_mbit_s.map_or(0, |mbit_s| from_us(bytes as f64 * 8.0 / mbit_s))
+    }
+
+    pub(super) fn read(&self, disk: &Disk, bytes: u64) -> Time {
+        from_ms(disk.access_ms) + from_us(bytes as f64 * 8.0 / disk.transfer_mbit_s)
+    }
+
+    /// In packets of 512 bytes, as the paper counts.
+    fn transmit_us(&self, bytes: u64) -> f64 {
+        bytes.div_ceil(512) as f64 * self.transmit_us_per_packet
+    }
+}

@@ -1,0 +1,167 @@
+//! The machine and the server at the beginning: everybody asleep, the caches warm.
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use super::caches::Caches;
+use super::entities::{Desk, NONE, Processor, Request, RunQueue, Runner};
+use super::lock::Lock;
+use super::memory::Division;
+use super::prices::Prices;
+use super::report::Tally;
+use super::stream::{Stream, ages};
+use super::{Happening, World};
+use crate::engine::{Events, Level, Line, Links, Station, from_us};
+use crate::model::{Kind, Model, Op, Place, Read};
+use crate::parameters::Parameters;
+use crate::{Demand, SimulationError};
+
+/// At least so many requests warm the caches, unless all of these are full before; more where there are many files.
+const WARMING_REQUESTS_MIN: usize = 100_000;
+const WARMING_REQUESTS_PER_FILE: usize = 2;
+
+impl<'a> World<'a> {
+    pub(super) fn new(parameters: &'a Parameters, demand: &'a Demand) -> Result<World<'a>, SimulationError> {
+        if parameters.machine.disks.is_empty() {
+            return Err(SimulationError::Diskless);
+        }
+        let prices = Prices::new(parameters);
+        if prices.least() == 0 {
+            return Err(SimulationError::Free);
+        }
+        let model = Model::of(parameters);
+        let division = Division::for_model(parameters, &model);
+        division.check(parameters)?;
+        let seed = parameters.run.seed;
+        let mut stream = Stream::new(demand, seed)?;
+        let caches = warm_caches(parameters, demand, &model, &division, &mut stream);
+
+        let clients = parameters.run.clients;
+        let processors = parameters.machine.processors;
+        let mut desks = Vec::new();
+        let mut first_desk = Vec::new();
+        let mut runners = Vec::new();
+        let bound = model.roles.iter().any(|role| role.place == Place::EachProcessor);
+        for (role, it) in model.roles.iter().enumerate() {
+            let places = match it.place {
+                Place::Anywhere => 1,
+                Place::EachProcessor => processors,
+            };
+            first_desk.push((desks.len() as u32, places));
+            for place in 0..places {
+                let mut asleep = Vec::with_capacity(it.runners as usize);
+                for member in 0..it.runners {
+                    asleep.push(runners.len() as u32);
+                    let (run_queue, process) = if bound { (place, place) } else { (0, member) };
+                    let switch = match it.kind {
+                        Kind::Thread => prices.thread_switch,
+                        Kind::Process | Kind::HelperProcess => prices.process_switch,
+                    };
+                    let desk = desks.len() as u32;
+                    runners.push(Runner {
+                        role,
+                        manner: it.manner,
+                        switch,
+                        desk,
+                        run_queue,
+                        process,
+                        request: NONE,
+                        processor: NONE,
+                        debt: 0,
+                        slice: 0,
+                        lock_asked: None,
+                    });
+                }
+                desks.push(Desk { role, line: Line::default(), asleep });
+            }
+        }
+        let mut run_queues = vec![RunQueue::default(); if bound { processors as usize } else { 1 }];
+        let queue_of = |number| if bound { number } else { 0 };
+        for number in (0..processors).rev() {
+            run_queues[queue_of(number) as usize].idle.push(number);
+        }
+        let processor = |number| Processor {
+            run_queue: queue_of(number),
+            runner: NONE,
+            last: NONE,
+            until: 0,
+            spinning: None,
+        };
+        let request = Request {
+            file: 0,
+            step: 0,
+            bytes_left: 0,
+            window_bytes: 0,
+            began: 0,
+            lane: 0,
+            // As though a connection had just ended.
+            on_connection: parameters.costs.requests_per_connection - 1,
+            found: false,
+            waiter: NONE,
+            desk: NONE,
+            read: Read::Content,
+            process: 0,
+        };
+        let locks = model.program.iter().filter_map(|op| match op {
+            Op::Lock(lock) => Some(lock + 1),
+            _ => None,
+        });
+        let locks = locks.max().unwrap_or(0);
+        // A processor has at most one event to come, a disk and the link too; on the wire, every request may be.
+        let events = processors as usize + parameters.machine.disks.len() + clients as usize + 1;
+        Ok(World {
+            parameters,
+            division,
+            prices,
+            time_slice: from_us(parameters.server.time_slice_us),
+            stream,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            events: Events::<Happening>::with_capacity(events),
+            caches,
+            requests: vec![request; clients as usize],
+            request_links: Links::new(clients as usize),
+            runner_links: Links::new(runners.len()),
+            runners,
+            desks,
+            first_desk,
+            processors: (0..processors).map(processor).collect(),
+            occupied: Level::default(),
+            in_hands: Level::default(),
+            travelling: Level::default(),
+            run_queues,
+            kicked: Vec::with_capacity(processors as usize),
+            locks: (0..locks).map(|_| Lock::new()).collect(),
+            disks: vec![Station::new(1); parameters.machine.disks.len()],
+            link: parameters.machine.link_mbit_s.map(|_| Station::new(1)),
+            next_lane: 0,
+            tally: Tally::new(parameters.run.measured_requests.get()),
+            followed: NONE,
+            timeline: Vec::new(),
+            model,
+        })
+    }
+}
+
+fn warm_caches(
+    parameters: &Parameters,
+    demand: &Demand,
+    model: &Model,
+    division: &Division,
+    stream: &mut Stream,
+) -> Caches {
+    let files = &demand.workload.catalogue().files;
+    let bytes = files.iter().map(|file| file.bytes.unwrap_or(0)).collect();
+    let mut caches = Caches::new(parameters, model, division, bytes);
+    let mut seen = vec![0; files.len()];
+    let requests = (WARMING_REQUESTS_PER_FILE * files.len()).max(WARMING_REQUESTS_MIN);
+    let passing = (0..requests).map(|_| {
+        let file = stream.next();
+        seen[file as usize] += 1;
+        file
+    });
+    caches.warm(passing);
+    if caches.any_is_cold() {
+        caches.fill(&ages(demand.popularity.as_deref(), &seen, parameters.run.seed));
+    }
+    caches
+}

@@ -1,0 +1,23 @@
+//! AMPED, PIPELINED §2: "one main Web server process and multiple helper processes to mainly handle I/O operations … If there
+//! is a cache miss, the main process forwards the request to a helper process, and then, the helper process fetches the data
+//! from the disk and sends it back to the main process". §3.1: "two helper processes, read and path translation helpers".
+
+use super::{Cache, Kind, Manner, Model, Place, Work};
+use crate::parameters::{Caches, Parameters};
+
+pub(super) fn model(p: &Parameters) -> Model {
+    let mut amped = Model::new(p, Caches::Replicated, p.machine.processors);
+    let server = amped.role("server", Kind::Process, Manner::Multiplexed, Place::EachProcessor, 1);
+    let translator = amped.role("path helper", Kind::HelperProcess, Manner::Helper, Place::EachProcessor, 1);
+    let reader = amped.role("read helper", Kind::HelperProcess, Manner::Helper, Place::EachProcessor, 1);
+    amped.runs(p, |request| {
+        request
+            .on(server)
+            .spend(Work::Connection)
+            .spend(Work::ReadRequest)
+            .look(Cache::Path, |missed| missed.on(translator).translate().on(server))
+            .spend(Work::SendHeader)
+            .look(Cache::Data, |missed| missed.on(reader).read().on(server))
+            .send()
+    })
+}

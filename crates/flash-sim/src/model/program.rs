@@ -1,0 +1,135 @@
+//! A request's life as a program, and the words to write it in.
+
+use serde::{Deserialize, Serialize};
+
+use super::RoleId;
+use crate::parameters::Locks;
+
+/// A step that the machine takes. Jumps are places in the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// What follows is done by a runner of this role; whoever has the request hands it over, unless that is him.
+    On(RoleId),
+    /// Takes a processor for as long as this costs.
+    Spend(Work),
+    Lock(usize),
+    Unlock(usize),
+    /// Remembers whether the cache has the file, which moves it to the front if so.
+    Look(Cache),
+    /// Goes there if it was found.
+    IfFound(usize),
+    /// The runner waits for a disk.
+    Wait(Read),
+    /// The file is in the cache from now on.
+    Keep(Cache),
+    /// Takes a processor for sending one window.
+    Send,
+    /// The window is on its way: where that takes time of its own, whoever multiplexes turns to others.
+    Travel,
+    /// Goes there as long as something is left to send. Whoever multiplexes turns to others first.
+    Again(usize),
+    Done,
+}
+
+/// What takes processor time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    Connection,
+    ReadRequest,
+    PathLookup,
+    Translate,
+    SendHeader,
+    DataLookup,
+    HandOff,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    Path,
+    Data,
+}
+
+/// What is read from a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Now and then, to find a file: an access, with next to nothing to transfer.
+    Directory,
+    /// A whole file.
+    Content,
+}
+
+/// A program that is being written.
+#[derive(Debug)]
+pub struct Program {
+    ops: Vec<Op>,
+    locks: Locks,
+}
+
+impl Program {
+    pub(super) fn new(locks: Locks) -> Program {
+        Program { ops: Vec::new(), locks }
+    }
+
+    /// What follows is this role's; whoever had the request before pays for handing it over.
+    pub(super) fn on(self, role: RoleId) -> Program {
+        match self.ops.is_empty() {
+            true => self.then(Op::On(role)),
+            false => self.spend(Work::HandOff).then(Op::On(role)),
+        }
+    }
+
+    pub(super) fn spend(self, work: Work) -> Program {
+        self.then(Op::Spend(work))
+    }
+
+    /// Looks for the file, under the cache's lock if it has one; `missed` is done if it is not there.
+    pub(super) fn look(self, cache: Cache, missed: impl FnOnce(Program) -> Program) -> Program {
+        let work = match cache {
+            Cache::Path => Work::PathLookup,
+            Cache::Data => Work::DataLookup,
+        };
+        let program = match self.lock(cache) {
+            Some(lock) => self.then(Op::Lock(lock)).spend(work).then(Op::Look(cache)).then(Op::Unlock(lock)),
+            None => self.spend(work).then(Op::Look(cache)),
+        };
+        let jump = program.ops.len();
+        let mut program = missed(program.then(Op::IfFound(0)));
+        program.ops[jump] = Op::IfFound(program.ops.len());
+        program
+    }
+
+    /// Finds out which file a name means. A directory that has to be read for it is waited for.
+    pub(super) fn translate(self) -> Program {
+        self.spend(Work::Translate).then(Op::Wait(Read::Directory)).then(Op::Keep(Cache::Path))
+    }
+
+    /// Reads the file and waits for it.
+    pub(super) fn read(self) -> Program {
+        self.then(Op::Wait(Read::Content)).then(Op::Keep(Cache::Data))
+    }
+
+    /// Sends the file, window by window: the self loop of the paper's Figure 1. One look-up serves them all, since the cache
+    /// holds whole files.
+    pub(super) fn send(self) -> Program {
+        let first = self.ops.len();
+        self.then(Op::Send).then(Op::Travel).then(Op::Again(first))
+    }
+
+    pub(super) fn done(self) -> Vec<Op> {
+        self.then(Op::Done).ops
+    }
+
+    fn lock(&self, cache: Cache) -> Option<usize> {
+        match (self.locks, cache) {
+            (Locks::None, _) => None,
+            (Locks::One, _) | (Locks::Each, Cache::Path) => Some(0),
+            (Locks::Each, Cache::Data) => Some(1),
+        }
+    }
+
+    fn then(mut self, op: Op) -> Program {
+        self.ops.push(op);
+        self
+    }
+}
