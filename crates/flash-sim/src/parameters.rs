@@ -257,7 +257,7 @@ impl Architecture {
 }
 
 /// A parameter file that cannot be used: the line, what was expected, and the unit.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, PartialEq)]
 #[error(transparent)]
 pub struct ParameterError(#[from] toml::de::Error);
 

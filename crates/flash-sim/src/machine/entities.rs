@@ -43,7 +43,7 @@ pub(super) struct Runner {
     /// Whose books it uses, where they are not shared.
     pub(super) process: u32,
     pub(super) request: u32,
-    /// While it runs.
+    /// Where it runs, or ran last.
     pub(super) processor: u32,
     /// Processor time that it has used up as far as its own steps go, and has not yet been given. What others could notice
     /// waits until it is paid.
@@ -70,6 +70,21 @@ pub(super) struct RunQueue {
     pub(super) urgent: Line,
     pub(super) ordinary: Line,
     pub(super) idle: Vec<u32>,
+}
+
+impl RunQueue {
+    /// Nobody waits while a processor idles.
+    pub(super) fn wastes_nothing(&self) -> bool {
+        self.idle.is_empty() || (self.urgent.is_empty() && self.ordinary.is_empty())
+    }
+
+    /// An idle processor, the one that was asked for if it idles.
+    pub(super) fn wake(&mut self, preferred: u32) -> Option<u32> {
+        match self.idle.iter().position(|&processor| processor == preferred) {
+            Some(at) => Some(self.idle.swap_remove(at)),
+            None => self.idle.pop(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

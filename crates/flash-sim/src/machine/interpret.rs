@@ -87,22 +87,17 @@ impl World<'_> {
                     request.bytes_left -= request.window_bytes;
                     self.runners[runner as usize].debt += self.prices.send(request.window_bytes);
                 }
-                Op::Travel => match self.runners[runner as usize].manner {
-                    Manner::Faithful => {
-                        self.requests[number as usize].waiter = runner;
-                        if self.travel(number) {
-                            return Stop::Left;
-                        }
-                        self.requests[number as usize].waiter = NONE;
-                    }
-                    Manner::Multiplexed | Manner::Helper => {
-                        self.requests[number as usize].desk = self.runners[runner as usize].desk;
-                        if self.travel(number) {
-                            self.let_go(runner);
-                            self.travelling.add(1, self.events.now());
+                Op::Travel => {
+                    if self.travel(number) {
+                        match self.runners[runner as usize].manner {
+                            Manner::Faithful => {
+                                self.requests[number as usize].waiter = runner;
+                                return Stop::Left;
+                            }
+                            Manner::Multiplexed | Manner::Helper => self.leave(runner, number),
                         }
                     }
-                },
+                }
                 Op::Again(first) if request.bytes_left > 0 => {
                     request.step = first as u32;
                     if self.runners[runner as usize].manner != Manner::Faithful {
@@ -116,7 +111,7 @@ impl World<'_> {
                 Op::Again(_) => {}
                 Op::Done => {
                     self.let_go(runner);
-                    self.answered(number);
+                    self.answer(number);
                 }
             }
         }
@@ -167,6 +162,13 @@ impl World<'_> {
     fn let_go(&mut self, runner: u32) {
         self.runners[runner as usize].request = NONE;
         self.in_hands.remove(1, self.events.now());
+    }
+
+    /// A runner turns to others while a request waits elsewhere, to come back to its desk.
+    fn leave(&mut self, runner: u32, request: u32) {
+        self.requests[request as usize].desk = self.runners[runner as usize].desk;
+        self.let_go(runner);
+        self.travelling.add(1, self.events.now());
     }
 
     fn look(&mut self, cache: Cache, runner: u32, number: u32) {
@@ -229,14 +231,14 @@ impl World<'_> {
         }
     }
 
-    /// The last byte is with the client, which asks for the next file.
-    fn answered(&mut self, client: u32) {
+    /// The last byte is with the client.
+    fn answer(&mut self, client: u32) {
         let request = &self.requests[client as usize];
         self.tally.answered(request.began, self.now(), self.caches.bytes(request.file));
         self.tell(client, |_| Event::Done);
         if client == self.followed {
             self.followed = NONE;
         }
-        self.ask(client);
+        self.answered.push(client);
     }
 }

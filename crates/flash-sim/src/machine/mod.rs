@@ -82,6 +82,8 @@ struct World<'a> {
     run_queues: Vec<RunQueue>,
     /// Processors that somebody else gave something to do.
     kicked: Vec<u32>,
+    /// Clients that have their answer and send their next request, once whoever gave it has turned elsewhere.
+    answered: Vec<u32>,
     locks: Vec<Lock>,
     disks: Vec<Station>,
     link: Option<Station>,
@@ -108,29 +110,34 @@ pub(crate) fn simulate(parameters: &Parameters, demand: &Demand) -> Result<Outco
 impl World<'_> {
     /// Every client sends its first request.
     fn open(&mut self) {
-        for client in 0..self.parameters.run.clients {
-            self.ask(client);
-        }
-        self.serve_kicked();
+        self.answered.extend((0..self.parameters.run.clients).rev());
+        self.follow_up();
     }
 
     fn until_answered(&mut self, requests: u64) {
         while self.tally.requests < requests {
-            let happening = self.events.next().expect("a client waits, so that somebody works for it");
-            match happening {
+            match self.events.next().expect("a client waits, so that somebody works for it") {
                 Happening::Given(processor) => self.run(processor),
                 Happening::DiskDone { disk, request } => self.disk_done(disk, request),
                 Happening::LinkDone { request } => self.link_done(request),
                 Happening::Arrived { request } => self.waited(request),
             }
-            self.serve_kicked();
+            self.follow_up();
         }
     }
 
-    fn serve_kicked(&mut self) {
-        while let Some(processor) = self.kicked.pop() {
-            self.run(processor);
+    /// Everything else that happens at this moment.
+    fn follow_up(&mut self) {
+        loop {
+            if let Some(processor) = self.kicked.pop() {
+                self.run(processor);
+            } else if let Some(client) = self.answered.pop() {
+                self.ask(client);
+            } else {
+                break;
+            }
         }
+        debug_assert!(self.run_queues.iter().all(RunQueue::wastes_nothing));
     }
 
     fn now(&self) -> Time {

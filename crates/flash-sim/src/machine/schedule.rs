@@ -55,14 +55,14 @@ impl World<'_> {
     /// A runner could go on, but for a processor.
     pub(super) fn ready(&mut self, runner: u32) {
         let now = self.now();
-        let Runner { run_queue, manner, request, .. } = self.runners[runner as usize];
+        let Runner { run_queue, manner, request, processor, .. } = self.runners[runner as usize];
         let queue = &mut self.run_queues[run_queue as usize];
         let line = match manner {
             Manner::Helper => &mut queue.urgent,
             Manner::Faithful | Manner::Multiplexed => &mut queue.ordinary,
         };
         line.push(&mut self.runner_links, runner, now);
-        if let Some(processor) = queue.idle.pop() {
+        if let Some(processor) = queue.wake(processor) {
             self.occupied.add(1, now);
             self.kicked.push(processor);
         }

@@ -130,6 +130,7 @@ impl<'a> World<'a> {
             travelling: Level::default(),
             run_queues,
             kicked: Vec::with_capacity(processors as usize),
+            answered: Vec::with_capacity(clients as usize),
             locks: (0..locks).map(|_| Lock::new()).collect(),
             disks: vec![Station::new(1); parameters.machine.disks.len()],
             link: parameters.machine.link_mbit_s.map(|_| Station::new(1)),
