@@ -4,7 +4,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod log;
+pub mod name;
 pub mod sample;
+mod statistics;
+pub mod trace;
 mod workload;
 
+pub use statistics::{Moments, TraceStatistics, lru_hits};
+pub use trace::Trace;
 pub use workload::{Ask, Catalogue, File, FileId, Part, Sequence, Workload};
