@@ -4,10 +4,10 @@
 //! A logarithm has no zero to rise from, so there the rows have markers instead of bars.
 
 use crate::key::{Entry, NAME_PX};
-use crate::lines::{self, TICK_PX};
+use crate::lines;
 use crate::look::{self, Look};
-use crate::number::quantity;
-use crate::scale::{self, Apart, Span};
+use crate::number::bare;
+use crate::scale::{self, Apart, Span, TICK_PX};
 use crate::svg::{Svg, px};
 use crate::{Axis, Figure, Kind, Point, Scale, Series, table, text};
 
@@ -32,24 +32,27 @@ pub(crate) fn draw(figure: &Figure, groups: &[String], svg: &mut Svg, wide_px: f
 
     let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
     let names_px = widest(&mut rows().map(|row| text::width_px(row.name, NAME_PX))).min(0.4 * wide_px);
-    let values_px = widest(&mut rows().map(|row| text::width_px(&value(axis, row.point), TICK_PX)));
-    let left_px = names_px + 8.0;
-    let ends_px = [left_px, (wide_px - values_px - 12.0).max(left_px + 60.0)];
-    let (span, ticks) = scale::rounded(axis, &values, ends_px, Apart::Across { size_px: TICK_PX });
+    let values_px = widest(&mut rows().map(|row| text::width_px(&bare(row.point.y, &axis.unit), TICK_PX)));
+    let (span, ticks) = scale::with_edges(|edge_px| {
+        let left_px = edge_px.max(names_px + 8.0);
+        let right_px = (wide_px - edge_px.max(values_px + 12.0)).max(left_px + 60.0);
+        scale::rounded(axis, &values, [left_px, right_px], Apart::Across)
+    });
+    let left_px = span.start_px;
 
     let heads = blocks.iter().filter(|(head, _)| head.is_some()).count() as f64;
     let high_px = (heads * HEAD_PX + rows().count() as f64 * ROW_PX).max(ROW_PX);
-    for tick in &ticks {
-        svg.line("grid", [tick.at_px, 0.0], [tick.at_px, high_px + 4.0]);
-        svg.text("muted mid", tick.at_px, high_px + 18.0, &tick.label);
-    }
-    svg.line("axis", [span.base_px(), 0.0], [span.base_px(), high_px + 4.0]);
     let mut y = 0.0;
     for (head, rows) in &blocks {
         if let Some(head) = head {
             svg.text("head", 0.0, y + HEAD_PX - 7.0, &text::shortened(head, NAME_PX * 1.08, wide_px));
             y += HEAD_PX;
         }
+        let bottom = y + rows.len() as f64 * ROW_PX;
+        for tick in &ticks {
+            svg.line("grid", [tick.at_px, y], [tick.at_px, bottom]);
+        }
+        svg.line("axis", [span.base_px(), y], [span.base_px(), bottom]);
         for row in rows {
             row.draw(svg, axis, &span, left_px, y + ROW_PX / 2.0);
             y += ROW_PX;
@@ -57,6 +60,10 @@ pub(crate) fn draw(figure: &Figure, groups: &[String], svg: &mut Svg, wide_px: f
     }
     if blocks.is_empty() {
         svg.text("muted", left_px + 4.0, ROW_PX / 2.0 + 4.0, "no data");
+    }
+    for tick in &ticks {
+        svg.line("axis", [tick.at_px, high_px], [tick.at_px, high_px + 4.0]);
+        svg.text("muted mid", tick.at_px, high_px + 17.0, &tick.label);
     }
     let mut end_px = high_px + 22.0;
     for line in text::lines(&lines::title(axis), TICK_PX, wide_px - left_px) {
@@ -100,7 +107,7 @@ impl Row<'_> {
                 end_px = end_px.max(high_px);
             }
         }
-        svg.text("", end_px + 6.0, middle_px + 4.0, &value(axis, self.point));
+        svg.text("", end_px + 6.0, middle_px + 4.0, &bare(self.point.y, &axis.unit));
     }
 
     fn class(&self) -> &'static str {
@@ -134,10 +141,4 @@ fn blocks<'a>(figure: &'a Figure, groups: &'a [String]) -> Vec<(Option<&'a str>,
         ((groups.len() > 1).then_some(group.as_str()), rows.collect::<Vec<_>>())
     };
     groups.iter().enumerate().map(block).filter(|(_, rows)| !rows.is_empty()).collect()
-}
-
-/// What stands behind the bar. The unit is in the axis's title, unless it has prefixes.
-fn value(axis: &Axis, point: &Point) -> String {
-    let unit = if crate::number::has_prefixes(&axis.unit) { axis.unit.as_str() } else { "" };
-    quantity(point.y, unit)
 }

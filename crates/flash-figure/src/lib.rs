@@ -38,6 +38,8 @@ mod number;
 mod scale;
 mod svg;
 mod table;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use serde::Serialize;

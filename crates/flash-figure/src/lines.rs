@@ -5,17 +5,14 @@ use std::fmt::Write as _;
 use crate::key::{self, Entry};
 use crate::look::{self, Look};
 use crate::number::{has_prefixes, quantity};
-use crate::scale::{self, Apart, Span};
+use crate::scale::{self, Apart, Span, TICK_PX, Tick};
 use crate::svg::{Svg, px};
 use crate::{Axis, Figure, Form, Kind, Point, Series, table, text};
 
-pub(crate) const TICK_PX: f64 = 12.0;
 /// Above so many points spreads are a band, below it whiskers.
 const WHISKERS_MAX: usize = 16;
 /// Above so many points only some have markers.
 const MARKERS_MAX: usize = 30;
-/// Room for half of the widest label of a tick.
-const EDGE_PX: f64 = 28.0;
 
 pub(crate) fn draw(figure: &Figure, x_axis: &Axis, svg: &mut Svg, wide_px: f64) -> f64 {
     let y_axis = &figure.y;
@@ -32,18 +29,20 @@ pub(crate) fn draw(figure: &Figure, x_axis: &Axis, svg: &mut Svg, wide_px: f64) 
         top_px += 15.0;
         svg.text("muted", 0.0, top_px - 4.0, &line);
     }
-    top_px += 8.0;
+    top_px += 10.0;
     let high_px = (wide_px * 0.5).clamp(200.0, 340.0);
     let bottom_px = top_px + high_px;
 
-    let (y, y_ticks) = scale::rounded(y_axis, &ys, [bottom_px, top_px], Apart::Down { line_px: 30.0 });
-    let labels_px = y_ticks.iter().map(|tick| text::width_px(&tick.label, TICK_PX)).fold(0.0, f64::max);
-    let left_px = (labels_px + 8.0).max(EDGE_PX);
+    let (y, y_ticks) = scale::rounded(y_axis, &ys, [bottom_px, top_px], Apart::Down);
+    let labels_px = y_ticks.iter().map(Tick::wide_px).fold(0.0, f64::max);
     let mut entries = entries(figure, x_axis);
     let beside_px = key::beside_px(&entries, wide_px, high_px);
-    let right_px = wide_px - beside_px.unwrap_or(EDGE_PX);
+    let (x, x_ticks) = scale::with_edges(|edge_px| {
+        let ends_px = [edge_px.max(labels_px + 8.0), wide_px - beside_px.unwrap_or(0.0).max(edge_px)];
+        scale::fitted(x_axis, &xs, ends_px, Apart::Across)
+    });
+    let (left_px, right_px) = (x.start_px, x.end_px);
     let middle_px = (left_px + right_px) / 2.0;
-    let (x, x_ticks) = scale::fitted(x_axis, &xs, [left_px, right_px], Apart::Across { size_px: TICK_PX });
 
     for tick in &y_ticks {
         svg.line("grid", [left_px, tick.at_px], [right_px, tick.at_px]);
@@ -54,7 +53,7 @@ pub(crate) fn draw(figure: &Figure, x_axis: &Axis, svg: &mut Svg, wide_px: f64) 
         svg.line("axis", [tick.at_px, bottom_px], [tick.at_px, bottom_px + 4.0]);
         svg.text("muted mid", tick.at_px, bottom_px + 17.0, &tick.label);
     }
-    let mut end_px = bottom_px + 20.0;
+    let mut end_px = bottom_px + 24.0;
     for line in text::lines(&title(x_axis), TICK_PX, right_px - left_px) {
         end_px += 15.0;
         svg.text("muted mid", middle_px, end_px - 3.0, &line);
@@ -143,7 +142,7 @@ impl Plot<'_> {
             let spread_px =
                 spread(self.y_axis, point).map(|[low, high]| [self.y.place(high), self.y.place(low)]);
             let run = runs.last_mut().expect("there is always one");
-            let same = |dot: &Dot| (dot.at[0] - at[0]).abs() < 0.4 && (dot.at[1] - at[1]).abs() < 0.4;
+            let same = |dot: &Dot| (dot.at[0] - at[0]).abs() < 1.0 && (dot.at[1] - at[1]).abs() < 1.0;
             if !run.last().is_some_and(same) {
                 run.push(Dot { at, spread_px, point: *point });
             }
@@ -234,9 +233,11 @@ fn notes(figure: &Figure, x_axis: &Axis) -> Vec<String> {
         |point: &&Point| point.x.is_finite() && point.y.is_finite() && !is_shown(x_axis, &figure.y, point);
     match points.filter(outside).count() {
         0 => {}
-        count => notes.push(format!(
-            "Not shown: {count} points that the axes cannot hold, such as zero on a logarithm."
-        )),
+        count => {
+            let points = if count == 1 { "a point" } else { &format!("{count} points") };
+            notes
+                .push(format!("Not shown: {points} beyond what the axes hold, such as zero on a logarithm."));
+        }
     }
     notes
 }

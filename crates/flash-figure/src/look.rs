@@ -106,7 +106,11 @@ fn by_number(start: u64, n: usize) -> Look {
     let (start, grey) = (start as usize % (GREY_AT * 8 * 2), GREY_AT);
     let at = start + n;
     let markers = [Circle, Square, Up, Diamond, Down, Left, Right, Bar];
-    Look { colour: at % grey, marker: markers[(at + at / grey) % 8], hollow: (at / grey / 8) % 2 == 0 }
+    Look {
+        colour: at % grey,
+        marker: markers[(at + at / grey) % 8],
+        hollow: (at / grey / 8).is_multiple_of(2),
+    }
 }
 
 /// FNV-1a, which stays the same from build to build.

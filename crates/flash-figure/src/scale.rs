@@ -1,6 +1,9 @@
 //! From quantities to places: what an axis spans, and the ticks that there is room for.
 
-use crate::{Axis, Scale, number};
+use crate::{Axis, Scale, number, text};
+
+/// The size of the labels' font.
+pub(crate) const TICK_PX: f64 = 12.0;
 
 /// An axis with its ends, laid from `start_px` to `end_px`.
 #[derive(Clone, Debug)]
@@ -18,6 +21,12 @@ pub(crate) struct Tick {
     pub(crate) label: String,
 }
 
+impl Tick {
+    pub(crate) fn wide_px(&self) -> f64 {
+        text::width_px(&self.label, TICK_PX)
+    }
+}
+
 /// Whether an axis can show a value. Beyond 1e±300 differences would leave what a number can hold.
 pub(crate) fn shows(scale: Scale, value: f64) -> bool {
     match scale {
@@ -31,7 +40,8 @@ impl Span {
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Log => (value / self.low).log10() / (self.high / self.low).log10(),
+            // Logarithms first: a quotient could leave what a number can hold.
+            Scale::Log => (value.log10() - self.low.log10()) / (self.high.log10() - self.low.log10()),
         };
         self.start_px + share.clamp(0.0, 1.0) * (self.end_px - self.start_px)
     }
@@ -86,8 +96,7 @@ pub(crate) fn fitted(axis: &Axis, values: &[f64], ends_px: [f64; 2], apart: Apar
             // Sizes and counts that were chosen for the measurement are the best ticks.
             if (2..=12).contains(&values.len()) {
                 let span = span(low, high);
-                let ticks: Vec<_> =
-                    values.iter().map(|value| tick(&span, *value, *value, &axis.unit)).collect();
+                let ticks: Vec<_> = values.iter().map(|value| single(&span, *value, &axis.unit)).collect();
                 if apart.holds(&ticks) {
                     return (span, ticks);
                 }
@@ -103,25 +112,30 @@ pub(crate) fn fitted(axis: &Axis, values: &[f64], ends_px: [f64; 2], apart: Apar
 /// How far apart ticks must be so that their labels do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Apart {
-    /// Labels side by side, in a font of this size.
-    Across { size_px: f64 },
-    /// Labels above each other, so many pixels from line to line.
-    Down { line_px: f64 },
+    /// Labels side by side.
+    Across,
+    /// Labels above each other.
+    Down,
 }
 
 impl Apart {
     fn holds(self, ticks: &[Tick]) -> bool {
         ticks.windows(2).all(|pair| {
             let need_px = match self {
-                Self::Down { line_px } => line_px,
-                Self::Across { size_px } => {
-                    let half_px = |tick: &Tick| crate::text::width_px(&tick.label, size_px) / 2.0;
-                    half_px(&pair[0]) + half_px(&pair[1]) + size_px
-                }
+                Self::Down => 30.0,
+                Self::Across => (pair[0].wide_px() + pair[1].wide_px()) / 2.0 + TICK_PX,
             };
-            (pair[1].at_px - pair[0].at_px).abs() >= need_px
+            (pair[1].at_px - pair[0].at_px).abs() >= need_px && pair[0].label != pair[1].label
         })
     }
+}
+
+/// An axis laid out so that half a label at its ends has room. `lay` is given that room.
+pub(crate) fn with_edges(lay: impl Fn(f64) -> (Span, Vec<Tick>)) -> (Span, Vec<Tick>) {
+    const USUAL_PX: f64 = 28.0;
+    let laid = lay(USUAL_PX);
+    let half_px = laid.1.iter().map(|tick| tick.wide_px() / 2.0).fold(0.0, f64::max);
+    if half_px <= USUAL_PX { laid } else { lay(half_px) }
 }
 
 /// The least and the most, or a pair around a single value.
@@ -149,7 +163,7 @@ fn ticks(span: &Span, axis: &Axis, apart: Apart) -> Vec<Tick> {
         Scale::Log => {
             let decades = || span.low.log10().floor() as i32..=span.high.log10().ceil() as i32;
             let inside = |value: &f64| (span.low * 0.999..=span.high * 1.001).contains(value);
-            let at = |value| tick(span, value, value, &axis.unit);
+            let at = |value| single(span, value, &axis.unit);
             let fine = decades().flat_map(|n| [power(n), 2.0 * power(n), 5.0 * power(n)]);
             let fine: Vec<_> = fine.filter(inside).map(at).collect();
             if apart.holds(&fine) {
@@ -175,8 +189,8 @@ fn every(span: &Span, step: f64, unit: &str) -> Vec<Tick> {
         .collect()
 }
 
-fn tick(span: &Span, value: f64, step: f64, unit: &str) -> Tick {
-    Tick { at_px: span.place(value), label: number::tick(value, step, value, unit) }
+fn single(span: &Span, value: f64, unit: &str) -> Tick {
+    Tick { at_px: span.place(value), label: number::bare(value, unit) }
 }
 
 /// Round steps from `least` on, and on: 1, 2 and 5 times powers of ten.

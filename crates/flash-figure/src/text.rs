@@ -15,8 +15,8 @@ fn em(c: char) -> f64 {
         'm' | 'M' | 'W' | '%' | '@' | '–' | '—' | '…' => 1.0,
         'w' | '+' | '=' | '<' | '>' | '~' | 'G' | 'O' | 'Q' | 'D' | 'H' | 'N' | 'U' | '&' => 0.84,
         'A'..='Z' => 0.70,
-        _ if (c as u32) < 0x2000 => 0.64,
-        // Wide scripts take a square.
+        _ if (c as u32) < 0x2000 && in_xml(c) => 0.64,
+        // Wide scripts take a square, and so does what stands for a character that XML does not have.
         _ => 1.0,
     }
 }
@@ -49,7 +49,8 @@ pub(crate) fn shortened(text: &str, size_px: f64, wide_px: f64) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// As text or attribute of XML. Characters that XML does not have, escaped or not, are replaced (XML 1.0 §2.2).
+/// As text or attribute of XML, on one line. Characters that XML does not have, escaped or not, are replaced (XML 1.0
+/// §2.2).
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     let odd = |c: char| matches!(c, '<' | '>' | '&' | '"') || !in_xml(c);
     if !text.contains(odd) {
@@ -62,6 +63,7 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
+            '\t' | '\n' | '\r' => out.push(' '),
             c if in_xml(c) => out.push(c),
             _ => out.push(char::REPLACEMENT_CHARACTER),
         }
@@ -70,5 +72,5 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
 }
 
 fn in_xml(c: char) -> bool {
-    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
+    matches!(c, ' '..='\u{fffd}' | '\u{10000}'..)
 }
