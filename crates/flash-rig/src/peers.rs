@@ -5,14 +5,15 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result};
-use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use anyhow::{Context, Result, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::manners::{Manner, Program};
 use crate::server::Setup;
 
 /// Descriptors for what is not a connection: files that nginx keeps open, and a few more.
 const OTHER_DESCRIPTORS: usize = 12_288;
+const FEW_DESCRIPTORS: usize = 256;
 
 /// Writes the configuration, and lets the command line point to it.
 pub(crate) fn configure(command: &mut Command, manner: &Manner, setup: &Setup, port: u16) -> Result<()> {
@@ -39,7 +40,12 @@ fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<Str
     let text = |path: &std::path::Path| {
         path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
     };
-    let (loops, connections) = (setup.loops, setup.connections_max);
+    let (loops, descriptors) = (setup.loops, descriptors(setup.connections_max));
+    let connections = match manner.program {
+        // It closes idle ones as soon as only a sixteenth is free, and counts its listener among them.
+        Program::Nginx => setup.connections_max + setup.connections_max / 8,
+        _ => setup.connections_max,
+    };
     let threads = setup.threads.unwrap_or(manner.threads);
     let workers = match manner.program {
         // One process without a watchman above it.
@@ -59,9 +65,10 @@ fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<Str
         ("@LOOPS@", loops.to_string()),
         ("@THREADS@", threads.to_string()),
         ("@WORKERS@", workers.to_string()),
-        ("@ASYNC@", connections.div_ceil(workers.max(1)).to_string()),
+        // Only threads that are idle at the moment count, so half of them must be enough.
+        ("@ASYNC@", (2 * connections.div_ceil(workers.max(1))).to_string()),
         ("@CONNECTIONS@", connections.to_string()),
-        ("@DESCRIPTORS@", descriptors(connections).to_string()),
+        ("@DESCRIPTORS@", descriptors.to_string()),
     ];
     let mut filled = template.to_owned();
     for (key, value) in manner.words {
@@ -73,28 +80,36 @@ fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<Str
     Ok(filled)
 }
 
-/// As many as the connections and the files need, or as there may be. Only root may go beyond its limit.
+/// As many as the connections and the files need, or as there may be.
 fn descriptors(connections: usize) -> u64 {
     let wanted = (connections + OTHER_DESCRIPTORS) as u64;
-    match getrlimit(Resource::Nofile).maximum {
-        Some(maximum) if !geteuid().is_root() => wanted.min(maximum),
-        _ => wanted,
-    }
+    getrlimit(Resource::Nofile).maximum.map_or(wanted, |maximum| wanted.min(maximum))
 }
 
 /// Raises this process's limit of open files, which servers and clients inherit, so that so many connections fit.
+/// To be called before servers are started.
 ///
 /// # Errors
-/// When the limit's own limit is lower.
+/// When that is more than this user may have.
 pub fn raise_descriptors(connections: usize) -> Result<()> {
-    let wanted = (connections + OTHER_DESCRIPTORS) as u64;
     let limit = getrlimit(Resource::Nofile);
+    let wanted = (connections + OTHER_DESCRIPTORS) as u64;
     if limit.current.is_none_or(|now| now >= wanted) {
         return Ok(());
     }
-    let maximum = limit.maximum.map(|maximum| maximum.max(wanted));
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
-        .with_context(|| format!("raising the limit of open files to {wanted} for {connections} connections"))
+    let beyond = Rlimit { current: Some(wanted), maximum: limit.maximum.map(|maximum| maximum.max(wanted)) };
+    if setrlimit(Resource::Nofile, beyond).is_ok() {
+        return Ok(());
+    }
+    // Not everybody may go beyond the limit's own limit. Fewer files at once will do, if connections fit.
+    let maximum = limit.maximum.unwrap_or(wanted);
+    if maximum < (connections + FEW_DESCRIPTORS) as u64 {
+        bail!(
+            "{connections} connections need more than the {maximum} open files that this user may have (ulimit -Hn)"
+        );
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(maximum), maximum: limit.maximum })
+        .context("raising the limit of open files")
 }
 
 #[cfg(test)]

@@ -136,20 +136,18 @@ impl Process {
         }
         self.ended = true;
         // Taken before the end: orphans would no longer be found below their parent.
-        let below: Vec<(Pid, Option<u64>)> =
-            self.pids().into_iter().skip(1).map(|pid| (pid, usage::started_ticks(pid))).collect();
+        let below = self.pids().into_iter().skip(1);
+        let below: Vec<_> = below.filter_map(|pid| Some((pid, usage::started_ticks(pid)?))).collect();
         if let Ok(None) = self.child.try_wait() {
             let _ = kill_process(self.pid(), Signal::TERM);
             self.wait(STOP_SECONDS_MAX);
         }
-        for (pid, started_ticks) in below {
-            if started_ticks.is_some() && usage::started_ticks(pid) == started_ticks {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
             self.wait(KILL_SECONDS_MAX);
+        }
+        for (pid, started_ticks) in below {
+            usage::kill(pid, started_ticks);
         }
     }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::usage;
 
-/// How long the last process of a group may take to leave it, and a killed one to go.
+/// How long the last process of a group may take to leave it.
 const WAIT_SECONDS_MAX: u64 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,12 +112,10 @@ fn end(pid: i32, started_ticks: u64) {
     if usage::started_ticks(pid) != Some(started_ticks) {
         return;
     }
-    for pid in usage::tree(pid) {
-        let _ = kill_process(pid, Signal::KILL);
-    }
-    let end = Instant::now() + Duration::from_secs(WAIT_SECONDS_MAX);
-    while usage::started_ticks(pid) == Some(started_ticks) && !usage::is_zombie(pid) && Instant::now() < end {
-        thread::sleep(Duration::from_millis(10));
+    let all = usage::tree(pid).into_iter();
+    let all: Vec<_> = all.filter_map(|pid| Some((pid, usage::started_ticks(pid)?))).collect();
+    for (pid, started_ticks) in all {
+        usage::kill(pid, started_ticks);
     }
 }
 

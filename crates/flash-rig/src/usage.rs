@@ -1,12 +1,16 @@
-//! What a tree of processes uses: processor time, memory, context switches. Read from `/proc`; it starts and
-//! changes nothing.
+//! What a tree of processes uses: processor time, memory, context switches. Read from `/proc`; and the end
+//! of a process that must not stay.
 
 use std::collections::HashMap;
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
+
+const KILL_SECONDS_MAX: u64 = 5;
 
 /// What processes have used up to a moment, and hold at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -111,9 +115,15 @@ pub(crate) fn started_ticks(pid: Pid) -> Option<u64> {
     Stat::read(pid).map(|stat| stat.started_ticks)
 }
 
-/// Whether it has ended, and only its parent has not asked yet.
-pub(crate) fn is_zombie(pid: Pid) -> bool {
-    Stat::read(pid).is_some_and(|stat| stat.state == 'Z')
+/// Kills a process, unless its number belongs to another by now, and waits until it runs no more: whether its parent
+/// has asked for it is another matter. One that hangs in a disk's wait goes when the disk lets it.
+pub(crate) fn kill(pid: Pid, started_ticks: u64) {
+    let runs =
+        || Stat::read(pid).is_some_and(|stat| stat.started_ticks == started_ticks && stat.state != 'Z');
+    let end = Instant::now() + Duration::from_secs(KILL_SECONDS_MAX);
+    while runs() && kill_process(pid, Signal::KILL).is_ok() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// What we need of `/proc/PID/stat`: proc(5).
@@ -159,7 +169,6 @@ fn field(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use std::hint::black_box;
     use std::process::Command;
-    use std::thread;
 
     use super::*;
 
@@ -211,7 +220,7 @@ mod tests {
     #[test]
     fn switches_are_counted() {
         let before = of(&us()).expect("schedstat");
-        thread::sleep(std::time::Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
         let used = of(&us()).expect("schedstat").since(&before);
         assert!(used.voluntary_switches >= 1 && used.processes == 1 && used.threads >= 1, "{used:?}");
     }

@@ -1,0 +1,164 @@
+//! Every server that is installed starts in every manner, sends the right bytes, is measured, and ends with all that
+//! it started.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use flash_rig::{Cpus, MANNERS, Machine, Program, Running, ServerSpec, Setup, fetch, raise_descriptors};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use tempfile::TempDir;
+
+const CONNECTIONS: usize = 10_000;
+
+struct Bench {
+    folder: TempDir,
+    machine: Machine,
+    cpus: Cpus,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["journal", "site", "work"] {
+            fs::create_dir(folder.path().join(name)).expect("a new folder");
+        }
+        fs::write(folder.path().join("site/a.html"), CONTENT).expect("a file");
+        // Workers give up the superuser's rights, and must find the site all the same.
+        open_to_all(folder.path());
+        let machine = Machine::take_with(&folder.path().join("journal")).expect("a journal of our own");
+        Bench { folder, machine, cpus: Cpus::shared().expect("processors") }
+    }
+
+    /// Starts a server, or says what is missing.
+    fn start(&self, spec: &ServerSpec, change: impl FnOnce(&mut Setup)) -> Option<Running> {
+        let program = match spec.manner.program {
+            Program::Flash => {
+                std::env::var_os("FLASH_BIN").map(PathBuf::from).map_or_else(|| spec.find(), Ok)
+            }
+            _ => spec.find(),
+        };
+        let program = match program {
+            Ok(program) => program,
+            Err(missing) => {
+                eprintln!("NOT TESTED: {spec}: {missing}");
+                return None;
+            }
+        };
+        let (site, work) = (self.folder.path().join("site"), self.folder.path().join("work"));
+        let mut setup = Setup { program: Some(&program), ..Setup::new(&site, &work, &self.cpus) };
+        change(&mut setup);
+        Some(self.machine.start(spec, &setup).unwrap_or_else(|error| panic!("{spec}: {error:#}")))
+    }
+}
+
+const CONTENT: &[u8] = b"<p>as it should be</p>\n";
+
+fn open_to_all(folder: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("our folder");
+}
+
+/// All servers but the floor, which serves no files.
+fn servers() -> impl Iterator<Item = ServerSpec> {
+    let manners = MANNERS.iter().filter(|manner| manner.program != Program::Floor);
+    manners.map(|manner| ServerSpec { manner, flags: Vec::new() })
+}
+
+#[test]
+fn every_server_serves_is_measured_and_ends() {
+    let bench = Bench::new();
+    for spec in servers() {
+        let Some(mut running) = bench.start(&spec, |setup| (setup.loops, setup.threads) = (2, Some(3)))
+        else {
+            continue;
+        };
+        running.verify("/a.html", CONTENT).unwrap_or_else(|error| panic!("{spec}: {error:#}"));
+        assert!(running.verify("/a.html", b"other").is_err(), "{spec}");
+        let used = running.process.usage().expect("figures");
+        assert!(used.cpu_ns > 100_000 && used.threads >= used.processes, "{spec}: {used:?}");
+        let memory = running.process.memory().expect("figures");
+        assert!(memory.pss_bytes > 100_000, "{spec}: {memory:?}");
+        let ledger = running.ledger().expect("it speaks");
+        assert_eq!(ledger.is_some(), spec.is_flash(), "{spec}");
+        if let Some(ledger) = ledger {
+            assert_eq!(ledger.count("requests"), Some(2), "{spec}");
+        }
+        let pids = running.process.pids();
+        let last = running.stop();
+        assert_eq!(last.is_some(), spec.is_flash() && spec.manner.name != "mp", "{spec}");
+        if let Some(last) = last {
+            assert_eq!(last.count("requests"), Some(2), "{spec}");
+            let turns = last.ready().values().sum::<u64>();
+            assert_eq!(turns > 0, spec.manner.name != "mt", "{spec}: {last:?}");
+        }
+        for pid in pids {
+            // What nobody has asked for yet is still listed, as a zombie.
+            let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+            assert!(stat.is_empty() || stat.contains(") Z "), "{spec} left {stat}");
+        }
+    }
+}
+
+#[test]
+fn loops_and_threads_are_what_was_asked_for() {
+    let bench = Bench::new();
+    for (name, processes) in
+        [("nginx", 3), ("lighttpd", 3), ("apache-worker", 3), ("apache-prefork", 6), ("mp", 6)]
+    {
+        let spec: ServerSpec = name.parse().expect("a server");
+        let Some(running) = bench.start(&spec, |setup| (setup.loops, setup.threads) = (2, Some(5))) else {
+            continue;
+        };
+        // Apache's children come one by one.
+        let enough = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            running.process.pids().len() >= processes
+        });
+        assert!(enough, "{name}: {} of {processes}", running.process.pids().len());
+        assert_eq!(running.process.pids().len(), processes, "{name}");
+    }
+}
+
+#[test]
+fn ten_thousand_connections_stay() {
+    let bench = Bench::new();
+    raise_descriptors(CONNECTIONS).expect("ten thousand descriptors");
+    let names = ["amped", "uring", "sped", "nginx", "nginx-threads", "h2o", "lighttpd", "caddy", "apache"];
+    for (name, net) in names.into_iter().zip(0..) {
+        let spec: ServerSpec = name.parse().expect("a server");
+        let Some(running) = bench.start(&spec, |setup| setup.connections_max = CONNECTIONS) else { continue };
+        let mut held: Vec<TcpStream> = (0..CONNECTIONS)
+            .map(|n| ask(net, running.port, n).unwrap_or_else(|why| panic!("{name}: {why:#}")))
+            .collect();
+        // The first is still welcome.
+        let again = fetch::exchange(&mut held[0], "/a.html", &[]);
+        assert_eq!(again.unwrap_or_else(|why| panic!("{name}: {why:#}")).body, CONTENT);
+    }
+}
+
+/// A connection that has had one answer, from one of several addresses: one has too few ports, and
+/// those of the server before are not free yet.
+fn ask(net: u8, port: u16, n: usize) -> anyhow::Result<TcpStream> {
+    let source = Ipv4Addr::new(127, 1, net, 1 + (n / 2_500) as u8);
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&socket, &SocketAddrV4::new(source, 0))?;
+    connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    fetch::exchange(&mut stream, "/a.html", &[])?;
+    Ok(stream)
+}
+
+#[test]
+fn a_server_that_fails_is_quoted() {
+    let bench = Bench::new();
+    let (site, work) = (bench.folder.path().join("nowhere"), bench.folder.path().join("work"));
+    let setup = Setup { program: Some("/bin/sh".as_ref()), ..Setup::new(&site, &work, &bench.cpus) };
+    // A shell that is told to serve finds no such script.
+    let error = bench.machine.start(&"amped".parse().expect("a server"), &setup).err().expect("no server");
+    let error = format!("{error:#}");
+    assert!(error.contains("starting amped") && error.contains("ended at once"), "{error}");
+    assert!(error.contains("serve"), "its own words are in it: {error}");
+}
