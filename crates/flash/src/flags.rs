@@ -37,6 +37,11 @@ pub(crate) struct Flags {
 }
 
 const AFTER_HELP: &str = "\
+Programs of their own, which run beside any server:
+  load  Play many clients, and measure what they get (flash-load)
+  lab   Run experiments, one for each figure of the papers, on this server and its peers (flash-lab)
+  sim   Simulate the architectures on machines that are not at hand (flash-sim)
+
 'flash COMMAND --help' says more about a command. Any other 'flash NAME' runs the program flash-NAME.";
 
 #[derive(Debug, Subcommand)]

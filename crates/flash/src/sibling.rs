@@ -11,14 +11,20 @@ use std::process::Command;
 
 use crate::failure::Failure;
 
+/// Those that belong to Flash.
+const SIBLINGS: [&str; 3] = ["lab", "load", "sim"];
+
 /// Replaces this process by `flash-NAME`, where NAME is the first of `words`; returns only if that fails.
 pub(crate) fn become_sibling(words: &[OsString]) -> Result<(), Failure> {
     let (name, arguments) = words.split_first().expect("clap gives an external command its name");
     let program = find(name).ok_or_else(|| {
-        Failure::Usage(format!(
-            "there is no command '{}' (see flash --help)",
-            name.to_string_lossy().escape_debug()
-        ))
+        let name = name.to_string_lossy();
+        Failure::Usage(match SIBLINGS.contains(&&*name) {
+            true => format!(
+                "flash-{name} is not installed beside flash or along PATH (cargo build --release --workspace builds it)"
+            ),
+            false => format!("there is no command '{}' (see flash --help)", name.escape_debug()),
+        })
     })?;
     let error = Command::new(&program).args(arguments).exec();
     Err(Failure::Run(format!("cannot run {}: {error}", program.display())))
