@@ -4,13 +4,28 @@
 
 #![forbid(unsafe_code)]
 
+pub mod content;
+mod in_turn;
+mod listed;
 pub mod log;
+mod mix;
 pub mod name;
 pub mod sample;
+mod size_classes;
+mod specweb;
 mod statistics;
+mod synthetic;
+#[cfg(test)]
+mod testing;
 pub mod trace;
+pub mod tree;
 mod workload;
 
+pub use listed::{ListError, Listed};
+pub use mix::{Ingredient, Mix, MixError, Only};
+pub use size_classes::SizeClasses;
+pub use specweb::{Sessions, SpecWeb};
 pub use statistics::{Moments, TraceStatistics, lru_hits};
-pub use trace::Trace;
+pub use synthetic::{References, Shape, ShapeError, Synthetic};
+pub use trace::{Passes, Replay, Trace};
 pub use workload::{Ask, Catalogue, File, FileId, Part, Sequence, Workload};

@@ -131,16 +131,21 @@ pub(crate) fn origin_form(raw: &[u8]) -> Option<&[u8]> {
     if raw.starts_with(b"/") {
         return Some(raw);
     }
-    let scheme = [b"http://".as_slice(), b"https://"]
-        .into_iter()
-        .find(|scheme| raw.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))?;
-    let after = &raw[scheme.len()..];
-    match after.iter().position(|&byte| byte == b'/' || byte == b'?') {
-        Some(end) if after[end] == b'/' => Some(&after[end..]),
-        // A query right after the host: no path that could be cut out of it.
-        Some(_) => None,
-        None => Some(b"/"),
+    match after_host(raw)? {
+        b"" => Some(b"/"),
+        // A query right after the host: there is no path to cut out.
+        after => after.starts_with(b"/").then_some(after),
     }
+}
+
+/// What follows the host in a URL; None where there is no host.
+pub(crate) fn after_host(raw: &[u8]) -> Option<&[u8]> {
+    let after_scheme = [b"http://".as_slice(), b"https://"].into_iter().find_map(|scheme| {
+        let (start, after) = raw.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(after)
+    })?;
+    let host = after_scheme.iter().take_while(|byte| !matches!(byte, b'/' | b'?')).count();
+    (host > 0).then(|| &after_scheme[host..])
 }
 
 #[cfg(test)]
@@ -187,6 +192,7 @@ mod tests {
             ("*", Refused::NoPath),
             ("host:443", Refused::NoPath),
             ("http://host?x", Refused::NoPath),
+            ("http:///x", Refused::NoPath),
             ("x/y", Refused::NoPath),
             ("/x?y", Refused::Query),
             ("/x%00", Refused::Character),

@@ -9,6 +9,7 @@ pub type FileId = u32;
 /// Everything that a workload may ask for.
 #[derive(Debug, Default)]
 pub struct Catalogue {
+    /// All files, each at the place that is its [`FileId`].
     pub files: Vec<File>,
     /// The names of the classes that results are told apart by, such as `hot` and `cold`; never empty where there are files.
     pub classes: Vec<String>,
@@ -28,6 +29,7 @@ pub struct File {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
+    /// What is asked for.
     pub file: FileId,
     /// When it was sent, from the beginning of the log; for workloads that have a time of their own.
     pub at: Option<Duration>,
@@ -38,7 +40,9 @@ pub struct Ask {
 /// Which share of the requests a thread sends: the `index`th of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
+    /// Below `of`.
     pub index: u32,
+    /// How many parts there are; never 0.
     pub of: u32,
 }
 
@@ -49,11 +53,13 @@ impl Part {
 
 /// The requests of one part, in order. None is the end; what goes on for ever has none.
 pub trait Sequence: Send {
+    /// The next request.
     fn next(&mut self) -> Option<Ask>;
 }
 
 /// What is asked for, and in which order.
 pub trait Workload: Send + Sync {
+    /// Everything that any of its sequences asks for.
     fn catalogue(&self) -> &Arc<Catalogue>;
 
     /// The same seed gives the same requests. A log deals its lines out to the parts in turn; a distribution gives each part

@@ -1,7 +1,8 @@
 //! The LRU-stack model: a client asks again for what was asked for a lognormal number of other files ago. Real requests
-//! have such a memory; independent draws have none.
+//! have such a memory, and popular files besides (Jin and Bestavros, 2000); independent draws have no memory, and a stack
+//! alone forgets in time what is popular.
 
-use rand::Rng;
+use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp1, LogNormal};
 
 use super::{Recency, Zipf};
@@ -13,25 +14,29 @@ pub struct Distances {
     pub ln_mean: f64,
     /// The standard deviation of ln(distance).
     pub ln_sd: f64,
+    /// Which share of the requests is by distance, from 0 to 1; the rest is by popularity.
+    pub share: f64,
 }
 
 /// All files, in the order of their last use.
 ///
 /// It begins as if a great many independent draws of a Zipf law had gone before, so that popular files tend to lie on
-/// top. From then on only distances decide, and which files are popular changes slowly, as it does on real sites.
+/// top.
 #[derive(Clone, Debug)]
 pub struct LruStack {
     order: Recency,
+    popularity: Zipf,
     distances: LogNormal<f64>,
+    share: f64,
 }
 
 impl LruStack {
     /// A stack of all the ranks of `popularity`, its order drawn. None where the distances' parameters are no numbers, or
     /// nearly all distances lie below or beyond the stack.
     pub fn new(popularity: &Zipf, distances: Distances, random: &mut impl Rng) -> Option<Self> {
-        let Distances { ln_mean, ln_sd } = distances;
+        let Distances { ln_mean, ln_sd, share } = distances;
         let within = -3.0 * ln_sd..=f64::from(popularity.ranks()).ln() + 3.0 * ln_sd;
-        if !ln_sd.is_sign_positive() || !within.contains(&ln_mean) {
+        if !ln_sd.is_sign_positive() || !within.contains(&ln_mean) || !(0.0..=1.0).contains(&share) {
             return None;
         }
         let distances = LogNormal::new(ln_mean, ln_sd).ok()?;
@@ -48,16 +53,26 @@ impl LruStack {
         for (_, rank) in rings {
             order.touch(rank);
         }
-        Some(Self { order, distances })
+        Some(Self { order, popularity: popularity.clone(), distances, share })
     }
 
-    /// The file at a distance that is drawn anew, which then lies on top. Distances beyond the stack are drawn again.
+    /// The next file, which then lies on top.
     pub fn draw(&mut self, random: &mut impl Rng) -> u32 {
+        let file = if random.random_bool(self.share) {
+            self.at_distance(random)
+        } else {
+            self.popularity.draw(random)
+        };
+        self.order.touch(file);
+        file
+    }
+
+    /// The file at a distance that is drawn anew until it lies within the stack.
+    fn at_distance(&self, random: &mut impl Rng) -> u32 {
         loop {
             // Nothing lies nearer than the top. The cast keeps what is too large too large.
             let distance = (self.distances.sample(random).round() as u32).max(1);
             if let Some(file) = self.order.at(distance) {
-                self.order.touch(file);
                 return file;
             }
         }

@@ -146,7 +146,7 @@ fn a_stack_asks_again_at_lognormal_distances() {
     let (ln_mean, ln_sd) = (4.0, 1.0);
     let zipf = Zipf::new(5_000, 1.05).unwrap();
     let mut random = generator(13, 0);
-    let mut stack = LruStack::new(&zipf, Distances { ln_mean, ln_sd }, &mut random).unwrap();
+    let mut stack = LruStack::new(&zipf, Distances { ln_mean, ln_sd, share: 1.0 }, &mut random).unwrap();
     let mut seen = Recency::new(5_000);
     let distances: Vec<f64> =
         (0..200_000).filter_map(|_| seen.touch(stack.draw(&mut random))).map(f64::from).collect();
@@ -163,7 +163,7 @@ fn a_stack_begins_in_the_order_of_zipf_draws_seen_backwards() {
     let mut tops = [0; 6];
     for _ in 0..60_000 {
         // So short a distance that the first draw is the top.
-        let distances = Distances { ln_mean: 0.0, ln_sd: 0.0 };
+        let distances = Distances { ln_mean: 0.0, ln_sd: 0.0, share: 1.0 };
         tops[LruStack::new(&zipf, distances, &mut random).unwrap().draw(&mut random) as usize] += 1;
     }
     let whole: f64 = (1..=6).map(|rank| 1.0 / f64::from(rank)).sum();
@@ -177,7 +177,7 @@ fn a_stack_that_no_distance_meets_is_refused() {
     for (ln_mean, ln_sd) in
         [(20.0, 1.0), (-9.0, 1.0), (f64::NAN, 1.0), (4.0, f64::NAN), (4.0, -1.0), (4.0, f64::INFINITY)]
     {
-        let distances = Distances { ln_mean, ln_sd };
+        let distances = Distances { ln_mean, ln_sd, share: 1.0 };
         assert!(LruStack::new(&zipf, distances, &mut generator(0, 0)).is_none(), "{distances:?}");
     }
 }
