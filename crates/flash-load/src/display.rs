@@ -94,6 +94,10 @@ impl Progress {
     }
 
     pub(crate) fn show(&mut self, live: Live) {
+        if live.elapsed < self.last.elapsed {
+            // The next run of several.
+            self.last = Live::default();
+        }
         let since = live.elapsed.saturating_sub(self.last.elapsed);
         let every = match self.show {
             Show::Nothing => return,
@@ -156,7 +160,14 @@ fn page(report: &Report) -> String {
             report.errors.iter().map(|(kind, n)| format!("{kind} {}", thousands(*n))).collect();
         line("errors", format!("{} ({})", thousands(report.errors_total), kinds.join(", ")));
     }
+    if let Some(inversion) = report.service_inversion {
+        line("inversion", format!("{inversion:.3} of 1 (answers out of the order of their sizes)"));
+    }
+    if let Some(capacity) = report.capacity_requests_per_second {
+        line("capacity", format!("{}/s", thousands(capacity.round() as u64)));
+    }
     page.push_str("\nlatency          mean       p50       p90       p99     p99.9    p99.99       max\n");
+    let mut rates = String::new();
     let mut row = |name: &str, waits: &Latency| {
         let times = [waits.mean, waits.p50, waits.p90, waits.p99, waits.p999, waits.p9999, waits.max];
         let times: String = times.iter().map(|us| format!("{:>10}", time(*us))).collect();
@@ -167,6 +178,18 @@ fn page(report: &Report) -> String {
         for (name, class) in &report.classes {
             row(name, &class.latency_us);
         }
+    }
+    for step in &report.steps {
+        let what = match (step.clients, step.level) {
+            (Some(clients), _) => format!("{clients} clients"),
+            (None, level) => format!("level {}", level.unwrap_or_default()),
+        };
+        row(&format!("{what:<11}"), &step.latency_us);
+        let rate = thousands(step.requests_per_second.round() as u64);
+        rates.push_str(&format!("{what:<14}{rate}/s, {} errors\n", step.errors_total));
+    }
+    if !rates.is_empty() {
+        page.push_str(&format!("\n{rates}"));
     }
     page
 }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod inversion;
 mod load;
 mod pace;
 mod player;
@@ -12,15 +13,19 @@ mod reply;
 mod report;
 mod request;
 mod run;
+mod search;
 mod server;
 mod tally;
 mod timers;
 mod transport;
 mod urls;
+mod verify;
 
 pub use load::{Crowd, Keep, Link, Load, Manner, Method, Until};
 pub use pace::{Arrivals, Pace};
 pub use report::{ClassReport, Latency, Report};
 pub use run::{Error, Live, run};
+pub use search::{capacity, levels};
 pub use server::{Address, Server, Url};
 pub use urls::Urls;
+pub use verify::Verify;

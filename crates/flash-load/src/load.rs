@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flash_traffic::Workload;
 
-use crate::{Pace, Server};
+use crate::{Pace, Server, Verify};
 
 /// One run against one server.
 #[derive(Clone)]
@@ -55,6 +55,8 @@ pub struct Manner {
     pub encodings: Vec<(String, f64)>,
     /// More fields of every request, as `Name: value`.
     pub fields: Vec<String>,
+    /// What the bodies of answers are compared with.
+    pub verify: Verify,
 }
 
 impl Default for Manner {
@@ -69,6 +71,7 @@ impl Default for Manner {
             ranges: 0.0,
             encodings: Vec::new(),
             fields: Vec::new(),
+            verify: Verify::Nothing,
         }
     }
 }

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use flags::Task;
 use flash_load::Error;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -40,7 +41,18 @@ fn work() -> Result<(), Error> {
             .map_err(|error| Error::Run(format!("cannot watch for signals: {error}")))?;
     }
     let mut progress = output.progress(&load);
-    let report = flash_load::run(&load, &stop, |live| progress.show(live))?;
+    let mut look = |live| progress.show(live);
+    let report = match flags.task() {
+        Task::Run => flash_load::run(&load, &stop, look),
+        Task::FindCapacity { clients_max } => flash_load::capacity(&load, clients_max, &stop, look),
+        Task::Levels { levels, capacity, clients_max } => {
+            let capacity = match capacity {
+                Some(capacity) => capacity,
+                None => flash_load::capacity(&load, clients_max, &stop, &mut look)?.requests_per_second,
+            };
+            flash_load::levels(&load, capacity, &levels, &stop, look)
+        }
+    }?;
     progress.finish();
     output.report(&report)
 }

@@ -13,13 +13,16 @@ use std::time::{Duration, Instant};
 
 use flash_traffic::Part;
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, CreateFlags, Event, EventFlags};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::time::Timespec;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
 
 use crate::load::Until;
 use crate::tally::{Fault, Tally};
 use crate::timers::{Alarm, Timers};
+use crate::verify::Originals;
 use crate::{Load, Pace};
 use connection::Connection;
 use crew::Crew;
@@ -30,8 +33,13 @@ const EVENTS_MAX: usize = 256;
 /// Connections that are being opened at once when the clients of a closed loop begin; more would overrun the queue of a
 /// listener, and wait a second to try again.
 const OPENING_MAX: usize = 100;
+/// How long before a request is due its thread stops to sleep.
+const EARLY: Duration = Duration::from_micros(50);
 /// How soon a thread sees that it shall stop.
-const NAP_MAX: Duration = Duration::from_millis(100);
+const NAP_MAX: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const NO_NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// What epoll calls the clock. No connection has this place.
+const CLOCK: u64 = u64::MAX;
 
 /// What all threads of a run have in common.
 pub(crate) struct Course {
@@ -55,6 +63,10 @@ pub(crate) struct Player<'a> {
     course: &'a Course,
     gauge: &'a Gauge,
     epoll: OwnedFd,
+    /// Ends a wait on time. The wait's own timeout is in whole milliseconds, and an answer may take a tenth of one.
+    clock: OwnedFd,
+    /// When it rings.
+    rings_at: Option<Instant>,
     crews: Vec<Crew<'a>>,
     connections: Vec<Connection>,
     /// Connections that are being opened.
@@ -65,6 +77,8 @@ pub(crate) struct Player<'a> {
     /// Requests that go out together.
     out: Vec<u8>,
     tally: Tally,
+    /// What bodies are compared with, by crew.
+    originals: Vec<Originals>,
     end: Option<Instant>,
     /// Requests that may still be sent; none where time is the end.
     budget: Option<u64>,
@@ -103,11 +117,17 @@ impl<'a> Player<'a> {
             Until::Time(time) => (Some(course.counted_from + time), None),
             Until::Requests(all) => (None, Some(share(all, part))),
         };
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let clock =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        epoll::add(&epoll, &clock, EventData::new_u64(CLOCK), EventFlags::IN | EventFlags::ET)?;
         Ok(Player {
             load,
             course,
             gauge,
-            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            epoll,
+            clock,
+            rings_at: None,
             crews,
             connections,
             opening: 0,
@@ -116,6 +136,7 @@ impl<'a> Player<'a> {
             buffer: vec![0; BUFFER_BYTES].into(),
             out: Vec::new(),
             tally: Tally::new(classes, course.start),
+            originals: load.crowds.iter().map(|_| Originals::default()).collect(),
             end,
             budget,
             next_due: Some(course.start),
@@ -136,23 +157,40 @@ impl<'a> Player<'a> {
             if self.has_finished() {
                 return Ok(());
             }
-            let wake = [self.timers.next(), self.next_due, self.end].into_iter().flatten().min();
-            let nap =
-                wake.map_or(NAP_MAX, |wake| wake.saturating_duration_since(Instant::now()).min(NAP_MAX));
-            let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) };
+            self.set_clock()?;
+            // Within that time it looks and does not sleep.
+            let soon =
+                self.next_due.is_some_and(|due| due.saturating_duration_since(Instant::now()) <= EARLY);
+            let nap = if soon { NO_NAP } else { NAP_MAX };
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&nap)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
             let mut now = Instant::now();
-            for event in &events {
+            for event in events.iter().filter(|event| event.data.u64() != CLOCK) {
                 now = self.event(event.data.u64(), event.flags, now);
                 if self.next_due.is_some_and(|due| due <= now) {
                     self.send_due(now);
                 }
             }
         }
+    }
+
+    /// Has the clock ring when there is something to do.
+    fn set_clock(&mut self) -> Result<(), Errno> {
+        // A sleeper wakes up some time after it is called, so for a request that is due it is called early.
+        let due = self.next_due.map(|due| due.checked_sub(EARLY).unwrap_or(due));
+        let wake = [self.timers.next(), due, self.end].into_iter().flatten().min();
+        let Some(wake) = wake.filter(|_| wake != self.rings_at) else { return Ok(()) };
+        self.rings_at = Some(wake);
+        // 0 would be never.
+        let left = wake.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let once = Itimerspec { it_interval: never, it_value: left };
+        timerfd_settime(&self.clock, TimerfdTimerFlags::empty(), &once)?;
+        Ok(())
     }
 
     /// Looks at what the timers say.

@@ -39,8 +39,26 @@ pub struct Report {
     /// How late the clients themselves were: from when a request was due until it was sent, where waiting for the server or
     /// for a connection had no part in it. Open loops only.
     pub lateness_us: Latency,
+    /// How far the order of answers was from that of their sizes: 0 is none, 1 the reverse, 2/3 chance. None where all
+    /// answers were of one size.
+    pub service_inversion: Option<f64>,
     /// It was ended early.
     pub interrupted: bool,
+    /// The best rate that a search found, or that the levels are parts of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_requests_per_second: Option<f64>,
+    /// Of a step of a search: how many clients there were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// Of a step of a sweep: its part of the capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<f64>,
+    /// Of a step over sizes: the body's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// The runs that this one was chosen from, or is the last of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Report>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -141,8 +159,10 @@ impl Report {
             connections: tally.connections,
             retries: tally.retries,
             lateness_us: Latency::new(&tally.lateness),
+            service_inversion: tally.windows.inversion(),
             interrupted,
             classes,
+            ..Report::default()
         }
     }
 }

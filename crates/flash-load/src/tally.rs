@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::inversion::Windows;
+
 /// What can go wrong with a request. Each that goes wrong is counted once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
@@ -18,6 +20,7 @@ pub(crate) enum Fault {
     BadResponse,
     /// A whole answer of another length than the file's, or one that ended before the length it had promised.
     WrongLength,
+    WrongContent,
     /// 3xx, 4xx or 5xx, where it was not asked for.
     Status(u8),
 }
@@ -31,6 +34,7 @@ impl Fault {
             Fault::Reset => "reset",
             Fault::BadResponse => "bad_response",
             Fault::WrongLength => "wrong_length",
+            Fault::WrongContent => "wrong_content",
             Fault::Status(3) => "status_3xx",
             Fault::Status(4) => "status_4xx",
             Fault::Status(_) => "status_5xx",
@@ -64,6 +68,7 @@ pub(crate) struct Tally {
     /// How long the clients themselves were late, in nanoseconds: from when a request was due to its sending, where a
     /// connection was free.
     pub(crate) lateness: Histogram<u64>,
+    pub(crate) windows: Windows,
     pub(crate) ended: Instant,
 }
 
@@ -80,6 +85,7 @@ impl Tally {
             unanswered: 0,
             asked: 0,
             lateness: histogram(),
+            windows: Windows::default(),
             ended: start,
         }
     }
@@ -88,7 +94,9 @@ impl Tally {
         let class = &mut self.classes[class];
         class.requests += 1;
         class.body_bytes += body_bytes;
-        class.waits.saturating_record(nanoseconds(wait));
+        let wait = nanoseconds(wait);
+        class.waits.saturating_record(wait);
+        self.windows.push(body_bytes, wait);
     }
 
     pub(crate) fn fault(&mut self, class: usize, fault: Fault) {
@@ -125,6 +133,7 @@ impl Tally {
         self.unanswered += other.unanswered;
         self.asked += other.asked;
         self.lateness.add(&other.lateness).expect("all histograms have the same bounds");
+        self.windows.merge(other.windows);
         self.ended = self.ended.max(other.ended);
     }
 }

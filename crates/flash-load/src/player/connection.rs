@@ -54,6 +54,8 @@ pub(super) struct Pending {
     pub(super) closes: bool,
     /// It was sent before, on a connection that the server was just closing.
     pub(super) retried: bool,
+    /// The body that has come so far is not the file's.
+    pub(super) wrong: bool,
 }
 
 /// How far a slow line is booked, each way.

@@ -14,6 +14,9 @@ use crate::pace::Due;
 use crate::request::{Extras, Wording};
 use crate::{Crowd, Load, Pace};
 
+/// No session has more requests.
+const SESSION_MAX: usize = 64;
+
 pub(super) struct Crew<'a> {
     pub(super) pace: Pace,
     pub(super) manner: &'a Manner,
@@ -22,6 +25,8 @@ pub(super) struct Crew<'a> {
     /// Where its classes begin among all.
     first_class: usize,
     sequence: Box<dyn Sequence>,
+    /// What is left of the clients' sessions, in a closed loop whose workload has sessions.
+    sessions: Vec<VecDeque<Ask>>,
     /// No more is asked: the workload has come to its end, or the number of requests has.
     exhausted: bool,
     /// Its connections.
@@ -70,6 +75,8 @@ impl<'a> Crew<'a> {
             Pace::Recorded { speed_up, .. } => Next::Recorded { ask: sequence.next(), speed_up },
         };
         let closed = matches!(next, Next::Never);
+        let mut probe = crowd.workload.sequence(part, load.seed);
+        let has_sessions = closed && (0..SESSION_MAX).any(|_| probe.next().is_some_and(|ask| ask.closes));
         Crew {
             pace: crowd.pace,
             manner: &crowd.manner,
@@ -77,6 +84,7 @@ impl<'a> Crew<'a> {
             wording: Wording::new(&load.server.authority, &crowd.manner),
             first_class,
             sequence,
+            sessions: vec![VecDeque::new(); if has_sessions { connections } else { 0 }],
             exhausted: connections == 0,
             unstarted: if closed { places.clone() } else { 0..0 },
             idle: if closed { Vec::new() } else { places.clone().rev().collect() },
@@ -164,20 +172,31 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// What a client that may ask now asks: what is due, or in a closed loop the next request of all.
-    pub(super) fn take(&mut self, now: Instant) -> Option<(Ask, Instant)> {
+    /// What the client at a place, who may ask now, asks: what is due, or in a closed loop the next request of all.
+    pub(super) fn take(&mut self, place: usize, now: Instant) -> Option<(Ask, Instant)> {
         if !self.is_closed_loop() {
             return self.queue.pop_front();
         }
         if self.exhausted {
             return None;
         }
-        let Some(ask) = self.sequence.next() else {
-            self.exhausted = true;
-            return None;
+        let ask = match self.sessions.get_mut(place - self.places.start) {
+            // A session is one client's, whole, and not dealt out to many.
+            Some(session) => {
+                while session.is_empty() || session.back().is_some_and(|ask| !ask.closes) {
+                    let Some(ask) = self.sequence.next() else { break };
+                    session.push_back(ask);
+                    if session.len() == SESSION_MAX {
+                        break;
+                    }
+                }
+                session.pop_front()
+            }
+            None => self.sequence.next(),
         };
-        self.under_way += 1;
-        Some((ask, now))
+        self.exhausted = ask.is_none();
+        self.under_way += usize::from(ask.is_some());
+        ask.map(|ask| (ask, now))
     }
 
     /// Draws what the request has besides its target.
@@ -200,6 +219,7 @@ impl<'a> Crew<'a> {
             encoding: self.encoding(random),
             closes: ask.closes,
             retried: false,
+            wrong: false,
         }
     }
 

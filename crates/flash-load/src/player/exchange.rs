@@ -12,21 +12,16 @@ use super::connection::{Connection, Line, Pending, State};
 use super::{Player, interest, take_from};
 use crate::Pace;
 use crate::load::Method;
-use crate::reply::{Asked, Body, Reply};
+use crate::reply::{Asked, Reply};
 use crate::tally::Fault;
 use crate::timers::Alarm;
 use crate::transport::Transport;
+use crate::verify::Look;
 
 /// How long a client waits before it tries to connect again.
 const BACKOFF: Duration = Duration::from_millis(100);
 /// From here on, the rest of a body that nobody looks at is not copied.
 const DISCARD_BYTES_MIN: u64 = 16 << 10;
-
-struct Nobody;
-
-impl Body for Nobody {
-    fn take(&mut self, _reply: &Reply, _bytes: &[u8]) {}
-}
 
 impl Player<'_> {
     /// Something has happened to a socket. Returns the time after it was dealt with.
@@ -103,7 +98,7 @@ impl Player<'_> {
             if crew.is_closed_loop() && !crew.is_exhausted() && !take_from(&mut self.budget, counted) {
                 crew.exhaust();
             }
-            let Some((ask, due)) = crew.take(now) else { break };
+            let Some((ask, due)) = crew.take(place, now) else { break };
             if crew.is_closed_loop() {
                 self.tally.asked += u64::from(counted);
             } else if due >= self.course.counted_from {
@@ -237,7 +232,8 @@ impl Player<'_> {
                 room = room.min(Line::piece_bytes(link.down_bytes_per_second));
             }
             let rest = connection.reader.rest_of_body();
-            let discards = rest >= DISCARD_BYTES_MIN;
+            let looks = self.crews[connection.crew].manner.verify.looks();
+            let discards = rest >= DISCARD_BYTES_MIN && !looks;
             let received = if discards {
                 room = room.min(usize::try_from(rest).unwrap_or(usize::MAX));
                 transport.discard(&mut self.buffer[..room])
@@ -290,7 +286,7 @@ impl Player<'_> {
         while at < bytes {
             let connection = &mut self.connections[place];
             let crew = &self.crews[connection.crew];
-            let Some(pending) = connection.pending.front().filter(|_| connection.written > 0) else {
+            let Some(pending) = connection.pending.front_mut().filter(|_| connection.written > 0) else {
                 // More than was asked for: nobody's answer, but the server's fault.
                 self.unasked(place);
                 break;
@@ -299,7 +295,15 @@ impl Player<'_> {
                 head_only: crew.manner.method == Method::Head,
                 validator: crew.wants_validator(pending.file),
             };
-            match connection.reader.feed(&buffer[at..bytes], asked, &mut Nobody) {
+            let mut look = Look {
+                verify: &crew.manner.verify,
+                originals: &mut self.originals[connection.crew],
+                file: pending.file,
+                target: &crew.file(pending.file).target,
+                from: pending.range.map_or(0, |(first, _)| first),
+                wrong: &mut pending.wrong,
+            };
+            match connection.reader.feed(&buffer[at..bytes], asked, &mut look) {
                 Ok((consumed, reply)) => {
                     at += consumed;
                     let Some(reply) = reply else { continue };
@@ -414,7 +418,10 @@ impl Player<'_> {
             (status, _) => return Some(Fault::Status((status / 100) as u8)),
         };
         let has_body = crew.manner.method == Method::Get && reply.status != 204;
-        (has_body && expected.is_some_and(|bytes| bytes != reply.body_bytes)).then_some(Fault::WrongLength)
+        if has_body && expected.is_some_and(|bytes| bytes != reply.body_bytes) {
+            return Some(Fault::WrongLength);
+        }
+        pending.wrong.then_some(Fault::WrongContent)
     }
 
     /// A request has failed.

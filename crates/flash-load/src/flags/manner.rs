@@ -1,0 +1,100 @@
+//! Who the clients are: how they use their connections, and what their requests say besides a target.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use flash_load::{Keep, Link, Manner, Method, Verify};
+
+use super::units::{part, some_bytes};
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Who asks, and how")]
+#[group(skip)]
+pub(super) struct MannerFlags {
+    /// Requests on a connection before it is closed [default: as many as the server allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    requests_per_connection: Option<u32>,
+    /// Requests that are under way at once on a connection
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pipeline: u32,
+    /// Clients on slow lines: bytes a second towards them, or DOWN/UP
+    #[arg(long, value_name = "BYTES[/BYTES]", value_parser = link)]
+    line: Option<Link>,
+    /// Part of the requests, 0 to 1, that are conditional, where a client has the file already
+    #[arg(long, value_name = "PART", default_value = "0", value_parser = part)]
+    conditional: f64,
+    /// Part of the requests, 0 to 1, that ask for a range, of files whose size is known
+    #[arg(long, value_name = "PART", default_value = "0", value_parser = part)]
+    ranges: f64,
+    /// Accept-Encoding of the requests, or of a part of them as in 'gzip, br=0.8'; may be repeated
+    #[arg(long, value_name = "VALUE[=PART]", value_parser = encoding)]
+    accept_encoding: Vec<(String, f64)>,
+    /// A further field of every request, as 'Name: value'; may be repeated
+    #[arg(long, short = 'H', value_name = "FIELD", value_parser = field)]
+    header: Vec<String>,
+    /// Ask for heads only
+    #[arg(long)]
+    head: bool,
+    /// Compare all bodies with the files below this folder
+    #[arg(long, value_name = "DIR")]
+    verify_root: Option<PathBuf>,
+}
+
+impl MannerFlags {
+    pub(super) fn manner(&self) -> Manner {
+        Manner {
+            keep: self.requests_per_connection.map_or(Keep::Open, Keep::Requests),
+            pipeline: self.pipeline,
+            link: self.line,
+            method: if self.head { Method::Head } else { Method::Get },
+            conditional: self.conditional,
+            ranges: self.ranges,
+            encodings: self.accept_encoding.clone(),
+            fields: self.header.clone(),
+            verify: self.verify_root.clone().map_or(Verify::Nothing, Verify::Root),
+        }
+    }
+}
+
+fn link(text: &str) -> Result<Link, String> {
+    let (down, up) = text.split_once('/').unwrap_or((text, text));
+    Ok(Link { down_bytes_per_second: some_bytes(down)?, up_bytes_per_second: some_bytes(up)? })
+}
+
+fn encoding(text: &str) -> Result<(String, f64), String> {
+    let (value, share) = match text.rsplit_once('=') {
+        // `gzip;q=0.5` has a weight and no part.
+        Some((value, share)) if !value.trim_end().ends_with("q") => (value, part(share)?),
+        _ => (text, 1.0),
+    };
+    if value.is_empty() || !value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        return Err("write codings and their part of the requests, such as 'gzip, br=0.8'".into());
+    }
+    Ok((value.to_owned(), share))
+}
+
+fn field(text: &str) -> Result<String, String> {
+    let right = text.split_once(':').is_some_and(|(name, value)| {
+        !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+            && !value.bytes().any(|byte| byte.is_ascii_control())
+    });
+    if right { Ok(text.to_owned()) } else { Err("write a field as in 'Name: value'".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words() {
+        assert_eq!(link("32K/8K"), Ok(Link { down_bytes_per_second: 32768, up_bytes_per_second: 8192 }));
+        assert_eq!(encoding("gzip, br=0.8"), Ok(("gzip, br".into(), 0.8)));
+        assert_eq!(encoding("gzip;q=0.5"), Ok(("gzip;q=0.5".into(), 1.0)));
+        assert_eq!(field("Cookie: a=b"), Ok("Cookie: a=b".into()));
+        for text in ["", "x", ": y", "a b: c", "a: b\r\nc: d"] {
+            assert!(field(text).is_err(), "{text}");
+        }
+        assert!(link("0").is_err() && encoding("gzip=2").is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! When clients ask: the flags of the pace, of the hot crowd, and of searches and sweeps.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use flash_load::{Arrivals, Error, Pace};
+
+use super::units::{positive, span};
+
+/// Levels beyond this are a server's end, not a measurement.
+const LEVEL_MAX: f64 = 10.0;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "When")]
+#[group(skip)]
+#[command(group = ArgGroup::new("pace").args(["clients", "rate", "recorded", "find_capacity"]).multiple(false))]
+pub(super) struct PaceFlags {
+    /// Closed loop: so many clients, each of whom waits for an answer before it asks again [default: 32]
+    #[arg(long, short = 'c', value_name = "N")]
+    clients: Option<u32>,
+    /// How long a client thinks between an answer and its next request
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = span, conflicts_with_all = ["rate", "recorded"])]
+    think: Duration,
+    /// Open loop: so many requests a second, whatever has come back; waits are counted from when a request was due
+    #[arg(long, value_name = "PER-SECOND", value_parser = positive)]
+    rate: Option<f64>,
+    /// Requests of an open loop come at random moments, as independent people ask
+    #[arg(long, requires = "rate")]
+    poisson: bool,
+    /// Requests come when the log says so, FACTOR times as fast
+    #[arg(long, value_name = "FACTOR", value_parser = positive, num_args = 0..=1, default_missing_value = "1")]
+    recorded: Option<f64>,
+    /// Connections that an open loop may hold; a request that finds all of them busy waits, and its time runs
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    connections: u32,
+    /// Double the clients until that brings no more: how much the server can do
+    #[arg(long)]
+    find_capacity: bool,
+    /// Clients at which a search for capacity ends
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    clients_max: u32,
+    /// Measure an open loop at each of these parts of the capacity, such as 0.5,0.8,0.95
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = level, conflicts_with_all = ["rate", "recorded"])]
+    levels: Vec<f64>,
+    /// The capacity that --levels are parts of, in requests a second [default: it is searched for first]
+    #[arg(long, value_name = "PER-SECOND", value_parser = positive, requires = "levels")]
+    capacity: Option<f64>,
+    /// A target that is asked for beside all else, in an open loop with results of its own; may be repeated
+    #[arg(long, value_name = "TARGET")]
+    hot: Vec<String>,
+    /// How often the hot targets are asked for, together
+    #[arg(long, value_name = "PER-SECOND", value_parser = positive, default_value = "1000", requires = "hot")]
+    hot_rate: f64,
+}
+
+/// How many runs there are, and what for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Task {
+    Run,
+    FindCapacity {
+        clients_max: u32,
+    },
+    /// A capacity that is not known is found first.
+    Levels {
+        levels: Vec<f64>,
+        capacity: Option<f64>,
+        clients_max: u32,
+    },
+}
+
+impl PaceFlags {
+    pub(super) fn pace(&self) -> Pace {
+        let connections_max = self.connections;
+        if let Some(per_second) = self.rate {
+            let arrivals = if self.poisson { Arrivals::Poisson } else { Arrivals::Constant };
+            Pace::Open { per_second, arrivals, connections_max }
+        } else if let Some(speed_up) = self.recorded {
+            Pace::Recorded { speed_up, connections_max }
+        } else {
+            Pace::Closed { clients: self.clients.unwrap_or(32), think: self.think }
+        }
+    }
+
+    /// The hot targets, and when they are asked for.
+    pub(super) fn hot(&self) -> Result<Option<(Vec<String>, Pace)>, Error> {
+        if self.hot.is_empty() {
+            return Ok(None);
+        }
+        let right =
+            |target: &&String| target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic());
+        if let Some(wrong) = self.hot.iter().find(|target| !right(target)) {
+            let wrong = wrong.escape_debug();
+            return Err(Error::Usage(format!(
+                "--hot '{wrong}' is no target; write a path such as /logo.png"
+            )));
+        }
+        let pace = Pace::Open {
+            per_second: self.hot_rate,
+            arrivals: Arrivals::Constant,
+            connections_max: self.connections,
+        };
+        Ok(Some((self.hot.clone(), pace)))
+    }
+
+    pub(super) fn task(&self) -> Task {
+        if !self.levels.is_empty() {
+            let (levels, clients_max) = (self.levels.clone(), self.clients_max);
+            Task::Levels { levels, capacity: self.capacity, clients_max }
+        } else if self.find_capacity {
+            Task::FindCapacity { clients_max: self.clients_max }
+        } else {
+            Task::Run
+        }
+    }
+}
+
+fn level(text: &str) -> Result<f64, String> {
+    match positive(text) {
+        Ok(level) if level <= LEVEL_MAX => Ok(level),
+        _ => Err("write parts of the capacity, such as 0.5,0.8,0.95".into()),
+    }
+}

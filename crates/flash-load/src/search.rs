@@ -1,0 +1,78 @@
+//! Several runs that belong together: the search for a server's capacity, and a sweep over parts of it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{Arrivals, Error, Live, Load, Pace, Report, run};
+
+/// Clients of the first step of a search.
+const CLIENTS_FIRST: u32 = 4;
+/// A step must bring so much more than the best before to be worth another one.
+const WORTH: f64 = 1.02;
+/// Connections of an open loop beside those that its rate needs.
+const CONNECTIONS_MAX: u32 = 1024;
+
+/// Measures a closed loop with ever more clients, twice as many in each step, until two steps in a row bring less than 2 %.
+/// The report is that of the best step, with all of them under `steps`. Only the first crowd grows.
+pub fn capacity(
+    load: &Load,
+    clients_max: u32,
+    stop: &AtomicBool,
+    mut look: impl FnMut(Live),
+) -> Result<Report, Error> {
+    let mut load = load.clone();
+    let mut steps: Vec<Report> = Vec::new();
+    let mut best = 0;
+    let mut clients = CLIENTS_FIRST.min(clients_max).max(load.threads);
+    loop {
+        load.crowds[0].pace = Pace::Closed { clients, think: std::time::Duration::ZERO };
+        let mut report = run(&load, stop, &mut look)?;
+        report.clients = Some(clients);
+        let better =
+            steps.get(best).is_none_or(|best| report.requests_per_second > best.requests_per_second * WORTH);
+        if better {
+            best = steps.len();
+        }
+        steps.push(report);
+        if steps.len() - best > 2 || clients >= clients_max || stop.load(Ordering::Relaxed) {
+            break;
+        }
+        clients = (clients * 2).min(clients_max);
+    }
+    let mut report = steps[best].clone();
+    report.capacity_requests_per_second = Some(report.requests_per_second);
+    report.interrupted = steps.iter().any(|step| step.interrupted);
+    report.steps = steps;
+    Ok(report)
+}
+
+/// Measures an open loop, Poisson, at each level, in parts of a capacity in requests a second. The report is that of the
+/// last level, with all of them under `steps`.
+pub fn levels(
+    load: &Load,
+    capacity: f64,
+    levels: &[f64],
+    stop: &AtomicBool,
+    mut look: impl FnMut(Live),
+) -> Result<Report, Error> {
+    let mut load = load.clone();
+    let mut steps: Vec<Report> = Vec::new();
+    for level in levels {
+        load.crowds[0].pace = Pace::Open {
+            per_second: capacity * level,
+            arrivals: Arrivals::Poisson,
+            connections_max: load.crowds[0].pace.connections_max().max(CONNECTIONS_MAX),
+        };
+        let mut report = run(&load, stop, &mut look)?;
+        report.level = Some(*level);
+        steps.push(report);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let Some(mut report) = steps.last().cloned() else {
+        return Err(Error::Usage("there are no load levels to measure at".into()));
+    };
+    report.capacity_requests_per_second = Some(capacity);
+    report.steps = steps;
+    Ok(report)
+}

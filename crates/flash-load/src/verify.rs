@@ -1,0 +1,75 @@
+//! Whether bodies hold what they should, byte by byte, as they come. Looking a file up may wait for a disk, and so may all
+//! other clients of the thread then: what is verified is not to be timed to the microsecond.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use flash_traffic::FileId;
+
+use crate::reply::{Body, Reply};
+
+/// Files that a thread keeps open.
+const OPEN_FILES_MAX: usize = 64;
+
+/// What bodies are compared with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    #[default]
+    Nothing,
+    /// The files below a folder, by the targets' names.
+    Root(PathBuf),
+}
+
+impl Verify {
+    pub(crate) fn looks(&self) -> bool {
+        *self != Verify::Nothing
+    }
+}
+
+/// What a thread needs to compare with.
+#[derive(Default)]
+pub(crate) struct Originals {
+    open: HashMap<FileId, Option<File>>,
+    bytes: Vec<u8>,
+}
+
+/// Looks at the body of one answer.
+pub(crate) struct Look<'a> {
+    pub(crate) verify: &'a Verify,
+    pub(crate) originals: &'a mut Originals,
+    pub(crate) file: FileId,
+    pub(crate) target: &'a str,
+    /// Where in the file the body begins.
+    pub(crate) from: u64,
+    pub(crate) wrong: &'a mut bool,
+}
+
+impl Body for Look<'_> {
+    fn take(&mut self, reply: &Reply, bytes: &[u8]) {
+        if reply.coded || !matches!(reply.status, 200 | 206) || bytes.is_empty() {
+            return;
+        }
+        // An answer to a request for a range may be the whole.
+        let from = if reply.status == 206 { self.from } else { 0 };
+        match self.verify {
+            Verify::Nothing => {}
+            Verify::Root(root) => {
+                let originals = &mut *self.originals;
+                if originals.open.len() >= OPEN_FILES_MAX && !originals.open.contains_key(&self.file) {
+                    originals.open.clear();
+                }
+                let file = originals.open.entry(self.file).or_insert_with(|| {
+                    let path = flash_traffic::name::path_of(self.target).ok()?;
+                    File::open(root.join(path)).ok()
+                });
+                let expected = &mut originals.bytes;
+                expected.resize(bytes.len(), 0);
+                let read = |file: &File| file.read_exact_at(expected, from + reply.body_bytes).is_ok();
+                let right = file.as_ref().is_some_and(read) && originals.bytes == bytes;
+                *self.wrong |= !right;
+            }
+        }
+    }
+}

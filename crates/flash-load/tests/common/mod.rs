@@ -1,0 +1,114 @@
+//! Small servers with known faults, a thread for each connection, and loads against them.
+
+// Each test program uses its own part of it.
+#![allow(dead_code)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use flash_load::{Address, Crowd, Load, Manner, Pace, Report, Server, Until, Urls};
+use flash_traffic::Workload;
+
+/// A connection as a server's code sees it.
+pub(crate) struct Visitor {
+    pub(crate) stream: TcpStream,
+    /// Bytes behind the last head that was read.
+    buffer: Vec<u8>,
+    /// Which connection of the server's life it is, from 0.
+    pub(crate) number: usize,
+}
+
+impl Visitor {
+    /// The next request's head, none when the client has closed.
+    pub(crate) fn head(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+                let rest = self.buffer.split_off(end + 4);
+                let head = std::mem::replace(&mut self.buffer, rest);
+                return Some(String::from_utf8(head).expect("requests are text"));
+            }
+            let mut bytes = [0; 4096];
+            match self.stream.read(&mut bytes) {
+                Ok(0) | Err(_) => return None,
+                Ok(count) => self.buffer.extend_from_slice(&bytes[..count]),
+            }
+        }
+    }
+
+    /// Whether the client has gone away does not matter to a test's server.
+    pub(crate) fn say(&mut self, text: impl AsRef<[u8]>) {
+        let _ = self.stream.write_all(text.as_ref());
+    }
+
+    pub(crate) fn ok(&mut self, body: impl AsRef<[u8]>) {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.as_ref().len());
+        self.say([head.as_bytes(), body.as_ref()].concat());
+    }
+}
+
+/// Serves each connection with the code until the test ends.
+pub(crate) fn serve(code: impl Fn(Visitor) + Send + Sync + 'static) -> SocketAddr {
+    serve_at("127.0.0.1:0", code)
+}
+
+pub(crate) fn serve_at(address: &str, code: impl Fn(Visitor) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind(address).expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let code = Arc::new(code);
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let Ok(stream) = stream else { return };
+            let _ = stream.set_nodelay(true);
+            let code = code.clone();
+            thread::spawn(move || code(Visitor { stream, buffer: Vec::new(), number }));
+        }
+    });
+    address
+}
+
+/// Serves each request alike.
+pub(crate) fn answer(code: impl Fn(&mut Visitor, &str) + Send + Sync + 'static) -> SocketAddr {
+    serve(move |mut visitor| {
+        while let Some(head) = visitor.head() {
+            code(&mut visitor, &head);
+        }
+    })
+}
+
+pub(crate) fn closed(clients: u32) -> Pace {
+    Pace::Closed { clients, think: Duration::ZERO }
+}
+
+pub(crate) fn one() -> Arc<dyn Workload> {
+    Arc::new(Urls::new(["/".to_owned()], "all"))
+}
+
+/// A load of one crowd on one thread.
+pub(crate) fn load(server: SocketAddr, pace: Pace, manner: Manner, until: Until) -> Load {
+    Load {
+        server: Server { address: Address::Tcp(server), authority: server.to_string() },
+        crowds: vec![Crowd { workload: one(), pace, manner }],
+        threads: 1,
+        warm_up: Duration::ZERO,
+        until,
+        timeout: Duration::from_secs(10),
+        seed: 1,
+    }
+}
+
+pub(crate) fn run(load: &Load) -> Report {
+    flash_load::run(load, &AtomicBool::new(false), |_| {}).expect("the load can be run")
+}
+
+/// So many requests of one client after the other.
+pub(crate) fn ask(server: SocketAddr, requests: u64) -> Report {
+    run(&load(server, closed(1), Manner::default(), Until::Requests(requests)))
+}
+
+pub(crate) fn errors(report: &Report) -> Vec<(&str, u64)> {
+    report.errors.iter().map(|(kind, count)| (kind.as_str(), *count)).collect()
+}

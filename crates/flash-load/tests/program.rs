@@ -1,0 +1,132 @@
+//! The program itself: its report, Ctrl-C, and what it says when it cannot begin.
+
+mod common;
+
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::answer;
+use flash_load::Report;
+use rustix::process::{Pid, Signal, kill_process};
+
+fn flash_load() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_flash-load"))
+}
+
+fn run(arguments: &[&str]) -> Output {
+    flash_load().args(arguments).output().expect("the program runs")
+}
+
+#[test]
+fn a_run_reports_in_words_and_as_json() {
+    let server = answer(|visitor, _| visitor.ok("hello"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.json");
+    let url = format!("http://{server}/a?b");
+    let output = run(&[&url, "-n", "50", "-c", "3", "--json", path.to_str().expect("a name")]);
+    assert!(output.status.success(), "{output:?}");
+    let words = String::from_utf8(output.stdout).expect("text");
+    assert!(words.contains("requests    50 in "), "{words}");
+    let json = std::fs::read_to_string(&path).expect("a file");
+    let report: Report = serde_json::from_str(&json).expect("a report");
+    assert_eq!(
+        (report.requests, report.body_bytes, report.errors_total, report.interrupted),
+        (50, 250, 0, false)
+    );
+    assert!(report.latency_us.p50 <= report.latency_us.p99 && report.latency_us.p99 <= report.latency_us.max);
+    assert_eq!(report.classes["all"].waits_us.iter().map(|(_, count)| count).sum::<u64>(), 50);
+    let fields: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let fields = fields.as_object().expect("an object");
+    let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load.md"));
+    let documented = documented.expect("the page is there");
+    for field in fields
+        .keys()
+        .chain(["capacity_requests_per_second", "clients", "level", "steps"].map(String::from).iter())
+    {
+        assert!(documented.contains(&format!("`{field}`")), "docs/load.md says nothing of `{field}`");
+    }
+}
+
+#[test]
+fn ctrl_c_still_reports() {
+    let server = answer(|visitor, _| visitor.ok("hello"));
+    let url = format!("http://{server}/");
+    let began = Instant::now();
+    let child = flash_load()
+        .args([&url, "-d", "60s", "-c", "2", "--json", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    thread::sleep(Duration::from_millis(1500));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && began.elapsed() < Duration::from_secs(10), "{output:?}");
+    let report: Report = serde_json::from_slice(&output.stdout).expect("a report");
+    assert!(report.interrupted && report.requests > 100, "{report:?}");
+    assert!((1.0..5.0).contains(&report.seconds), "{}", report.seconds);
+    // Nobody has a terminal here, so progress was a line a second.
+    let lines = String::from_utf8(output.stderr).expect("text");
+    assert!(lines.lines().count() >= 1 && lines.contains("requests/s"), "{lines}");
+}
+
+#[test]
+fn what_cannot_begin_says_so_in_one_line() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let nobody = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    drop(listener);
+    let server = format!("http://{}/", answer(|visitor, _| visitor.ok("hello")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, "# nothing\n\n").expect("it can be written");
+    let wrong = folder.path().join("wrong");
+    std::fs::write(&wrong, "/a\nno target\n").expect("it can be written");
+    let [empty, wrong] = [&empty, &wrong].map(|path| path.to_str().expect("a name"));
+    let cases: [(&[&str], i32, &str); 13] = [
+        (&["https://a/"], 2, "TLS"),
+        (&["http://a:x/"], 2, "no URL"),
+        (&[&nobody], 1, "Connection refused"),
+        (&["http://no-such-host.invalid/"], 1, "cannot find the host 'no-such-host.invalid'"),
+        (&[&server, "--urls", "/nowhere/list"], 1, "cannot read the list /nowhere/list"),
+        (&[&server, "--urls", empty], 1, "names nothing"),
+        (&[&server, "--urls", wrong], 1, "line 2"),
+        (&[&server, "--log", "/nowhere/log"], 1, "/nowhere/log"),
+        (&[&server, "--json", "/nowhere/report"], 1, "cannot write to /nowhere/report"),
+        (&[&server, "--rate", "0"], 2, "--rate"),
+        (&[&server, "--rate", "5", "-c", "5"], 2, "cannot be used with"),
+        (&[&server, "--recorded"], 2, "no times of its own"),
+        (&[], 2, "URL"),
+    ];
+    for (arguments, code, says) in cases {
+        let output = run(arguments);
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{arguments:?}: {said}");
+        assert!(said.starts_with("flash load: ") && said.contains(says), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn wrk_counts_the_same() {
+    // One answer at a time, so that the server decides how many there are, and not who asks.
+    let turn = std::sync::Mutex::new(());
+    let server = answer(move |visitor, _| {
+        let _turn = turn.lock().expect("no panic");
+        thread::sleep(Duration::from_millis(2));
+        visitor.ok("hello");
+    });
+    let url = format!("http://{server}/");
+    let Ok(wrk) = Command::new("wrk").args(["-t1", "-c4", "-d3s", &url]).output() else {
+        eprintln!("wrk is not installed here: nothing to compare with");
+        return;
+    };
+    let text = String::from_utf8(wrk.stdout).expect("text");
+    let rate = text.lines().find_map(|line| line.strip_prefix("Requests/sec:")).expect("wrk tells a rate");
+    let wrk: f64 = rate.trim().parse().expect("a number");
+    let output = run(&[&url, "-c", "4", "-d", "3s", "-q", "--json", "-"]);
+    let report: Report = serde_json::from_slice(&output.stdout).expect("a report");
+    // 3 % on a machine that does nothing else.
+    let ratio = report.requests_per_second / wrk;
+    assert!((0.9..1.1).contains(&ratio), "flash load {}, wrk {wrk}", report.requests_per_second);
+}

@@ -1,0 +1,161 @@
+//! What is measured is what was: waits, rates, and what a stall does to either kind of loop.
+
+mod common;
+
+use std::sync::{Arc, Mutex, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{answer, closed, load, run};
+use flash_load::{Arrivals, Load, Manner, Pace, Until};
+
+fn open(per_second: f64, arrivals: Arrivals) -> Pace {
+    Pace::Open { per_second, arrivals, connections_max: 256 }
+}
+
+fn seconds(seconds: f64) -> Until {
+    Until::Time(Duration::from_secs_f64(seconds))
+}
+
+#[test]
+fn waits_are_those_that_the_server_made() {
+    // Each fifth answer takes four times as long. The server writes down what it really was: sleeps are not exact.
+    let made = Arc::new(Mutex::new(Vec::new()));
+    let log = made.clone();
+    let server = answer(move |visitor, _| {
+        let came = Instant::now();
+        let turn = log.lock().expect("no panic").len();
+        thread::sleep(Duration::from_millis(if turn % 5 == 4 { 160 } else { 40 }));
+        log.lock().expect("no panic").push(came.elapsed());
+        visitor.ok("hello");
+    });
+    let report = run(&load(server, closed(1), Manner::default(), Until::Requests(100)));
+    let mut made = made.lock().expect("no panic").clone();
+    made.sort();
+    assert_eq!((report.requests, made.len(), report.errors_total), (100, 100, 0));
+    for (name, measured, part) in [("p50", report.latency_us.p50, 0.5), ("p90", report.latency_us.p90, 0.9)] {
+        let real = made[(made.len() as f64 * part) as usize - 1].as_secs_f64() * 1e6;
+        assert!((measured / real - 1.0).abs() < 0.02, "{name}: measured {measured}, was {real}");
+    }
+}
+
+/// A server that answers at once, but for one second in which nobody gets an answer.
+fn stalling() -> (std::net::SocketAddr, Arc<RwLock<()>>) {
+    let gate = Arc::new(RwLock::new(()));
+    let inner = gate.clone();
+    let server = answer(move |visitor, _| {
+        drop(inner.read().expect("no panic"));
+        visitor.ok("hello");
+    });
+    (server, gate)
+}
+
+fn with_a_stall(load: &Load, gate: &RwLock<()>) -> flash_load::Report {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_secs(1));
+            let closed = gate.write().expect("no panic");
+            thread::sleep(Duration::from_secs(1));
+            drop(closed);
+        });
+        run(load)
+    })
+}
+
+#[test]
+fn an_open_loop_sees_a_stall_that_a_closed_one_misses() {
+    let (server, gate) = stalling();
+    let open = load(server, open(200.0, Arrivals::Constant), Manner::default(), seconds(3.0));
+    let report = with_a_stall(&open, &gate);
+    // A third of the requests came due in the stall, and waited for what was left of it: half a second in the mean.
+    let p90_ms = report.latency_us.p90 / 1000.0;
+    assert!((600.0..900.0).contains(&p90_ms), "{p90_ms} ms: {report:?}");
+    assert!(report.latency_us.max > 950_000.0, "{}", report.latency_us.max);
+
+    let (server, gate) = stalling();
+    let pace = Pace::Closed { clients: 4, think: Duration::from_millis(20) };
+    let report = with_a_stall(&load(server, pace, Manner::default(), seconds(3.0)), &gate);
+    assert!(report.requests > 100 && report.latency_us.p90 < 200_000.0, "{report:?}");
+    assert!(report.latency_us.max > 950_000.0, "{}", report.latency_us.max);
+}
+
+#[test]
+fn what_is_never_answered_counts_with_its_age() {
+    let server = answer(|_, _| thread::sleep(Duration::from_secs(30)));
+    let report = run(&load(server, open(100.0, Arrivals::Constant), Manner::default(), seconds(1.0)));
+    assert_eq!(
+        (report.requests, report.asked, report.unanswered, report.latency_us.count),
+        (0, 100, 100, 100)
+    );
+    let p50_ms = report.latency_us.p50 / 1000.0;
+    assert!((450.0..550.0).contains(&p50_ms), "{p50_ms}");
+}
+
+#[test]
+fn rates_are_kept() {
+    let server = answer(|visitor, _| visitor.ok("hello"));
+    for threads in [1, 3] {
+        let mut load = load(server, open(700.0, Arrivals::Constant), Manner::default(), seconds(2.0));
+        load.threads = threads;
+        load.warm_up = Duration::from_millis(300);
+        let report = run(&load);
+        assert!((1386..=1414).contains(&report.asked), "{threads} threads: {}", report.asked);
+        assert!((report.requests_per_second / 700.0 - 1.0).abs() < 0.01, "{}", report.requests_per_second);
+    }
+    let report = run(&load(server, open(1000.0, Arrivals::Poisson), Manner::default(), seconds(2.0)));
+    // The deviation of 2,000 arrivals is 45.
+    assert!((1800..=2200).contains(&report.asked), "{}", report.asked);
+}
+
+#[test]
+fn thinking_clients_think() {
+    let server = answer(|visitor, _| visitor.ok("hello"));
+    let pace = Pace::Closed { clients: 10, think: Duration::from_millis(100) };
+    let report = run(&load(server, pace, Manner::default(), seconds(2.0)));
+    // Ten clients, ten requests a second each, less what answers take.
+    assert!((150..=201).contains(&report.requests), "{}", report.requests);
+}
+
+#[test]
+fn the_warm_up_is_not_counted() {
+    let began = Instant::now();
+    let server = answer(move |visitor, _| {
+        if began.elapsed() < Duration::from_millis(500) {
+            thread::sleep(Duration::from_millis(100));
+        }
+        visitor.ok("hello");
+    });
+    let mut load = load(server, closed(2), Manner::default(), seconds(0.5));
+    load.warm_up = Duration::from_millis(700);
+    let report = run(&load);
+    assert!(report.latency_us.max < 90_000.0, "{:?}", report.latency_us);
+    assert!((report.seconds - 0.5).abs() < 0.001, "{}", report.seconds);
+}
+
+#[test]
+fn a_search_finds_what_the_server_can_do() {
+    // One answer at a time, 4 ms each: 250 a second, less what sleeps take too long.
+    let turn = Mutex::new(Vec::new());
+    let turn = Arc::new(turn);
+    let log = turn.clone();
+    let server = answer(move |visitor, _| {
+        let mut log = log.lock().expect("no panic");
+        thread::sleep(Duration::from_millis(4));
+        log.push(Instant::now());
+        visitor.ok("hello");
+    });
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let mut load = load(server, closed(1), Manner::default(), seconds(1.0));
+    let report = flash_load::capacity(&load, 64, &stop, |_| {}).expect("it can be run");
+    let log = turn.lock().expect("no panic").clone();
+    let real = (log.len() - 1) as f64 / (log[log.len() - 1] - log[0]).as_secs_f64();
+    let found = report.capacity_requests_per_second.expect("that was the task");
+    assert!((found / real - 1.0).abs() < 0.1, "found {found}, was {real}");
+    assert!(report.steps.len() >= 3 && report.steps.iter().all(|step| step.clients.is_some()), "{report:?}");
+
+    load.until = seconds(1.5);
+    let report = flash_load::levels(&load, real, &[0.3, 0.9], &stop, |_| {}).expect("it can be run");
+    let rates: Vec<f64> = report.steps.iter().map(|step| step.asked as f64 / step.seconds / real).collect();
+    assert!((rates[0] - 0.3).abs() < 0.1 && (rates[1] - 0.9).abs() < 0.2, "{rates:?}");
+    assert!(report.steps[1].latency_us.mean > report.steps[0].latency_us.mean, "queues grow with load");
+}
