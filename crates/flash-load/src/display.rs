@@ -180,9 +180,10 @@ fn page(report: &Report) -> String {
         }
     }
     for step in &report.steps {
-        let what = match (step.clients, step.level) {
-            (Some(clients), _) => format!("{clients} clients"),
-            (None, level) => format!("level {}", level.unwrap_or_default()),
+        let what = match (step.clients, step.level, step.size_bytes) {
+            (Some(clients), ..) => format!("{clients} clients"),
+            (_, Some(level), _) => format!("level {level}"),
+            (.., bytes) => format!("{} B", thousands(bytes.unwrap_or_default())),
         };
         row(&format!("{what:<11}"), &step.latency_us);
         let rate = thousands(step.requests_per_second.round() as u64);

@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
 use flash_load::{Crowd, Error, Load, Server, Until, Url, Urls};
+use flash_traffic::Workload;
 
 use asked::AskedFlags;
 use manner::MannerFlags;
@@ -26,9 +27,17 @@ pub(crate) use pace::Task;
 /// wrong. Without flags: 32 clients, each on a connection that it keeps, ask for URL again and again for ten seconds.
 #[derive(Debug, Parser)]
 #[command(name = "flash load", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
 pub(crate) struct Flags {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
     /// http://HOST[:PORT]/PATH; whatever else is asked for lies on the same server
-    pub(crate) url: String,
+    #[arg(required = true)]
+    url: Option<String>,
     #[command(flatten)]
     asked: AskedFlags,
     #[command(flatten)]
@@ -64,12 +73,43 @@ pub(crate) struct Flags {
     pub(crate) quiet: bool,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make the files that a workload asks for
+    ///
+    /// Writes a file of the right size for everything that the same flags of 'flash load' ask for. What is there already
+    /// from an earlier time is kept; a folder with other files is left alone. The same seed writes the same bytes, which
+    /// --verify checks.
+    MakeSite(MakeSite),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MakeSite {
+    /// The folder, which is made if need be
+    pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    asked: AskedFlags,
+    /// What the files and the draws of a made-up site follow from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Show no progress
+    #[arg(long, short = 'q')]
+    pub(crate) quiet: bool,
+}
+
+impl MakeSite {
+    pub(crate) fn workload(&self) -> Result<Arc<dyn Workload>, Error> {
+        self.asked.workload(None, self.seed)
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   flash load http://localhost:8080/ -c 100 -d 30s
   flash load http://localhost:8080/ --rate 5000 --poisson --json report.json
   flash load http://localhost:8080/ --log access.log.gz --data-set 90M --hot /logo.png --hot-rate 1000
-  flash load http://localhost:8080/ --urls list.txt --find-capacity --levels 0.5,0.8,0.95";
+  flash load http://localhost:8080/ --urls list.txt --levels 0.5,0.8,0.95
+  flash load make-site /srv/site --specweb 20 && flash load http://localhost:8080/ --specweb 20 --verify";
 
 /// Reads a command line, of which the first word is the program's name. Help and version, where they are asked for, are
 /// printed here and end the process.
@@ -92,10 +132,10 @@ fn one_line(error: &clap::Error) -> String {
 impl Flags {
     /// Reads the lists, finds the server and connects to it once.
     pub(crate) fn load(&self) -> Result<Load, Error> {
-        let url = Url::parse(&self.url)?;
+        let url = Url::parse(self.url.as_deref().unwrap_or_default())?;
         let manner = self.manner.manner();
         let mut crowds = vec![Crowd {
-            workload: self.asked.workload(&url, self.seed)?,
+            workload: self.asked.workload(Some(&url), self.seed)?,
             pace: self.pace.pace(),
             manner: manner.clone(),
         }];
@@ -117,7 +157,11 @@ impl Flags {
         })
     }
 
+    /// A sweep over sizes is one at a given pace.
     pub(crate) fn task(&self) -> Task {
-        self.pace.task()
+        match self.asked.sizes() {
+            sizes if sizes.is_empty() => self.pace.task(),
+            sizes => Task::Sizes(sizes),
+        }
     }
 }

@@ -25,7 +25,7 @@ pub use load::{Crowd, Keep, Link, Load, Manner, Method, Until};
 pub use pace::{Arrivals, Pace};
 pub use report::{ClassReport, Latency, Report};
 pub use run::{Error, Live, run};
-pub use search::{capacity, levels};
+pub use search::{capacity, levels, sizes};
 pub use server::{Address, Server, Url};
 pub use urls::Urls;
 pub use verify::Verify;

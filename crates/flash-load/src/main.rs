@@ -5,13 +5,14 @@
 
 mod display;
 mod flags;
+mod make_site;
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use flags::Task;
+use flags::{Command, Task};
 use flash_load::Error;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -31,6 +32,9 @@ fn main() -> ExitCode {
 
 fn work() -> Result<(), Error> {
     let flags = flags::read(std::env::args_os())?;
+    if let Some(Command::MakeSite(flags)) = &flags.command {
+        return make_site::make(flags);
+    }
     let output = display::Output::new(&flags)?;
     let load = flags.load()?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -43,6 +47,7 @@ fn work() -> Result<(), Error> {
     let mut progress = output.progress(&load);
     let mut look = |live| progress.show(live);
     let report = match flags.task() {
+        Task::Sizes(sizes) => flash_load::sizes(&load, &sizes, &stop, look),
         Task::Run => flash_load::run(&load, &stop, look),
         Task::FindCapacity { clients_max } => flash_load::capacity(&load, clients_max, &stop, look),
         Task::Levels { levels, capacity, clients_max } => {

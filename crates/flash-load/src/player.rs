@@ -2,9 +2,10 @@
 //! when an event, a timer or a due request says so. A request that is due goes out between two events, not after all of
 //! them, so that the clients' own work does not look like the server's.
 
+mod answers;
 mod connection;
 mod crew;
-mod exchange;
+mod requests;
 
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;

@@ -36,8 +36,8 @@ pub struct Report {
     pub connections: u64,
     /// Requests sent again because the server had closed an idle connection.
     pub retries: u64,
-    /// How late the clients themselves were: from when a request was due until it was sent, where waiting for the server or
-    /// for a connection had no part in it. Open loops only.
+    /// From when a request of an open loop was due until it was sent: the clients' own delay, and that of requests for which
+    /// no connection was free.
     pub lateness_us: Latency,
     /// How far the order of answers was from that of their sizes: 0 is none, 1 the reverse, 2/3 chance. None where all
     /// answers were of one size.

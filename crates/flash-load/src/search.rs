@@ -1,6 +1,10 @@
-//! Several runs that belong together: the search for a server's capacity, and a sweep over parts of it.
+//! Several runs that belong together: the search for a server's capacity, and sweeps over parts of it or over sizes.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use flash_traffic::Workload;
 
 use crate::{Arrivals, Error, Live, Load, Pace, Report, run};
 
@@ -24,7 +28,7 @@ pub fn capacity(
     let mut best = 0;
     let mut clients = CLIENTS_FIRST.min(clients_max).max(load.threads);
     loop {
-        load.crowds[0].pace = Pace::Closed { clients, think: std::time::Duration::ZERO };
+        load.crowds[0].pace = Pace::Closed { clients, think: Duration::ZERO };
         let mut report = run(&load, stop, &mut look)?;
         report.clients = Some(clients);
         let better =
@@ -73,6 +77,32 @@ pub fn levels(
         return Err(Error::Usage("there are no load levels to measure at".into()));
     };
     report.capacity_requests_per_second = Some(capacity);
+    report.steps = steps;
+    Ok(report)
+}
+
+/// Measures files of several sizes one after the other, all else the same. The report is that of the last, with all of them
+/// under `steps`.
+pub fn sizes(
+    load: &Load,
+    sizes: &[(u64, Arc<dyn Workload>)],
+    stop: &AtomicBool,
+    mut look: impl FnMut(Live),
+) -> Result<Report, Error> {
+    let mut load = load.clone();
+    let mut steps: Vec<Report> = Vec::new();
+    for (bytes, workload) in sizes {
+        load.crowds[0].workload = workload.clone();
+        let mut report = run(&load, stop, &mut look)?;
+        report.size_bytes = Some(*bytes);
+        steps.push(report);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let Some(mut report) = steps.last().cloned() else {
+        return Err(Error::Usage("there are no sizes to measure with".into()));
+    };
     report.steps = steps;
     Ok(report)
 }

@@ -65,8 +65,7 @@ pub(crate) struct Tally {
     pub(crate) unanswered: u64,
     /// Requests that came due.
     pub(crate) asked: u64,
-    /// How long the clients themselves were late, in nanoseconds: from when a request was due to its sending, where a
-    /// connection was free.
+    /// From when a request of an open loop was due until it was sent, in nanoseconds.
     pub(crate) lateness: Histogram<u64>,
     pub(crate) windows: Windows,
     pub(crate) ended: Instant,

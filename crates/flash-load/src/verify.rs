@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use flash_traffic::FileId;
+use flash_traffic::content::Content;
 
 use crate::reply::{Body, Reply};
 
@@ -20,6 +21,8 @@ pub enum Verify {
     Nothing,
     /// The files below a folder, by the targets' names.
     Root(PathBuf),
+    /// What `flash load make-site` has written, from the same seed.
+    Made { seed: u64 },
 }
 
 impl Verify {
@@ -55,6 +58,10 @@ impl Body for Look<'_> {
         let from = if reply.status == 206 { self.from } else { 0 };
         match self.verify {
             Verify::Nothing => {}
+            Verify::Made { seed } => {
+                let content = Content::new(*seed, self.target);
+                *self.wrong |= content.first_difference(from + reply.body_bytes, bytes).is_some();
+            }
             Verify::Root(root) => {
                 let originals = &mut *self.originals;
                 if originals.open.len() >= OPEN_FILES_MAX && !originals.open.contains_key(&self.file) {

@@ -2,7 +2,8 @@
 
 mod common;
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,10 +42,9 @@ fn a_run_reports_in_words_and_as_json() {
     let fields = fields.as_object().expect("an object");
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load.md"));
     let documented = documented.expect("the page is there");
-    for field in fields
-        .keys()
-        .chain(["capacity_requests_per_second", "clients", "level", "steps"].map(String::from).iter())
-    {
+    for field in fields.keys().chain(
+        ["capacity_requests_per_second", "clients", "level", "size_bytes", "steps"].map(String::from).iter(),
+    ) {
         assert!(documented.contains(&format!("`{field}`")), "docs/load.md says nothing of `{field}`");
     }
 }
@@ -84,13 +84,13 @@ fn what_cannot_begin_says_so_in_one_line() {
     let wrong = folder.path().join("wrong");
     std::fs::write(&wrong, "/a\nno target\n").expect("it can be written");
     let [empty, wrong] = [&empty, &wrong].map(|path| path.to_str().expect("a name"));
-    let cases: [(&[&str], i32, &str); 13] = [
+    let cases: [(&[&str], i32, &str); 17] = [
         (&["https://a/"], 2, "TLS"),
         (&["http://a:x/"], 2, "no URL"),
         (&[&nobody], 1, "Connection refused"),
         (&["http://no-such-host.invalid/"], 1, "cannot find the host 'no-such-host.invalid'"),
         (&[&server, "--urls", "/nowhere/list"], 1, "cannot read the list /nowhere/list"),
-        (&[&server, "--urls", empty], 1, "names nothing"),
+        (&[&server, "--urls", empty], 1, "no targets in the list"),
         (&[&server, "--urls", wrong], 1, "line 2"),
         (&[&server, "--log", "/nowhere/log"], 1, "/nowhere/log"),
         (&[&server, "--json", "/nowhere/report"], 1, "cannot write to /nowhere/report"),
@@ -98,6 +98,10 @@ fn what_cannot_begin_says_so_in_one_line() {
         (&[&server, "--rate", "5", "-c", "5"], 2, "cannot be used with"),
         (&[&server, "--recorded"], 2, "no times of its own"),
         (&[], 2, "URL"),
+        (&[&server, "--synthetic", "files=x"], 2, "'files=x'"),
+        (&[&server, "--synthetic", "files=0"], 2, "at least one file"),
+        (&["make-site", "/nowhere"], 2, "say for what"),
+        (&["make-site", "/proc/nowhere", "--sizes", "1K"], 1, "/proc/nowhere"),
     ];
     for (arguments, code, says) in cases {
         let output = run(arguments);
@@ -105,6 +109,70 @@ fn what_cannot_begin_says_so_in_one_line() {
         assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{arguments:?}: {said}");
         assert!(said.starts_with("flash load: ") && said.contains(says), "{arguments:?}: {said}");
     }
+}
+
+/// Serves the files below a folder.
+fn files(root: PathBuf) -> SocketAddr {
+    answer(move |visitor, head| {
+        let target = head.split(' ').nth(1).expect("a target");
+        let range = head.lines().find_map(|line| line.strip_prefix("Range: bytes=")?.split_once('-'));
+        match (std::fs::read(root.join(&target[1..])), range) {
+            (Ok(content), None) => visitor.ok(content),
+            (Ok(content), Some((first, last))) => {
+                let [first, last] = [first, last].map(|number| number.parse::<usize>().expect("a number"));
+                let (part, whole) = (&content[first..=last], content.len());
+                visitor.say(format!(
+                    "HTTP/1.1 206 Part\r\nContent-Range: bytes {first}-{last}/{whole}\r\nContent-Length: {}\r\n\r\n",
+                    part.len()
+                ));
+                visitor.say(part);
+            }
+            (Err(_), _) => visitor.say("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
+        }
+    })
+}
+
+#[test]
+fn a_made_site_is_asked_for_and_verified() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = folder.path().join("site");
+    let made = run(&["make-site", site.to_str().expect("a name"), "--specweb", "1", "--seed", "7"]);
+    let words = String::from_utf8(made.stdout).expect("text");
+    assert!(words.contains("36 files written, 0 kept, 5.1 MB"), "{words} {:?}", made.stderr);
+    let url = format!("http://{}/", files(site));
+    let ask = |more: &[&str]| -> Report {
+        let output =
+            run(&[&[&*url, "--specweb", "1", "-c", "4", "-n", "300", "-q", "--json", "-"], more].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let report = ask(&["--verify=7", "--ranges", "0.3", "--line", "50M"]);
+    assert_eq!((report.requests, report.errors_total), (300, 0), "{:?}", report.errors);
+    assert!(report.statuses[&206] > 50 && report.classes.len() == 4, "{report:?}");
+    assert!(report.service_inversion.is_some());
+    // A session is 7.3 requests in the mean.
+    assert!((25..80).contains(&report.connections), "{}", report.connections);
+    let report = ask(&["--verify=8"]);
+    assert_eq!((report.requests, report.errors["wrong_content"]), (0, 300));
+}
+
+#[test]
+fn sizes_and_levels_are_steps() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = folder.path().join("site");
+    run(&["make-site", site.to_str().expect("a name"), "--sizes", "1K,100K", "-q"]);
+    let url = format!("http://{}/", files(site));
+    let ask = |more: &[&str]| -> Report {
+        let output = run(&[&[&*url, "-d", "300ms", "-q", "--json", "-"], more].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let report = ask(&["--sizes", "1K,100K", "-c", "2", "--verify"]);
+    let sizes: Vec<_> = report.steps.iter().map(|step| (step.size_bytes, step.errors_total)).collect();
+    assert_eq!(sizes, [(Some(1024), 0), (Some(102_400), 0)]);
+    assert_eq!(report.steps[1].body_bytes, report.steps[1].requests * 102_400);
+    let report = ask(&["--levels", "0.2,0.4", "--capacity", "500"]);
+    let levels: Vec<_> = report.steps.iter().map(|step| step.level).collect();
+    assert_eq!(levels, [Some(0.2), Some(0.4)]);
+    assert_eq!(report.capacity_requests_per_second, Some(500.0));
 }
 
 #[test]

@@ -35,8 +35,11 @@ pub(super) struct MannerFlags {
     /// Ask for heads only
     #[arg(long)]
     head: bool,
+    /// Compare all bodies with what make-site has written, with this seed
+    #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    verify: Option<u64>,
     /// Compare all bodies with the files below this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "verify")]
     verify_root: Option<PathBuf>,
 }
 
@@ -51,7 +54,11 @@ impl MannerFlags {
             ranges: self.ranges,
             encodings: self.accept_encoding.clone(),
             fields: self.header.clone(),
-            verify: self.verify_root.clone().map_or(Verify::Nothing, Verify::Root),
+            verify: match (self.verify, &self.verify_root) {
+                (Some(seed), _) => Verify::Made { seed },
+                (None, Some(root)) => Verify::Root(root.clone()),
+                (None, None) => Verify::Nothing,
+            },
         }
     }
 }

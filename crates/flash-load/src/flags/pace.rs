@@ -1,9 +1,11 @@
 //! When clients ask: the flags of the pace, of the hot crowd, and of searches and sweeps.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use flash_load::{Arrivals, Error, Pace};
+use flash_traffic::Workload;
 
 use super::units::{positive, span};
 
@@ -54,9 +56,11 @@ pub(super) struct PaceFlags {
 }
 
 /// How many runs there are, and what for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub(crate) enum Task {
     Run,
+    /// One after the other.
+    Sizes(Vec<(u64, Arc<dyn Workload>)>),
     FindCapacity {
         clients_max: u32,
     },

@@ -1,5 +1,5 @@
 //! A connection as a client knows it, and the requests that are under way on it. Who does what with it is
-//! [`exchange`](super::exchange)'s.
+//! told by [`requests`](super::requests) and [`answers`](super::answers).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,21 +1,19 @@
-//! Requests go out, answers come in: what a thread does with one connection. Every request ends in exactly one of
-//! [`Player::complete`], [`Player::fault`] and the end of the run.
+//! Answers come in: what is received on a connection, whether it is right, and how a request ends. Each ends in exactly
+//! one of [`Player::complete`], [`Player::fault`] and the end of the run.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use flash_traffic::FileId;
-use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
+use super::Player;
 use super::connection::{Connection, Line, Pending, State};
-use super::{Player, interest, take_from};
 use crate::Pace;
 use crate::load::Method;
 use crate::reply::{Asked, Reply};
 use crate::tally::Fault;
 use crate::timers::Alarm;
-use crate::transport::Transport;
 use crate::verify::Look;
 
 /// How long a client waits before it tries to connect again.
@@ -24,200 +22,8 @@ const BACKOFF: Duration = Duration::from_millis(100);
 const DISCARD_BYTES_MIN: u64 = 16 << 10;
 
 impl Player<'_> {
-    /// Something has happened to a socket. Returns the time after it was dealt with.
-    pub(super) fn event(&mut self, token: u64, flags: EventFlags, now: Instant) -> Instant {
-        let place = (token & u64::from(u32::MAX)) as usize;
-        let connection = &mut self.connections[place];
-        if connection.token(place) != token {
-            return now;
-        }
-        if let State::Opening(_) = connection.state {
-            if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
-                // The client rests then, and goes on later.
-                self.gone(place, Fault::Connect, now);
-                return now;
-            }
-            self.opened(place);
-            self.flush(place, now);
-        } else if flags.contains(EventFlags::OUT) && !connection.unsent.is_empty() {
-            self.flush(place, now);
-        }
-        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP) {
-            let ends = flags.intersects(EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP);
-            return self.receive(place, ends, now);
-        }
-        now
-    }
-
-    /// The oldest request of a connection may have waited too long.
-    pub(super) fn deadline(&mut self, place: usize, now: Instant) {
-        self.connections[place].has_deadline = false;
-        let Some(oldest) = self.connections[place].pending.front() else { return };
-        if oldest.due + self.load.timeout > now {
-            return self.watch(place);
-        }
-        self.gone(place, Fault::Timeout, now);
-        self.go_on(place, now);
-    }
-
-    /// Sees to it that the oldest request of a connection does not wait for ever.
-    fn watch(&mut self, place: usize) {
-        let connection = &mut self.connections[place];
-        if let (false, Some(oldest)) = (connection.has_deadline, connection.pending.front()) {
-            connection.has_deadline = true;
-            self.timers.set(oldest.due + self.load.timeout, place, Alarm::Deadline);
-        }
-    }
-
-    pub(super) fn rest_until(&mut self, place: usize, at: Instant) {
-        self.connections[place].rests_until = Some(at);
-        self.timers.set(at, place, Alarm::Resume);
-    }
-
-    /// A pause may be over: of the client, or of its line.
-    pub(super) fn resume(&mut self, place: usize, now: Instant) {
-        if self.connections[place].rests_until.is_some_and(|until| until <= now) {
-            self.connections[place].rests_until = None;
-            self.go(place, now);
-        }
-        if self.crews[self.connections[place].crew].manner.link.is_some() {
-            self.flush(place, now);
-            self.receive(place, false, now);
-        }
-    }
-
-    /// The client asks as much as it may, and connects for that if it must.
-    pub(super) fn go(&mut self, place: usize, now: Instant) {
-        let connection = &mut self.connections[place];
-        if connection.rests_until.is_some() {
-            return;
-        }
-        let crew = &mut self.crews[connection.crew];
-        while connection.pending.len() < crew.manner.pipeline as usize {
-            let counted = now >= self.course.counted_from;
-            if crew.is_closed_loop() && !crew.is_exhausted() && !take_from(&mut self.budget, counted) {
-                crew.exhaust();
-            }
-            let Some((ask, due)) = crew.take(place, now) else { break };
-            if crew.is_closed_loop() {
-                self.tally.asked += u64::from(counted);
-            } else if due >= self.course.counted_from {
-                self.tally.late(now.saturating_duration_since(due));
-            }
-            connection.pending.push_back(crew.draw(ask, due, &mut self.random));
-        }
-        if connection.pending.is_empty() {
-            return crew.put_idle(place);
-        }
-        if matches!(connection.state, State::Closed) && self.open(place).is_err() {
-            self.gone(place, Fault::Connect, now);
-            return;
-        }
-        self.write(place);
-        self.flush(place, now);
-        self.watch(place);
-    }
-
-    fn open(&mut self, place: usize) -> Result<(), Errno> {
-        let connection = &mut self.connections[place];
-        let link = self.crews[connection.crew].manner.link;
-        let transport = Transport::open(&self.load.server.address, link, connection.number)?;
-        let token = EventData::new_u64(connection.token(place));
-        epoll::add(&self.epoll, &transport, token, interest())?;
-        connection.state = State::Opening(transport);
-        self.opening += 1;
-        self.tally.connections += 1;
-        Ok(())
-    }
-
-    fn opened(&mut self, place: usize) {
-        let connection = &mut self.connections[place];
-        connection.state = match std::mem::replace(&mut connection.state, State::Closed) {
-            State::Opening(transport) => {
-                self.opening -= 1;
-                State::Open(transport)
-            }
-            state => state,
-        };
-    }
-
-    fn close(&mut self, place: usize) {
-        if let State::Opening(_) = self.connections[place].state {
-            self.opening -= 1;
-        }
-        self.connections[place].close();
-    }
-
-    /// Writes the requests that the socket was not told about yet, up to its last.
-    fn write(&mut self, place: usize) {
-        let connection = &mut self.connections[place];
-        let crew = &self.crews[connection.crew];
-        while let (false, Some(pending)) = (connection.last, connection.pending.get(connection.written)) {
-            connection.written += 1;
-            connection.asked += 1;
-            connection.last = crew.write(pending, connection.asked, &mut self.out);
-        }
-        // What waits already goes first.
-        if !connection.unsent.is_empty() || crew.manner.link.is_some() {
-            connection.unsent.append(&mut self.out);
-        }
-    }
-
-    /// Sends what can be sent now. The rest goes when the socket, or the slow line, has room.
-    fn flush(&mut self, place: usize, now: Instant) {
-        let connection = &mut self.connections[place];
-        if let Some(link) = self.crews[connection.crew].manner.link {
-            return self.flush_slowly(place, link.up_bytes_per_second, now);
-        }
-        let (State::Opening(transport) | State::Open(transport)) = &connection.state else { return };
-        let fresh = connection.unsent.is_empty();
-        let bytes = if fresh { &self.out } else { &connection.unsent };
-        let result = if bytes.is_empty() { Ok(0) } else { transport.send(bytes) };
-        match result {
-            Ok(sent) if fresh => connection.unsent.extend_from_slice(&self.out[sent..]),
-            Ok(sent) => _ = connection.unsent.drain(..sent),
-            Err(Errno::AGAIN | Errno::INTR) if fresh => connection.unsent.extend_from_slice(&self.out),
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            // Why is told when it is received from, in the order in which it happened.
-            Err(_) => connection.unsent.clear(),
-        }
-        self.out.clear();
-        if matches!(result, Ok(1..)) {
-            self.opened(place);
-        }
-    }
-
-    /// A slow line takes a piece, and has it at the other end after a while; only then is it sent.
-    fn flush_slowly(&mut self, place: usize, bytes_per_second: u64, now: Instant) {
-        loop {
-            let connection = &mut self.connections[place];
-            let State::Open(transport) = &connection.state else { return };
-            match connection.line.up {
-                Some((at, bytes)) if at <= now => match transport.send(&connection.unsent[..bytes]) {
-                    Ok(sent) => {
-                        connection.unsent.drain(..sent);
-                        connection.line.up = None;
-                    }
-                    Err(Errno::AGAIN | Errno::INTR) => return,
-                    Err(_) => {
-                        connection.unsent.clear();
-                        connection.line.up = None;
-                    }
-                },
-                Some(_) => return,
-                None if connection.unsent.is_empty() => return,
-                None => {
-                    let bytes = connection.unsent.len().min(Line::piece_bytes(bytes_per_second));
-                    let at = now + Line::time(bytes, bytes_per_second);
-                    connection.line.up = Some((at, bytes));
-                    self.timers.set(at, place, Alarm::Resume);
-                }
-            }
-        }
-    }
-
     /// Takes what has come. `ends` says that the end of the stream may be behind it, which no later event would tell.
-    fn receive(&mut self, place: usize, ends: bool, mut now: Instant) -> Instant {
+    pub(super) fn receive(&mut self, place: usize, ends: bool, mut now: Instant) -> Instant {
         let mut settled = false;
         loop {
             let connection = &mut self.connections[place];
@@ -346,7 +152,7 @@ impl Player<'_> {
     /// The connection is of no use any more. That is the fault of the oldest request, unless the server closed a connection
     /// that had been used before without having said a word, which it may do when it has been idle: then all are asked again,
     /// once, on a new one (RFC 9112 §9.3.1). Those behind the oldest are asked again in any case. Whether there was a request.
-    fn gone(&mut self, place: usize, fault: Fault, now: Instant) -> bool {
+    pub(super) fn gone(&mut self, place: usize, fault: Fault, now: Instant) -> bool {
         let connection = &mut self.connections[place];
         let excused = fault == Fault::Reset && connection.answered > 0 && connection.reader.is_idle();
         self.close(place);
@@ -415,7 +221,8 @@ impl Player<'_> {
             (206, None) => return Some(Fault::BadResponse),
             (304, _) if pending.conditional => return None,
             (200..300, _) => whole.filter(|_| !reply.coded),
-            (status, _) => return Some(Fault::Status((status / 100) as u8)),
+            (300..600, _) => return Some(Fault::Status((reply.status / 100) as u8)),
+            _ => return Some(Fault::BadResponse),
         };
         let has_body = crew.manner.method == Method::Get && reply.status != 204;
         if has_body && expected.is_some_and(|bytes| bytes != reply.body_bytes) {
@@ -446,7 +253,7 @@ impl Player<'_> {
     }
 
     /// The client has an answer, or knows that there will be none: it thinks, if that is its way, and asks again.
-    fn go_on(&mut self, place: usize, now: Instant) {
+    pub(super) fn go_on(&mut self, place: usize, now: Instant) {
         let Connection { pending, crew, line, rests_until, .. } = &self.connections[place];
         if rests_until.is_some() {
             return;

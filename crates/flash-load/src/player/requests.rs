@@ -1,0 +1,207 @@
+//! Requests go out: what a thread does with a connection from its opening to the last byte that is sent. What comes back is
+//! [`answers`](super::answers)'s affair.
+
+use std::time::Instant;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+
+use super::connection::{Line, State};
+use super::{Player, interest, take_from};
+use crate::tally::Fault;
+use crate::timers::Alarm;
+use crate::transport::Transport;
+
+impl Player<'_> {
+    /// Something has happened to a socket. Returns the time after it was dealt with.
+    pub(super) fn event(&mut self, token: u64, flags: EventFlags, now: Instant) -> Instant {
+        let place = (token & u64::from(u32::MAX)) as usize;
+        let connection = &mut self.connections[place];
+        if connection.token(place) != token {
+            return now;
+        }
+        if let State::Opening(_) = connection.state {
+            if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
+                // The client rests then, and goes on later.
+                self.gone(place, Fault::Connect, now);
+                return now;
+            }
+            self.opened(place);
+            self.flush(place, now);
+        } else if flags.contains(EventFlags::OUT) && !connection.unsent.is_empty() {
+            self.flush(place, now);
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP) {
+            let ends = flags.intersects(EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP);
+            return self.receive(place, ends, now);
+        }
+        now
+    }
+
+    /// The oldest request of a connection may have waited too long.
+    pub(super) fn deadline(&mut self, place: usize, now: Instant) {
+        self.connections[place].has_deadline = false;
+        let Some(oldest) = self.connections[place].pending.front() else { return };
+        if oldest.due + self.load.timeout > now {
+            return self.watch(place);
+        }
+        self.gone(place, Fault::Timeout, now);
+        self.go_on(place, now);
+    }
+
+    /// Sees to it that the oldest request of a connection does not wait for ever.
+    fn watch(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        if let (false, Some(oldest)) = (connection.has_deadline, connection.pending.front()) {
+            connection.has_deadline = true;
+            self.timers.set(oldest.due + self.load.timeout, place, Alarm::Deadline);
+        }
+    }
+
+    pub(super) fn rest_until(&mut self, place: usize, at: Instant) {
+        self.connections[place].rests_until = Some(at);
+        self.timers.set(at, place, Alarm::Resume);
+    }
+
+    /// A pause may be over: of the client, or of its line.
+    pub(super) fn resume(&mut self, place: usize, now: Instant) {
+        if self.connections[place].rests_until.is_some_and(|until| until <= now) {
+            self.connections[place].rests_until = None;
+            self.go(place, now);
+        }
+        if self.crews[self.connections[place].crew].manner.link.is_some() {
+            self.flush(place, now);
+            self.receive(place, false, now);
+        }
+    }
+
+    /// The client asks as much as it may, and connects for that if it must.
+    pub(super) fn go(&mut self, place: usize, now: Instant) {
+        let connection = &mut self.connections[place];
+        if connection.rests_until.is_some() {
+            return;
+        }
+        let crew = &mut self.crews[connection.crew];
+        while connection.pending.len() < crew.manner.pipeline as usize {
+            let counted = now >= self.course.counted_from;
+            if crew.is_closed_loop() && !crew.is_exhausted() && !take_from(&mut self.budget, counted) {
+                crew.exhaust();
+            }
+            let Some((ask, due)) = crew.take(place, now) else { break };
+            if crew.is_closed_loop() {
+                self.tally.asked += u64::from(counted);
+            } else if due >= self.course.counted_from {
+                self.tally.late(now.saturating_duration_since(due));
+            }
+            connection.pending.push_back(crew.draw(ask, due, &mut self.random));
+        }
+        if connection.pending.is_empty() {
+            return crew.put_idle(place);
+        }
+        if matches!(connection.state, State::Closed) && self.open(place).is_err() {
+            self.gone(place, Fault::Connect, now);
+            return;
+        }
+        self.write(place);
+        self.flush(place, now);
+        self.watch(place);
+    }
+
+    fn open(&mut self, place: usize) -> Result<(), Errno> {
+        let connection = &mut self.connections[place];
+        let link = self.crews[connection.crew].manner.link;
+        let transport = Transport::open(&self.load.server.address, link, connection.number)?;
+        let token = EventData::new_u64(connection.token(place));
+        epoll::add(&self.epoll, &transport, token, interest())?;
+        connection.state = State::Opening(transport);
+        self.opening += 1;
+        self.tally.connections += 1;
+        Ok(())
+    }
+
+    pub(super) fn opened(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        connection.state = match std::mem::replace(&mut connection.state, State::Closed) {
+            State::Opening(transport) => {
+                self.opening -= 1;
+                State::Open(transport)
+            }
+            state => state,
+        };
+    }
+
+    pub(super) fn close(&mut self, place: usize) {
+        if let State::Opening(_) = self.connections[place].state {
+            self.opening -= 1;
+        }
+        self.connections[place].close();
+    }
+
+    /// Writes the requests that the socket was not told about yet, up to its last.
+    fn write(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        let crew = &self.crews[connection.crew];
+        while let (false, Some(pending)) = (connection.last, connection.pending.get(connection.written)) {
+            connection.written += 1;
+            connection.asked += 1;
+            connection.last = crew.write(pending, connection.asked, &mut self.out);
+        }
+        // What waits already goes first.
+        if !connection.unsent.is_empty() || crew.manner.link.is_some() {
+            connection.unsent.append(&mut self.out);
+        }
+    }
+
+    /// Sends what can be sent now. The rest goes when the socket, or the slow line, has room.
+    pub(super) fn flush(&mut self, place: usize, now: Instant) {
+        let connection = &mut self.connections[place];
+        if let Some(link) = self.crews[connection.crew].manner.link {
+            return self.flush_slowly(place, link.up_bytes_per_second, now);
+        }
+        let (State::Opening(transport) | State::Open(transport)) = &connection.state else { return };
+        let fresh = connection.unsent.is_empty();
+        let bytes = if fresh { &self.out } else { &connection.unsent };
+        let result = if bytes.is_empty() { Ok(0) } else { transport.send(bytes) };
+        match result {
+            Ok(sent) if fresh => connection.unsent.extend_from_slice(&self.out[sent..]),
+            Ok(sent) => _ = connection.unsent.drain(..sent),
+            Err(Errno::AGAIN | Errno::INTR) if fresh => connection.unsent.extend_from_slice(&self.out),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // Why is told when it is received from, in the order in which it happened.
+            Err(_) => connection.unsent.clear(),
+        }
+        self.out.clear();
+        if matches!(result, Ok(1..)) {
+            self.opened(place);
+        }
+    }
+
+    /// A slow line takes a piece, and has it at the other end after a while; only then is it sent.
+    fn flush_slowly(&mut self, place: usize, bytes_per_second: u64, now: Instant) {
+        loop {
+            let connection = &mut self.connections[place];
+            let State::Open(transport) = &connection.state else { return };
+            match connection.line.up {
+                Some((at, bytes)) if at <= now => match transport.send(&connection.unsent[..bytes]) {
+                    Ok(sent) => {
+                        connection.unsent.drain(..sent);
+                        connection.line.up = None;
+                    }
+                    Err(Errno::AGAIN | Errno::INTR) => return,
+                    Err(_) => {
+                        connection.unsent.clear();
+                        connection.line.up = None;
+                    }
+                },
+                Some(_) => return,
+                None if connection.unsent.is_empty() => return,
+                None => {
+                    let bytes = connection.unsent.len().min(Line::piece_bytes(bytes_per_second));
+                    let at = now + Line::time(bytes, bytes_per_second);
+                    connection.line.up = Some((at, bytes));
+                    self.timers.set(at, place, Alarm::Resume);
+                }
+            }
+        }
+    }
+}
