@@ -27,7 +27,7 @@ pub struct Group {
 }
 
 impl Group {
-    pub(crate) fn create(journal: &Arc<Journal>, limits: &Limits, disk: &Disk) -> Result<Group> {
+    pub(crate) fn create(journal: &Arc<Journal>, limits: &Limits, disk: Option<&Disk>) -> Result<Group> {
         let mounts = fs::read_to_string("/proc/mounts").context("listing the mounts")?;
         let hierarchies = Hierarchies::find(&mounts)?;
         let mut group = Group { folders: Vec::new(), _changes: Vec::new() };
@@ -39,7 +39,14 @@ impl Group {
             fs::create_dir(&folder).with_context(|| format!("making the cgroup {}", folder.display()))?;
             group.folders.push(folder);
         }
-        for Setting { hierarchy, file, value } in hierarchies.settings(limits, &disk.device) {
+        let device = match disk {
+            Some(disk) => disk.device.as_str(),
+            None if limits.reads_per_second.is_some() || limits.read_bytes_per_second.is_some() => {
+                bail!("reads are limited from one disk, and none is given")
+            }
+            None => "",
+        };
+        for Setting { hierarchy, file, value } in hierarchies.settings(limits, device) {
             let file = group.folders[hierarchy].join(file);
             fs::write(&file, &value).with_context(|| format!("writing {value} to {}", file.display()))?;
         }

@@ -52,6 +52,10 @@ impl Journal {
             bail!("another run has the machine: it holds {}", path.display());
         }
         let left = read(&mut file)?;
+        if file.metadata()?.len() > 0 {
+            // Whatever was cut short ends here, and swallows no line of ours.
+            file.write_all(b"\n").context("writing the journal")?;
+        }
         let journal = Journal {
             state: Mutex::new(State {
                 file,
@@ -61,9 +65,14 @@ impl Journal {
         };
         let mut restored = Vec::new();
         for (number, undo) in left.into_iter().rev() {
-            undo.perform().with_context(|| format!("putting back what a killed run left: {undo}"))?;
-            journal.end(number)?;
-            restored.push(undo.to_string());
+            // What cannot be undone stays in the journal, and is said again by the next run.
+            match undo.perform() {
+                Ok(()) => {
+                    journal.end(number)?;
+                    restored.push(undo.to_string());
+                }
+                Err(error) => restored.push(format!("could not put back: {undo}: {error:#}")),
+            }
         }
         Ok((Arc::new(journal), restored))
     }
@@ -158,4 +167,95 @@ fn make_private(folder: &Path) -> Result<()> {
         bail!("{} is not a folder that only this user may write", folder.display());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A folder with a setting, which is a file here.
+    fn place(value: &str) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let setting = folder.path().join("setting");
+        fs::write(&setting, value).expect("a file");
+        (folder, setting)
+    }
+
+    fn journal(folder: &TempDir) -> (Arc<Journal>, Vec<String>) {
+        Journal::take(&folder.path().join("journal")).expect("nobody has it")
+    }
+
+    fn write(file: &Path, value: &str) -> Undo {
+        Undo::Write { file: file.into(), value: value.into() }
+    }
+
+    fn text(file: &Path) -> String {
+        fs::read_to_string(file).expect("a file")
+    }
+
+    #[test]
+    fn changes_are_undone_once_and_forgotten() {
+        let (folder, setting) = place("new");
+        let (journal, restored) = journal(&folder);
+        assert!(restored.is_empty());
+        let change = journal.begin(write(&setting, "old")).expect("room");
+        assert!(text(&folder.path().join("journal/journal")).contains("old"), "before anything is changed");
+        drop(change);
+        assert_eq!(text(&setting), "old");
+        assert_eq!(text(&folder.path().join("journal/journal")), "");
+        assert!(Journal::take(&folder.path().join("journal")).is_err(), "it is held");
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_undone_last_first() {
+        let (folder, setting) = place("third");
+        let (first, _) = journal(&folder);
+        let keep = |undo| std::mem::forget(first.begin(undo).expect("room"));
+        keep(write(&setting, "first"));
+        drop(first.begin(write(&folder.path().join("other"), "done")).expect("room"));
+        keep(write(&setting, "second"));
+        // The lock goes with the file, as it does with a process. The last line was being written.
+        let mut state = first.state();
+        state.file.write_all(b"{\"begin\":{\"number\":9,\"undo\":{\"wri").expect("room");
+        flock(&state.file, FlockOperation::Unlock).expect("ours");
+        drop(state);
+        fs::write(folder.path().join("other"), "untouched").expect("a file");
+
+        let (second, restored) = journal(&folder);
+        assert_eq!(text(&setting), "first", "{restored:?}");
+        assert_eq!(restored.len(), 2, "{restored:?}");
+        assert_eq!(text(&folder.path().join("other")), "untouched");
+        drop(second);
+        assert!(journal(&folder).1.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_undone_is_said_and_kept() {
+        let (folder, _) = place("");
+        let (first, _) = journal(&folder);
+        // A folder is no setting.
+        let undo = write(folder.path(), "1");
+        std::mem::forget(first.begin(undo).expect("room"));
+        let mut state = first.state();
+        state.file.write_all(b"{\"begin\":").expect("room");
+        flock(&state.file, FlockOperation::Unlock).expect("ours");
+        drop(state);
+        for round in 0..3 {
+            let (next, restored) = journal(&folder);
+            assert_eq!(restored.len(), 1 + round, "{restored:?}");
+            assert!(restored.iter().all(|line| line.contains("could not put back")), "{restored:?}");
+            std::mem::forget(next.begin(write(folder.path(), "2")).expect("room"));
+            flock(&next.state().file, FlockOperation::Unlock).expect("ours");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_is_not_trusted() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("our folder");
+        assert!(Journal::take(folder.path()).is_err());
+    }
 }

@@ -23,10 +23,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Takes the machine, and first puts back what a killed run left, if anything.
+    /// Takes the machine, and first puts back what a killed run left, if anything: [`Machine::restored`].
     ///
     /// # Errors
-    /// When another run holds it, or something cannot be put back.
+    /// When another run holds it.
     pub fn take() -> Result<Machine> {
         Machine::take_with(&journal::folder())
     }
@@ -40,17 +40,17 @@ impl Machine {
         Ok(Machine { journal, restored: Arc::new(restored) })
     }
 
-    /// What had to be put back after a killed run, a line each. To be said.
+    /// What had to be put back after a killed run, a line each, also of what could not be. To be said.
     pub fn restored(&self) -> &[String] {
         &self.restored
     }
 
-    /// A cgroup with limits, of which those of reads are for this disk.
+    /// A cgroup with limits. Those of reads are for one disk; memory alone needs none.
     ///
     /// # Errors
     /// Without root, or without cgroups for memory and io.
-    pub fn group(&self, limits: &Limits, disk: &Disk) -> Result<Group> {
-        Group::create(&self.journal, limits, disk)
+    pub fn group<'a>(&self, limits: &Limits, disk: impl Into<Option<&'a Disk>>) -> Result<Group> {
+        Group::create(&self.journal, limits, disk.into())
     }
 
     /// Another read-ahead for a disk.

@@ -68,7 +68,7 @@ pub fn install(packages: &[&str]) -> Result<()> {
     if !geteuid().is_root() || find("apt-get").is_err() {
         bail!("missing: {names}; as the superuser: {command}");
     }
-    println!("installing {names}");
+    println!("installing {names} (where Debian starts services by itself, it starts those of servers too)");
     apt_get(&["update"])?;
     apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
 }

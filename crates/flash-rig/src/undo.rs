@@ -31,8 +31,6 @@ pub(crate) enum Undo {
     Unmount { mountpoint: PathBuf },
     /// No loop device stands on this file any more.
     DetachLoops { image: PathBuf },
-    /// A file that stood in nobody's place goes.
-    RemoveFile { file: PathBuf },
     /// The process that began at this moment, in ticks since the machine's start, ends with all that it started.
     End { pid: i32, started_ticks: u64 },
 }
@@ -60,10 +58,6 @@ impl Undo {
                 }
                 Ok(())
             }
-            Undo::RemoveFile { file } => match fs::remove_file(file) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                done => done.with_context(|| format!("removing {}", file.display())),
-            },
             Undo::End { pid, started_ticks } => {
                 end(*pid, *started_ticks);
                 Ok(())
@@ -80,7 +74,6 @@ impl fmt::Display for Undo {
             Undo::RemoveGroup { folder } => write!(f, "the cgroup {} removed", folder.display()),
             Undo::Unmount { mountpoint } => write!(f, "{} unmounted", mountpoint.display()),
             Undo::DetachLoops { image } => write!(f, "no loop device on {}", image.display()),
-            Undo::RemoveFile { file } => write!(f, "{} removed", file.display()),
             Undo::End { pid, .. } => write!(f, "process {pid} ended"),
         }
     }
@@ -186,8 +179,7 @@ mod tests {
             Undo::Write { file: gone.clone(), value: "1".into() },
             Undo::RemoveGroup { folder: gone.clone() },
             Undo::Unmount { mountpoint: gone.clone() },
-            Undo::DetachLoops { image: gone.clone() },
-            Undo::RemoveFile { file: gone },
+            Undo::DetachLoops { image: gone },
         ] {
             undo.perform().expect("nothing to do");
         }

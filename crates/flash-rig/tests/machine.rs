@@ -86,6 +86,7 @@ fn a_group_limits_memory_and_reads() {
 
     let read = "dd if=\"$1\" of=/dev/null bs=4k count=100 iflag=direct 2>/dev/null && echo read";
     let large = image.mountpoint().join("large");
+    assert!(machine.group(&Limits { reads_per_second: Some(1), ..Limits::default() }, None).is_err());
     let free = group(Limits::default());
     let (said, unlimited) = inside(&free.wrapper(), read, &large);
     assert_eq!(said, "read");
