@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{major, minor, stat, sync};
 
 use crate::journal::{Change, Journal};
+use crate::machine::need_root;
 use crate::undo::Undo;
 
 /// The disk below a folder.
@@ -77,6 +78,7 @@ impl ReadAhead {
 /// # Errors
 /// Without root.
 pub fn empty_caches() -> Result<()> {
+    need_root("emptying the caches")?;
     sync();
     fs::write("/proc/sys/vm/drop_caches", "3").context("emptying the page cache")
 }

@@ -8,7 +8,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use rustix::process::geteuid;
 
 use crate::disk::{Disk, ReadAhead};
 use crate::group::{Group, Limits};
@@ -50,6 +51,7 @@ impl Machine {
     /// # Errors
     /// Without root, or without cgroups for memory and io.
     pub fn group<'a>(&self, limits: &Limits, disk: impl Into<Option<&'a Disk>>) -> Result<Group> {
+        need_root("limiting a server")?;
         Group::create(&self.journal, limits, disk.into())
     }
 
@@ -58,6 +60,7 @@ impl Machine {
     /// # Errors
     /// Without root.
     pub fn read_ahead(&self, disk: &Disk, kilobytes: u32) -> Result<ReadAhead> {
+        need_root("another read-ahead")?;
         ReadAhead::set(&self.journal, disk, kilobytes)
     }
 
@@ -66,6 +69,7 @@ impl Machine {
     /// # Errors
     /// Without root or loop devices, or when something is mounted there.
     pub fn image(&self, image: &Path, mountpoint: &Path) -> Result<Image> {
+        need_root("mounting an image")?;
         Image::mount(&self.journal, image, mountpoint)
     }
 
@@ -76,4 +80,12 @@ impl Machine {
     pub fn slow(&self, folder: &Path, mountpoint: &Path, slow: Slow, rules: &str) -> Result<SlowMount> {
         SlowMount::mount(&self.journal, folder, mountpoint, slow, rules)
     }
+}
+
+/// Said first, for the kernel only speaks of a file that may not be written.
+pub(crate) fn need_root(what: &str) -> Result<()> {
+    if !geteuid().is_root() {
+        bail!("{what} needs root");
+    }
+    Ok(())
 }

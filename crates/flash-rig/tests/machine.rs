@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -51,6 +52,12 @@ impl Bench {
     /// The journal is there and says nothing.
     fn journal_is_empty(&self) -> bool {
         fs::read(self.at("journal/journal")).expect("a journal").is_empty()
+    }
+
+    /// Whether the image is still on a loop device.
+    fn is_attached(&self) -> bool {
+        let list = Command::new("losetup").arg("-j").arg(self.at("image")).output();
+        !list.expect("losetup").stdout.is_empty()
     }
 
     fn is_mounted(&self) -> bool {
@@ -167,8 +174,9 @@ fn images_are_cold_disks_of_their_own() {
     let before = sectors();
     read();
     assert!(sectors() >= before + (4 << 20) / 512);
+    assert!(bench.is_attached());
     drop(image);
-    assert!(!bench.is_mounted() && bench.journal_is_empty());
+    assert!(!bench.is_mounted() && !bench.is_attached() && bench.journal_is_empty());
 }
 
 #[test]
@@ -212,7 +220,7 @@ fn a_killed_run_is_put_back_by_the_next() {
 
     let machine = bench.machine();
     assert!(machine.restored().len() >= 5, "{:?}", machine.restored());
-    assert!(!bench.is_mounted() && bench.journal_is_empty());
+    assert!(!bench.is_mounted() && !bench.is_attached() && bench.journal_is_empty());
     assert_eq!(child.read_ahead(), child.read_ahead_before);
     assert!(TcpStream::connect(("127.0.0.1", child.port)).is_err());
     assert!(groups.iter().all(|group| !group.exists()));
@@ -228,11 +236,42 @@ fn an_interrupted_run_puts_back_by_itself() {
     let pid = Pid::from_child(&child.process);
     kill_process(pid, Signal::INT).expect("our child");
     child.process.wait().expect("our child");
-    assert!(!bench.is_mounted() && bench.journal_is_empty());
+    assert!(!bench.is_mounted() && !bench.is_attached() && bench.journal_is_empty());
     assert_eq!(child.read_ahead(), child.read_ahead_before);
     assert!(TcpStream::connect(("127.0.0.1", child.port)).is_err());
     assert!(groups.iter().all(|group| !group.exists()));
     assert!(bench.machine().restored().is_empty());
+}
+
+#[test]
+fn an_ordinary_user_is_told_what_is_missing() {
+    if geteuid().is_root() {
+        // Once more as nobody, from a place where nobody may be.
+        let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("our folder");
+        let copy = folder.path().join("test");
+        fs::copy(std::env::current_exe().expect("our program"), &copy).expect("room");
+        let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        let mut again = Command::new("setpriv");
+        again.args(nobody).arg(copy).args(["--exact", "an_ordinary_user_is_told_what_is_missing"]);
+        let output = again.current_dir("/tmp").output().expect("setpriv, of util-linux");
+        let said = String::from_utf8_lossy(&output.stdout);
+        return assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+    let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+    let machine = Machine::take_with(&folder.path().join("journal")).expect("an ordinary user's own");
+    let told = |error: Option<anyhow::Error>| {
+        let error = format!("{:#}", error.expect("no rights"));
+        assert!(error.contains("root") && !error.contains('\n'), "{error}");
+    };
+    told(machine.group(&Limits::default(), None).err());
+    told(machine.image(folder.path(), folder.path()).err());
+    told(machine.slow(folder.path(), folder.path(), Slow::Network, "").err());
+    told(flash_rig::empty_caches().err());
+    match Disk::below(Path::new("/")) {
+        Ok(disk) => told(machine.read_ahead(&disk, 1).err()),
+        Err(error) => eprintln!("NOT TESTED: read-ahead: {error}"),
+    }
 }
 
 /// The cgroups that a process has made.
