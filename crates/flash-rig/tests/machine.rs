@@ -2,6 +2,8 @@
 //!
 //! Nothing here touches the machine's own disk: each test has an image of its own on a loop device.
 
+#![forbid(unsafe_code)]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;

@@ -1,6 +1,8 @@
 //! Every server that is installed starts in every manner, sends the right bytes, is measured, and ends with all that
 //! it started.
 
+#![forbid(unsafe_code)]
+
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::path::PathBuf;
