@@ -35,6 +35,8 @@ pub enum Architecture {
     #[default]
     Amped,
     Pipelined,
+    Uring,
+    NewFlash,
 }
 
 /// The hardware.
@@ -235,7 +237,7 @@ impl Disk {
 }
 
 impl Architecture {
-    /// In the paper's order.
+    /// The PIPELINED paper's, in its order.
     pub const ALL: [Architecture; 5] = [
         Architecture::Mp,
         Architecture::Mt,
@@ -243,6 +245,9 @@ impl Architecture {
         Architecture::Amped,
         Architecture::Pipelined,
     ];
+
+    /// What the paper does not have.
+    pub const LATER: [Architecture; 2] = [Architecture::Uring, Architecture::NewFlash];
 
     /// As in parameter files.
     pub fn name(self) -> &'static str {
@@ -252,6 +257,8 @@ impl Architecture {
             Architecture::Sped => "sped",
             Architecture::Amped => "amped",
             Architecture::Pipelined => "pipelined",
+            Architecture::Uring => "uring",
+            Architecture::NewFlash => "newflash",
         }
     }
 }

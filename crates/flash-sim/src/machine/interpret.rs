@@ -71,11 +71,16 @@ impl World<'_> {
                 Op::IfFound(there) if request.found => request.step = there as u32,
                 Op::IfFound(_) => {}
                 Op::Wait(read) => {
-                    if self.is_needed(read) {
+                    if self.is_needed(read, runner) {
                         self.requests[number as usize].waiter = runner;
-                        let process = self.runners[runner as usize].process;
-                        self.wait_for_disk(number, read, process);
+                        self.wait_for_disk(number);
                         return Stop::Left;
+                    }
+                }
+                Op::Submit(read) => {
+                    if self.is_needed(read, runner) {
+                        self.leave(runner, number);
+                        self.wait_for_disk(number);
                     }
                 }
                 Op::Keep(cache) => {
@@ -122,7 +127,8 @@ impl World<'_> {
         match op {
             Op::Spend(_) | Op::Look(_) | Op::IfFound(_) | Op::Keep(_) | Op::Send => false,
             Op::On(role) => role != self.runners[runner as usize].role,
-            Op::Lock(_) | Op::Unlock(_) | Op::Wait(_) | Op::Travel | Op::Again(_) | Op::Done => true,
+            Op::Lock(_) | Op::Unlock(_) | Op::Wait(_) | Op::Submit(_) => true,
+            Op::Travel | Op::Again(_) | Op::Done => true,
         }
     }
 
@@ -187,10 +193,13 @@ impl World<'_> {
         });
     }
 
-    /// Whether a disk has to be asked. Directories are mostly in memory.
-    fn is_needed(&mut self, read: Read) -> bool {
+    /// Whether a runner's request has to ask a disk. Directories are mostly in memory.
+    fn is_needed(&mut self, read: Read, runner: u32) -> bool {
+        let Runner { request, process, .. } = self.runners[runner as usize];
+        let request = &mut self.requests[request as usize];
+        (request.read, request.process) = (read, process);
         match read {
-            Read::Content => true,
+            Read::Content => !self.caches.has_content(process, request.file),
             Read::Directory => {
                 let fraction = self.parameters.costs.translate_disk_fraction;
                 fraction > 0.0 && self.random.random_bool(fraction)

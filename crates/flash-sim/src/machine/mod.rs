@@ -145,10 +145,9 @@ impl World<'_> {
     }
 
     /// A request joins a disk's queue. Files are spread over the disks.
-    fn wait_for_disk(&mut self, number: u32, read: Read, process: u32) {
+    fn wait_for_disk(&mut self, number: u32) {
         let now = self.now();
-        let request = &mut self.requests[number as usize];
-        (request.read, request.process) = (read, process);
+        let request = &self.requests[number as usize];
         let disk = request.file % self.disks.len() as u32;
         self.tell(number, |_| Event::WaitsForDisk { disk });
         if self.disks[disk as usize].arrive(&mut self.request_links, number, now) {

@@ -12,6 +12,11 @@ use rand::{RngExt, SeedableRng};
 
 use crate::{Architecture, Demand, Outcome, Parameters, simulate};
 
+/// The paper's, and what came later.
+fn servers() -> impl Iterator<Item = Architecture> {
+    Architecture::ALL.into_iter().chain(Architecture::LATER)
+}
+
 /// Files of given sizes, asked for in proportion to given shares, each time anew.
 struct Independent {
     catalogue: Arc<Catalogue>,

@@ -5,9 +5,11 @@
 mod amped;
 mod mp;
 mod mt;
+mod newflash;
 mod pipelined;
 mod program;
 mod sped;
+mod uring;
 
 pub use self::program::{Cache, Op, Program, Read, Work};
 
@@ -72,6 +74,8 @@ impl Model {
             Architecture::Sped => sped::model(parameters),
             Architecture::Amped => amped::model(parameters),
             Architecture::Pipelined => pipelined::model(parameters),
+            Architecture::Uring => uring::model(parameters),
+            Architecture::NewFlash => newflash::model(parameters),
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Cache, Kind, Manner, Model, Place, RoleId, Work};
 use crate::parameters::{Caches, Parameters};
 
 pub(super) fn model(p: &Parameters) -> Model {
-    let mut pipelined = Model::new(p, Caches::Shared, 1);
+    let mut pipelined = Model::new(p, Caches::Shared, p.machine.processors);
     let mut thread =
         |name, manner| -> RoleId { pipelined.role(name, Kind::Thread, manner, Place::EachProcessor, 1) };
     let accept = thread("accept connection", Manner::Multiplexed);

@@ -18,8 +18,10 @@ pub enum Op {
     Look(Cache),
     /// Goes there if it was found.
     IfFound(usize),
-    /// The runner waits for a disk.
+    /// The runner waits for a disk, if that has to be asked: not if another request brought the file in meanwhile.
     Wait(Read),
+    /// The same, but the request waits alone and comes back to its runner's desk.
+    Submit(Read),
     /// The file is in the cache from now on.
     Keep(Cache),
     /// Takes a processor for sending one window.
@@ -89,14 +91,16 @@ impl Program {
             Cache::Path => Work::PathLookup,
             Cache::Data => Work::DataLookup,
         };
-        let program = match self.lock(cache) {
+        let looked = match self.lock(cache) {
             Some(lock) => self.then(Op::Lock(lock)).spend(work).then(Op::Look(cache)).then(Op::Unlock(lock)),
             None => self.spend(work).then(Op::Look(cache)),
         };
-        let jump = program.ops.len();
-        let mut program = missed(program.then(Op::IfFound(0)));
-        program.ops[jump] = Op::IfFound(program.ops.len());
-        program
+        looked.if_missed(missed)
+    }
+
+    /// Is told, with no look-up of its own, that the content is not in memory; `missed` is done then.
+    pub(super) fn would_block(self, missed: impl FnOnce(Program) -> Program) -> Program {
+        self.then(Op::Look(Cache::Data)).if_missed(missed)
     }
 
     /// Finds out which file a name means. A directory that has to be read for it is waited for.
@@ -109,6 +113,17 @@ impl Program {
         self.then(Op::Wait(Read::Content)).then(Op::Keep(Cache::Data))
     }
 
+    /// The same as `translate`, but the kernel waits.
+    pub(super) fn translate_in_ring(self) -> Program {
+        let submitted = self.spend(Work::Translate).spend(Work::HandOff);
+        submitted.then(Op::Submit(Read::Directory)).then(Op::Keep(Cache::Path))
+    }
+
+    /// The same as `read`, but the kernel waits.
+    pub(super) fn read_in_ring(self) -> Program {
+        self.spend(Work::HandOff).then(Op::Submit(Read::Content)).then(Op::Keep(Cache::Data))
+    }
+
     /// Sends the file, window by window: the self loop of the paper's Figure 1. One look-up serves them all, since the cache
     /// holds whole files.
     pub(super) fn send(self) -> Program {
@@ -118,6 +133,13 @@ impl Program {
 
     pub(super) fn done(self) -> Vec<Op> {
         self.then(Op::Done).ops
+    }
+
+    fn if_missed(self, missed: impl FnOnce(Program) -> Program) -> Program {
+        let jump = self.ops.len();
+        let mut program = missed(self.then(Op::IfFound(0)));
+        program.ops[jump] = Op::IfFound(program.ops.len());
+        program
     }
 
     fn lock(&self, cache: Cache) -> Option<usize> {

@@ -1,0 +1,22 @@
+//! New-Flash (Ruan and Pai, 2004): AMPED whose helpers "pass back open descriptors", with the mapped-file cache removed and one
+//! entry for a file's name and its descriptor. A file is sent by a `sendfile` that says when it would block: nothing is looked
+//! up for that, and content is the kernel's, in one copy for all processes. A helper that translates a name loads the file too.
+
+use super::{Cache, Kind, Manner, Model, Place, Work};
+use crate::parameters::{Caches, Parameters};
+
+pub(super) fn model(p: &Parameters) -> Model {
+    let mut new_flash = Model::new(p, Caches::Replicated, p.machine.processors);
+    let server = new_flash.role("server", Kind::Process, Manner::Multiplexed, Place::EachProcessor, 1);
+    let helper = new_flash.role("helper", Kind::HelperProcess, Manner::Helper, Place::EachProcessor, 2);
+    new_flash.runs(p, |request| {
+        request
+            .on(server)
+            .spend(Work::Connection)
+            .spend(Work::ReadRequest)
+            .look(Cache::Path, |missed| missed.on(helper).translate().read().on(server))
+            .spend(Work::SendHeader)
+            .would_block(|missed| missed.on(helper).read().on(server))
+            .send()
+    })
+}
