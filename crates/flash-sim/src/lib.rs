@@ -30,8 +30,12 @@ pub use self::parameters::{Architecture, Parameters};
 pub struct Demand {
     /// Files whose size nobody knows are taken for empty. A sequence that ends begins again.
     pub workload: Arc<dyn Workload>,
-    /// Each file's share of the requests, up to a factor, where requests do not depend on earlier ones. With it the caches'
-    /// warm-up is exact however large they are; without, files that it did not come across are taken for equally likely.
+    /// Each file's share of the requests, up to a factor, where requests do not depend on earlier ones.
+    ///
+    /// Caches begin warm: requests pass through them in no time until they are full, and whatever is not full after two
+    /// requests a file (and no fewer than 100,000) is filled up, at its old end, with files in the order in which they were
+    /// likely asked for last. With these shares that is exact, however large the caches are; without, the requests that
+    /// passed are counted instead.
     pub popularity: Option<Arc<[f64]>>,
     /// The request, counted from the first measured one, whose life [`Outcome::timeline`] shall tell.
     pub follow: Option<u64>,

@@ -54,12 +54,16 @@ pub struct Machine {
     pub data_cache_mb: Option<f64>,
     /// Files are spread over them evenly. The paper has one.
     pub disks: Vec<Disk>,
-    /// What all clients share, both the paper's and ours to leave out: transmission costs processor time alone.
+    /// How many requests each of them serves at a time: one, as long as a head has to move.
+    #[serde(deserialize_with = "count")]
+    pub disk_requests_at_once: u32,
+    /// What all replies go through, one window after the other. Unless said, there is none to wait for: in the paper sending
+    /// takes time, but nothing fills up.
     #[serde(deserialize_with = "optional_positive")]
     pub link_mbit_s: Option<f64>,
 }
 
-/// A disk: one request at a time, first come first served.
+/// A disk: first come, first served.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
@@ -84,10 +88,14 @@ pub struct Server {
     /// MT has a thread for each client instead. The paper's explanation of its Figure 8, that memory for threads grows with
     /// clients, sounds like this; its formulas do not.
     pub thread_per_client: bool,
+    /// Helpers of each kind for each processor, where the architecture has them. §3.1 and §4: one to translate names and one to
+    /// read files.
+    #[serde(deserialize_with = "count")]
+    pub helpers_per_processor: u32,
     /// Whose the caches are. Unless said, as in the paper: shared in MT and PIPELINED, replicated in the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<Caches>,
-    /// Entries of each pathname cache.
+    /// Entries of each pathname cache: the paper's for all, although Flash's own MP has 200 a process.
     #[serde(deserialize_with = "count")]
     pub path_entries: u32,
     /// What guards caches that several processors use.
@@ -205,7 +213,7 @@ pub struct Memory {
     /// For each file in the data cache, in each process that keeps books.
     #[serde(deserialize_with = "not_negative")]
     pub data_entry_bytes: f64,
-    /// For each helper process.
+    /// For each helper process. The paper leaves the servers' own out.
     #[serde(deserialize_with = "not_negative")]
     pub helper_mb: f64,
     /// For each thread.
@@ -221,9 +229,9 @@ pub struct Run {
     /// Each sends its next request as soon as the last is answered.
     #[serde(deserialize_with = "count")]
     pub clients: u32,
-    /// Requests answered before measuring begins, on top of the caches' warm-up (see [`crate::machine::warm`]), until the
-    /// queues have settled. Unless said: 20 a client, and no fewer than a tenth of what is measured. The paper's 5,000
-    /// seconds warm its caches; ours are warm by then.
+    /// Requests answered before measuring begins, until the queues have settled. Unless said: 20 a client, and no fewer than a
+    /// tenth of what is measured. The paper runs 5,000 seconds first, which its caches need; ours begin as warm as they would
+    /// ever get (see [`crate::Demand`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settling_requests: Option<u64>,
     pub measured_requests: NonZeroU32,
@@ -282,6 +290,7 @@ impl Default for Machine {
             memory_mb: 1000.0,
             data_cache_mb: None,
             disks: vec![Disk::FAST],
+            disk_requests_at_once: 1,
             link_mbit_s: None,
         }
     }
@@ -293,6 +302,7 @@ impl Default for Server {
             processes_per_processor: 16,
             threads_per_processor: 32,
             thread_per_client: false,
+            helpers_per_processor: 1,
             caches: None,
             path_entries: 6000,
             locks: Locks::default(),

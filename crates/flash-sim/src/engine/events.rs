@@ -40,7 +40,7 @@ impl<E> Events<E> {
     }
 
     /// Time moves on to the next event.
-    pub fn next(&mut self) -> Option<E> {
+    pub fn advance(&mut self) -> Option<E> {
         let entry = self.heap.pop()?;
         self.now = entry.at;
         Some(entry.event)

@@ -6,7 +6,7 @@ use super::Time;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Level {
     value: u64,
-    area: u128,
+    area: u64,
     changed: Time,
     since: Time,
 }
@@ -31,9 +31,9 @@ impl Level {
         *self = Level { value: self.value, area: 0, changed: now, since: now };
     }
 
-    /// Since the last reset, in value × nanoseconds.
-    pub fn area(&self, now: Time) -> u128 {
-        self.area + u128::from(self.value) * u128::from(now - self.changed)
+    /// Since the last reset, in value × nanoseconds: room for a thousand over half a year.
+    pub fn area(&self, now: Time) -> u64 {
+        self.area + self.value * (now - self.changed)
     }
 
     /// Over the time since the last reset; 0 where none has passed.
@@ -45,7 +45,7 @@ impl Level {
     }
 
     fn pass(&mut self, now: Time) {
-        self.area += u128::from(self.value) * u128::from(now - self.changed);
+        self.area += self.value * (now - self.changed);
         self.changed = now;
     }
 }

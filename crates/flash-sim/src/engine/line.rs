@@ -24,7 +24,7 @@ pub struct Line {
     last: u32,
     length: Level,
     left: u64,
-    waited: u128,
+    waited: u64,
     reset_at: Time,
 }
 
@@ -69,7 +69,7 @@ impl Line {
         }
         self.length.remove(1, now);
         self.left += 1;
-        self.waited += u128::from(now - link.since.max(self.reset_at));
+        self.waited += now - link.since.max(self.reset_at);
         Some(who)
     }
 
@@ -84,7 +84,7 @@ impl Line {
     }
 
     /// In nanoseconds that anybody was in it, added up.
-    pub fn area(&self, now: Time) -> u128 {
+    pub fn area(&self, now: Time) -> u64 {
         self.length.area(now)
     }
 
@@ -93,7 +93,7 @@ impl Line {
         self.left
     }
 
-    pub fn waited(&self) -> u128 {
+    pub fn waited(&self) -> u64 {
         self.waited
     }
 
@@ -103,7 +103,7 @@ impl Line {
         let mut at = self.first;
         while at != END {
             let link = links.entries[at as usize];
-            waited += u128::from(now - link.since.max(self.reset_at));
+            waited += now - link.since.max(self.reset_at);
             at = link.next;
         }
         waited == self.length.area(now)

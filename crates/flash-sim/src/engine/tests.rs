@@ -31,7 +31,7 @@ fn queue(servers: u64, load: f64, service: &Service) -> (f64, f64) {
     let mut next = 0;
     events.after(exponential(between_ms), Happening::Arrival);
     while station.served() < CUSTOMERS {
-        let begins = match events.next().expect("there is always a next arrival") {
+        let begins = match events.advance().expect("there is always a next arrival") {
             Happening::Arrival => {
                 events.after(exponential(between_ms), Happening::Arrival);
                 next = (next + 1) % ROOM as u32;
@@ -92,7 +92,7 @@ fn events_of_one_moment_keep_their_order() {
     for (delay, name) in [(5, 'c'), (3, 'a'), (5, 'd'), (3, 'b')] {
         events.after(delay, name);
     }
-    let order: String = std::iter::from_fn(|| events.next()).collect();
+    let order: String = std::iter::from_fn(|| events.advance()).collect();
     assert_eq!((order.as_str(), events.now()), ("abcd", 5));
 }
 

@@ -65,7 +65,7 @@ impl Caches {
         let processes = self.path.len().max(self.data.len()) as u32;
         for (number, file) in requests.enumerate() {
             // Whether all are full is worth a look now and then only.
-            if number % 1024 == 0 && !self.any_is_cold() {
+            if number.is_multiple_of(1024) && !self.any_is_cold() {
                 return;
             }
             let process = number as u32 % processes;

@@ -4,7 +4,7 @@
 //! - `interpret`: takes a runner through the program until it needs time.
 //! - `schedule`: who gets a processor.
 //! - `lru`, `caches`, `memory`: what is cached, for whom, and what fits.
-//! - `report`: what there is to say at the end.
+//! - `tally`, `report`: what is counted, and what there is to say at the end.
 //!
 //! Clients live at no distance and never rest: the paper's "sends a next request as soon as the previous request is completed".
 //! There is no memory bandwidth, no cache line that moves between processors, no interrupt: what these cost must be in the
@@ -21,6 +21,7 @@ mod report;
 mod schedule;
 mod setup;
 mod stream;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -33,8 +34,8 @@ use self::caches::Caches;
 use self::entities::{Desk, NONE, Processor, Request, RunQueue, Runner};
 use self::lock::Lock;
 use self::prices::Prices;
-use self::report::Tally;
 use self::stream::Stream;
+use self::tally::Tally;
 use crate::engine::{Events, Level, Links, Station, Time};
 use crate::model::{Model, Read};
 use crate::outcome::{Event, Moment};
@@ -116,7 +117,7 @@ impl World<'_> {
 
     fn until_answered(&mut self, requests: u64) {
         while self.tally.requests < requests {
-            match self.events.next().expect("a client waits, so that somebody works for it") {
+            match self.events.advance().expect("a client waits, so that somebody works for it") {
                 Happening::Given(processor) => self.run(processor),
                 Happening::DiskDone { disk, request } => self.disk_done(disk, request),
                 Happening::LinkDone { request } => self.link_done(request),

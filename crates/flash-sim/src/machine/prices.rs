@@ -1,7 +1,7 @@
 //! The parameters' costs in the simulation's time.
 
 use crate::engine::{Time, from_ms, from_us};
-use crate::model::Work;
+use crate::model::{Kind, Work};
 use crate::parameters::{Disk, Parameters, Transmit};
 
 #[derive(Debug)]
@@ -13,8 +13,8 @@ pub(super) struct Prices {
     data_lookup: Time,
     hand_off: Time,
     connection: Time,
-    pub(super) thread_switch: Time,
-    pub(super) process_switch: Time,
+    thread_switch: Time,
+    process_switch: Time,
     send_window_us: f64,
     transmit_us_per_packet: f64,
     transmit: Transmit,
@@ -50,6 +50,14 @@ impl Prices {
             Work::SendHeader => self.send_header,
             Work::DataLookup => self.data_lookup,
             Work::HandOff => self.hand_off,
+        }
+    }
+
+    /// Turning to a runner of this kind.
+    pub(super) fn switch(&self, kind: Kind) -> Time {
+        match kind {
+            Kind::Thread => self.thread_switch,
+            Kind::Process | Kind::HelperProcess => self.process_switch,
         }
     }
 

@@ -1,108 +1,9 @@
-//! What is counted while measuring, and what there is to say about it at the end.
-
-use hdrhistogram::Histogram;
+//! What there is to say at the end, and the laws that it has to obey.
 
 use super::World;
+use super::tally::Tally;
 use crate::engine::{Line, Station, Time, as_seconds};
 use crate::outcome::{self, Checks, Latency, Outcome, Processors, Queue};
-
-/// Waits are kept to three digits, up to eleven days.
-const LATENCY_US_MAX: u64 = 1_000_000_000_000;
-/// So many replies are ranked for the service inversion.
-const RANKED: u32 = 10_000;
-
-/// Counts since the last reset.
-#[derive(Debug)]
-pub(super) struct Tally {
-    pub(super) requests: u64,
-    began: Time,
-    events: u64,
-    bytes: u64,
-    latency_us: Histogram<u64>,
-    latency: u128,
-    /// Without what they took before the reset.
-    since_reset: u128,
-    latency_max: Time,
-    pub(super) data: Hits,
-    pub(super) path: Hits,
-    pub(super) switches: u64,
-    pub(super) switching: Time,
-    pub(super) spun: Time,
-    /// Processor time that runners asked for and got.
-    pub(super) given: Time,
-    /// Every so many replies, the next one is ranked.
-    stride: u32,
-    ranked: Vec<(Time, u64)>,
-    /// How many requests until the one to follow.
-    until_followed: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hits {
-    hits: u64,
-    looks: u64,
-}
-
-impl Hits {
-    pub(super) fn count(&mut self, hit: bool) {
-        self.looks += 1;
-        self.hits += u64::from(hit);
-    }
-
-    fn rate(self) -> f64 {
-        self.hits as f64 / self.looks.max(1) as f64
-    }
-}
-
-impl Tally {
-    pub(super) fn new(measured: u32) -> Tally {
-        Tally {
-            requests: 0,
-            began: 0,
-            events: 0,
-            bytes: 0,
-            latency_us: Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("the bounds are sound"),
-            latency: 0,
-            since_reset: 0,
-            latency_max: 0,
-            data: Hits::default(),
-            path: Hits::default(),
-            switches: 0,
-            switching: 0,
-            spun: 0,
-            given: 0,
-            stride: measured.div_ceil(RANKED),
-            ranked: Vec::with_capacity(RANKED as usize),
-            until_followed: None,
-        }
-    }
-
-    /// A request has been answered.
-    pub(super) fn answered(&mut self, began: Time, now: Time, bytes: u64) {
-        let latency = now - began;
-        self.since_reset += u128::from(now - began.max(self.began));
-        self.requests += 1;
-        self.bytes += bytes;
-        self.latency += u128::from(latency);
-        self.latency_max = self.latency_max.max(latency);
-        self.latency_us.saturating_record(latency / 1000);
-        if self.requests % u64::from(self.stride) == 0 && self.ranked.len() < RANKED as usize {
-            self.ranked.push((latency, bytes));
-        }
-    }
-
-    /// Whether the request that begins now is the one to follow.
-    pub(super) fn follows_now(&mut self) -> bool {
-        match &mut self.until_followed {
-            None => false,
-            Some(0) => self.until_followed.take().is_some(),
-            Some(left) => {
-                *left -= 1;
-                false
-            }
-        }
-    }
-}
 
 impl World<'_> {
     /// Measuring begins: the past is forgotten, and everything stays where it is.
@@ -149,7 +50,7 @@ impl World<'_> {
                 p99_ms: tally.latency_us.value_at_quantile(0.99) as f64 / 1e3,
                 max_ms: tally.latency_max as f64 / 1e6,
             },
-            service_inversion: service_inversion(&tally.ranked),
+            service_inversion: tally.service_inversion(),
             data_hit_rate: tally.data.rate(),
             path_hit_rate: tally.path.rate(),
             data_cache_mb: (self.division.caches_bytes - books_bytes) / 1e6,
@@ -215,18 +116,18 @@ impl World<'_> {
         }));
 
         // How many requests were where, over time, against how long each took.
-        let there: u128 = self.desks.iter().map(|desk| desk.line.area(now)).sum();
+        let there: u64 = self.desks.iter().map(|desk| desk.line.area(now)).sum();
         let there = there + self.in_hands.area(now) + self.travelling.area(now);
         let began = self.tally.began;
-        let open = self.requests.iter().map(|request| u128::from(now - request.began.max(began)));
-        let took = self.tally.since_reset + open.sum::<u128>();
+        let open = self.requests.iter().map(|request| now - request.began.max(began));
+        let took = self.tally.since_reset + open.sum::<u64>();
         // What runners asked for, against how long processors had one.
         let spinning = self.processors.iter().filter_map(|processor| processor.spinning);
         let spun = self.tally.spun + spinning.map(|since| now - since).sum::<Time>();
-        let passed = self.occupied.area(now) + u128::from(self.being_given(now));
+        let passed = self.occupied.area(now) + self.being_given(now);
         Checks {
             littles_law_error: apart(there, took),
-            work_conservation_error: apart(passed, u128::from(self.tally.given + spun)),
+            work_conservation_error: apart(passed, self.tally.given + spun),
         }
     }
 
@@ -246,7 +147,7 @@ fn station(station: &Station, now: Time) -> outcome::Station {
 }
 
 /// As a part of the larger.
-fn apart(a: u128, b: u128) -> f64 {
+fn apart(a: u64, b: u64) -> f64 {
     a.abs_diff(b) as f64 / a.max(b).max(1) as f64
 }
 
@@ -259,24 +160,4 @@ fn together<'a>(lines: impl Iterator<Item = &'a Line>, now: Time) -> (f64, f64) 
         waited += line.waited();
     }
     (mean, waited as f64 / left.max(1) as f64 / 1e3)
-}
-
-/// Ruan and Pai (2006): how far ranks by wait are from ranks by size, over the same for the reverse order. Equal sizes rank as
-/// they came out.
-fn service_inversion(replies: &[(Time, u64)]) -> f64 {
-    let mut by_wait: Vec<u32> = (0..replies.len() as u32).collect();
-    by_wait.sort_unstable_by_key(|&reply| (replies[reply as usize].0, reply));
-    let mut by_size = by_wait.clone();
-    by_size.sort_by_key(|&reply| replies[reply as usize].1);
-    let mut wait_rank = vec![0; replies.len()];
-    for (rank, &reply) in (0_i64..).zip(&by_wait) {
-        wait_rank[reply as usize] = rank;
-    }
-    let last = replies.len() as i64 - 1;
-    let (mut apart, mut reversed) = (0, 0);
-    for (rank, &reply) in (0_i64..).zip(&by_size) {
-        apart += (wait_rank[reply as usize] - rank).abs();
-        reversed += (last - 2 * rank).abs();
-    }
-    apart as f64 / reversed.max(1) as f64
 }

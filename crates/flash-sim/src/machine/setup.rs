@@ -8,11 +8,11 @@ use super::entities::{Desk, NONE, Processor, Request, RunQueue, Runner};
 use super::lock::Lock;
 use super::memory::Division;
 use super::prices::Prices;
-use super::report::Tally;
 use super::stream::{Stream, ages};
+use super::tally::Tally;
 use super::{Happening, World};
 use crate::engine::{Events, Level, Line, Links, Station, from_us};
-use crate::model::{Kind, Model, Op, Place, Read};
+use crate::model::{Model, Op, Place, Read, Role, RoleId};
 use crate::parameters::Parameters;
 use crate::{Demand, SimulationError};
 
@@ -38,43 +38,7 @@ impl<'a> World<'a> {
 
         let clients = parameters.run.clients;
         let processors = parameters.machine.processors;
-        let mut desks = Vec::new();
-        let mut first_desk = Vec::new();
-        let mut runners = Vec::new();
-        let bound = model.roles.iter().any(|role| role.place == Place::EachProcessor);
-        for (role, it) in model.roles.iter().enumerate() {
-            let places = match it.place {
-                Place::Anywhere => 1,
-                Place::EachProcessor => processors,
-            };
-            first_desk.push((desks.len() as u32, places));
-            for place in 0..places {
-                let mut asleep = Vec::with_capacity(it.runners as usize);
-                for member in 0..it.runners {
-                    asleep.push(runners.len() as u32);
-                    let (run_queue, process) = if bound { (place, place) } else { (0, member) };
-                    let switch = match it.kind {
-                        Kind::Thread => prices.thread_switch,
-                        Kind::Process | Kind::HelperProcess => prices.process_switch,
-                    };
-                    let desk = desks.len() as u32;
-                    runners.push(Runner {
-                        role,
-                        manner: it.manner,
-                        switch,
-                        desk,
-                        run_queue,
-                        process,
-                        request: NONE,
-                        processor: NONE,
-                        debt: 0,
-                        slice: 0,
-                        lock_asked: None,
-                    });
-                }
-                desks.push(Desk { role, line: Line::default(), asleep });
-            }
-        }
+        let Staff { desks, first_desk, runners, bound } = Staff::new(&model, processors, &prices);
         let mut run_queues = vec![RunQueue::default(); if bound { processors as usize } else { 1 }];
         let queue_of = |number| if bound { number } else { 0 };
         for number in (0..processors).rev() {
@@ -107,8 +71,9 @@ impl<'a> World<'a> {
             _ => None,
         });
         let locks = locks.max().unwrap_or(0);
-        // A processor has at most one event to come, a disk and the link too; on the wire, every request may be.
-        let events = processors as usize + parameters.machine.disks.len() + clients as usize + 1;
+        let at_once = u64::from(parameters.machine.disk_requests_at_once);
+        // A processor has at most one event to come, and so has a request.
+        let events = (processors + clients) as usize;
         Ok(World {
             parameters,
             division,
@@ -132,7 +97,7 @@ impl<'a> World<'a> {
             kicked: Vec::with_capacity(processors as usize),
             answered: Vec::with_capacity(clients as usize),
             locks: (0..locks).map(|_| Lock::new()).collect(),
-            disks: vec![Station::new(1); parameters.machine.disks.len()],
+            disks: vec![Station::new(at_once); parameters.machine.disks.len()],
             link: parameters.machine.link_mbit_s.map(|_| Station::new(1)),
             next_lane: 0,
             tally: Tally::new(parameters.run.measured_requests.get()),
@@ -140,6 +105,56 @@ impl<'a> World<'a> {
             timeline: Vec::new(),
             model,
         })
+    }
+}
+
+/// All runners, asleep at their desks.
+#[derive(Default)]
+struct Staff {
+    desks: Vec<Desk>,
+    first_desk: Vec<(u32, u32)>,
+    runners: Vec<Runner>,
+    /// Whether they stay on their processors.
+    bound: bool,
+}
+
+impl Staff {
+    fn new(model: &Model, processors: u32, prices: &Prices) -> Staff {
+        let bound = model.roles.iter().any(|role| role.place == Place::EachProcessor);
+        let mut staff = Staff { bound, ..Staff::default() };
+        for (id, role) in model.roles.iter().enumerate() {
+            let places = match role.place {
+                Place::Anywhere => 1,
+                Place::EachProcessor => processors,
+            };
+            staff.first_desk.push((staff.desks.len() as u32, places));
+            for place in 0..places {
+                staff.desk(id, role, place, prices);
+            }
+        }
+        staff
+    }
+
+    fn desk(&mut self, id: RoleId, role: &Role, place: u32, prices: &Prices) {
+        let first = self.runners.len() as u32;
+        for member in 0..role.runners {
+            let (run_queue, process) = if self.bound { (place, place) } else { (0, member) };
+            self.runners.push(Runner {
+                role: id,
+                manner: role.manner,
+                switch: prices.switch(role.kind),
+                desk: self.desks.len() as u32,
+                run_queue,
+                process,
+                request: NONE,
+                processor: NONE,
+                debt: 0,
+                slice: 0,
+                lock_asked: None,
+            });
+        }
+        let asleep = (first..first + role.runners).collect();
+        self.desks.push(Desk { role: id, line: Line::default(), asleep });
     }
 }
 

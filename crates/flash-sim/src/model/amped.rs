@@ -8,8 +8,8 @@ use crate::parameters::{Caches, Parameters};
 pub(super) fn model(p: &Parameters) -> Model {
     let mut amped = Model::new(p, Caches::Replicated, p.machine.processors);
     let server = amped.role("server", Kind::Process, Manner::Multiplexed, Place::EachProcessor, 1);
-    let translator = amped.role("path helper", Kind::HelperProcess, Manner::Helper, Place::EachProcessor, 1);
-    let reader = amped.role("read helper", Kind::HelperProcess, Manner::Helper, Place::EachProcessor, 1);
+    let mut helper = |name| amped.helpers(p, name, Kind::HelperProcess);
+    let (translator, reader) = (helper("path helper"), helper("read helper"));
     amped.runs(p, |request| {
         request
             .on(server)

@@ -89,6 +89,10 @@ impl Model {
         self.roles.len() - 1
     }
 
+    fn helpers(&mut self, p: &Parameters, name: &'static str, kind: Kind) -> RoleId {
+        self.role(name, kind, Manner::Helper, Place::EachProcessor, p.server.helpers_per_processor)
+    }
+
     /// Writes the program down. Look-ups in shared caches lock them.
     fn runs(mut self, parameters: &Parameters, steps: impl FnOnce(Program) -> Program) -> Model {
         let locks = match self.caches {

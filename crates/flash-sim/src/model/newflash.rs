@@ -8,7 +8,7 @@ use crate::parameters::{Caches, Parameters};
 pub(super) fn model(p: &Parameters) -> Model {
     let mut new_flash = Model::new(p, Caches::Replicated, p.machine.processors);
     let server = new_flash.role("server", Kind::Process, Manner::Multiplexed, Place::EachProcessor, 1);
-    let helper = new_flash.role("helper", Kind::HelperProcess, Manner::Helper, Place::EachProcessor, 2);
+    let helper = new_flash.helpers(p, "helper", Kind::HelperProcess);
     new_flash.runs(p, |request| {
         request
             .on(server)

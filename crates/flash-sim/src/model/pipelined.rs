@@ -5,20 +5,19 @@
 //! data … a pipelined thread pool can be launched on each CPU and the threads can share the global information." §3.4's 7 × N
 //! counts reading and sending as one thread, like its Figure 4.
 
-use super::{Cache, Kind, Manner, Model, Place, RoleId, Work};
+use super::{Cache, Kind, Manner, Model, Place, Work};
 use crate::parameters::{Caches, Parameters};
 
 pub(super) fn model(p: &Parameters) -> Model {
     let mut pipelined = Model::new(p, Caches::Shared, p.machine.processors);
-    let mut thread =
-        |name, manner| -> RoleId { pipelined.role(name, Kind::Thread, manner, Place::EachProcessor, 1) };
-    let accept = thread("accept connection", Manner::Multiplexed);
-    let read_request = thread("read request", Manner::Multiplexed);
-    let find_file = thread("find file", Manner::Multiplexed);
-    let send_header = thread("send header", Manner::Multiplexed);
-    let send_data = thread("read file and send data", Manner::Multiplexed);
-    let translator = thread("path translation helper", Manner::Helper);
-    let reader = thread("read helper", Manner::Helper);
+    let mut stage = |name| pipelined.role(name, Kind::Thread, Manner::Multiplexed, Place::EachProcessor, 1);
+    let accept = stage("accept connection");
+    let read_request = stage("read request");
+    let find_file = stage("find file");
+    let send_header = stage("send header");
+    let send_data = stage("read file and send data");
+    let translator = pipelined.helpers(p, "path translation helper", Kind::Thread);
+    let reader = pipelined.helpers(p, "read helper", Kind::Thread);
     pipelined.runs(p, |request| {
         request
             .on(accept)

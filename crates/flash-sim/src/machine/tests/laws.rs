@@ -58,6 +58,7 @@ fn they_hold_for_every_way_to_set_a_server_up() {
         vary(|p| (p.costs.translate_disk_fraction, p.server.path_entries) = (0.5, 200));
         vary(|p| (p.costs.hand_off_us, p.costs.requests_per_connection) = (3.0, 5));
         vary(|p| p.server.thread_per_client = true);
+        vary(|p| (p.server.helpers_per_processor, p.machine.disk_requests_at_once) = (4, 3));
     }
 }
 
@@ -144,4 +145,31 @@ fn what_cannot_be_simulated_is_refused() {
         simulate(&parameters(Architecture::Mp, 1, 1), &zipf([], 1.0)),
         Err(crate::SimulationError::Empty)
     );
+}
+
+#[test]
+fn more_helpers_keep_a_disk_with_several_channels_busy() {
+    let served = |helpers, at_once| {
+        let mut parameters = parameters(Architecture::Amped, 1, 100);
+        parameters.machine.data_cache_mb = Some(0.009);
+        parameters.server.helpers_per_processor = helpers;
+        parameters.machine.disk_requests_at_once = at_once;
+        outcome(&parameters, &zipf([10_000; 100], 0.0)).requests_per_s
+    };
+    let one = served(1, 1);
+    assert!((served(1, 4) / one - 1.0).abs() < 0.01);
+    assert!((served(4, 1) / one - 1.0).abs() < 0.05);
+    assert!(served(4, 4) / one > 3.5);
+}
+
+#[test]
+fn service_inversion_is_0_in_the_order_of_size_and_1_in_its_reverse() {
+    let inversion = |replies: &[(u64, u64)]| {
+        let mut tally = super::super::tally::Tally::new(replies.len() as u32);
+        replies.iter().for_each(|&(took, bytes)| tally.answered(0, took, bytes));
+        tally.service_inversion()
+    };
+    assert_eq!(inversion(&[(3000, 30), (1000, 10), (2000, 20), (4000, 40)]), 0.0);
+    assert_eq!(inversion(&[(3000, 20), (1000, 40), (2000, 30), (4000, 10)]), 1.0);
+    assert_eq!(inversion(&[(1000, 20), (2000, 10), (3000, 30), (4000, 30)]), 0.25);
 }

@@ -117,3 +117,24 @@ fn the_timeline_tells_where_the_time_went() {
     });
     assert_eq!(roles.collect::<Vec<_>>(), ["server", "read helper", "server"]);
 }
+
+#[test]
+fn a_name_that_has_to_be_translated_takes_its_time() {
+    for architecture in servers() {
+        let mut parameters = parameters(architecture, 1, 1);
+        parameters.server.path_entries = 1;
+        parameters.costs.translate_us = 70.0;
+        parameters.costs.translate_disk_fraction = 1.0;
+        let outcome = outcome(&parameters, &zipf([10_000; 10], 0.0));
+        assert!(outcome.data_hit_rate == 1.0 && outcome.path_hit_rate < 0.2, "{outcome:?}");
+        // What is common to all, and what a miss adds: a directory, read by a helper in some.
+        let (switches, switches_missed) = match architecture {
+            Architecture::Mp | Architecture::Mt | Architecture::Sped | Architecture::Uring => (0.0, 0.0),
+            Architecture::Amped | Architecture::NewFlash => (0.0, 2.0),
+            Architecture::Pipelined => (5.0, 2.0),
+        };
+        let missed = (1.0 - outcome.path_hit_rate) * (70.0 + 2990.0 + switches_missed * SWITCH_US);
+        let parts = CONNECTION_US + lookups_us(architecture) + 480.0 + switches * SWITCH_US;
+        assert_close(architecture, outcome.latency.mean_ms * 1e3, parts + missed);
+    }
+}
