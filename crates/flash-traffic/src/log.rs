@@ -49,8 +49,8 @@ pub struct Report {
     pub first_odd: Option<(String, u64)>,
     /// In which formats the log, or the logs of an archive, are written.
     pub formats: Vec<Format>,
-    /// Files of an archive that are no logs.
-    pub no_logs: Vec<String>,
+    /// How many files of an archive are no logs.
+    pub no_logs: u64,
 }
 
 /// Why a log cannot be read to its end.
@@ -106,7 +106,7 @@ fn read_text(
     }
     let looked_at = first.iter().filter_map(|taken| taken.as_ref().whole()).map(Vec::as_slice);
     let Some(format) = format.or_else(|| Format::recognise(looked_at)) else {
-        report.no_logs.push(name.into());
+        report.no_logs += 1;
         return Ok(());
     };
     if !report.formats.contains(&format) {
@@ -145,8 +145,8 @@ impl fmt::Display for Report {
         if let Some((name, number)) = &self.first_odd {
             write!(f, " (the first one is line {number} of {name})")?;
         }
-        if !self.no_logs.is_empty() {
-            write!(f, "; no logs: {}", self.no_logs.join(", "))?;
+        if self.no_logs > 0 {
+            write!(f, "; {} other files are no logs", self.no_logs)?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ pub struct Recency {
 impl Recency {
     /// For files below this number, none of them used so far.
     pub fn new(files: u32) -> Self {
-        // With twice as many slots as files, numbering anew costs each use a constant.
+        // With twice as many slots as files, numbering anew costs no more than the uses since the last time did.
         let slots = 2 * files as usize;
         Self {
             slots: vec![None; slots],

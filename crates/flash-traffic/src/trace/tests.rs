@@ -212,8 +212,8 @@ fn targets(replay: &Replay, part: Part, count: usize) -> Vec<String> {
 #[test]
 fn only_requests_for_files_are_static() {
     let log = [
-        line(1, "GET /a HTTP/1.0", "200 10"),
-        line(2, "GET /a HTTP/1.0", "200 30"),
+        line(1, "GET /a HTTP/1.0", "200 30"),
+        line(2, "GET /a HTTP/1.0", "200 10"),
         line(3, "GET http://Host/a HTTP/1.0", "304 -"),
         line(4, "GET /never-whole HTTP/1.0", "304 0"),
         line(5, "GET /empty HTTP/1.0", "200 0"),
