@@ -2,6 +2,7 @@
 //! do people. The tests come last, so that their closing lines close the output.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +11,7 @@ use crate::{cargo, check, prepare};
 
 type Step = (&'static str, fn(&Path) -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 9] = [
     ("fmt", |root| cargo::run(root, &["fmt", "--all", "--check"])),
     ("check", invariants),
     ("clippy", |root| {
@@ -19,7 +20,9 @@ const STEPS: [Step; 7] = [
     ("deny", deny),
     ("prepare", |_| prepare::run()),
     // The end-to-end tests run the program that people run.
-    ("build", |root| cargo::run(root, &["build", "--release", "--package", "flash"])),
+    ("build", |root| cargo::run(root, &["build", "--release", "--workspace"])),
+    ("lab", lab),
+    ("sim", sim),
     ("test", test),
 ];
 
@@ -51,6 +54,34 @@ fn deny(root: &Path) -> Result<()> {
         return Ok(());
     }
     cargo::run(root, &["deny", "check", "bans", "licenses", "sources"])
+}
+
+/// Every plan once, in its short form, with the servers that are installed, and the page about them.
+fn lab(root: &Path) -> Result<()> {
+    let out = cargo::target_folder(root).join("lab");
+    run_sibling(root, "flash-lab", &["run", "all", "--quick", "--fresh"], &out)?;
+    run_sibling(root, "flash-lab", &["report"], &out)
+}
+
+/// The PIPELINED paper in its short form.
+fn sim(root: &Path) -> Result<()> {
+    run_sibling(root, "flash-sim", &["paper", "--quick"], &cargo::target_folder(root).join("paper"))
+}
+
+fn run_sibling(root: &Path, program: &str, args: &[&str], out: &Path) -> Result<()> {
+    let path = cargo::target_folder(root).join("release").join(program);
+    let mut command = Command::new(&path);
+    // The real logs, where they lie beside the workspace.
+    let traces = root.join("../shared/traces");
+    if traces.is_dir() && std::env::var_os("FLASH_TRACES").is_none() {
+        command.env("FLASH_TRACES", traces);
+    }
+    let status = command.args(args).arg("--out").arg(out).current_dir(root).status();
+    let status = status.with_context(|| format!("starting {}", path.display()))?;
+    if !status.success() {
+        bail!("{program} {} failed ({status})", args.join(" "));
+    }
+    Ok(())
 }
 
 /// All tests, the corpora of the fuzz targets among them.
