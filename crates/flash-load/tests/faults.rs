@@ -1,5 +1,7 @@
 //! Every kind of error, provoked once and told by its name, and what is no error.
 
+#![forbid(unsafe_code)]
+
 mod common;
 
 use std::net::{Shutdown, TcpListener};

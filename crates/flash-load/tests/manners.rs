@@ -1,5 +1,7 @@
 //! How clients use their connections, and what their requests say: seen from the server.
 
+#![forbid(unsafe_code)]
+
 mod common;
 
 use std::io::{Read, Write};

@@ -1,5 +1,7 @@
 //! The program itself: its report, Ctrl-C, and what it says when it cannot begin.
 
+#![forbid(unsafe_code)]
+
 mod common;
 
 use std::net::{SocketAddr, TcpListener};

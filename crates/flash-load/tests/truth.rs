@@ -1,5 +1,7 @@
 //! What is measured is what was: waits, rates, and what a stall does to either kind of loop.
 
+#![forbid(unsafe_code)]
+
 mod common;
 
 use std::sync::{Arc, Mutex, RwLock};
