@@ -9,6 +9,7 @@ const CUSTOMERS: u64 = 2_000_000;
 /// So many at most are in the system at once; more would be a queue that grows without end.
 const ROOM: usize = 10_000;
 
+#[derive(Clone, Copy)]
 enum Happening {
     Arrival,
     Departure,
@@ -92,8 +93,15 @@ fn events_of_one_moment_keep_their_order() {
     for (delay, name) in [(5, 'c'), (3, 'a'), (5, 'd'), (3, 'b')] {
         events.after(delay, name);
     }
-    let order: String = std::iter::from_fn(|| events.advance()).collect();
-    assert_eq!((order.as_str(), events.now()), ("abcd", 5));
+    let mut order = String::new();
+    while let Some(name) = events.advance() {
+        order.push(name);
+        if name == 'b' {
+            events.after(1, 'x');
+            events.after(2, 'y');
+        }
+    }
+    assert_eq!((order.as_str(), events.now(), events.announced()), ("abxcdy", 5, 6));
 }
 
 #[test]

@@ -63,8 +63,11 @@ impl Prices {
 
     /// What any request costs at the very least.
     pub(super) fn least(&self) -> Time {
-        let steps = [self.read_request, self.path_lookup, self.send_header, self.data_lookup];
-        steps.iter().sum::<Time>() + self.connection + from_us(self.send_window_us)
+        self.connection
+            + self.read_request
+            + self.path_lookup
+            + self.send_header
+            + from_us(self.send_window_us)
     }
 
     /// Processor time for sending a window.
