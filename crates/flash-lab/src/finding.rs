@@ -5,6 +5,8 @@
 //! decided. Of several places the one that speaks most against the claim counts.
 
 mod check;
+#[cfg(test)]
+mod tests;
 
 use serde::Serialize;
 

@@ -7,5 +7,10 @@
 
 pub mod data;
 pub mod finding;
+#[cfg(test)]
+mod made_up;
 pub mod plan;
+pub mod progress;
 pub mod record;
+pub mod run;
+pub mod schedule;

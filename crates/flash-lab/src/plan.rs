@@ -207,6 +207,15 @@ impl At {
     }
 }
 
+impl std::fmt::Display for Extent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Extent::Quick => "quick",
+            Extent::Full => "full",
+        })
+    }
+}
+
 impl std::fmt::Display for At {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -248,6 +257,12 @@ impl Plan {
             load.warm_up_seconds = self.quick.warm_up_seconds.unwrap_or(load.warm_up_seconds);
         }
         load
+    }
+
+    /// About how long one measurement takes: a server starts and stops besides.
+    pub fn cell_seconds(&self, extent: Extent) -> f64 {
+        let load = self.load(extent);
+        load.warm_up_seconds + load.seconds + 1.0
     }
 
     /// What is asked for at a place.

@@ -148,9 +148,15 @@ impl Plan {
                     Some(Workload::Log { .. } | Workload::Synthetic { .. } | Workload::Specweb { .. })
                 )
             }
+            // Levels are parts of infinite demand, which is level 1.
+            Axis::LoadLevel => {
+                let last = |values: &[f64]| values.last().is_none_or(|last| *last == 1.0);
+                last(&sweep.values) && last(&self.quick.values)
+            }
             _ => true,
         };
-        (!fits).then(|| format!("[sweep] axis: '{}' does not belong to this workload", sweep.axis.label()))
+        (!fits)
+            .then(|| format!("[sweep]: '{}' does not fit this workload or these values", sweep.axis.label()))
     }
 
     fn finding_nonsense(&self, finding: &Finding) -> Option<String> {
