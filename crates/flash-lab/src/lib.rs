@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
+pub mod circumstances;
 pub mod data;
 pub mod finding;
 #[cfg(test)]

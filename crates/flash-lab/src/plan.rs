@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::check::{Bounds, Check, Finding, Pick, Term};
 pub use self::drawing::{Drawing, Kind, PaperSeries, Scale};
-pub use self::load::{Connections, Load, Pace};
+pub use self::load::{Connections, Load, Waiters};
 pub use self::read::{BuiltIn, PlanError, built_in, find};
 pub use self::workload::{Ask, Log, Workload};
 

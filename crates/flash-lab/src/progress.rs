@@ -103,8 +103,14 @@ impl Left {
 
 /// The two or three figures that tell most.
 fn summary(figures: &std::collections::BTreeMap<String, f64>) -> String {
-    let telling =
-        ["requests_per_second", "megabits_per_second", "latency_p50_ms", "latency_p99_ms", "errors"];
+    let telling = [
+        "requests_per_second",
+        "megabits_per_second",
+        "latency_p50_ms",
+        "latency_p99_ms",
+        "errors",
+        "bytes_per_connection",
+    ];
     let of = |name: &str, figures: &std::collections::BTreeMap<String, f64>| {
         let words = crate::record::describe(name)?.label();
         Some(format!("{words} {}", crate::data::number(*figures.get(name)?)))

@@ -44,7 +44,8 @@ pub struct Machine {
     pub processors: u32,
     pub memory_mb: u64,
     pub kernel: String,
-    pub system: String,
+    /// The disk that files are served from.
+    pub disk: String,
     /// The lab's version, and the commit it was built from where that is known.
     pub lab: String,
     pub commit: Option<String>,

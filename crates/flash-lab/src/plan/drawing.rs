@@ -51,8 +51,12 @@ pub struct PaperSeries {
     pub name: String,
     /// The server of this plan that it should be seen beside.
     pub server: Option<String>,
-    /// x and y; for bars without a sweep x is 0.
+    /// x and y of a curve.
+    #[serde(default)]
     pub points: Vec<(f64, f64)>,
+    /// For bars without a sweep: the number that stands beside a server's.
+    #[serde(default)]
+    pub bars: std::collections::BTreeMap<String, f64>,
     /// Whether the numbers were printed or read off a curve by eye.
     #[serde(default)]
     pub read_off: bool,

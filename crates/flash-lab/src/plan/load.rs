@@ -1,4 +1,5 @@
-//! How clients behave.
+//! How clients behave. Each asks for the next file as soon as it has the one before (infinite demand), unless the plan's
+//! axis is a load level: then requests come at random times (Poisson), whether answers come or not.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +10,11 @@ pub struct Load {
     pub clients: u32,
     #[serde(default)]
     pub connections: Connections,
+    /// Beside all that, one hot file of 1 KB is asked for so many times a second on a fixed schedule. Its waits count
+    /// from the time meant, and are told apart (`hot.latency_p99_ms`) from the others' (`cold.`).
+    pub hot_per_second: Option<f64>,
     #[serde(default)]
-    pub pace: Pace,
+    pub waiters: Waiters,
     /// How long clients ask before anything counts.
     pub warm_up_seconds: f64,
     /// How long what they get counts.
@@ -30,13 +34,13 @@ pub enum Connections {
     Requests(u32),
 }
 
-/// When the next request is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+/// How many threads or processes those servers have that give one to each connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Pace {
-    /// As soon as the client has its answer: infinite demand.
+pub enum Waiters {
+    /// As many as a site would give them.
     #[default]
-    Closed,
-    /// So many a second at random times (Poisson), whether answers come or not; waits count from the time meant.
-    Open { per_second: f64 },
+    Usual,
+    /// One for each client.
+    PerClient,
 }

@@ -21,7 +21,26 @@ macro_rules! built_in {
 
 /// All of them, in the order in which they are best read.
 pub fn built_in() -> &'static [BuiltIn] {
-    built_in!["hot-cold"]
+    built_in![
+        "flash-fig6-7",
+        "flash-fig8",
+        "flash-fig9-10",
+        "flash-fig11",
+        "flash-fig12",
+        "newflash-ladder",
+        "ready-events",
+        "load-levels",
+        "service-inversion",
+        "data-set-size",
+        "burstiness",
+        "hot-cold",
+        "metadata",
+        "device-class",
+        "helpers",
+        "offload",
+        "memory",
+        "scaling",
+    ]
 }
 
 /// Why there is no plan.
@@ -31,8 +50,8 @@ pub enum PlanError {
     Unknown(String),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("plan {name}: {source}")]
-    Syntax { name: String, source: toml::de::Error },
+    #[error("plan {name}, line {line}: {what}")]
+    Syntax { name: String, line: usize, what: String },
     #[error("plan {name}: {what}")]
     Senseless { name: String, what: String },
 }
@@ -53,8 +72,11 @@ pub fn find(name: &str) -> Result<(Plan, String), PlanError> {
 impl Plan {
     /// Reads a plan and sees whether its parts fit together. `name` is for the error.
     pub fn parse(name: &str, text: &str) -> Result<Plan, PlanError> {
-        let plan: Plan =
-            toml::from_str(text).map_err(|source| PlanError::Syntax { name: name.to_owned(), source })?;
+        let plan: Plan = toml::from_str(text).map_err(|error| PlanError::Syntax {
+            name: name.to_owned(),
+            line: 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count(),
+            what: error.message().split_whitespace().collect::<Vec<_>>().join(" "),
+        })?;
         match plan.nonsense() {
             None => Ok(plan),
             Some(what) => Err(PlanError::Senseless { name: name.to_owned(), what }),
@@ -95,8 +117,9 @@ impl Plan {
                 self.figures.iter().find_map(|figure| {
                     let unknown = figure.y_label.is_none() && record::describe(&figure.y).is_none();
                     let at = figure.at.iter().find(|at| !self.place_known(at));
-                    let paper = figure.paper.iter().filter_map(|series| series.server.as_ref());
-                    let stranger = paper.into_iter().find(|name| !self.server_known(name));
+                    let mut paper =
+                        figure.paper.iter().flat_map(|series| series.server.iter().chain(series.bars.keys()));
+                    let stranger = paper.find(|name| !self.server_known(name));
                     let lines = figure.kind == Kind::Lines && self.sweep.is_none();
                     let what = match (unknown, at, stranger, lines) {
                         (true, ..) => format!("y = '{}' is no figure that is measured", figure.y),

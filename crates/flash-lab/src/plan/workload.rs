@@ -14,21 +14,25 @@ pub enum Workload {
     Specweb { folders: u32 },
     /// A site with these properties: a Zipf popularity of files whose sizes are lognormal.
     Synthetic { files: u32, data_set_mb: f64, zipf: f64 },
-    /// One hot file at a steady rate, and cold ones as fast as they come, told apart in the results.
-    HotCold { hot_per_second: f64, cold_files: u32, cold_kilobytes: f64 },
-    /// A tree of many small files, and names that are not there.
-    Tree { files: u32, ask: Ask },
+    /// A tree of many files of one size, each as likely to be asked for as the other.
+    Tree {
+        files: u32,
+        kilobytes: f64,
+        #[serde(default)]
+        ask: Ask,
+    },
     /// Connections that say nothing; memory is what is measured.
     Idle,
 }
 
 /// What is asked of a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ask {
-    /// Any file, each as likely as the other.
+    /// Its files.
+    #[default]
     Files,
-    /// Names that nobody has asked for, of which there is none.
+    /// Names below its folders that are not there, and that nobody has asked for before.
     Missing,
 }
 

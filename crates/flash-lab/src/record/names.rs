@@ -19,7 +19,7 @@ pub enum Better {
 
 use Better::{Less, More};
 
-const FIGURES: [(&str, &str, &str, Better); 21] = [
+const FIGURES: [(&str, &str, &str, Better); 24] = [
     ("requests_per_second", "requests", "/s", More),
     ("megabits_per_second", "bandwidth", "Mb/s", More),
     ("latency_mean_ms", "response time, mean", "ms", Less),
@@ -37,10 +37,13 @@ const FIGURES: [(&str, &str, &str, Better); 21] = [
     ("ready_events_mean", "ready events per turn, mean", "", Less),
     ("ready_events_p50", "ready events per turn, median", "", Less),
     ("service_inversion", "service inversion", "", Less),
+    ("runnable_mean", "runnable threads of the server, mean", "", Less),
+    ("runnable_p90", "runnable threads of the server, 90 %", "", Less),
     ("memory_mb", "memory of the server", "MB", Less),
     ("bytes_per_connection", "memory per connection", "B", Less),
     ("latency_ms", "response time", "ms", Less),
     ("ready_events", "ready events per turn", "", Less),
+    ("runnable", "runnable threads of the server", "", Less),
 ];
 
 /// What a figure is called, its unit, and whether more of it is better. None for a name that means nothing.

@@ -1,0 +1,196 @@
+//! The real bench: a server started on its processors and in its limits, clients on theirs, and what came of it.
+//!
+//! Clients run in this process, on threads that are kept to the clients' processors. The lab itself does nothing
+//! meanwhile but look at the time, so that it is in nobody's way.
+
+mod clients;
+mod figures;
+mod idle;
+mod runnable;
+mod site;
+mod tree;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use flash_rig::{
+    Cpus, Disk, Limits, Machine, ReadAhead, Running, Setup, Slow, SlowMount, empty_caches, interrupt,
+};
+
+use crate::circumstances;
+use crate::plan::{At, Axis, Extent, Plan, Waiters, Workload};
+use crate::record::Figures;
+use crate::run::{Bench, Trouble};
+use crate::schedule::Cell;
+
+use self::clients::Clients;
+use self::site::{Site, Sites};
+
+/// Servers that give a thread or a process to each connection for as long as it lives.
+const WAITERS: [&str; 4] = ["mt", "mp", "apache-prefork", "apache-worker"];
+
+/// Where experiments are made.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    pub machine: &'a Machine,
+    /// A folder on the disk that is to be measured.
+    pub work: &'a Path,
+    /// Real logs.
+    pub traces: Option<&'a Path>,
+    /// The Flash to measure, if it is not the one beside this program.
+    pub flash: Option<&'a Path>,
+    pub seed: u64,
+}
+
+/// Everything that one plan's measurements need, ready.
+pub struct Rig<'a> {
+    plan: &'a Plan,
+    extent: Extent,
+    place: Place<'a>,
+    sites: Sites,
+    /// For configurations and what servers say.
+    run_folder: PathBuf,
+    /// The site behind a disk whose slowness is the axis.
+    slow: Option<SlowMount>,
+    _read_ahead: Option<ReadAhead>,
+    notes: Vec<String>,
+}
+
+impl<'a> Rig<'a> {
+    /// Makes the sites of a plan and prepares the machine.
+    ///
+    /// # Errors
+    /// When a log, a right, or a device that the plan needs is not there.
+    pub fn prepare(plan: &'a Plan, extent: Extent, place: Place<'a>) -> Result<Rig<'a>> {
+        let run_folder = place.work.join("run");
+        fs::create_dir_all(&run_folder)?;
+        let sites = Sites::make(plan, extent, &place)?;
+        let mut rig =
+            Rig { plan, extent, place, sites, run_folder, slow: None, _read_ahead: None, notes: Vec::new() };
+        if rig.axis() == Some(Axis::DeviceMilliseconds) {
+            rig.slow = Some(rig.slow_disk()?);
+        }
+        if let Some(kilobytes) = plan.machine.read_ahead_kb {
+            let disk = Disk::below(rig.root_of(&rig.sites.any().folder))?;
+            rig._read_ahead = Some(place.machine.read_ahead(&disk, kilobytes)?);
+        }
+        // Tried before anything is measured, so that what is missing is known at once.
+        drop(rig.group(&rig.sites.any().folder)?);
+        if Cpus::choose(1).is_err() {
+            rig.notes.push("there is one processor: servers share it with their clients".into());
+        }
+        Ok(rig)
+    }
+
+    /// What readers of the record must know.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    fn axis(&self) -> Option<Axis> {
+        self.plan.sweep.as_ref().map(|sweep| sweep.axis)
+    }
+
+    /// A number of the sweep, where this is what is varied.
+    fn varied(&self, axis: Axis, at: &At) -> Option<f64> {
+        at.value().filter(|_| self.axis() == Some(axis))
+    }
+
+    /// Where servers find a site: on the disk, or behind the slow one.
+    fn root_of<'b>(&'b self, folder: &'b Path) -> &'b Path {
+        self.slow.as_ref().map_or(folder, SlowMount::mountpoint)
+    }
+
+    fn slow_disk(&self) -> Result<SlowMount> {
+        let mountpoint = self.run_folder.join("slow");
+        fs::create_dir_all(&mountpoint)?;
+        let site = self.sites.any();
+        // Room for the last block of each file, and for names.
+        let mebibytes = (site.bytes() + site.files() * 8_192) / (1 << 20) + 32;
+        let slow = Slow::Local { mebibytes: mebibytes as u32 };
+        // Its threads are a disk and not the server's work.
+        let cpus = Cpus::choose(1).or_else(|_| Cpus::shared())?;
+        cpus.on_clients(|| self.place.machine.slow(&site.folder, &mountpoint, slow, "concurrent 64"))?
+    }
+
+    fn group(&self, folder: &Path) -> Result<Option<flash_rig::Group>> {
+        let needs = &self.plan.machine;
+        let limits = Limits {
+            memory_bytes: needs.memory_mb.map(|mb| mb << 20),
+            reads_per_second: needs.disk_reads_per_second,
+            ..Limits::default()
+        };
+        if limits == Limits::default() {
+            return Ok(None);
+        }
+        let disk = Disk::below(self.root_of(folder))?;
+        self.place.machine.group(&limits, &disk).context("limiting servers (as the superuser)").map(Some)
+    }
+
+    fn cell(&self, cell: &Cell, rate: Option<f64>) -> Result<Figures> {
+        let spec = circumstances::spec(&cell.server)?;
+        let site = self.sites.at(&cell.at);
+        let loops = self.varied(Axis::Loops, &cell.at).unwrap_or(1.0) as usize;
+        let cpus = Cpus::choose(loops).or_else(|_| Cpus::shared())?;
+        let clients = self.clients(cell, rate);
+        let usual = || {
+            let per_client = self.plan.load.waiters == Waiters::PerClient;
+            (per_client && WAITERS.contains(&spec.manner.name)).then_some(f64::from(clients.count))
+        };
+        let threads = self
+            .varied(Axis::Helpers, &cell.at)
+            .or_else(|| self.varied(Axis::Processes, &cell.at))
+            .or_else(usual)
+            .map(|threads| threads as usize);
+        if let (Some(slow), Some(ms)) = (&self.slow, self.varied(Axis::DeviceMilliseconds, &cell.at)) {
+            slow.disk().clear();
+            slow.disk().rule(&format!("concurrent 64\nread delay fixed:{}us", (ms * 1000.0) as u64))?;
+        }
+        let group = self.group(&site.folder)?;
+        if self.plan.machine.cold {
+            empty_caches()?;
+        }
+        let usual = Setup::new(self.root_of(&site.folder), &self.run_folder, &cpus);
+        let setup = Setup {
+            group: group.as_ref(),
+            loops,
+            threads,
+            program: self.place.flash.filter(|_| spec.is_flash()),
+            connections_max: usual.connections_max.max(clients.count as usize + 256),
+            ..usual
+        };
+        let server = self.place.machine.start(&spec, &setup)?;
+        match self.plan.workload(self.extent, &cell.at) {
+            Some(Workload::Idle) => idle::measure(server, clients.count),
+            _ => self.serve(server, &clients, site, &cpus),
+        }
+    }
+
+    fn clients(&self, cell: &Cell, rate: Option<f64>) -> Clients {
+        let load = self.plan.load(self.extent);
+        let count = self.varied(Axis::Clients, &cell.at).map_or(load.clients, |clients| clients as u32);
+        // Others in every round, the same for every server.
+        let seed = self.place.seed.wrapping_add(u64::from(cell.repeat));
+        Clients { load, count, rate, seed }
+    }
+
+    fn serve(&self, mut server: Running, clients: &Clients, site: &Site, cpus: &Cpus) -> Result<Figures> {
+        let watch = self.plan.figures.iter().any(|figure| figure.y.starts_with("runnable"));
+        let seen = cpus.on_clients(|| clients.ask(&server, site, cpus.client.len(), watch))??;
+        interrupt::check()?;
+        server.process.check()?;
+        let memory = server.process.memory()?;
+        let ledger = server.stop();
+        figures::of(&seen, &memory, ledger.as_ref(), site.answers)
+    }
+}
+
+impl Bench for Rig<'_> {
+    fn measure(&mut self, cell: &Cell, rate: Option<f64>) -> Result<Figures, Trouble> {
+        self.cell(cell, rate).map_err(|error| match interrupt::check() {
+            Ok(()) => Trouble::Failed(format!("{error:#}")),
+            Err(_) => Trouble::Interrupted,
+        })
+    }
+}

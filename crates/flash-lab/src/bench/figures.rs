@@ -1,0 +1,147 @@
+//! What was seen of a server, as named figures.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use flash_load::{Latency, Report};
+use flash_rig::{Ledger, Memory};
+
+use super::clients::Seen;
+use super::site::Answers;
+use crate::record::Figures;
+
+/// Puts everything together. `answers` says which ones are right.
+pub(super) fn of(seen: &Seen, memory: &Memory, ledger: Option<&Ledger>, answers: Answers) -> Result<Figures> {
+    let report = &seen.report;
+    let mut all = Figures::default();
+    errors(&mut all, report, answers);
+    let answered = match answers {
+        Answers::Files => report.requests,
+        Answers::NotFound => report.statuses.get(&404).copied().unwrap_or_default(),
+    };
+    if answered == 0 {
+        bail!("no request was answered as it should be: {:?}", report.errors);
+    }
+    let mut put = |name: &str, value: f64| _ = all.figures.insert(name.to_owned(), value);
+    put("requests", answered as f64);
+    put("requests_per_second", answered as f64 / report.seconds);
+    put("megabits_per_second", report.megabits_per_second);
+    if seen.answers > 0 {
+        put("processor_us_per_request", seen.used.cpu_ns as f64 / 1e3 / seen.answers as f64);
+    }
+    put("memory_mb", memory.pss_bytes as f64 / 1e6);
+    latency(&mut put, "", &report.latency_us);
+    if let Some(inversion) = report.service_inversion {
+        put("service_inversion", inversion);
+    }
+    if report.classes.len() > 1 {
+        for (name, class) in &report.classes {
+            let prefix = format!("{name}.");
+            put(&format!("{prefix}requests_per_second"), class.requests_per_second);
+            put(&format!("{prefix}megabits_per_second"), class.megabits_per_second);
+            latency(&mut put, &prefix, &class.latency_us);
+        }
+    }
+    if let Some(ledger) = ledger {
+        for name in ["loop_blocks", "helper_jobs"] {
+            if let Some(count) = ledger.count(name) {
+                put(name, count as f64);
+            }
+        }
+        let ready: Vec<(f64, u64)> = ledger.ready().into_iter().map(|(least, n)| (least as f64, n)).collect();
+        distribution(&mut all, "ready_events", ready, middle);
+    }
+    if let Some(runnable) = &seen.runnable {
+        distribution(&mut all, "runnable", runnable.samples(), |value| value);
+    }
+    waits(&mut all, report);
+    Ok(all)
+}
+
+/// Unwanted answers; where names are asked for that are not there, 404 is what is wanted.
+fn errors(all: &mut Figures, report: &Report, answers: Answers) {
+    all.errors = report.errors.clone();
+    if answers == Answers::NotFound {
+        all.errors.remove("status_4xx");
+    }
+    let sum: u64 = all.errors.values().sum();
+    all.figures.insert("errors".into(), sum as f64);
+}
+
+/// Without answers there are no waits.
+fn latency(put: &mut impl FnMut(&str, f64), prefix: &str, latency: &Latency) {
+    if latency.count == 0 {
+        return;
+    }
+    let figures = [
+        ("mean", latency.mean),
+        ("p50", latency.p50),
+        ("p90", latency.p90),
+        ("p95", latency.p95),
+        ("p99", latency.p99),
+        ("p999", latency.p999),
+        ("max", latency.max),
+    ];
+    for (name, us) in figures {
+        put(&format!("{prefix}latency_{name}_ms"), us / 1e3);
+    }
+}
+
+/// The waits of each class and of all together.
+fn waits(all: &mut Figures, report: &Report) {
+    let mut sum: BTreeMap<u64, u64> = BTreeMap::new();
+    for (name, class) in &report.classes {
+        let of_class: Vec<_> = class.waits_us.iter().map(|(us, count)| (us / 1e3, *count)).collect();
+        for (us, count) in &class.waits_us {
+            *sum.entry((us * 1e3) as u64).or_default() += count;
+        }
+        if report.classes.len() > 1 && !of_class.is_empty() {
+            all.distributions.insert(format!("{name}.latency_ms"), of_class);
+        }
+    }
+    let sum: Vec<_> = sum.into_iter().map(|(ns, count)| (ns as f64 / 1e6, count)).collect();
+    if !sum.is_empty() {
+        all.distributions.insert("latency_ms".into(), sum);
+    }
+}
+
+/// A distribution with its mean, median and 90 %. `stands_for` is the number that a value stands for in the mean.
+fn distribution(all: &mut Figures, name: &str, values: Vec<(f64, u64)>, stands_for: fn(f64) -> f64) {
+    let count: u64 = values.iter().map(|(_, count)| count).sum();
+    if count == 0 {
+        return;
+    }
+    let quantile = |part: f64| {
+        let mut before = 0;
+        let found = values.iter().find(|(_, here)| {
+            before += here;
+            before as f64 >= part * count as f64
+        });
+        found.map_or(f64::NAN, |(value, _)| *value)
+    };
+    let sum: f64 = values.iter().map(|(value, here)| stands_for(*value) * *here as f64).sum();
+    all.figures.insert(format!("{name}_mean"), sum / count as f64);
+    all.figures.insert(format!("{name}_p50"), quantile(0.5));
+    all.figures.insert(format!("{name}_p90"), quantile(0.9));
+    all.distributions.insert(name.to_owned(), values);
+}
+
+/// Flash counts ready events in classes that are named by their least: 0, 1, 2 to 3, 4 to 7 and so on.
+fn middle(least: f64) -> f64 {
+    if least < 2.0 { least } else { least * 1.5 - 0.5 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_has_its_mean_and_quantiles() {
+        let mut all = Figures::default();
+        distribution(&mut all, "ready_events", vec![(1.0, 6), (2.0, 2), (4.0, 2)], middle);
+        let figure = |name: &str| all.figures[&format!("ready_events_{name}")];
+        assert_eq!((figure("p50"), figure("p90")), (1.0, 4.0));
+        // 2 to 3 count as 2.5, 4 to 7 as 5.5.
+        assert_eq!(figure("mean"), (6.0 + 5.0 + 11.0) / 10.0);
+    }
+}

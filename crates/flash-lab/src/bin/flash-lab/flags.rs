@@ -1,0 +1,70 @@
+//! What the laboratory is asked to do.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Experiments on web servers: the figures of the papers, and our own, beside today's servers
+///
+/// A plan says which servers are asked for what, and what others found; a run measures it and checks the findings.
+#[derive(Debug, Parser)]
+#[command(name = "flash lab", bin_name = "flash lab", version)]
+pub(crate) struct Flags {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Name the plans that there are
+    List,
+    /// Say what a plan does, with which servers, and how long it takes
+    Show {
+        /// A plan's name, or the path of one of your own (.toml)
+        plan: String,
+    },
+    /// Run plans: measure what is not measured yet, then say what the findings come to
+    ///
+    /// Servers get processors of their own, and where a plan says so, little memory and a slow disk; that needs the
+    /// superuser, and everything is put back. Ctrl-C stops a run; the same command goes on where it stopped.
+    Run(RunFlags),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RunFlags {
+    /// Plans by name, or the paths of your own (.toml); 'all' is every plan that comes along
+    #[arg(required = true, value_name = "PLAN")]
+    pub(crate) plans: Vec<String>,
+    /// Only these of each plan's servers
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) servers: Vec<String>,
+    /// One short round of some of it, to see that everything works and which way things go
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Where raw data lie, a folder for each plan
+    #[arg(long, value_name = "DIR", default_value = "lab")]
+    pub(crate) out: PathBuf,
+    /// Where the files that servers serve are made, on the disk that is to be measured. Without it, OUT/.work
+    #[arg(long, value_name = "DIR")]
+    pub(crate) work: Option<PathBuf>,
+    /// Where real logs lie. Without it, FLASH_TRACES
+    #[arg(long, value_name = "DIR", env = "FLASH_TRACES", hide_env = true)]
+    pub(crate) traces: Option<PathBuf>,
+    /// The flash to measure. Without it, the one beside this program
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) flash: Option<PathBuf>,
+    /// Begin anew, and remove what was measured before
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Install the servers that are missing (apt-get)
+    #[arg(long)]
+    pub(crate) install: bool,
+    /// Of the order of servers, of made-up sites and of clients
+    #[arg(long, default_value_t = 1999)]
+    pub(crate) seed: u64,
+}
+
+/// A command line that makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Wrong(pub(crate) String);

@@ -1,0 +1,73 @@
+//! `flash lab list` and `flash lab show`.
+
+use anyhow::Result;
+use flash_lab::plan::{self, At, Extent, Plan, ServerEntry};
+use flash_rig::ServerSpec;
+use indicatif::HumanDuration;
+
+pub(crate) fn list() -> Result<()> {
+    for plan in plan::built_in() {
+        let parsed = Plan::parse(plan.name, plan.text)?;
+        println!("{:20} {}", plan.name, parsed.title);
+    }
+    Ok(())
+}
+
+pub(crate) fn show(name: &str) -> Result<()> {
+    let (plan, _) = plan::find(name)?;
+    println!("{}: {}\n\n{}\n", plan.name, plan.title, plan.about.trim());
+    if let Some(paper) = &plan.paper {
+        println!("{}\n  did    {}\n  found  {}\n", paper.source, paper.did.trim(), paper.found.trim());
+    }
+    println!("servers");
+    for entry in &plan.servers {
+        println!("  {:16} {}", entry.name(), state(entry));
+    }
+    println!("\nmachine: {}", machine(&plan));
+    for extent in [Extent::Quick, Extent::Full] {
+        let (places, servers) = (plan.places(extent), plan.servers(extent).count());
+        let count = places.len() * servers * plan.repeats(extent) as usize;
+        let time = std::time::Duration::from_secs_f64(plan.cell_seconds(extent) * count as f64);
+        let words: Vec<_> = places.iter().filter(|at| **at != At::Only).map(At::to_string).collect();
+        let load = plan.load(extent);
+        println!(
+            "{extent}: {count} measurements of {} s, about {}; {} clients{}",
+            load.seconds,
+            HumanDuration(time),
+            load.clients,
+            if words.is_empty() {
+                String::new()
+            } else {
+                format!("; {}: {}", plan.x_label(), words.join(", "))
+            }
+        );
+    }
+    println!("\nfindings");
+    for finding in &plan.findings {
+        println!("  {} ({})", finding.claim, finding.source);
+    }
+    Ok(())
+}
+
+/// Whether the server is there, and its version.
+fn state(entry: &ServerEntry) -> String {
+    let (base, flags) = entry.base();
+    let found = base.parse::<ServerSpec>().and_then(|spec| {
+        let program = spec.find()?;
+        spec.manner.program.version(&program)
+    });
+    let found = found.unwrap_or_else(|error| format!("MISSING: {error:#}"));
+    if flags.is_empty() { found } else { format!("{base} {} ({found})", flags.join(" ")) }
+}
+
+fn machine(plan: &Plan) -> String {
+    let needs = &plan.machine;
+    let words = [
+        needs.memory_mb.map(|mb| format!("{mb} MB of memory")),
+        needs.disk_reads_per_second.map(|reads| format!("{reads} disk reads a second")),
+        needs.read_ahead_kb.map(|kb| format!("{kb} KB read ahead")),
+        needs.cold.then(|| "caches emptied before each measurement".to_owned()),
+    ];
+    let words: Vec<_> = words.into_iter().flatten().collect();
+    if words.is_empty() { "as it is".into() } else { words.join(", ") + " (as the superuser)" }
+}

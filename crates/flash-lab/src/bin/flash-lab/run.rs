@@ -1,0 +1,127 @@
+//! `flash lab run`: each plan in turn, from the servers that are there to what its findings come to.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use flash_lab::bench::{Place, Rig};
+use flash_lab::data::Data;
+use flash_lab::plan::{self, Extent, Plan};
+use flash_lab::progress::Progress;
+use flash_lab::record::{Missing, Run, Store};
+use flash_lab::run::{self, Ending};
+use flash_lab::{circumstances, finding};
+use flash_rig::interrupt;
+
+use crate::flags::{RunFlags, Wrong};
+
+/// The most that any plan opens, and so has to be there on either side.
+const CONNECTIONS_MAX: usize = 1_000;
+
+pub(crate) fn run(flags: &RunFlags) -> Result<()> {
+    let plans = plans(flags)?;
+    interrupt::register()?;
+    if let Err(error) = flash_rig::raise_descriptors(CONNECTIONS_MAX) {
+        // Most plans open far fewer; a measurement that cannot will say so.
+        eprintln!("flash lab: {error:#}");
+    }
+    let rig = flash_rig::Machine::take()?;
+    for line in rig.restored() {
+        eprintln!("a run that was killed had left something: {line}");
+    }
+    let work = flags.work.clone().unwrap_or_else(|| flags.out.join(".work"));
+    std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
+    // Servers are told of folders by their whole paths.
+    let work = work.canonicalize()?;
+    let mut trouble = Vec::new();
+    for (plan, text) in &plans {
+        match one(plan, text, flags, &rig, &work) {
+            Ok(Ending::Complete { failed: 0 }) => {}
+            Ok(Ending::Complete { failed }) => trouble.push(format!("{}: {failed} failed", plan.name)),
+            Ok(Ending::Interrupted { left }) => {
+                eprintln!("{}: {left} measurements are left; the same command goes on with them", plan.name);
+                bail!("interrupted");
+            }
+            // What one plan needs says nothing about the others.
+            Err(error) => {
+                interrupt::check()?;
+                eprintln!("{}: NOT RUN: {error:#}", plan.name);
+                trouble.push(format!("{} not run", plan.name));
+            }
+        }
+    }
+    if !trouble.is_empty() {
+        bail!("{}", trouble.join(", "));
+    }
+    Ok(())
+}
+
+/// All plans are read before the first runs, so that a word that makes no sense is known at once.
+fn plans(flags: &RunFlags) -> Result<Vec<(Plan, String)>> {
+    let mut names: Vec<&str> = flags.plans.iter().map(String::as_str).collect();
+    if names.contains(&"all") {
+        names = plan::built_in().iter().map(|plan| plan.name).collect();
+    }
+    let plans = names.into_iter().map(plan::find).collect::<Result<Vec<_>, _>>()?;
+    let known =
+        |name: &str| plans.iter().any(|(plan, _)| plan.servers.iter().any(|entry| entry.name() == name));
+    if let Some(stranger) = flags.servers.iter().find(|name| !known(name)) {
+        bail!(Wrong(format!(
+            "--servers: '{stranger}' is no server of these plans (see flash lab show PLAN)"
+        )));
+    }
+    Ok(plans)
+}
+
+fn one(
+    plan: &Plan,
+    text: &str,
+    flags: &RunFlags,
+    machine: &flash_rig::Machine,
+    work: &Path,
+) -> Result<Ending> {
+    let extent = if flags.quick { Extent::Quick } else { Extent::Full };
+    let flash = flags.flash.clone().or_else(|| env::var_os("FLASH_BIN").map(PathBuf::from));
+    let wanted = plan
+        .servers(extent)
+        .filter(|entry| flags.servers.is_empty() || flags.servers.iter().any(|name| name == entry.name()));
+    let (servers, missing) = circumstances::servers(wanted, flash.as_deref(), flags.install)?;
+    for Missing { name, why } in &missing {
+        eprintln!("{}: MISSING: {name}: {why}", plan.name);
+    }
+    if servers.is_empty() {
+        bail!("none of its servers is there");
+    }
+    let place =
+        Place { machine, work, traces: flags.traces.as_deref(), flash: flash.as_deref(), seed: flags.seed };
+    let mut rig = Rig::prepare(plan, extent, place)?;
+    let new = Run {
+        plan: plan.name.clone(),
+        plan_text: text.to_owned(),
+        extent,
+        seed: flags.seed,
+        began_unix: run::unix(SystemTime::now()).as_secs(),
+        machine: circumstances::machine(work),
+        servers,
+        missing,
+        notes: rig.notes(),
+    };
+    let mut store = Store::new(&flags.out, &plan.name);
+    let (record, done) = run::open(&mut store, new, flags.fresh)?;
+    let mut progress = Progress::new(extent);
+    let ending = run::run(plan, &record, done, &mut store, &mut rig, &mut progress)?;
+    if let Ending::Complete { .. } = ending {
+        tell(plan, &flags.out)?;
+    }
+    Ok(ending)
+}
+
+/// What the findings come to.
+fn tell(plan: &Plan, out: &Path) -> Result<()> {
+    let data = Data::read(out, &plan.name)?.context("what was just written is gone")?;
+    for (finding, judgement) in finding::judge(plan, &data) {
+        println!("{}: {}: {} ({})", plan.name, judgement.verdict, finding.claim, judgement.measured);
+    }
+    Ok(())
+}

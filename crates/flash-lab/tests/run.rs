@@ -1,0 +1,107 @@
+//! A tiny plan from its text to its findings, against a real server and with real clients.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::path::PathBuf;
+
+use flash_lab::bench::{Place, Rig};
+use flash_lab::circumstances;
+use flash_lab::data::Data;
+use flash_lab::finding::{self, Verdict};
+use flash_lab::plan::{At, Extent, Plan};
+use flash_lab::progress::Progress;
+use flash_lab::record::{Outcome, Run, Store};
+use flash_lab::run::{self, Ending};
+
+const PLAN: &str = r#"
+name = "tiny"
+title = "A hot file and a few others"
+about = "For tests."
+servers = ["amped", { name = "nothing kept", server = "amped", flags = ["--file-cache", "off"] }, "no such flag"]
+workload = { kind = "tree", files = 50, kilobytes = 2 }
+load = { clients = 1, hot_per_second = 100, warm_up_seconds = 0.1, seconds = 0.5 }
+sweep = { axis = "clients", values = [1, 4] }
+repeats = 1
+
+[[figure]]
+title = "Rate"
+kind = "lines"
+y = "cold.requests_per_second"
+
+[[finding]]
+claim = "Loops do not wait"
+source = "a test"
+check = { kind = "value", figure = "loop_blocks", of = { servers = ["amped"] }, bounds = { at_most = 0 } }
+
+[[finding]]
+claim = "Nobody is that fast"
+source = "a test"
+check = { kind = "value", figure = "cold.requests_per_second", of = { servers = ["amped"] }, bounds = { at_least = 1e9 } }
+"#;
+
+/// `FLASH_BIN`, or the release program beside the workspace's root.
+fn flash() -> Option<PathBuf> {
+    let built = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/flash"));
+    env::var_os("FLASH_BIN").map(PathBuf::from).into_iter().chain([built]).find(|program| program.is_file())
+}
+
+#[test]
+fn a_tiny_plan_from_its_text_to_its_findings() {
+    let Some(flash) = flash() else {
+        eprintln!("NOT TESTED: there is no flash (FLASH_BIN, or cargo build --release)");
+        return;
+    };
+    let text = PLAN.replace(
+        "\"no such flag\"",
+        "{ name = \"no such flag\", server = \"sped\", flags = [\"--no-such-flag\"] }",
+    );
+    let plan = Plan::parse("tiny", &text).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let machine = flash_rig::Machine::take_with(&folder.path().join("journal")).unwrap();
+    let work = folder.path().canonicalize().unwrap();
+    let (servers, missing) = circumstances::servers(plan.servers(Extent::Full), Some(&flash), false).unwrap();
+    assert_eq!((servers.len(), missing.len()), (3, 0));
+    let place = Place { machine: &machine, work: &work, traces: None, flash: Some(&flash), seed: 7 };
+    let mut rig = Rig::prepare(&plan, Extent::Full, place).unwrap();
+    let new = Run {
+        plan: plan.name.clone(),
+        plan_text: text.clone(),
+        extent: Extent::Full,
+        seed: 7,
+        began_unix: 0,
+        machine: circumstances::machine(&work),
+        servers,
+        missing,
+        notes: rig.notes(),
+    };
+    let out = folder.path().join("out");
+    let mut store = Store::new(&out, &plan.name);
+    let (record, done) = run::open(&mut store, new, false).unwrap();
+    let ending =
+        run::run(&plan, &record, done, &mut store, &mut rig, &mut Progress::new(Extent::Full)).unwrap();
+    assert_eq!(ending, Ending::Complete { failed: 2 });
+
+    let data = Data::read(&out, "tiny").unwrap().unwrap();
+    assert_eq!(data.measurements.len(), 6);
+    for one in &data.measurements {
+        match &one.outcome {
+            Outcome::Done(done) => {
+                let figure = |name: &str| done.figures[name];
+                assert_eq!(figure("errors"), 0.0, "{:?}", done.errors);
+                assert!(figure("cold.requests_per_second") > 100.0, "{done:?}");
+                // Asked for at a steady rate: whoever answers at all answers about so many.
+                assert!((50.0..150.0).contains(&figure("hot.requests_per_second")), "{done:?}");
+                assert!(figure("processor_us_per_request") > 1.0 && figure("memory_mb") > 0.5, "{done:?}");
+                assert!(done.distributions.contains_key("ready_events"), "{done:?}");
+            }
+            Outcome::Failed(words) => {
+                assert!(one.server == "no such flag" && words.contains("--no-such-flag"), "{words}");
+            }
+        }
+    }
+    assert!(data.spread("nothing kept", &At::Value(4.0), "latency_p99_ms").is_some());
+    let verdicts: Vec<_> =
+        finding::judge(&plan, &data).iter().map(|(_, judgement)| judgement.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Holds, Verdict::DoesNotHold]);
+}
