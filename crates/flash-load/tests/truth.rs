@@ -67,7 +67,9 @@ fn with_a_stall(load: &Load, gate: &RwLock<()>) -> flash_load::Report {
 #[test]
 fn an_open_loop_sees_a_stall_that_a_closed_one_misses() {
     let (server, gate) = stalling();
-    let open = load(server, open(200.0, Arrivals::Constant), Manner::default(), seconds(3.0));
+    // So few connections that most requests of the stall cannot even be sent: they wait all the same.
+    let pace = Pace::Open { per_second: 200.0, arrivals: Arrivals::Constant, connections_max: 8 };
+    let open = load(server, pace, Manner::default(), seconds(3.0));
     let report = with_a_stall(&open, &gate);
     // A third of the requests came due in the stall, and waited for what was left of it: half a second in the mean.
     let p90_ms = report.latency_us.p90 / 1000.0;
