@@ -60,13 +60,15 @@ impl Sites {
         for at in plan.places(extent) {
             let workload = plan.workload(extent, &at).context("a plan without a workload")?;
             let workload = at_place(workload, plan, &at);
-            let name = name_of(&workload, place.seed);
-            let site = match made.get(&name) {
+            // Names alone are not enough: other requests may be for the same files.
+            let requests = format!("{workload:?}");
+            let site = match made.get(&requests) {
                 Some(site) => site.clone(),
                 None => {
-                    let site =
-                        Arc::new(make(&workload, &name, place).with_context(|| format!("the site {name}"))?);
-                    made.insert(name, site.clone());
+                    let name = name_of(&workload, place.seed);
+                    let site = make(&workload, &name, place).with_context(|| format!("the site {name}"))?;
+                    let site = Arc::new(site);
+                    made.insert(requests, site.clone());
                     site
                 }
             };
@@ -182,4 +184,53 @@ fn find(log: Log, traces: Option<&Path>) -> Result<PathBuf> {
     // A folder that holds the log alone, whatever it is packed in.
     let files = fs::read_dir(&path)?.flatten().map(|entry| entry.path());
     files.filter(|file| file.is_file()).min().with_context(|| format!("{} is empty", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use flash_traffic::Part;
+
+    use super::*;
+
+    const PLAN: &str = r#"
+name = "cases"
+title = "Two ways to ask the same tree"
+about = "For tests."
+servers = ["amped"]
+load = { clients = 1, warm_up_seconds = 0, seconds = 1 }
+repeats = 1
+case = [
+    { name = "there", workload = { kind = "tree", files = 3, kilobytes = 1 } },
+    { name = "not there", workload = { kind = "tree", files = 3, kilobytes = 1, ask = "missing" } },
+]
+"#;
+
+    #[test]
+    fn cases_on_the_same_files_ask_their_own_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let machine = flash_rig::Machine::take_with(&folder.path().join("journal")).unwrap();
+        let work = folder.path();
+        let place = Place { machine: &machine, work, traces: None, flash: None, seed: 1 };
+        let plan = Plan::parse("cases", PLAN).unwrap();
+        let sites = Sites::make(&plan, Extent::Full, &place).unwrap();
+        let asked = |name: &str| {
+            let site = sites.at(&At::Case(name.into()));
+            let file = site.workload.sequence(Part::WHOLE, 1).next().unwrap().file;
+            let target = &site.workload.catalogue().files[file as usize].target;
+            (site.answers, site.folder.join(&target[1..]).is_file())
+        };
+        assert_eq!(asked("there"), (Answers::Files, true));
+        assert_eq!(asked("not there"), (Answers::NotFound, false));
+        // Three files and the hot one.
+        assert_eq!((sites.any().files(), sites.any().bytes()), (4, 4 * 1024));
+    }
+
+    #[test]
+    fn a_log_that_is_not_there_is_named() {
+        let none = find(Log::Nasa, None).unwrap_err().to_string();
+        assert!(none.contains("Nasa") && none.contains("FLASH_TRACES"), "{none}");
+        let folder = tempfile::tempdir().unwrap();
+        let error = find(Log::Nasa, Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains("nasa-aug95"), "{error}");
+    }
 }
