@@ -14,5 +14,6 @@ mod made_up;
 pub mod plan;
 pub mod progress;
 pub mod record;
+pub mod report;
 pub mod run;
 pub mod schedule;

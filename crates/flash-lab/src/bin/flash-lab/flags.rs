@@ -28,6 +28,12 @@ pub(crate) enum Command {
     /// Servers get processors of their own, and where a plan says so, little memory and a slow disk; that needs the
     /// superuser, and everything is put back. Ctrl-C stops a run; the same command goes on where it stopped.
     Run(RunFlags),
+    /// Write a page about everything that was run: DIR/report.html
+    Report {
+        /// Where raw data lie
+        #[arg(long, value_name = "DIR", default_value = "lab")]
+        out: PathBuf,
+    },
 }
 
 #[derive(Args, Clone, Debug)]

@@ -5,6 +5,7 @@
 
 mod flags;
 mod list;
+mod report;
 mod run;
 
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::List => list::list(),
         Command::Show { plan } => list::show(&plan),
         Command::Run(flags) => run::run(&flags),
+        Command::Report { out } => report::report(&out),
     };
     let error = match done {
         Ok(()) => return ExitCode::SUCCESS,
