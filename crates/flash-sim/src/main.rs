@@ -1,0 +1,4 @@
+//! provisional
+#![forbid(unsafe_code)]
+mod workload;
+fn main() {}
