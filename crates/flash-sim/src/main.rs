@@ -1,4 +1,6 @@
 //! provisional
 #![forbid(unsafe_code)]
+mod failure;
+mod scenario;
 mod workload;
 fn main() {}

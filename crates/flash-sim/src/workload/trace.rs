@@ -10,7 +10,7 @@ use flash_traffic::sample::Sizes;
 use super::synthetic::SyntheticFiles;
 
 /// A trace as the paper describes it, and how it is synthesised.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct PaperTrace {
     /// What it is called on the command line and in files.
     pub(crate) name: &'static str,
@@ -117,9 +117,11 @@ pub(crate) static PAPER_TRACES: [PaperTrace; 6] = [
 ];
 
 impl PaperTrace {
-    /// The trace of a name.
-    pub(crate) fn named(name: &str) -> Option<&'static PaperTrace> {
-        PAPER_TRACES.iter().find(|trace| trace.name == name)
+    /// The trace of a name, or the names that there are.
+    pub(crate) fn named(name: &str) -> Result<&'static PaperTrace, String> {
+        let names = || PAPER_TRACES.iter().map(|trace| trace.name).collect::<Vec<_>>().join(", ");
+        let found = PAPER_TRACES.iter().find(|trace| trace.name == name);
+        found.ok_or_else(|| format!("there is no trace '{name}': expected one of {}", names()))
     }
 
     /// What is to be synthesised. The mean reply weighs what the mean file does: with the few files that draw most requests
@@ -136,5 +138,21 @@ impl PaperTrace {
             zipf_exponent: self.zipf_exponent,
             mean_reply_bytes: Some(self.dataset_bytes as f64 / f64::from(self.files)),
         }
+    }
+}
+
+/// In files a trace is its name.
+pub(super) mod by_name {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::PaperTrace;
+
+    pub(crate) fn serialize<S: Serializer>(trace: &PaperTrace, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(trace.name)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<&'static PaperTrace, D::Error> {
+        PaperTrace::named(&String::deserialize(from)?).map_err(D::Error::custom)
     }
 }
