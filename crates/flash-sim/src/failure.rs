@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// What went wrong, as it follows `flash-sim: ` on standard error.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
     /// What was asked for makes no sense, on the command line or in a file; exit code 2.
     #[error("{0}")]

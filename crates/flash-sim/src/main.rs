@@ -1,6 +1,40 @@
-//! provisional
+//! The command `flash-sim`: reads the command line and hands over. It does nothing itself but say what failed, on one line.
+
 #![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::flags::{Command, Flags};
+
+mod explain;
 mod failure;
+mod flags;
+mod output;
+mod paper;
+mod run;
+mod runner;
 mod scenario;
+mod sweep;
 mod workload;
-fn main() {}
+
+fn main() -> ExitCode {
+    match Flags::read(std::env::args_os()).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nobody is left to tell if standard error is gone too.
+            let _ = writeln!(std::io::stderr(), "flash-sim: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(flags: Flags) -> Result<(), Failure> {
+    match flags.command {
+        Command::Run(flags) => run::run(&flags),
+        Command::Sweep(flags) => sweep::run(&flags),
+        Command::Explain(flags) => explain::run(&flags),
+        Command::Paper(flags) => paper::run(&flags),
+    }
+}

@@ -102,3 +102,16 @@ fn bytes(mb: f64) -> Result<u64, Failure> {
     }
     Err(Failure::Usage(format!("workload: data_set_mb = {mb}: expected a number above 0, in MB")))
 }
+
+/// In a word or two, for people.
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::Trace(trace) => f.write_str(trace.title),
+            Source::Truncated(Truncated { trace, data_set_mb }) => {
+                write!(f, "{} truncated to {data_set_mb} MB", trace.title)
+            }
+            Source::Synthetic(site) => write!(f, "{} synthetic files", site.files),
+        }
+    }
+}

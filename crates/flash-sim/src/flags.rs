@@ -1,0 +1,162 @@
+//! The command line as data: the commands, their flags, and their help. What they do is theirs.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::failure::Failure;
+use crate::paper::Exhibit;
+use crate::scenario::Setting;
+
+/// Simulate web server architectures on machines that one does not have
+///
+/// MP, MT, SPED, AMPED and PIPELINED servers, on any number of processors, with any memory and disks, under the traces of
+/// the paper that proposed the pipeline (Choi, Kim, Ersoz and Das, WWW 2005) or any other load.
+#[derive(Debug, Parser)]
+#[command(name = "flash sim", version, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Flags {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one server under one load
+    ///
+    /// Runs one server under one load and says how fast it was, and what it waited for.
+    #[command(after_help = SETTINGS)]
+    Run(Run),
+    /// Run all combinations of several settings
+    ///
+    /// Runs every combination of the given values on all processors, a JSON file for each in DIR, and all of them in
+    /// DIR/results.csv. What is there already is not run again.
+    #[command(after_help = SWEEPS)]
+    Sweep(Sweep),
+    /// Tell one request's life
+    ///
+    /// Follows one request from the client's sending to its last byte, and prints where it was, what it had, and what it
+    /// waited for.
+    #[command(after_help = SETTINGS)]
+    Explain(Explain),
+    /// Reproduce the paper: its tables, figures and claims
+    ///
+    /// Writes Tables 1, 4 and 5 and Figures 2, 3, 5, 6, 7 and 8 of the PIPELINED paper as SVG, CSV and JSON, and what
+    /// became of its claims (claims.md, claims.json).
+    Paper(Paper),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Write parameters and results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Where results go
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Print the command of each run that is still to be done, and run nothing
+    #[arg(long)]
+    pub commands: bool,
+    #[command(flatten)]
+    pub jobs: Jobs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Which request, counted from the first measured one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub request: u64,
+    /// Draw it, too
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Paper {
+    /// Only this table or figure: table1, table4, table5, or a figure's number; repeatable
+    #[arg(long = "figure", value_name = "N")]
+    pub exhibits: Vec<Exhibit>,
+    /// Fewer points, shorter runs, one seed: minutes become seconds
+    #[arg(long)]
+    pub quick: bool,
+    /// Where to write
+    #[arg(long, value_name = "DIR", default_value = "paper")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub jobs: Jobs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioArgs {
+    /// A parameter file (TOML); what it leaves out is as in the paper
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Settings that lie on top of it
+    #[arg(value_name = "KEY=VALUE", value_parser = Setting::parse)]
+    pub settings: Vec<Setting>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Jobs {
+    /// How many runs at a time; unless said, one for each processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+}
+
+const SETTINGS: &str = "\
+Keys are those of a parameter file, for instance:
+  architecture=mp|mt|sped|amped|pipelined       server.threads_per_processor=64
+  machine.processors=16                         run.clients=2500
+  machine.memory_mb=4000                        run.measured_requests=1000000
+  machine.data_cache_mb=100                     run.seed=7
+  workload.trace=penn-state-cse|uc-berkeley|penn-state|clarknet|worldcup98|nasa
+Example:
+  flash sim run architecture=pipelined machine.processors=16 workload.trace=worldcup98";
+
+const SWEEPS: &str = "\
+A setting may have several values, KEY=A,B,C, or a range of whole numbers, KEY=1..16.
+Example:
+  flash sim sweep --out sweep architecture=mt,pipelined machine.processors=1..16 run.seed=1..3
+For a scheduler, --commands prints a line for each run, all independent of each other; see docs/simulator.md.";
+
+impl Flags {
+    /// Reads a command line. Help and version, where they are asked for, are printed here and end the process.
+    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
+        let words: Vec<OsString> = words.into_iter().collect();
+        Flags::try_parse_from(&words).map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                Failure::Usage("say what to do: run, sweep, explain or paper (see flash sim --help)".into())
+            }
+            _ => Failure::Usage(format!("{} (see {} --help)", one_line(&error), command_name(&words))),
+        })
+    }
+}
+
+/// What clap says in paragraphs, on one line: what is wrong and its tips, without the usage and its hint.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let said =
+        text.split("\n\n").filter(|part| !part.starts_with("Usage: ") && !part.starts_with("For more "));
+    let words: Vec<&str> = said.flat_map(str::split_whitespace).collect();
+    words.join(" ").replacen("error: ", "", 1).replace(" tip: ", "; ")
+}
+
+fn command_name(words: &[OsString]) -> String {
+    let flags = Flags::command();
+    match words.get(1).and_then(|word| flags.find_subcommand(word)) {
+        Some(command) => format!("flash sim {}", command.get_name()),
+        None => "flash sim".into(),
+    }
+}

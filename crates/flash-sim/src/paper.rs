@@ -1,0 +1,111 @@
+//! `flash sim paper`: the PIPELINED paper's tables and figures, run again, and what became of its claims.
+//!
+//! Each exhibit is a file of its own below; this one says which there are, has their runs done together, and writes them.
+
+mod claims;
+mod overhead;
+mod panel;
+mod results;
+mod table;
+mod traces;
+
+use std::path::Path;
+use std::str::FromStr;
+
+use flash_figure::Figure;
+
+use self::panel::{Cell, Effort, PANELS};
+use self::results::Results;
+use self::table::Table;
+use crate::failure::Failure;
+use crate::flags;
+use crate::output;
+use crate::runner::Runner;
+use crate::scenario::Scenario;
+
+/// What the paper shows and we show again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exhibit {
+    Table(u8),
+    Figure(u8),
+}
+
+const EXHIBITS: [Exhibit; 9] = [
+    Exhibit::Table(1),
+    Exhibit::Table(4),
+    Exhibit::Table(5),
+    Exhibit::Figure(2),
+    Exhibit::Figure(3),
+    Exhibit::Figure(5),
+    Exhibit::Figure(6),
+    Exhibit::Figure(7),
+    Exhibit::Figure(8),
+];
+
+impl Exhibit {
+    /// Whether there are runs behind it, rather than formulas.
+    fn is_simulated(self) -> bool {
+        matches!(self, Exhibit::Table(5) | Exhibit::Figure(5..=8))
+    }
+}
+
+impl FromStr for Exhibit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Exhibit, String> {
+        let exhibit = match text.strip_prefix("table") {
+            Some(number) => number.parse().map(Exhibit::Table),
+            None => text.strip_prefix("figure").unwrap_or(text).parse().map(Exhibit::Figure),
+        };
+        let known = exhibit.ok().filter(|exhibit| EXHIBITS.contains(exhibit));
+        known.ok_or_else(|| "expected table1, table4, table5, 2, 3, 5, 6, 7 or 8".into())
+    }
+}
+
+/// Runs and writes what was asked for; everything, if nothing was.
+pub(crate) fn run(flags: &flags::Paper) -> Result<(), Failure> {
+    let wanted: &[Exhibit] = if flags.exhibits.is_empty() { &EXHIBITS } else { &flags.exhibits };
+    let wants = |exhibit| wanted.contains(&exhibit);
+    let effort = if flags.quick { Effort::Quick } else { Effort::Full };
+    let runner = Runner::new(flags.jobs.jobs)?;
+    let out = output::folder(&flags.out)?;
+
+    if wants(Exhibit::Table(1)) {
+        write_table(&out, &overhead::table1())?;
+    }
+    if wants(Exhibit::Table(4)) {
+        write_table(&out, &traces::table4())?;
+    }
+    if wants(Exhibit::Table(5)) {
+        write_table(&out, &traces::table5(&runner, effort)?)?;
+    }
+    if wants(Exhibit::Figure(2)) {
+        write_figures(&out, overhead::figure2())?;
+    }
+    if wants(Exhibit::Figure(3)) {
+        write_figures(&out, overhead::figure3())?;
+    }
+
+    let panels = PANELS.iter().filter(|panel| wants(Exhibit::Figure(panel.figure)));
+    let cells: Vec<Cell> = panels.clone().flat_map(|panel| panel.cells(effort)).collect();
+    let scenarios: Vec<Scenario> = cells.iter().map(|cell| cell.scenario.clone()).collect();
+    let outcomes = runner.run_all("figures", &scenarios, |_, outcome| Ok(outcome))?;
+    let results = Results::new(cells, outcomes);
+    write_figures(&out, panels.map(|panel| (panel.name.to_owned(), results.figure(panel))))?;
+    claims::write(&out, &results, wanted)
+}
+
+fn write_table(out: &Path, table: &Table) -> Result<(), Failure> {
+    output::write(&out.join(format!("{}.md", table.name)), &table.markdown())?;
+    output::write(&out.join(format!("{}.csv", table.name)), &table.csv())?;
+    output::write(&out.join(format!("{}.json", table.name)), &table.json())
+}
+
+fn write_figures(out: &Path, figures: impl IntoIterator<Item = (String, Figure)>) -> Result<(), Failure> {
+    for (name, figure) in figures {
+        output::write(&out.join(format!("{name}.svg")), &figure.svg())?;
+        output::write(&out.join(format!("{name}.csv")), &figure.csv())?;
+        output::write(&out.join(format!("{name}.json")), &figure.json())?;
+    }
+    Ok(())
+}

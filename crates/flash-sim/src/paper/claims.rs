@@ -1,0 +1,145 @@
+//! What the paper claims (C1 to C13), each as a number that our runs give and a rule for it: claimed, ours, holds or not.
+//!
+//! A claim is looked at for each seed on its own, with the same requests for all architectures, so that its spread over the
+//! seeds is that of the comparison and not that of the traffic. The rules are stated beside the numbers; none is tuned.
+
+mod list;
+
+use std::path::Path;
+
+use flash_sim::{Architecture, Outcome};
+use serde::Serialize;
+
+use super::Exhibit;
+use super::results::{Results, Seeds};
+use crate::failure::Failure;
+use crate::output;
+
+/// One claim, or a part of one that can be true or false on its own.
+struct Claim {
+    id: &'static str,
+    /// The exhibits that it is about: it is looked at where all of them are there.
+    about: &'static [Exhibit],
+    claimed: &'static str,
+    /// What the number is, and its unit.
+    measure: &'static str,
+    unit: &'static str,
+    /// When the claim is taken to hold.
+    rule: &'static str,
+    /// The number, and whether it follows the rule.
+    check: fn(&One) -> (f64, bool),
+    /// What stands against it, where it does not hold.
+    otherwise: &'static str,
+}
+
+/// All runs with one seed.
+struct One<'a> {
+    results: &'a Results,
+    seed: usize,
+}
+
+/// What became of a claim.
+#[derive(Debug, Serialize)]
+struct Finding {
+    id: &'static str,
+    claimed: &'static str,
+    ours: String,
+    median: f64,
+    least: f64,
+    most: f64,
+    rule: &'static str,
+    /// For each seed.
+    holds: Vec<bool>,
+    because: &'static str,
+}
+
+/// Looks at every claim about what was run, and writes claims.md and claims.json.
+pub(super) fn write(out: &Path, results: &Results, wanted: &[Exhibit]) -> Result<(), Failure> {
+    let about_these = |claim: &&Claim| claim.about.iter().all(|exhibit| wanted.contains(exhibit));
+    let findings: Vec<Finding> =
+        list::CLAIMS.iter().filter(about_these).map(|claim| find(claim, results)).collect();
+    let json = serde_json::to_string_pretty(&findings).expect("findings have no maps and no foreign types");
+    output::write(&out.join("claims.json"), &(json + "\n"))?;
+    output::write(&out.join("claims.md"), &markdown(&findings))
+}
+
+fn find(claim: &Claim, results: &Results) -> Finding {
+    // What is only a formula has no seeds, and is looked at once.
+    let seeds = if claim.about.iter().any(|exhibit| exhibit.is_simulated()) { results.seeds() } else { 1 };
+    let (numbers, holds): (Vec<f64>, Vec<bool>) =
+        (0..seeds).map(|seed| (claim.check)(&One { results, seed })).unzip();
+    let numbers = Seeds(numbers);
+    let (median, least, most) = (numbers.median(), numbers.low(), numbers.high());
+    let number = |number: f64| format!("{number:.*}", if claim.unit.is_empty() { 2 } else { 1 });
+    let spread = if seeds > 1 { format!(" ({} to {})", number(least), number(most)) } else { String::new() };
+    let unit = if claim.unit.is_empty() { String::new() } else { format!(" {}", claim.unit) };
+    let ours = format!("{}: {}{unit}{spread}", claim.measure, number(median));
+    let because = if holds.iter().all(|holds| *holds) { "" } else { claim.otherwise };
+    Finding {
+        id: claim.id,
+        claimed: claim.claimed,
+        ours,
+        median,
+        least,
+        most,
+        rule: claim.rule,
+        holds,
+        because,
+    }
+}
+
+fn markdown(findings: &[Finding]) -> String {
+    let mut text = String::from(
+        "# The paper's claims\n\n\
+         Ours is the median over the seeds, with the least and the most. The last column says why a claim does not hold.\n\n\
+         | | claimed | ours | taken to hold if | holds | because |\n|---|---|---|---|---|---|\n",
+    );
+    for finding in findings {
+        let held = finding.holds.iter().filter(|holds| **holds).count();
+        let holds = match (held, finding.holds.len()) {
+            (held, all) if held == all => "yes".to_owned(),
+            (0, _) => "**no**".to_owned(),
+            (held, all) => format!("with {held} seeds of {all}"),
+        };
+        let Finding { id, claimed, ours, rule, because, .. } = finding;
+        text += &format!("| {id} | {claimed} | {ours} | {rule} | {holds} | {because} |\n");
+    }
+    text
+}
+
+impl One<'_> {
+    /// A quantity of a point; NaN, which follows no rule, where there is none.
+    fn at(&self, panel: &str, architecture: Architecture, x: u32, quantity: fn(&Outcome) -> f64) -> f64 {
+        let seeds = self.results.at(panel, architecture, x, quantity);
+        seeds.0.get(self.seed).copied().unwrap_or(f64::NAN)
+    }
+
+    fn throughput(&self, panel: &str, architecture: Architecture, x: u32) -> f64 {
+        self.at(panel, architecture, x, |outcome| outcome.requests_per_s)
+    }
+
+    fn xs(&self, panel: &str, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
+        self.results.xs(panel).into_iter().filter(|x| wanted(*x)).collect()
+    }
+
+    /// By how much one is ahead of the best of others at a point, in per cent.
+    fn lead(&self, panel: &str, of: Architecture, over: &[Architecture], x: u32) -> f64 {
+        let others = over.iter().map(|other| self.throughput(panel, *other, x));
+        percent_more(self.throughput(panel, of, x), others.fold(f64::NAN, f64::max))
+    }
+}
+
+fn percent_more(one: f64, other: f64) -> f64 {
+    100.0 * (one / other - 1.0)
+}
+
+fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    numbers.into_iter().fold(f64::NAN, f64::min)
+}
+
+fn most(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    numbers.into_iter().fold(f64::NAN, f64::max)
+}
+
+#[cfg(test)]
+mod tests;
