@@ -6,6 +6,7 @@ mod picture;
 use std::fmt::Write as _;
 
 use flash_sim::Outcome;
+use flash_sim::model::Cache;
 use flash_sim::outcome::{Event, Moment};
 
 use crate::failure::Failure;
@@ -106,8 +107,10 @@ fn told(event: &Event) -> String {
         Event::Locks { lock } => format!("takes lock {lock}"),
         Event::WaitsForLock { lock } => format!("waits for lock {lock}"),
         Event::Unlocks { lock } => format!("leaves lock {lock}"),
-        Event::Hit { cache } => format!("in the {cache} cache"),
-        Event::Miss { cache } => format!("not in the {cache} cache"),
+        Event::Hit { cache: Cache::Path } => "its path is cached".to_owned(),
+        Event::Hit { cache: Cache::Data } => "its content is cached".to_owned(),
+        Event::Miss { cache: Cache::Path } => "its path is not cached".to_owned(),
+        Event::Miss { cache: Cache::Data } => "its content is not cached".to_owned(),
         Event::WaitsForDisk { disk } => format!("waits for disk {disk}"),
         Event::Reads { disk, ms } => format!("disk {disk} reads for {ms:.3} ms"),
         Event::OnTheWire => "on the wire".to_owned(),
@@ -173,7 +176,7 @@ mod tests {
             (0.0, Event::Queued { role: role() }),
             (5.0, Event::Taken { role: role() }),
             (5.0, Event::Uses { processor: 1, us: 2.0 }),
-            (7.0, Event::Miss { cache: "data".to_owned() }),
+            (7.0, Event::Miss { cache: Cache::Data }),
             (7.0, Event::WaitsForDisk { disk: 0 }),
             (17.0, Event::Reads { disk: 0, ms: 0.02 }),
             (37.0, Event::Ready),
