@@ -44,6 +44,7 @@ pub(crate) enum Command {
     ///
     /// Writes Tables 1, 4 and 5 and Figures 2, 3, 5, 6, 7 and 8 of the PIPELINED paper as SVG, CSV and JSON, and what
     /// became of its claims (claims.md, claims.json).
+    #[command(after_help = ASSUMPTIONS)]
     Paper(Paper),
 }
 
@@ -93,6 +94,9 @@ pub(crate) struct Paper {
     /// Where to write
     #[arg(long, value_name = "DIR", default_value = "paper")]
     pub out: PathBuf,
+    /// Assumptions of your own for the runs of Figures 5 to 8; what the figures say themselves stays
+    #[arg(value_name = "KEY=VALUE", value_parser = Setting::parse)]
+    pub settings: Vec<Setting>,
     #[command(flatten)]
     pub jobs: Jobs,
 }
@@ -123,6 +127,12 @@ Keys are those of a parameter file, for instance:
   workload.trace=penn-state-cse|uc-berkeley|penn-state|clarknet|worldcup98|nasa
 Example:
   flash sim run architecture=pipelined machine.processors=16 workload.trace=worldcup98";
+
+const ASSUMPTIONS: &str = "\
+Examples:
+  flash sim paper --quick
+  flash sim paper --out spinning server.lock_wait=spin server.locks=one
+  flash sim paper --out blocks 'machine.disks=[{ access_ms = 2.99, transfer_mbit_s = 1200, block_kb = 8.192 }]'";
 
 const SWEEPS: &str = "\
 A setting may have several values, KEY=A,B,C, or a range of whole numbers, KEY=1..16.

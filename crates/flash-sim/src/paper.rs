@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::runner::Runner;
-use crate::scenario::Scenario;
+use crate::scenario::{Draft, Scenario};
 
 /// What the paper shows and we show again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,7 @@ pub(crate) fn run(flags: &flags::Paper) -> Result<(), Failure> {
     let wanted: &[Exhibit] = if flags.exhibits.is_empty() { &EXHIBITS } else { &flags.exhibits };
     let wants = |exhibit| wanted.contains(&exhibit);
     let effort = if flags.quick { Effort::Quick } else { Effort::Full };
+    let base = Draft::default().with(&flags.settings)?;
     let runner = Runner::new(flags.jobs.jobs)?;
     let out = output::folder(&flags.out)?;
 
@@ -87,7 +88,7 @@ pub(crate) fn run(flags: &flags::Paper) -> Result<(), Failure> {
     }
 
     let panels = PANELS.iter().filter(|panel| wants(Exhibit::Figure(panel.figure)));
-    let cells: Vec<Cell> = panels.clone().flat_map(|panel| panel.cells(effort)).collect();
+    let cells: Vec<Cell> = panels.clone().flat_map(|panel| panel.cells(effort, &base)).collect();
     let scenarios: Vec<Scenario> = cells.iter().map(|cell| cell.scenario.clone()).collect();
     let outcomes = runner.run_all("figures", &scenarios, |_, outcome| Ok(outcome))?;
     let results = Results::new(cells, outcomes);

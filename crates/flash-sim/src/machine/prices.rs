@@ -92,7 +92,8 @@ impl Prices {
     }
 
     pub(super) fn read(&self, disk: &Disk, bytes: u64) -> Time {
-        from_ms(disk.access_ms) + from_us(bytes as f64 * 8.0 / disk.transfer_mbit_s)
+        let accesses = disk.block_kb.map_or(1.0, |kb| (bytes as f64 / (kb * 1e3)).ceil().max(1.0));
+        from_ms(accesses * disk.access_ms) + from_us(bytes as f64 * 8.0 / disk.transfer_mbit_s)
     }
 
     /// In packets of 512 bytes, as the paper counts.

@@ -20,20 +20,22 @@ const ENTRY_BYTES: f64 = 850.0;
 const PATH_CACHE_BYTES: f64 = 6000.0 * 125.0;
 const HELPERS_BYTES: f64 = 3.0 * MB;
 
-/// The machine of Section 3: the library's parameters, in the paper's units.
-fn parameters(architecture: Architecture, processors: u32, system_bytes: f64) -> Parameters {
-    let mut parameters = Parameters { architecture, ..Parameters::default() };
-    parameters.machine.processors = processors;
-    parameters.machine.memory_mb = system_bytes / 1e6;
+/// What is left of the system memory for content: with as many files cached as it holds, overhead and content fill it. The
+/// sizes of books, helpers and threads are the paper's, in its units; all else is as given.
+pub(super) fn data_cache_bytes(mut parameters: Parameters) -> f64 {
+    parameters.machine.data_cache_mb = None;
     parameters.memory.data_entry_bytes = ENTRY_BYTES;
     parameters.memory.helper_mb = HELPERS_BYTES / 2e6;
     parameters.memory.thread_kb = 25.0 * KB / 1e3;
-    parameters
+    Division::of(&parameters).content_bytes(FILE_BYTES)
 }
 
-/// What is left of the system memory for content: with as many files cached as it holds, overhead and content fill it.
-pub(super) fn data_cache_bytes(architecture: Architecture, processors: u32, system_bytes: f64) -> f64 {
-    Division::of(&parameters(architecture, processors, system_bytes)).content_bytes(FILE_BYTES)
+/// The same for the paper's defaults.
+pub(super) fn data_cache_mb(architecture: Architecture, processors: u32, system_mb: f64) -> f64 {
+    let mut parameters = Parameters { architecture, ..Parameters::default() };
+    parameters.machine.processors = processors;
+    parameters.machine.memory_mb = system_mb * MB / 1e6;
+    data_cache_bytes(parameters) / MB
 }
 
 /// Table 1, with what its formulas give for 16 processors and the 4 GB of Figure 6(a).
@@ -51,13 +53,12 @@ pub(super) fn table1() -> Table {
         &["architecture", "cache overhead (bytes)", "overhead (MB)", "data cache (MB)"],
     );
     for architecture in Architecture::ALL {
-        let data_cache = data_cache_bytes(architecture, 16, 4096.0 * MB);
-        let megabytes = |bytes: f64| format!("{:.1}", bytes / MB);
+        let data_cache = data_cache_mb(architecture, 16, 4096.0);
         table.row([
             architecture.name().to_uppercase(),
             formula(architecture).to_owned(),
-            megabytes(4096.0 * MB - data_cache),
-            megabytes(data_cache),
+            format!("{:.1}", 4096.0 - data_cache),
+            format!("{data_cache:.1}"),
         ]);
     }
     table
@@ -102,7 +103,7 @@ pub(super) fn figure3() -> Vec<(String, Figure)> {
         )
         .about("What bookkeeping leaves of the system memory, which is 100 to 1,000 MB.");
         for system_mb in (100..=1000).rev().step_by(100) {
-            let cache = |n: u32| data_cache_bytes(architecture, n, f64::from(system_mb) * MB) / MB;
+            let cache = |n: u32| data_cache_mb(architecture, n, f64::from(system_mb));
             let line = Series::new(format!("{system_mb} MB of system memory"));
             figure = figure.with((1..=16).fold(line, |line, n| line.point(f64::from(n), cache(n))));
         }
@@ -115,16 +116,12 @@ pub(super) fn figure3() -> Vec<(String, Figure)> {
 mod tests {
     use super::*;
 
-    fn cache_mb(architecture: Architecture, processors: u32, system_mb: f64) -> f64 {
-        data_cache_bytes(architecture, processors, system_mb * MB) / MB
-    }
-
     #[test]
     fn content_and_table_1_s_overhead_fill_the_memory() {
         for (count, system) in [(1, 100.0), (7, 512.0), (16, 5120.0)] {
             let n = f64::from(count);
             for architecture in Architecture::ALL {
-                let content = data_cache_bytes(architecture, count, system * MB);
+                let content = data_cache_mb(architecture, count, system) * MB;
                 let entries = content / 15_360.0;
                 // Table 1 and Section 4, as they are printed.
                 let overhead = match architecture {
@@ -145,13 +142,13 @@ mod tests {
         // 1,000 / (1 + 850 × 16 / 15,360), and so on.
         let close =
             |value: f64, expected: f64| assert!((value - expected).abs() < 0.01, "{value} {expected}");
-        close(cache_mb(Architecture::Mp, 1, 1000.0), 530.39);
-        close(cache_mb(Architecture::Mp, 16, 1000.0), 65.93);
-        close(cache_mb(Architecture::Mt, 16, 1000.0), (1000.0 - 12.5) / 1.055_338_5);
-        close(cache_mb(Architecture::Sped, 16, 1000.0), 530.39);
-        close(cache_mb(Architecture::Amped, 16, 1000.0), 0.952 * 530.386_7);
-        close(cache_mb(Architecture::Pipelined, 16, 1000.0), (1000.0 - 2.734_375) / 1.055_338_5);
-        assert_eq!(cache_mb(Architecture::Amped, 16, 40.0), 0.0, "48 MB of helpers leave nothing");
+        close(data_cache_mb(Architecture::Mp, 1, 1000.0), 530.39);
+        close(data_cache_mb(Architecture::Mp, 16, 1000.0), 65.93);
+        close(data_cache_mb(Architecture::Mt, 16, 1000.0), (1000.0 - 12.5) / 1.055_338_5);
+        close(data_cache_mb(Architecture::Sped, 16, 1000.0), 530.39);
+        close(data_cache_mb(Architecture::Amped, 16, 1000.0), 0.952 * 530.386_7);
+        close(data_cache_mb(Architecture::Pipelined, 16, 1000.0), (1000.0 - 2.734_375) / 1.055_338_5);
+        assert_eq!(data_cache_mb(Architecture::Amped, 16, 40.0), 0.0, "48 MB of helpers leave nothing");
     }
 
     #[test]
@@ -162,7 +159,7 @@ mod tests {
             assert_eq!(figure.series.len(), 10, "{name}");
             assert!(figure.series.iter().all(|series| series.points.len() == 16), "{name}");
         }
-        assert_eq!(figures[2].1.series[0].points[15].y, cache_mb(Architecture::Sped, 16, 1000.0));
+        assert_eq!(figures[2].1.series[0].points[15].y, data_cache_mb(Architecture::Sped, 16, 1000.0));
         let (name, figure) = &figure2()[0];
         assert_eq!((name.as_str(), figure.series[0].points.len()), ("figure2a", 8));
         // Section 3.1: 8.7 MB for one server, give or take its rounding.

@@ -192,7 +192,7 @@ impl Panel {
     }
 
     /// All of its runs, those with the same workload beside each other.
-    pub(super) fn cells(&'static self, effort: Effort) -> Vec<Cell> {
+    pub(super) fn cells(&'static self, effort: Effort, base: &Scenario) -> Vec<Cell> {
         let xs = match self.varies {
             Varies::Processors { .. } => effort.processors(),
             Varies::DataSet => effort.data_sets_mb(),
@@ -202,7 +202,7 @@ impl Panel {
         for seed in 1..=effort.seeds() {
             for &x in &xs {
                 for &architecture in self.architectures() {
-                    let mut scenario = self.scenario(architecture, x);
+                    let mut scenario = self.scenario(base, architecture, x);
                     scenario.run.seed = seed;
                     scenario.run.measured_requests = effort.measured_requests();
                     cells.push(Cell { panel: self, architecture, x, scenario });
@@ -212,17 +212,16 @@ impl Panel {
         cells
     }
 
-    /// One run, but for its seed and length.
-    pub(super) fn scenario(&self, architecture: Architecture, x: u32) -> Scenario {
+    /// One run, but for its seed and length: what the panel says, and the rest from `base`.
+    fn scenario(&self, base: &Scenario, architecture: Architecture, x: u32) -> Scenario {
         let trace = PaperTrace::named(self.trace).expect("panels name traces that there are");
-        let mut scenario = Scenario { architecture, ..Scenario::default() };
+        let mut scenario = Scenario { architecture, ..base.clone() };
         match self.varies {
             Varies::Processors { system_bytes, clients } => {
-                let data_cache = data_cache_bytes(architecture, x, system_bytes);
                 scenario.machine.processors = x;
                 scenario.machine.memory_mb = system_bytes / 1e6;
-                scenario.machine.data_cache_mb = Some(data_cache / 1e6);
                 scenario.run.clients = clients;
+                scenario.machine.data_cache_mb = Some(data_cache_bytes(scenario.parameters()) / 1e6);
                 scenario.workload = Source::Trace(trace);
             }
             Varies::DataSet | Varies::Clients => {
@@ -232,7 +231,8 @@ impl Panel {
                 };
                 // Section 5.3: a cache of 100 MB and the slow disk. Flash's evaluation had 32 processes and 64 threads.
                 scenario.machine.data_cache_mb = Some(100.0 * MB / 1e6);
-                scenario.machine.disks = vec![Disk::SLOW];
+                scenario.machine.disks =
+                    vec![Disk { block_kb: base.machine.disks.first().and_then(|disk| disk.block_kb), ..Disk::SLOW }];
                 scenario.server.processes_per_processor = 32;
                 scenario.server.threads_per_processor = 64;
                 scenario.run.clients = clients;

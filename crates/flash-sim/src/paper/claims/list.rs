@@ -4,18 +4,18 @@ use flash_sim::Architecture::{self, Amped, Mp, Mt, Pipelined, Sped};
 use flash_sim::Outcome;
 
 use super::super::Exhibit::{self, Figure, Table};
-use super::super::overhead::{MB, data_cache_bytes, flash_servers_mb};
+use super::super::overhead::{data_cache_mb, flash_servers_mb};
 use super::{Claim, One, least, most, percent_more};
 
 const OTHERS: [Architecture; 4] = [Mp, Mt, Sped, Amped];
 
 fn overhead_mb(architecture: Architecture, processors: u32) -> f64 {
-    4096.0 - data_cache_bytes(architecture, processors, 4096.0 * MB) / MB
+    4096.0 - data_cache_mb(architecture, processors, 4096.0)
 }
 
 /// What is left of the data cache at 16 processors of what it is at one, in per cent, with 1,000 MB.
 fn left_at_16(architecture: Architecture) -> f64 {
-    let cache = |n| data_cache_bytes(architecture, n, 1000.0 * MB);
+    let cache = |n| data_cache_mb(architecture, n, 1000.0);
     100.0 * cache(16) / cache(1)
 }
 
