@@ -70,6 +70,10 @@ pub(crate) fn run(flags: &flags::Explain) -> Result<(), Failure> {
         return Err(Failure::Usage(why));
     }
     let outcome = Runner::new(Some(1))?.run(&scenario, Some(flags.request))?;
+    if !matches!(outcome.timeline.last(), Some(Moment { event: Event::Done, .. })) {
+        let why = format!("the run ended before request {} did: measure more requests", flags.request);
+        return Err(Failure::Run(why));
+    }
     let title = format!(
         "Request {} of {} under {} on {} processors, {} clients",
         flags.request,

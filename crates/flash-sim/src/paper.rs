@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::runner::Runner;
-use crate::scenario::{Draft, Scenario};
+use crate::scenario::Scenario;
 
 /// What the paper shows and we show again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(crate) fn run(flags: &flags::Paper) -> Result<(), Failure> {
     let wanted: &[Exhibit] = if flags.exhibits.is_empty() { &EXHIBITS } else { &flags.exhibits };
     let wants = |exhibit| wanted.contains(&exhibit);
     let effort = if flags.quick { Effort::Quick } else { Effort::Full };
-    let base = Draft::default().with(&flags.settings)?;
+    let base = panel::base(effort, &flags.settings)?;
     let runner = Runner::new(flags.jobs.jobs)?;
     let out = output::folder(&flags.out)?;
 

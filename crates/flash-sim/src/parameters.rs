@@ -50,7 +50,7 @@ pub struct Machine {
     pub memory_mb: f64,
     /// Fixes the space for content (of each cache, where there are several), whatever the bookkeeping takes: the paper's
     /// validation does so.
-    #[serde(deserialize_with = "optional_positive")]
+    #[serde(deserialize_with = "optional_positive", skip_serializing_if = "Option::is_none")]
     pub data_cache_mb: Option<f64>,
     /// Files are spread over them evenly. The paper has one.
     pub disks: Vec<Disk>,
@@ -59,7 +59,7 @@ pub struct Machine {
     pub disk_requests_at_once: u32,
     /// What all replies go through, one window after the other. Unless said, there is none to wait for: in the paper sending
     /// takes time, but nothing fills up.
-    #[serde(deserialize_with = "optional_positive")]
+    #[serde(deserialize_with = "optional_positive", skip_serializing_if = "Option::is_none")]
     pub link_mbit_s: Option<f64>,
 }
 

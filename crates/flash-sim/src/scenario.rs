@@ -75,6 +75,13 @@ impl Draft {
     }
 }
 
+impl From<&Scenario> for Draft {
+    fn from(scenario: &Scenario) -> Draft {
+        let table = Table::try_from(scenario).expect("a scenario has the shape of a file");
+        Draft { table }
+    }
+}
+
 /// `KEY=VALUE`. The value is TOML, or else text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {

@@ -5,11 +5,13 @@ mod synthetic;
 mod trace;
 mod truncated;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flash_sim::Demand;
-use flash_traffic::Workload;
 use flash_traffic::sample::Sizes;
+use flash_traffic::trace::Passes;
+use flash_traffic::{Trace, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -26,6 +28,7 @@ pub(crate) enum Source {
     Trace(&'static PaperTrace),
     Truncated(Truncated),
     Synthetic(SyntheticSite),
+    Log(Log),
 }
 
 /// The beginning of a trace, as far as it needs no larger data set, again and again (Flash §6.2).
@@ -50,6 +53,15 @@ pub(crate) struct SyntheticSite {
     pub mean_reply_kb: Option<f64>,
 }
 
+/// The log of a real site, in a format that the load generator reads too, again and again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Log {
+    pub path: PathBuf,
+    /// Truncates it as the paper's traces are.
+    pub data_set_mb: Option<f64>,
+}
+
 impl Default for Source {
     fn default() -> Source {
         Source::Trace(&PAPER_TRACES[0])
@@ -68,7 +80,20 @@ impl Source {
                 Ok(Demand { workload: Arc::new(beginning), popularity: None, follow: None })
             }
             Source::Synthetic(site) => synthetic(&site.files()?, seed),
+            Source::Log(log) => log.demand(),
         }
+    }
+}
+
+impl Log {
+    fn demand(&self) -> Result<Demand, Failure> {
+        let read = Trace::read(&self.path, None, None);
+        let mut trace = read.map_err(|error| Failure::Run(format!("workload.log: {error}")))?;
+        if let Some(mb) = self.data_set_mb {
+            trace.truncate(bytes(mb)?);
+        }
+        let (replay, _) = trace.replay(Passes::Looped);
+        Ok(Demand { workload: Arc::new(replay), popularity: None, follow: None })
     }
 }
 
@@ -112,6 +137,7 @@ impl std::fmt::Display for Source {
                 write!(f, "{} truncated to {data_set_mb} MB", trace.title)
             }
             Source::Synthetic(site) => write!(f, "{} synthetic files", site.files),
+            Source::Log(log) => write!(f, "{}", log.path.display()),
         }
     }
 }

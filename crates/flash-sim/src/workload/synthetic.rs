@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use flash_traffic::sample::{Generator, SizeError, Sizes, Zipf, generator};
-use flash_traffic::{Ask, Catalogue, File, FileId, Part, Sequence, Workload};
+use flash_traffic::{Ask, Catalogue, File, Part, Sequence, Workload};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 

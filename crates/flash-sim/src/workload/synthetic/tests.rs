@@ -1,5 +1,7 @@
 //! The traces against Tables 4 and 5, with an exact cache of recent files.
 
+use flash_traffic::FileId;
+
 use super::*;
 use crate::workload::{PAPER_TRACES, PaperTrace};
 

@@ -1,0 +1,208 @@
+//! The program as people run it: what it writes, what it says of bad input, and that the same again gives the same bytes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn flash_sim(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_flash-sim")).args(words).output().expect("the program runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Standard error of a program that must fail, on one line, with this exit code.
+fn refused(code: i32, words: &[&str]) -> String {
+    let output = flash_sim(words);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {error}");
+    assert!(error.starts_with("flash-sim: ") && error.lines().count() == 1, "{words:?}: {error}");
+    error
+}
+
+fn succeeds(words: &[&str]) -> String {
+    let output = flash_sim(words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    said(&output)
+}
+
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let read = |entry: fs::DirEntry| {
+        (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap())
+    };
+    entries.map(read).collect()
+}
+
+const SHORT: [&str; 4] = [
+    "run.measured_requests=300",
+    "run.settling_requests=100",
+    "workload.trace=nasa",
+    "machine.memory_mb=160",
+];
+
+#[test]
+fn a_run_says_how_fast_it_was_and_keeps_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run.json");
+    let out = out.to_str().unwrap();
+    let text = succeeds(&[&["run", "architecture=mt", "--out", out], &SHORT[..]].concat());
+    assert!(text.starts_with("mt, 1 processors, 1000 clients, NASA: 300 requests"), "{text}");
+    assert!(text.contains("throughput") && text.contains("lock 1"), "{text}");
+    let record: serde_json::Value = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
+    assert_eq!(record["scenario"]["architecture"], "mt");
+    assert_eq!(record["scenario"]["workload"]["trace"], "nasa");
+    assert!(record["outcome"]["requests_per_s"].as_f64().unwrap() > 100.0);
+}
+
+#[test]
+fn a_run_takes_a_file_and_settings_on_top() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.toml");
+    let text = "architecture = 'sped'\n[machine]\nmemory_mb = 160\n[run]\nclients = 7\nmeasured_requests = 200\n\
+                [workload]\ntrace = 'worldcup98'\n";
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let text = succeeds(&["run", "-f", file, "run.clients=9"]);
+    assert!(text.starts_with("sped, 1 processors, 9 clients, WorldCup98: 200 requests"), "{text}");
+}
+
+#[test]
+fn bad_input_gets_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    fs::write(&file, "[machine]\nprocessors = 2\nmemory_mb = 'much'\n").unwrap();
+    let error = refused(2, &["run", "-f", file.to_str().unwrap()]);
+    assert!(error.contains("bad.toml, line 3: 'memory_mb = 'much''"), "{error}");
+    assert!(refused(1, &["run", "-f", "/nowhere/run.toml"]).contains("/nowhere/run.toml"));
+    assert!(refused(1, &["run", "workload.log.path=/nowhere/access.log"]).contains("/nowhere/access.log"));
+    assert!(refused(2, &["run", "machine.processors=0"]).contains("machine.processors=0: "));
+    assert!(refused(2, &["run", "processors"]).contains("KEY=VALUE"));
+    assert!(refused(2, &["run", "workload.trace=apache"]).contains("penn-state-cse"));
+    assert!(refused(2, &["run", "machine.memory_mb=0.5", "architecture=mt"]).contains("MB"));
+    assert!(
+        refused(2, &["run", "workload.truncated={ trace = 'nasa', data_set_mb = -1 }"])
+            .contains("data_set_mb")
+    );
+    assert!(refused(2, &["paper", "--figure", "4"]).contains("table1"));
+    assert!(refused(2, &["paper", "--jobs", "0"]).contains("--jobs"));
+    assert!(refused(2, &["explain", "--request", "300", SHORT[0]]).contains("--request 300"));
+    assert!(refused(2, &["sweep", "run.seed=1,2"]).contains("--out"));
+    assert!(
+        refused(2, &["sweep", "--out", folder.path().to_str().unwrap(), "run.seed=1..9999999"])
+            .contains("1000000")
+    );
+    assert!(refused(2, &[]).contains("run, sweep, explain or paper"));
+    assert!(refused(2, &["fly"]).contains("fly"));
+    assert!(refused(1, &["run", SHORT[0], SHORT[2], "--out", "/nowhere/x.json"]).contains("/nowhere/x.json"));
+}
+
+#[test]
+fn a_request_s_life_is_told_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("life.svg");
+    let words = ["explain", "architecture=pipelined", "run.clients=20", "--request", "5"];
+    let words = [&words, &SHORT[..]].concat();
+    let text = succeeds(&[&words[..], &["--svg", picture.to_str().unwrap()]].concat());
+    assert!(text.starts_with("Request 5 of NASA under PIPELINED on 1 processors"), "{text}");
+    for word in ["queued for accept connection", "has processor 0", "done", "100.0 %  in all"] {
+        assert!(text.contains(word), "{word} is not in {text}");
+    }
+    let picture = fs::read_to_string(picture).unwrap();
+    assert!(refused(1, &[&words[..], &["run.clients=2000"]].concat()).contains("measure more"));
+    assert!(picture.starts_with("<svg") && picture.contains("in a queue") && picture.ends_with("</svg>\n"));
+}
+
+#[test]
+fn a_sweep_resumes_and_can_be_done_by_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let varied = ["sweep", "--out", out, "--jobs", "2", "architecture=mt,sped", "machine.processors=1..2"];
+    let words = [&varied, &SHORT[..]].concat();
+    let commands = succeeds(&[&words[..], &["--commands"]].concat());
+    assert_eq!(commands.lines().count(), 4, "{commands}");
+    // One of them is run by somebody else; its line is what a shell would run.
+    let line = commands.lines().nth(2).unwrap();
+    let theirs: Vec<&str> = line.strip_prefix("flash sim ").unwrap().split(' ').collect();
+    succeeds(&theirs);
+    let text = succeeds(&words);
+    assert!(text.starts_with("4 runs, 3 of them new"), "{text}");
+    let first = files(folder.path());
+    assert_eq!(first.len(), 5, "{:?}", first.keys());
+    let results = &first["results.csv"];
+    assert!(results.starts_with("architecture,machine.processors,requests_per_s,"), "{results}");
+    assert_eq!(results.lines().count(), 5);
+
+    let text = succeeds(&words);
+    assert!(text.starts_with("4 runs, 0 of them new"), "{text}");
+    assert_eq!(files(folder.path()), first);
+    // What was run with other settings, or not to its end, is run again.
+    fs::write(folder.path().join("architecture=mt,machine.processors=1.json"), "{").unwrap();
+    let text = succeeds(&words);
+    assert!(text.starts_with("4 runs, 1 of them new"), "{text}");
+    assert_eq!(files(folder.path()), first);
+    let text = succeeds(&[&words[..], &["run.seed=2"]].concat());
+    assert!(text.starts_with("4 runs, 4 of them new"), "{text}");
+}
+
+#[test]
+fn the_quick_paper_leaves_all_its_files_and_the_same_ones_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    // Shorter still than quick: what the figures say is not looked at here.
+    let paper = |name: &str, jobs: &str| {
+        let out = folder.path().join(name);
+        let shorter = ["run.measured_requests=50", "run.settling_requests=10"];
+        succeeds(
+            &[&["paper", "--quick", "--jobs", jobs, "--out", out.to_str().unwrap()], &shorter[..]].concat(),
+        );
+        files(&out)
+    };
+    let once = paper("once", "1");
+    let mut expected: Vec<String> = Vec::new();
+    for panel in ["2a", "2b", "5a", "5b"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(["3a", "3b", "3c", "3d", "3e"].map(str::to_owned))
+        .chain(
+            [6, 7, 8]
+                .into_iter()
+                .flat_map(|figure| ["a", "b", "c", "d"].map(|panel| format!("{figure}{panel}"))),
+        )
+    {
+        expected.extend(["svg", "csv", "json"].map(|form| format!("figure{panel}.{form}")));
+    }
+    for table in [1, 4, 5] {
+        expected.extend(["md", "csv", "json"].map(|form| format!("table{table}.{form}")));
+    }
+    expected.extend(["claims.md".to_owned(), "claims.json".to_owned()]);
+    expected.sort();
+    assert_eq!(once.keys().cloned().collect::<Vec<_>>(), expected);
+    for (name, text) in &once {
+        // So short a run need not meet a taken lock, and claims say so.
+        assert!(!text.is_empty() && (name.starts_with("claims") || !text.contains("NaN")), "{name}");
+    }
+    let claims: serde_json::Value = serde_json::from_str(&once["claims.json"]).unwrap();
+    let ids: Vec<&str> =
+        claims.as_array().unwrap().iter().map(|claim| claim["id"].as_str().unwrap()).collect();
+    for claim in 1..=13 {
+        assert!(
+            ids.iter().any(|id| id.trim_end_matches(|c: char| c.is_ascii_lowercase()) == format!("C{claim}"))
+        );
+    }
+    let again = paper("again", &["--jobs", "1", "--figure", "6", "--figure", "table5"]);
+    let same = |(name, text): (&String, &String)| name.starts_with("claims") || once.get(name) == Some(text);
+    assert!(again.len() == 3 * 5 + 2 && again.iter().all(same), "neither chance nor --jobs changes a byte");
+}
+
+#[test]
+fn one_figure_is_one_figure() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    succeeds(&["paper", "--figure", "3", "--figure", "table1", "--out", out]);
+    let names: Vec<String> = files(folder.path()).into_keys().collect();
+    assert_eq!(names.len(), 2 + 3 + 15, "{names:?}");
+    let table = fs::read_to_string(folder.path().join("table1.md")).unwrap();
+    assert!(table.contains("| AMPED | file_entries × 850 × N + 3M × N |"), "{table}");
+}
