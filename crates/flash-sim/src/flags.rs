@@ -120,7 +120,7 @@ pub(crate) struct Jobs {
 
 const SETTINGS: &str = "\
 Keys are those of a parameter file, for instance:
-  architecture=mp|mt|sped|amped|pipelined       server.threads_per_processor=64
+  architecture=mp|mt|sped|amped|pipelined|...   server.threads_per_processor=64
   machine.processors=16                         run.clients=2500
   machine.memory_mb=4000                        run.measured_requests=1000000
   machine.data_cache_mb=100                     run.seed=7

@@ -127,7 +127,8 @@ fn quoted(word: &str) -> String {
 }
 
 fn csv(points: &[Point]) -> Result<String, Failure> {
-    const QUANTITIES: [(&str, fn(&Outcome) -> f64); 11] = [
+    type Quantity = fn(&Outcome) -> f64;
+    const QUANTITIES: [(&str, Quantity); 11] = [
         ("requests_per_s", |outcome| outcome.requests_per_s),
         ("mbit_per_s", |outcome| outcome.mbit_per_s),
         ("latency_mean_ms", |outcome| outcome.latency.mean_ms),

@@ -151,15 +151,13 @@ fn a_sweep_resumes_and_can_be_done_by_others() {
 fn the_quick_paper_leaves_all_its_files_and_the_same_ones_each_time() {
     let folder = tempfile::tempdir().unwrap();
     // Shorter still than quick: what the figures say is not looked at here.
-    let paper = |name: &str, jobs: &str| {
+    let paper = |name: &str, words: &[&str]| {
         let out = folder.path().join(name);
         let shorter = ["run.measured_requests=50", "run.settling_requests=10"];
-        succeeds(
-            &[&["paper", "--quick", "--jobs", jobs, "--out", out.to_str().unwrap()], &shorter[..]].concat(),
-        );
+        succeeds(&[&["paper", "--quick", "--out", out.to_str().unwrap()], words, &shorter[..]].concat());
         files(&out)
     };
-    let once = paper("once", "1");
+    let once = paper("once", &[]);
     let mut expected: Vec<String> = Vec::new();
     for panel in ["2a", "2b", "5a", "5b"]
         .map(str::to_owned)

@@ -142,4 +142,37 @@ fn most(numbers: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn finding(id: &str) -> Finding {
+        let claim = list::CLAIMS.iter().find(|claim| claim.id == id).unwrap();
+        find(claim, &Results::new(Vec::new(), Vec::new()))
+    }
+
+    #[test]
+    fn what_follows_from_formulas_alone() {
+        for id in ["C1a", "C1b", "C1c"] {
+            assert_eq!(finding(id).holds, [true], "{id}");
+            assert_eq!(finding(id).because, "");
+        }
+        for id in ["C2a", "C2b"] {
+            assert_eq!(finding(id).holds, [false], "{id}");
+            assert!(!finding(id).because.is_empty());
+        }
+        let text = markdown(&[finding("C1a"), finding("C2a")]);
+        assert!(text.contains("8.97 | 8 to 10 times | yes |  |\n| C2a |"), "{text}");
+        assert!(text.contains("74.0 MB | 105 to 135 MB | **no** | The paper measured"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_run_follows_no_rule() {
+        let results = Results::new(Vec::new(), Vec::new());
+        let one = One { results: &results, seed: 0 };
+        for claim in
+            list::CLAIMS.iter().filter(|claim| claim.about.iter().any(|exhibit| exhibit.is_simulated()))
+        {
+            assert!(!(claim.check)(&one).1, "{}", claim.id);
+        }
+    }
+}

@@ -162,6 +162,15 @@ impl Effort {
         }
     }
 
+    /// Where the disk is the bottleneck, nearly all clients end up in its queue, and they get there one miss at a time. Until
+    /// they are all there, servers that answer hits meanwhile look faster than they are.
+    fn settling_per_client(self) -> u64 {
+        match self {
+            Effort::Quick => 100,
+            Effort::Full => 200,
+        }
+    }
+
     fn measured_requests(self) -> NonZeroU32 {
         let requests = match self {
             Effort::Quick => 40_000,
@@ -220,6 +229,8 @@ impl Panel {
                 for &architecture in self.architectures() {
                     let mut scenario = self.scenario(base, architecture, x);
                     scenario.run.seed = seed;
+                    let settling = effort.settling_per_client() * u64::from(scenario.run.clients);
+                    scenario.run.settling_requests.get_or_insert(settling);
                     cells.push(Cell { panel: self, architecture, x, scenario });
                 }
             }
@@ -260,3 +271,6 @@ impl Panel {
         scenario
     }
 }
+
+#[cfg(test)]
+mod tests;
