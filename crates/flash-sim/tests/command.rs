@@ -204,3 +204,25 @@ fn one_figure_is_one_figure() {
     let table = fs::read_to_string(folder.path().join("table1.md")).unwrap();
     assert!(table.contains("| AMPED | file_entries × 850 × N + 3M × N |"), "{table}");
 }
+
+#[test]
+fn a_log_is_replayed_again_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let line = |file: usize| {
+        let bytes = 1000 * (file + 1);
+        format!("client - - [01/Aug/1995:00:00:0{file} -0400] \"GET /{file}.html HTTP/1.0\" 200 {bytes}\n")
+    };
+    fs::write(&log, (0..4).map(line).collect::<String>()).unwrap();
+    let path = format!("workload.log.path={}", log.display());
+    let run = ["run", "run.clients=1", "run.measured_requests=100", "run.settling_requests=100", &path];
+    // 4 files of 2,500 bytes on average, all in the cache: 129 + 6.16 + 13.5 us, and 5 packets of 24 us on average.
+    let text = succeeds(&run);
+    assert!(text.contains("100 requests") && text.contains("data 100.00 %"), "{text}");
+    assert!(text.contains("mean 0.269 ms"), "{text}");
+    let out = folder.path().join("run.json");
+    let truncated = ["workload.log.data_set_mb=0.003", "--out", out.to_str().unwrap()];
+    let text = succeeds(&[&run[..], &truncated].concat());
+    // Two files are left, with 2 and 4 packets.
+    assert!(text.contains("mean 0.221 ms"), "{text}");
+}
