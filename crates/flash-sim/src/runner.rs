@@ -49,7 +49,7 @@ impl Runner {
             progress.inc(weight(scenario));
             result
         };
-        // One at a time: halves of the list would begin with different workloads, and hold them all in memory.
+        // Dealt out one by one, since some take a hundred times as long as others.
         let runs = || scenarios.par_iter().enumerate().with_max_len(1).map(run).collect();
         let results = self.pool.install(runs);
         progress.finish_and_clear();
