@@ -151,8 +151,10 @@ impl Effort {
     }
 
     fn data_sets_mb(self) -> Vec<u32> {
-        let step = if self == Effort::Quick { 30 } else { 10 };
-        (20..=150).rev().step_by(step).chain([20]).collect()
+        match self {
+            Effort::Quick => vec![20, 60, 90, 120, 150],
+            Effort::Full => (20..=150).step_by(10).collect(),
+        }
     }
 
     fn clients(self) -> Vec<u32> {
