@@ -96,7 +96,7 @@ pub struct Server {
     /// read files.
     #[serde(deserialize_with = "count")]
     pub helpers_per_processor: u32,
-    /// Whose the caches are. Unless said, as in the paper: shared in MT and PIPELINED, replicated in the others.
+    /// Whose the caches are. Unless said, as in the papers: shared in MT, PIPELINED and uring, replicated in the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<Caches>,
     /// Entries of each pathname cache: the paper's for all, although Flash's own MP has 200 a process.
