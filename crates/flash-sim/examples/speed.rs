@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p flash-sim --example speed`
 
+#![forbid(unsafe_code)]
+
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -1,3 +1,5 @@
+//! Parameter files: what they may leave out, and what is refused and how.
+
 use super::*;
 
 fn refusal(text: &str) -> String {
