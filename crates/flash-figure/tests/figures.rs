@@ -1,5 +1,7 @@
 //! Figures beside the ones that were looked at, in `tests/figures`. `FLASH_BLESS=1` replaces them: look at them again.
 
+#![forbid(unsafe_code)]
+
 mod samples;
 
 use std::path::Path;

@@ -2,6 +2,8 @@
 //!
 //! It stays in the target folder with pictures of it (`tmp/report*`).
 
+#![forbid(unsafe_code)]
+
 use std::path::Path;
 use std::process::Command;
 

@@ -3,6 +3,8 @@
 //!
 //!     cargo run --release -p flash-sim --example single_queue
 
+#![forbid(unsafe_code)]
+
 use std::time::Instant;
 
 use flash_sim::engine::{Events, Links, Station, Time};

@@ -1,5 +1,7 @@
 //! The program as people run it: what it writes, what it says of bad input, and that the same again gives the same bytes.
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
