@@ -175,8 +175,8 @@ impl Effort {
 
     fn measured_requests(self) -> NonZeroU32 {
         let requests = match self {
-            Effort::Quick => 40_000,
-            Effort::Full => 200_000,
+            Effort::Quick => 150_000,
+            Effort::Full => 300_000,
         };
         NonZeroU32::new(requests).expect("it is not 0")
     }
