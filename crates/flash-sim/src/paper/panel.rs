@@ -111,6 +111,10 @@ pub(super) static PANELS: [Panel; 14] = [
 /// both into their axes.
 const BLOCK_KB: f64 = 8.192;
 
+/// Requests for each client before measuring begins. Where the disk is the bottleneck, nearly all clients end up in its
+/// queue, and they get there one miss at a time; until then, servers that answer hits meanwhile look faster than they are.
+const SETTLING_PER_CLIENT: u64 = 200;
+
 /// What is the same in all panels: our reading of the paper, and whatever is to be assumed instead.
 pub(super) fn base(effort: Effort, assumed: &[Setting]) -> Result<Scenario, Failure> {
     let mut base = Scenario::default();
@@ -161,15 +165,6 @@ impl Effort {
         match self {
             Effort::Quick => vec![10, 100, 200, 500],
             Effort::Full => vec![5, 10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500],
-        }
-    }
-
-    /// Where the disk is the bottleneck, nearly all clients end up in its queue, and they get there one miss at a time. Until
-    /// they are all there, servers that answer hits meanwhile look faster than they are.
-    fn settling_per_client(self) -> u64 {
-        match self {
-            Effort::Quick => 100,
-            Effort::Full => 200,
         }
     }
 
@@ -231,7 +226,7 @@ impl Panel {
                 for &architecture in self.architectures() {
                     let mut scenario = self.scenario(base, architecture, x);
                     scenario.run.seed = seed;
-                    let settling = effort.settling_per_client() * u64::from(scenario.run.clients);
+                    let settling = SETTLING_PER_CLIENT * u64::from(scenario.run.clients);
                     scenario.run.settling_requests.get_or_insert(settling);
                     cells.push(Cell { panel: self, architecture, x, scenario });
                 }

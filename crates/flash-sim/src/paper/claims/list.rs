@@ -435,8 +435,9 @@ const BLOCKS: &str = "AMPED falls after 5 processors and MT and PIPELINED are fl
     access for each 4 KB instead of 8 it falls too; UC Berkeley would then reach half of what Figure 6(b) shows. Short runs \
     differ by 20 %, since a few giants among the misses decide.";
 
-const BALANCED: &str = "The lead grows with clients as claimed, from nothing with 500 to more than the paper's with 2,500, but not \
-    for its reason: PIPELINED lets every client wait at the disk and goes on serving hits, MT has only as many threads.";
+const BALANCED: &str = "The lead grows with clients as claimed, but not for the paper's reason: PIPELINED lets every client wait at \
+    the disk and goes on serving hits, MT has only as many threads. How large it is depends on how far the disk's queue has \
+    settled.";
 
 const MEASURED: &str = "The paper measured these sizes rather than computed them. Its parameters (850 B for each 15 KB file, \
     0.7 MB of paths and 3 MB of helpers for each server) give less; entries of 1.5 KB and 5 MB for each server would give both \
