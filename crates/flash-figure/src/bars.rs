@@ -134,11 +134,25 @@ fn blocks<'a>(figure: &'a Figure, groups: &'a [String]) -> Vec<(Option<&'a str>,
     }
     let looks = lines::looks(figure);
     let block = |(at, group): (usize, &'a String)| {
-        let rows = looks.iter().flat_map(|(series, look)| {
-            let here = series.points.iter().filter(move |point| point.x == at as f64);
-            here.map(|point| Row { name: &series.name, series, look: *look, point })
-        });
-        ((groups.len() > 1).then_some(group.as_str()), rows.collect::<Vec<_>>())
+        let mut rows: Vec<Row<'a>> = Vec::new();
+        // Below the server that it is about, a reference need not name it again.
+        let mut server = "";
+        for (series, look) in &looks {
+            let name = match series.kind {
+                Kind::Measured => series.name.as_str(),
+                Kind::Reference => {
+                    let rest = series.name.strip_prefix(server).filter(|_| !server.is_empty());
+                    rest.and_then(|rest| rest.strip_prefix(", ")).unwrap_or(&series.name)
+                }
+            };
+            let here = series.points.iter().filter(|point| point.x == at as f64);
+            let before = rows.len();
+            rows.extend(here.map(|point| Row { name, series, look: *look, point }));
+            if series.kind == Kind::Measured {
+                server = if rows.len() > before { name } else { "" };
+            }
+        }
+        ((groups.len() > 1).then_some(group.as_str()), rows)
     };
     groups.iter().enumerate().map(block).filter(|(_, rows)| !rows.is_empty()).collect()
 }

@@ -44,7 +44,7 @@ mod text;
 
 use serde::Serialize;
 
-pub use number::quantity;
+pub use number::{bare, quantity};
 pub use svg::{DESK_PX, PHONE_PX, STYLE};
 
 /// One figure: its axes, and the series that they show.

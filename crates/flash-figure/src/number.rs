@@ -22,8 +22,8 @@ pub fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
-/// As [`quantity`], for a place where only units with prefixes stand with their numbers.
-pub(crate) fn bare(value: f64, unit: &str) -> String {
+/// As [`quantity`], for places that name the unit themselves: only those that take prefixes stand with the number.
+pub fn bare(value: f64, unit: &str) -> String {
     quantity(value, if has_prefixes(unit) { unit } else { "" })
 }
 

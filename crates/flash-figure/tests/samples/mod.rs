@@ -155,6 +155,9 @@ fn waits() -> Figure {
     {
         let series = Series::new(name).spread(0.0, median, median / 1.5, median * 1.5);
         figure = figure.with(series.spread(1.0, tail, tail / 2.0, tail * 1.2));
+        if name == "sped" {
+            figure = figure.with(Series::reference("sped, 1999").point(0.0, median * 2.0));
+        }
     }
     figure
 }

@@ -1,6 +1,6 @@
 //! A plan's drawing, with data: the figure, and the same numbers as a table.
 
-use flash_figure::{Axis, Figure, Kind as SeriesKind, Scale as FigureScale, Series, quantity};
+use flash_figure::{Axis, Figure, Kind as SeriesKind, Scale as FigureScale, Series, bare, quantity};
 
 use super::Experiment;
 use crate::data::Spread;
@@ -9,6 +9,8 @@ use crate::record::describe;
 
 /// What a figure shows, in rows.
 pub(super) struct Table {
+    /// What the numbers are, with their unit.
+    pub(super) what: String,
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Row>,
 }
@@ -54,9 +56,17 @@ impl Quantity {
         Axis { scale: figure_scale(scale), ..Axis::linear(&self.words, self.unit) }
     }
 
+    fn title(&self) -> String {
+        // Units with prefixes stand with the numbers.
+        match self.unit {
+            "" | "s" | "B" => self.words.clone(),
+            unit => format!("{}, {unit}", self.words),
+        }
+    }
+
     fn cell(&self, spread: Option<Spread>) -> Cell {
         let Some(spread) = spread else { return Cell { median: "–".into(), spread: None } };
-        let shown = |value: f64| quantity(value * self.factor, self.unit);
+        let shown = |value: f64| bare(value * self.factor, self.unit);
         let lowest_to_highest = || format!("{} – {}", shown(spread.low), shown(spread.high));
         Cell { median: shown(spread.median), spread: (spread.count > 1).then(lowest_to_highest) }
     }
@@ -205,7 +215,7 @@ impl Experiment {
             let cells = places.iter().map(|place| shown.cell(at(place).and_then(once))).collect();
             rows.push(Row { name: paper.name.clone(), theirs: true, cells });
         }
-        Table { columns, rows }
+        Table { what: shown.title(), columns, rows }
     }
 
     fn quantiles(&self, drawing: &Drawing) -> Table {
@@ -227,7 +237,7 @@ impl Experiment {
             Row { name: name.to_owned(), theirs: false, cells: cells.collect() }
         };
         let columns = QUANTILES.iter().map(|(words, _)| (*words).to_owned()).collect();
-        Table { columns, rows: self.names().map(row).collect() }
+        Table { what: shown.title(), columns, rows: self.names().map(row).collect() }
     }
 
     fn place_words(&self, at: &At) -> String {

@@ -60,7 +60,7 @@ fn figure(experiment: &Experiment, drawing: &Drawing) -> Markup {
             div.desk { (PreEscaped(figure.inline_svg(DESK_PX))) }
             div.phone { (PreEscaped(figure.inline_svg(PHONE_PX))) }
             @if has_reference(&figure) {
-                p.note { "Dotted: the paper's numbers" @if read_off { ", read off its curves" } "." }
+                p.note { "Muted: the paper's numbers" @if read_off { ", read off its curves" } "." }
             }
             (table(&experiment.table(drawing), &figure.title))
         }
@@ -71,6 +71,7 @@ fn table(table: &Table, title: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label={ "Numbers of: " (title) } {
             table.numbers {
+                caption { (table.what) }
                 @if table.columns.iter().any(|column| !column.is_empty()) {
                     thead { tr { td {} @for column in &table.columns { th scope="col" { (column) } } } }
                 }
