@@ -55,7 +55,7 @@ fn threads(server: &Server) -> usize {
     fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().count()
 }
 
-const AT_ONCE: Duration = Duration::from_millis(500);
+const AT_ONCE: Duration = Duration::from_millis(900);
 
 #[test]
 fn a_mount_that_hangs_is_given_up_alone_until_it_answers_again() {
