@@ -27,3 +27,10 @@ impl Failure {
         Failure::Run(format!("{}: {error}", path.display()))
     }
 }
+
+/// What the rig says is a chain of what was being done.
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure::Run(format!("{error:#}"))
+    }
+}

@@ -46,6 +46,16 @@ pub(crate) enum Command {
     /// became of its claims (claims.md, claims.json).
     #[command(after_help = ASSUMPTIONS)]
     Paper(Paper),
+    /// Measure this machine and write a parameter file
+    ///
+    /// Runs real servers under load, switches threads and reads from the disk, for about a minute. Every value of the
+    /// parameter file says how it was measured. The machine should do nothing else meanwhile.
+    Calibrate(Calibrate),
+    /// Compare the models with real servers on this machine
+    ///
+    /// Five architectures serve sites of three sizes to two numbers of clients, on one processor, with limited memory and a
+    /// slow disk, and the simulator predicts what they do. Takes some five minutes, and root.
+    Validate(Validate),
 }
 
 #[derive(Debug, Args)]
@@ -102,6 +112,41 @@ pub(crate) struct Paper {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// Write the parameter file here; unless said, to standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The server; unless said, the one beside this program
+    #[arg(long, value_name = "PATH")]
+    pub flash: Option<PathBuf>,
+    /// One short round: seconds, and only the order of magnitude
+    #[arg(long)]
+    pub quick: bool,
+    /// A folder on the disk to be measured; unless said, where temporary files are
+    #[arg(long, value_name = "DIR")]
+    pub disk: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// A parameter file that calibrate wrote here; unless said, this machine is calibrated first
+    #[arg(long, value_name = "FILE")]
+    pub parameters: Option<PathBuf>,
+    /// Two sizes, one number of clients, a second each
+    #[arg(long)]
+    pub quick: bool,
+    /// Where validation.md and validation.json go
+    #[arg(long, value_name = "DIR", default_value = "validation")]
+    pub out: PathBuf,
+    /// The server; unless said, the one beside this program
+    #[arg(long, value_name = "PATH")]
+    pub flash: Option<PathBuf>,
+    /// A folder on the disk to be used; unless said, where temporary files are
+    #[arg(long, value_name = "DIR")]
+    pub disk: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ScenarioArgs {
     /// A parameter file (TOML); what it leaves out is as in the paper
     #[arg(short = 'f', long = "file", value_name = "FILE")]
@@ -146,9 +191,10 @@ impl Flags {
         let words: Vec<OsString> = words.into_iter().collect();
         Flags::try_parse_from(&words).map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                Failure::Usage("say what to do: run, sweep, explain or paper (see flash sim --help)".into())
-            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::Usage(
+                "say what to do: run, sweep, explain, paper, calibrate or validate (see flash sim --help)"
+                    .into(),
+            ),
             _ => Failure::Usage(format!("{} (see {} --help)", one_line(&error), command_name(&words))),
         })
     }

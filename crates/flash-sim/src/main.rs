@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use crate::failure::Failure;
 use crate::flags::{Command, Flags};
 
+mod calibrate;
 mod explain;
 mod failure;
 mod flags;
@@ -17,6 +18,8 @@ mod run;
 mod runner;
 mod scenario;
 mod sweep;
+mod testbed;
+mod validate;
 mod workload;
 
 fn main() -> ExitCode {
@@ -36,5 +39,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         Command::Sweep(flags) => sweep::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
         Command::Paper(flags) => paper::run(&flags),
+        Command::Calibrate(flags) => calibrate::run(&flags),
+        Command::Validate(flags) => validate::run(&flags),
     }
 }

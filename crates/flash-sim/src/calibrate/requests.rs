@@ -1,0 +1,227 @@
+//! Processor time and memory that real servers take for requests, each question asked of a server that differs from another
+//! in that one thing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use flash_load::{Keep, Until, Urls};
+use flash_rig::Running;
+use flash_traffic::content::Content;
+
+use super::Effort;
+use super::rounds::Rounds;
+use crate::testbed::{Clients, Testbed};
+
+/// Of the files that are asked for.
+pub(crate) const SIZES_BYTES: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
+/// The architectures, all asked for the smallest file.
+pub(crate) const ARCHITECTURES: [&str; 5] = ["sped", "amped", "mt", "mp", "pipelined"];
+const CLIENTS: u32 = 16;
+const WARM_UP: Duration = Duration::from_millis(60);
+/// Threads and processes are weighed by the difference that so many make.
+const FEW: u32 = 8;
+const MANY: u32 = 72;
+/// Files are weighed by the difference that so many make, a folder of them.
+const WEIGHED_FILES: u32 = 4_000;
+/// Memory hardly varies.
+const WEIGHINGS_MAX: u64 = 3;
+
+/// Microseconds of processor time for a request, unless something else is said.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Requests {
+    /// By `SIZES_BYTES`, on connections that stay.
+    pub sized: [Rounds; SIZES_BYTES.len()],
+    /// The smallest, with a connection for each.
+    pub connecting: Rounds,
+    /// The smallest, without asking whether it is in memory.
+    pub assumed: Rounds,
+    /// The smallest, its name looked up and its file opened anew, by the loop itself.
+    pub nameless: Rounds,
+    pub inline: Helped,
+    /// The same done by helpers.
+    pub helped: Helped,
+    /// The smallest, by `ARCHITECTURES`.
+    pub architectures: [Rounds; ARCHITECTURES.len()],
+    pub thread_bytes: Rounds,
+    pub process_bytes: Rounds,
+    /// In the server's own memory.
+    pub entry_bytes: Rounds,
+    /// In the kernel's. None where caches cannot be emptied.
+    pub kernel_entry_bytes: Option<Rounds>,
+}
+
+/// What a request takes where names are looked up anew.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Helped {
+    pub us: Rounds,
+    /// Jobs done by helpers.
+    pub jobs: Rounds,
+    /// How often a thread of the server left its processor.
+    pub switches: Rounds,
+}
+
+/// A request's share of what was used.
+struct Cost {
+    us: f64,
+    switches: f64,
+    jobs: f64,
+}
+
+pub(crate) fn measure(testbed: &Testbed, effort: Effort, say: impl Fn(&str)) -> Result<Requests> {
+    let site = testbed.folder("site")?;
+    make(&site)?;
+    let asker = Asker { testbed, site, asked: effort.asked };
+    let mut all = Requests::default();
+    for round in 1..=effort.rounds {
+        say(&format!("requests, round {round} of {}", effort.rounds));
+        asker.round(&mut all)?;
+    }
+    say("memory");
+    for _ in 0..effort.rounds.min(WEIGHINGS_MAX) {
+        asker.weigh(&mut all)?;
+    }
+    Ok(all)
+}
+
+/// A file of each size, and a folder of many.
+fn make(site: &Path) -> Result<()> {
+    let write = |name: String, bytes: u64| -> Result<()> {
+        let mut content = vec![0; bytes as usize];
+        Content::new(1, &name).fill(0, &mut content);
+        fs::write(site.join(name), content).with_context(|| site.display().to_string())
+    };
+    for bytes in SIZES_BYTES {
+        write(bytes.to_string(), bytes)?;
+    }
+    fs::create_dir_all(site.join("many"))?;
+    (0..WEIGHED_FILES).try_for_each(|number| write(format!("many/{number}"), 64))
+}
+
+struct Asker<'a> {
+    testbed: &'a Testbed,
+    site: PathBuf,
+    /// For so long, of each server, for the same.
+    asked: Duration,
+}
+
+impl Asker<'_> {
+    /// Everything once, so that a machine that changes its pace does so for all.
+    fn round(&self, all: &mut Requests) -> Result<()> {
+        let [smallest, ..] = SIZES_BYTES;
+        let mut sped = self.start("sped")?;
+        for (rounds, bytes) in all.sized.iter_mut().zip(SIZES_BYTES) {
+            rounds.add(self.cost(&mut sped, bytes, Keep::Open)?.us);
+        }
+        all.connecting.add(self.cost(&mut sped, smallest, Keep::Requests(1))?.us);
+        drop(sped);
+        let cost = |words: &str| self.cost(&mut self.start(words)?, smallest, Keep::Open);
+        all.assumed.add(cost("sped --residency assumed")?.us);
+        all.nameless.add(cost("sped --path-cache 0")?.us);
+        // Equal jobs would be done once for all clients, who ask for one file.
+        let helped = "amped --path-cache 0 --single-flight off --offload";
+        all.inline.add(&cost(&format!("{helped} needed"))?);
+        all.helped.add(&cost(&format!("{helped} always"))?);
+        for (rounds, architecture) in all.architectures.iter_mut().zip(ARCHITECTURES) {
+            rounds.add(cost(architecture)?.us);
+        }
+        Ok(())
+    }
+
+    fn start(&self, words: &str) -> Result<Running> {
+        self.testbed.start(words, &self.site, None)
+    }
+
+    fn cost(&self, server: &mut Running, bytes: u64, keep: Keep) -> Result<Cost> {
+        let workload = Arc::new(Urls::new([format!("/{bytes}")], "one"));
+        let clients = |time| Clients {
+            workload: workload.clone(),
+            number: CLIENTS,
+            keep,
+            warm_up: Duration::ZERO,
+            until: Until::Time(time),
+        };
+        self.testbed.ask(server, clients(WARM_UP))?;
+        let jobs = |server: &mut Running| -> Result<u64> {
+            Ok(server.ledger()?.and_then(|ledger| ledger.count("helper_jobs")).unwrap_or(0))
+        };
+        let jobs_before = jobs(server)?;
+        let before = server.process.usage()?;
+        let report = self.testbed.ask(server, clients(self.asked))?;
+        let used = server.process.usage()?.since(&before);
+        let jobs = jobs(server)?.saturating_sub(jobs_before);
+        let requests = report.requests as f64;
+        Ok(Cost {
+            us: used.cpu_ns as f64 / 1e3 / requests,
+            switches: (used.voluntary_switches + used.involuntary_switches) as f64 / requests,
+            jobs: jobs as f64 / requests,
+        })
+    }
+
+    /// What memory grows by.
+    fn weigh(&self, all: &mut Requests) -> Result<()> {
+        for (words, rounds) in
+            [("mt --threads", &mut all.thread_bytes), ("mp --processes", &mut all.process_bytes)]
+        {
+            let bytes = |number: u32| -> Result<f64> {
+                let mut server = self.start(&format!("{words} {number}"))?;
+                // Each has one connection to serve, so that it has touched what it will.
+                self.ask_all(&mut server, number, [format!("/{}", SIZES_BYTES[0])], 8)?;
+                Ok(server.process.memory()?.pss_anonymous_bytes as f64)
+            };
+            rounds.add((bytes(MANY)? - bytes(FEW)?) / f64::from(MANY - FEW));
+        }
+        // Whoever made the files left the kernel's books of them in its memory.
+        let emptied = flash_rig::empty_caches().is_ok();
+        let mut server = self.start("sped")?;
+        let weight = |server: &Running| -> Result<(f64, f64)> {
+            Ok((server.process.memory()?.pss_anonymous_bytes as f64, slab_bytes()?))
+        };
+        let before = weight(&server)?;
+        self.ask_all(
+            &mut server,
+            4,
+            (0..WEIGHED_FILES).map(|number| format!("/many/{number}")),
+            WEIGHED_FILES / 4,
+        )?;
+        let after = weight(&server)?;
+        all.entry_bytes.add((after.0 - before.0) / f64::from(WEIGHED_FILES));
+        if emptied {
+            let grown = (after.1 - before.1) / f64::from(WEIGHED_FILES);
+            all.kernel_entry_bytes.get_or_insert_default().add(grown);
+        }
+        Ok(())
+    }
+
+    /// Asks for each of the targets, `each` requests for every client.
+    fn ask_all(
+        &self,
+        server: &mut Running,
+        clients: u32,
+        targets: impl IntoIterator<Item = String>,
+        each: u32,
+    ) -> Result<()> {
+        let workload = Arc::new(Urls::new(targets, "all"));
+        let until = Until::Requests(u64::from(clients) * u64::from(each));
+        let clients = Clients { workload, number: clients, keep: Keep::Open, warm_up: Duration::ZERO, until };
+        self.testbed.ask(server, clients).map(drop)
+    }
+}
+
+impl Helped {
+    fn add(&mut self, cost: &Cost) {
+        self.us.add(cost.us);
+        self.jobs.add(cost.jobs);
+        self.switches.add(cost.switches);
+    }
+}
+
+/// Of all the kernel's small objects.
+fn slab_bytes() -> Result<f64> {
+    let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Slab:"));
+    let kilobytes = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+    Ok(kilobytes.context("/proc/meminfo: no line 'Slab: … kB'")? * 1024.0)
+}

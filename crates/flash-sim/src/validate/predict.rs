@@ -1,0 +1,116 @@
+//! The same server and load in the simulator.
+
+use std::num::NonZeroU32;
+
+use flash_sim::parameters::Disk;
+use flash_sim::{Architecture, Demand, Outcome, Parameters, simulate};
+
+use super::site::{SEED, Site};
+use super::{
+    AMPED_HELPERS, Cell, Figures, MEMORY_BYTES, PATH_ENTRIES, READ_AHEAD_KB, READS_PER_SECOND, RUNNERS,
+};
+use crate::failure::Failure;
+
+/// Clients stay.
+const REQUESTS_PER_CONNECTION: u32 = 1_000_000;
+/// The limit is of reads, whatever they bring.
+const TRANSFER_MBIT_S: f64 = 1e6;
+
+pub(super) fn figures(
+    calibrated: &Parameters,
+    site: &Site,
+    cell: &Cell,
+    requests: u32,
+) -> Result<Figures, Failure> {
+    let parameters = parameters(calibrated, cell, requests);
+    let demand =
+        Demand { workload: site.workload.clone(), popularity: Some(site.popularity()), follow: None };
+    let outcome = simulate(&parameters, &demand).map_err(|error| {
+        Failure::Run(format!("{} at {} MB: {error}", cell.architecture.name(), cell.data_set_mb))
+    })?;
+    Ok(predicted(&outcome))
+}
+
+/// What was measured of costs and memory, on the machine that the real server had.
+fn parameters(calibrated: &Parameters, cell: &Cell, requests: u32) -> Parameters {
+    let mut parameters = calibrated.clone();
+    parameters.architecture = cell.architecture;
+    let machine = &mut parameters.machine;
+    machine.processors = 1;
+    machine.memory_mb = (MEMORY_BYTES as f64 / 1e6 - cell.server_mb).max(1.0);
+    machine.disks = vec![Disk {
+        access_ms: 1e3 / f64::from(READS_PER_SECOND),
+        transfer_mbit_s: TRANSFER_MBIT_S,
+        block_kb: Some(f64::from(READ_AHEAD_KB) * 1.024),
+    }];
+    // One read after the other, at the limit's pace.
+    machine.disk_requests_at_once = 1;
+    parameters.server.helpers_per_processor = match cell.architecture {
+        Architecture::Amped => AMPED_HELPERS,
+        _ => 1,
+    };
+    parameters.server.path_entries = PATH_ENTRIES;
+    parameters.server.processes_per_processor = RUNNERS;
+    parameters.server.threads_per_processor = RUNNERS;
+    parameters.costs.requests_per_connection = REQUESTS_PER_CONNECTION;
+    parameters.run.seed = SEED;
+    parameters.run.clients = cell.clients;
+    parameters.run.measured_requests = NonZeroU32::new(requests).unwrap_or(NonZeroU32::MIN);
+    parameters
+}
+
+fn predicted(outcome: &Outcome) -> Figures {
+    // The disk is busy for one read after the other, all of the same time.
+    let disk_busy: f64 = outcome.disks.iter().map(|disk| disk.busy).sum();
+    Figures {
+        requests_per_s: outcome.requests_per_s,
+        mean_ms: outcome.latency.mean_ms,
+        p50_ms: outcome.latency.p50_ms,
+        p99_ms: outcome.latency.p99_ms,
+        busy: outcome.processors.busy,
+        reads_per_request: disk_busy * f64::from(READS_PER_SECOND) / outcome.requests_per_s,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(architecture: Architecture, data_set_mb: u32) -> Cell {
+        let none = Figures {
+            requests_per_s: 0.0,
+            mean_ms: 0.0,
+            p50_ms: 0.0,
+            p99_ms: 0.0,
+            busy: 0.0,
+            reads_per_request: 0.0,
+        };
+        Cell { architecture, data_set_mb, clients: 8, server_mb: 2.0, measured: none, predicted: none }
+    }
+
+    #[test]
+    fn a_site_that_fits_takes_the_processor_and_one_that_does_not_the_disk() {
+        let calibrated = Parameters::default();
+        let of = |mb| {
+            let cell = cell(Architecture::Amped, mb);
+            figures(&calibrated, &Site::new(mb), &cell, 20_000).expect("it can be simulated")
+        };
+        let (fits, does_not) = (of(40), of(400));
+        assert!(fits.reads_per_request < 1e-9 && fits.busy > 0.99, "{fits:?}");
+        // A clients' mean wait is what eight clients and this throughput make it (Little).
+        assert!((fits.mean_ms * fits.requests_per_s / 8e3 - 1.0).abs() < 0.02, "{fits:?}");
+        assert!(does_not.reads_per_request > 0.1, "{does_not:?}");
+        assert!(does_not.reads_per_request * does_not.requests_per_s < f64::from(READS_PER_SECOND) * 1.001);
+    }
+
+    #[test]
+    fn the_machine_is_the_real_servers() {
+        let mut calibrated = Parameters::default();
+        calibrated.costs.read_request_us = 7.0;
+        calibrated.machine.processors = 9;
+        let parameters = parameters(&calibrated, &cell(Architecture::Mp, 40), 10);
+        assert_eq!((parameters.machine.processors, parameters.costs.read_request_us), (1, 7.0));
+        assert!((parameters.machine.memory_mb - 132.217_728).abs() < 1e-9);
+        assert_eq!(parameters.server.processes_per_processor, RUNNERS);
+    }
+}

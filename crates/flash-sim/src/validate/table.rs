@@ -1,0 +1,126 @@
+//! The comparison as a page.
+
+use std::fmt::Write as _;
+
+use flash_sim::Architecture;
+
+use super::{Cell, Figures, MEMORY_BYTES, READS_PER_SECOND, Validation};
+
+/// Predicted against measured: 0.1 is a tenth too much.
+fn error(cell: &Cell, of: fn(&Figures) -> f64) -> f64 {
+    of(&cell.predicted) / of(&cell.measured) - 1.0
+}
+
+/// The mean of errors' absolute values.
+fn mean_error<'a>(cells: impl Iterator<Item = &'a Cell>, of: fn(&Figures) -> f64) -> f64 {
+    let errors: Vec<f64> = cells.map(|cell| error(cell, of).abs()).collect();
+    errors.iter().sum::<f64>() / errors.len() as f64
+}
+
+const MEANS: [(&str, fn(&Figures) -> f64); 4] = [
+    ("throughput", |figures| figures.requests_per_s),
+    ("mean latency", |figures| figures.mean_ms),
+    ("p50", |figures| figures.p50_ms),
+    ("p99", |figures| figures.p99_ms),
+];
+
+pub(super) fn markdown(validation: &Validation) -> String {
+    let mut page = String::new();
+    let mut line = |text: &str| writeln!(page, "{text}").expect("a String takes everything");
+    let facts = &validation.facts;
+    line(&format!(
+        "{}: {} of {}, Linux {}. The server has one processor, {} MiB of memory and {READS_PER_SECOND} reads a second.",
+        facts.date,
+        facts.processors,
+        facts.processor.as_deref().unwrap_or("unknown processors"),
+        facts.kernel,
+        MEMORY_BYTES >> 20
+    ));
+    line("");
+    line("Each pair is measured, then predicted.");
+    line("");
+    line(
+        "| data set, MB | clients | architecture | requests/s | error | mean, ms | p50, ms | p99, ms | reads a request | processor busy |",
+    );
+    line("|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|");
+    for cell in &validation.cells {
+        let pair = |of: fn(&Figures) -> f64, digits: usize| {
+            format!("{:.digits$} · {:.digits$}", of(&cell.measured), of(&cell.predicted))
+        };
+        line(&format!(
+            "| {} | {} | {} | {} | {:+.0} % | {} | {} | {} | {} | {} |",
+            cell.data_set_mb,
+            cell.clients,
+            cell.architecture.name(),
+            pair(|figures| figures.requests_per_s, 0),
+            100.0 * error(cell, |figures| figures.requests_per_s),
+            pair(|figures| figures.mean_ms, 2),
+            pair(|figures| figures.p50_ms, 2),
+            pair(|figures| figures.p99_ms, 2),
+            pair(|figures| figures.reads_per_request, 3),
+            pair(|figures| figures.busy, 2),
+        ));
+    }
+    line("");
+    line("Mean of the errors, without their signs:");
+    line("");
+    let names: Vec<&str> = MEANS.iter().map(|(name, _)| *name).collect();
+    line(&format!("| architecture | {} |", names.join(" | ")));
+    line("|---|--:|--:|--:|--:|");
+    let mut means = |name: &str, cells: &dyn Fn(&&Cell) -> bool| {
+        let percent = |(_, of): &(&str, fn(&Figures) -> f64)| {
+            format!("{:.0} %", 100.0 * mean_error(validation.cells.iter().filter(cells), *of))
+        };
+        let figures: Vec<String> = MEANS.iter().map(percent).collect();
+        line(&format!("| {name} | {} |", figures.join(" | ")));
+    };
+    for architecture in Architecture::ALL {
+        means(architecture.name(), &|cell| cell.architecture == architecture);
+    }
+    means("all", &|_| true);
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use flash_rig::Facts;
+    use flash_sim::Parameters;
+
+    use super::*;
+
+    fn figures(requests_per_s: f64) -> Figures {
+        Figures {
+            requests_per_s,
+            mean_ms: 1e3 / requests_per_s,
+            p50_ms: 1.0,
+            p99_ms: 2.0,
+            busy: 1.0,
+            reads_per_request: 0.25,
+        }
+    }
+
+    #[test]
+    fn errors_are_signed_in_cells_and_not_in_means() {
+        let cell = |architecture, predicted| Cell {
+            architecture,
+            data_set_mb: 40,
+            clients: 8,
+            server_mb: 1.0,
+            measured: figures(100.0),
+            predicted: figures(predicted),
+        };
+        let mut cells = Vec::new();
+        for architecture in Architecture::ALL {
+            cells.extend([cell(architecture, 80.0), cell(architecture, 140.0)]);
+        }
+        let facts = Facts::collect(Path::new("."), Path::new("."));
+        let page = markdown(&Validation { facts, parameters: Parameters::default(), cells });
+        assert!(page.contains("| 40 | 8 | mp | 100 · 80 | -20 % | 10.00 · 12.50 | "), "{page}");
+        assert!(page.contains("| 40 | 8 | sped | 100 · 140 | +40 % | 10.00 · 7.14 | "), "{page}");
+        // (20 + 40) / 2, and (25 + 29) / 2.
+        assert!(page.contains("| amped | 30 % | 27 % | 0 % | 0 % |"), "{page}");
+        assert!(page.contains("| all | 30 % | 27 % | 0 % | 0 % |"), "{page}");
+    }
+}
