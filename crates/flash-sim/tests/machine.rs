@@ -1,5 +1,7 @@
 //! `calibrate` and `validate` as people run them, on this machine and with a real server where one is named.
 
+#![forbid(unsafe_code)]
+
 use std::env;
 use std::fs;
 use std::path::Path;

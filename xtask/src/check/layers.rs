@@ -44,7 +44,7 @@ const RULES: [(&str, &[&str]); 13] = [
 const WITHOUT_SYSTEM_CALLS: [&str; 2] = ["flash-http", "flash-core"];
 /// There for tests and experiments alone: no other crate with a rule reaches it.
 const FOR_TESTS: &str = "flash-slowdisk";
-const EXPERIMENTS: [&str; 2] = ["flash-rig", "flash-lab"];
+const EXPERIMENTS: [&str; 3] = ["flash-rig", "flash-lab", "flash-sim"];
 
 /// Checks what `cargo metadata` says.
 pub(crate) fn check(metadata: &Value) -> Vec<Finding> {
