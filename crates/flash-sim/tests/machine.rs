@@ -1,7 +1,6 @@
 //! `calibrate` and `validate` as people run them, on this machine and with a real server where one is named.
 
 #![forbid(unsafe_code)]
-
 use std::env;
 use std::fs;
 use std::path::Path;
