@@ -52,7 +52,8 @@ fn image(testbed: &Testbed, sites: &[Site]) -> Result<Image> {
     let made = make_site(&tree, &catalogue, SEED, "flash sim validate", &Progress::default())?;
     let image = tree.with_file_name("image");
     // A quarter more, for what the filesystem itself takes and the last block of each file.
-    make_image(&tree, &image, 64 + (made.bytes + made.bytes / 4 >> 20) as u32)?;
+    let mebibytes = (made.bytes / 4 * 5) >> 20;
+    make_image(&tree, &image, 64 + mebibytes as u32)?;
     fs::remove_dir_all(&tree)?;
     testbed.machine.image(&image, &mountpoint)
 }

@@ -6,18 +6,21 @@ use flash_sim::Architecture;
 
 use super::{Cell, Figures, MEMORY_BYTES, READS_PER_SECOND, Validation};
 
+/// One of the figures.
+type Of = fn(&Figures) -> f64;
+
 /// Predicted against measured: 0.1 is a tenth too much.
-fn error(cell: &Cell, of: fn(&Figures) -> f64) -> f64 {
+fn error(cell: &Cell, of: Of) -> f64 {
     of(&cell.predicted) / of(&cell.measured) - 1.0
 }
 
 /// The mean of errors' absolute values.
-fn mean_error<'a>(cells: impl Iterator<Item = &'a Cell>, of: fn(&Figures) -> f64) -> f64 {
+fn mean_error<'a>(cells: impl Iterator<Item = &'a Cell>, of: Of) -> f64 {
     let errors: Vec<f64> = cells.map(|cell| error(cell, of).abs()).collect();
     errors.iter().sum::<f64>() / errors.len() as f64
 }
 
-const MEANS: [(&str, fn(&Figures) -> f64); 4] = [
+const MEANS: [(&str, Of); 4] = [
     ("throughput", |figures| figures.requests_per_s),
     ("mean latency", |figures| figures.mean_ms),
     ("p50", |figures| figures.p50_ms),
@@ -44,7 +47,7 @@ pub(super) fn markdown(validation: &Validation) -> String {
     );
     line("|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|");
     for cell in &validation.cells {
-        let pair = |of: fn(&Figures) -> f64, digits: usize| {
+        let pair = |of: Of, digits: usize| {
             format!("{:.digits$} · {:.digits$}", of(&cell.measured), of(&cell.predicted))
         };
         line(&format!(
@@ -68,7 +71,7 @@ pub(super) fn markdown(validation: &Validation) -> String {
     line(&format!("| architecture | {} |", names.join(" | ")));
     line("|---|--:|--:|--:|--:|");
     let mut means = |name: &str, cells: &dyn Fn(&&Cell) -> bool| {
-        let percent = |(_, of): &(&str, fn(&Figures) -> f64)| {
+        let percent = |(_, of): &(&str, Of)| {
             format!("{:.0} %", 100.0 * mean_error(validation.cells.iter().filter(cells), *of))
         };
         let figures: Vec<String> = MEANS.iter().map(percent).collect();
