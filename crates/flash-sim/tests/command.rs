@@ -96,7 +96,7 @@ fn bad_input_gets_a_line() {
         refused(2, &["sweep", "--out", folder.path().to_str().unwrap(), "run.seed=1..9999999"])
             .contains("1000000")
     );
-    assert!(refused(2, &[]).contains("run, sweep, explain or paper"));
+    assert!(refused(2, &[]).contains("run, sweep, explain, paper"));
     assert!(refused(2, &["fly"]).contains("fly"));
     assert!(refused(1, &["run", SHORT[0], SHORT[2], "--out", "/nowhere/x.json"]).contains("/nowhere/x.json"));
 }
