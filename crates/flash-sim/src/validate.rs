@@ -81,6 +81,8 @@ struct Cell {
     clients: u32,
     /// What the server itself held before it was asked for anything, which is not in the models.
     server_mb: f64,
+    /// Requests that the real server did not answer: where memory ends, the kernel kills.
+    failed: u64,
     measured: Figures,
     predicted: Figures,
 }

@@ -88,13 +88,14 @@ fn hand_off_us(inline: &Helped, helped: &Helped, switch_us: f64) -> f64 {
     ((us - switches * switch_us) / jobs / 2.0).max(0.0)
 }
 
-/// Helpers are threads unless people ask for processes.
+/// Helpers are threads unless people ask for processes, and any thread reads a large file sooner or later.
 pub(crate) fn memory(requests: &Requests) -> Memory {
     let kernel = requests.kernel_entry_bytes.as_ref().map_or(0.0, Rounds::median);
+    let thread_bytes = requests.reading_thread_bytes.median().max(0.0);
     Memory {
         data_entry_bytes: (requests.entry_bytes.median() + kernel).max(0.0),
-        helper_mb: requests.thread_bytes.median().max(0.0) / 1e6,
-        thread_kb: requests.thread_bytes.median().max(0.0) / 1e3,
+        helper_mb: thread_bytes / 1e6,
+        thread_kb: thread_bytes / 1e3,
     }
 }
 
@@ -130,7 +131,8 @@ pub(super) mod tests {
             // Two hand-offs of 4 us, and two more turns of 1.5 us.
             helped: Helped { us: rounds(17.0 + 8.0 + 3.0), jobs: rounds(1.0), switches: rounds(2.5) },
             architectures: [12.2, 12.5, 14.0, 14.0, 20.0].map(rounds),
-            thread_bytes: rounds(20_000.0),
+            thread_bytes: rounds(2_000.0),
+            reading_thread_bytes: rounds(20_000.0),
             process_bytes: rounds(300_000.0),
             entry_bytes: rounds(400.0),
             kernel_entry_bytes: Some(rounds(1_200.0)),

@@ -164,8 +164,9 @@ impl Calibration {
         file.value("data_entry_bytes", memory.data_entry_bytes);
         file.comment("Helpers are threads.").value("helper_mb", memory.helper_mb);
         file.comment(&format!(
-            "mt with 72 threads against 8: {} B for one. A process, mp with 72 against 8: {} B.",
-            requests.thread_bytes, requests.process_bytes
+            "mt with 72 threads against 8, after each had read a file of 1 MiB into memory: {} B for one; after 1 KiB from \
+             memory: {} B. A process, mp with 72 against 8: {} B.",
+            requests.reading_thread_bytes, requests.thread_bytes, requests.process_bytes
         ));
         file.value("thread_kb", memory.thread_kb);
     }

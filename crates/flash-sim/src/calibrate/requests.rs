@@ -45,7 +45,9 @@ pub(crate) struct Requests {
     pub helped: Helped,
     /// The smallest, by `ARCHITECTURES`.
     pub architectures: [Rounds; ARCHITECTURES.len()],
+    /// Of one that served from memory, and of one that read a large file from the disk.
     pub thread_bytes: Rounds,
+    pub reading_thread_bytes: Rounds,
     pub process_bytes: Rounds,
     /// In the server's own memory.
     pub entry_bytes: Rounds,
@@ -162,16 +164,20 @@ impl Asker<'_> {
 
     /// What memory grows by.
     fn weigh(&self, all: &mut Requests) -> Result<()> {
-        for (words, rounds) in
-            [("mt --threads", &mut all.thread_bytes), ("mp --processes", &mut all.process_bytes)]
-        {
-            let bytes = |number: u32| -> Result<f64> {
+        let [smallest, .., largest] = SIZES_BYTES;
+        for (words, bytes, rounds) in [
+            ("mt --threads", smallest, &mut all.thread_bytes),
+            // Every name looked up anew, its file is read into memory, as one is that the disk has to bring.
+            ("mt --path-cache 0 --threads", largest, &mut all.reading_thread_bytes),
+            ("mp --processes", smallest, &mut all.process_bytes),
+        ] {
+            let weight = |number: u32| -> Result<f64> {
                 let mut server = self.start(&format!("{words} {number}"))?;
                 // Each has one connection to serve, so that it has touched what it will.
-                self.ask_all(&mut server, number, [format!("/{}", SIZES_BYTES[0])], 8)?;
+                self.ask_all(&mut server, number, [format!("/{bytes}")], 8)?;
                 Ok(server.process.memory()?.pss_anonymous_bytes as f64)
             };
-            rounds.add((bytes(MANY)? - bytes(FEW)?) / f64::from(MANY - FEW));
+            rounds.add((weight(MANY)? - weight(FEW)?) / f64::from(MANY - FEW));
         }
         // Whoever made the files left the kernel's books of them in its memory.
         let emptied = flash_rig::empty_caches().is_ok();

@@ -95,16 +95,31 @@ impl Served<'_> {
             warm_up: Duration::ZERO,
             until: Until::Time(SWEEP_MAX),
         };
-        self.testbed.ask(&mut server, sweep)?;
+        self.testbed.try_ask(&mut server, sweep)?;
         for &clients in grid.clients {
-            let measured = self.figures(&mut server, site, clients, grid.measured)?;
+            let (measured, failed) = self.figures(&mut server, site, clients, grid.measured)?;
             let data_set_mb = site.data_set_mb;
-            cells.push(Cell { architecture, data_set_mb, clients, server_mb, measured, predicted: measured });
+            cells.push(Cell {
+                architecture,
+                data_set_mb,
+                clients,
+                server_mb,
+                failed,
+                measured,
+                predicted: measured,
+            });
         }
         Ok(())
     }
 
-    fn figures(&self, server: &mut Running, site: &Site, number: u32, time: Duration) -> Result<Figures> {
+    /// And how many requests failed.
+    fn figures(
+        &self,
+        server: &mut Running,
+        site: &Site,
+        number: u32,
+        time: Duration,
+    ) -> Result<(Figures, u64)> {
         let clients = |warm_up, until| Clients {
             workload: site.workload.clone(),
             number,
@@ -112,21 +127,22 @@ impl Served<'_> {
             warm_up,
             until: Until::Time(until),
         };
-        self.testbed.ask(server, clients(Duration::ZERO, WARM_UP))?;
+        self.testbed.try_ask(server, clients(Duration::ZERO, WARM_UP))?;
         let (reads, used) = (self.reads()?, server.process.usage()?);
         let begun = Instant::now();
-        let report = self.testbed.ask(server, clients(Duration::ZERO, time))?;
+        let report = self.testbed.try_ask(server, clients(Duration::ZERO, time))?;
         let seconds = begun.elapsed().as_secs_f64();
         let (reads, used) = (self.reads()? - reads, server.process.usage()?.since(&used));
         let ms = |us: f64| us / 1e3;
-        Ok(Figures {
+        let figures = Figures {
             requests_per_s: report.requests_per_second,
             mean_ms: ms(report.latency_us.mean),
             p50_ms: ms(report.latency_us.p50),
             p99_ms: ms(report.latency_us.p99),
             busy: used.cpu_ns as f64 / 1e9 / seconds,
             reads_per_request: reads as f64 / report.requests as f64,
-        })
+        };
+        Ok((figures, report.errors_total))
     }
 
     /// Reads that the disk has done: the first number of its statistics.

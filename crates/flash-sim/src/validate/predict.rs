@@ -87,7 +87,15 @@ mod tests {
             busy: 0.0,
             reads_per_request: 0.0,
         };
-        Cell { architecture, data_set_mb, clients: 8, server_mb: 2.0, measured: none, predicted: none }
+        Cell {
+            architecture,
+            data_set_mb,
+            clients: 8,
+            server_mb: 2.0,
+            failed: 0,
+            measured: none,
+            predicted: none,
+        }
     }
 
     #[test]

@@ -27,6 +27,13 @@ const MEANS: [(&str, Of); 4] = [
     ("p99", |figures| figures.p99_ms),
 ];
 
+fn name(cell: &Cell) -> String {
+    match cell.failed {
+        0 => cell.architecture.name().into(),
+        failed => format!("{} ({failed} failed)", cell.architecture.name()),
+    }
+}
+
 pub(super) fn markdown(validation: &Validation) -> String {
     let mut page = String::new();
     let mut line = |text: &str| writeln!(page, "{text}").expect("a String takes everything");
@@ -54,7 +61,7 @@ pub(super) fn markdown(validation: &Validation) -> String {
             "| {} | {} | {} | {} | {:+.0} % | {} | {} | {} | {} | {} |",
             cell.data_set_mb,
             cell.clients,
-            cell.architecture.name(),
+            name(cell),
             pair(|figures| figures.requests_per_s, 0),
             100.0 * error(cell, |figures| figures.requests_per_s),
             pair(|figures| figures.mean_ms, 2),
@@ -111,6 +118,7 @@ mod tests {
             data_set_mb: 40,
             clients: 8,
             server_mb: 1.0,
+            failed: 0,
             measured: figures(100.0),
             predicted: figures(predicted),
         };
