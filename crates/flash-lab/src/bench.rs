@@ -160,10 +160,18 @@ impl<'a> Rig<'a> {
             connections_max: usual.connections_max.max(clients.count as usize + 256),
             ..usual
         };
-        let server = self.place.machine.start(&spec, &setup)?;
-        match self.plan.workload(self.extent, &cell.at) {
-            Some(Workload::Idle) => idle::measure(server, clients.count),
-            _ => self.serve(server, &clients, site, &cpus),
+        let measured = self.place.machine.start(&spec, &setup).and_then(|server| {
+            match self.plan.workload(self.extent, &cell.at) {
+                Some(Workload::Idle) => idle::measure(server, clients.count),
+                _ => self.serve(server, &clients, site, &cpus),
+            }
+        });
+        match group {
+            // That the memory is not enough for a server is what was to be found out.
+            Some(group) if measured.is_err() && group.killed_for_memory() > 0 => {
+                Ok(figures::nothing("killed_for_memory"))
+            }
+            _ => measured,
         }
     }
 

@@ -62,6 +62,10 @@ impl Progress {
         self.bar.set_message(format!("{cell}, {} left", HumanDuration(self.left.time(self.began))));
     }
 
+    pub(crate) fn again(&mut self, why: &str) {
+        self.bar.suspend(|| eprintln!("  once more, because it failed: {}", why.trim_end()));
+    }
+
     pub(crate) fn measured(&mut self, measurement: &Measurement) {
         self.left.done += 1;
         let place = match &measurement.x {

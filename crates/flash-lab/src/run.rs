@@ -22,7 +22,7 @@ pub trait Bench {
 pub enum Trouble {
     /// Somebody wants the run to stop; the cell counts as never begun.
     Interrupted,
-    /// The server or its clients failed; it is recorded and the run goes on.
+    /// The server or its clients failed. It is tried once more; then it is recorded and the run goes on.
     Failed(String),
 }
 
@@ -75,10 +75,11 @@ fn difference(old: &Run, new: &Run) -> Option<String> {
     (versions(old) != versions(new)).then(|| "of other versions of the servers".into())
 }
 
-/// Measures what is not yet measured.
+/// Measures what is not yet measured of the first `rounds`.
 pub fn run(
     plan: &Plan,
     run: &Run,
+    rounds: u32,
     mut done: Vec<Measurement>,
     store: &mut Store,
     bench: &mut dyn Bench,
@@ -89,14 +90,22 @@ pub fn run(
         .filter(|entry| run.servers.iter().any(|server| server.name == entry.name()))
         .cloned()
         .collect();
-    let cells = schedule::schedule(plan, run.extent, &servers, run.seed);
+    let mut cells = schedule::schedule(plan, run.extent, &servers, run.seed);
+    cells.retain(|cell| cell.repeat < rounds);
     let left: Vec<&Cell> = cells.iter().filter(|cell| !done.iter().any(|one| cell.is(one))).collect();
     progress.begin(plan, cells.len(), left.len());
     for (count, cell) in left.iter().enumerate() {
         progress.measuring(cell);
         let (began, clock) = (SystemTime::now(), Instant::now());
         let figures = match schedule::rate(plan, cell, &done) {
-            Ok(rate) => bench.measure(cell, rate),
+            Ok(rate) => match bench.measure(cell, rate) {
+                // Once may be an accident of the machine's.
+                Err(Trouble::Failed(why)) => {
+                    progress.again(&why);
+                    bench.measure(cell, rate)
+                }
+                figures => figures,
+            },
             Err(why) => Err(Trouble::Failed(why)),
         };
         let outcome = match figures {

@@ -79,7 +79,8 @@ fn a_tiny_plan_from_its_text_to_its_findings() {
     let mut store = Store::new(&out, &plan.name);
     let (record, done) = run::open(&mut store, new, false).unwrap();
     let ending =
-        run::run(&plan, &record, done, &mut store, &mut rig, &mut Progress::new(Extent::Full)).unwrap();
+        run::run(&plan, &record, u32::MAX, done, &mut store, &mut rig, &mut Progress::new(Extent::Full))
+            .unwrap();
     assert_eq!(ending, Ending::Complete { failed: 2 });
 
     let data = Data::read(&out, "tiny").unwrap().unwrap();

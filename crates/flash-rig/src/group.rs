@@ -63,6 +63,15 @@ impl Group {
         wrapper
     }
 
+    /// How many processes inside the kernel has ended because there was no memory left for them.
+    pub fn killed_for_memory(&self) -> u64 {
+        // Version 1 and version 2 count alike, in files of different names; the first folder is the one with memory.
+        let counts = ["memory.oom_control", "memory.events"]
+            .iter()
+            .find_map(|file| fs::read_to_string(self.folders[0].join(file)).ok());
+        counts.as_deref().map_or(0, kills)
+    }
+
     /// Version 2 only: groups have memory and io if the root hands them down, as it mostly does already.
     fn hand_down(&mut self, journal: &Arc<Journal>, hierarchies: &Hierarchies) -> Result<()> {
         let Hierarchies::Two(mount) = hierarchies else { return Ok(()) };
@@ -162,6 +171,12 @@ impl Hierarchies {
     }
 }
 
+/// What the line `oom_kill` counts.
+fn kills(counts: &str) -> u64 {
+    let mut lines = counts.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(name, _)| *name == "oom_kill").and_then(|(_, count)| count.parse().ok()).unwrap_or(0)
+}
+
 /// `1` or `2`, for the records: the version that holds the controllers of memory and io.
 pub(crate) fn version() -> Option<u8> {
     match Hierarchies::find(&fs::read_to_string("/proc/mounts").ok()?).ok()? {
@@ -194,6 +209,13 @@ fn mount_of(line: &str, kind: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_versions_count_kills_alike() {
+        assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), 3);
+        assert_eq!(kills("low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\noom_group_kill 0\n"), 1);
+        assert_eq!(kills(""), 0);
+    }
 
     const MOUNTS: &str = "\
 cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0

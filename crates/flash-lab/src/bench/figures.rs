@@ -19,6 +19,10 @@ pub(super) fn of(seen: &Seen, memory: &Memory, ledger: Option<&Ledger>, answers:
         Answers::Files => report.requests,
         Answers::NotFound => report.statuses.get(&404).copied().unwrap_or_default(),
     };
+    if answered == 0 && all.errors.keys().all(|kind| matches!(kind.as_str(), "connect" | "timeout" | "reset"))
+    {
+        return Ok(nothing("no_answer"));
+    }
     if answered == 0 {
         bail!("no request was answered as it should be: {:?}", report.errors);
     }
@@ -56,6 +60,14 @@ pub(super) fn of(seen: &Seen, memory: &Memory, ledger: Option<&Ledger>, answers:
     }
     waits(&mut all, report);
     Ok(all)
+}
+
+/// Of a server that served nothing at all, because what it met with was too much for it.
+pub(super) fn nothing(why: &str) -> Figures {
+    let figures =
+        ["requests", "requests_per_second", "megabits_per_second"].map(|name| (name.to_owned(), 0.0));
+    let errors = [(why.to_owned(), 1)].into();
+    Figures { figures: figures.into(), errors, ..Figures::default() }
 }
 
 /// Unwanted answers; where names are asked for that are not there, 404 is what is wanted.
@@ -134,6 +146,14 @@ fn middle(least: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_served_nothing_has_a_rate_of_nothing_and_no_waits() {
+        let figures = nothing("no_answer");
+        assert_eq!(figures.figures["requests_per_second"], 0.0);
+        assert!(!figures.figures.keys().any(|name| name.starts_with("latency")));
+        assert_eq!(figures.errors["no_answer"], 1);
+    }
 
     #[test]
     fn a_distribution_has_its_mean_and_quantiles() {

@@ -27,6 +27,7 @@ pub fn built_in() -> &'static [BuiltIn] {
         "flash-fig9-10",
         "flash-fig11",
         "flash-fig12",
+        "many-connections",
         "newflash-ladder",
         "ready-events",
         "load-levels",

@@ -13,6 +13,8 @@ struct MadeUp {
     asked: Vec<(String, At, u32, Option<f64>)>,
     stop_after: Option<usize>,
     fails: Option<&'static str>,
+    /// Of its tries, the first.
+    fails_once: bool,
 }
 
 impl Bench for MadeUp {
@@ -21,6 +23,9 @@ impl Bench for MadeUp {
             return Err(Trouble::Interrupted);
         }
         self.asked.push((cell.server.name().to_owned(), cell.at.clone(), cell.repeat, rate));
+        if std::mem::take(&mut self.fails_once) {
+            return Err(Trouble::Failed("the machine slept".into()));
+        }
         match self.fails {
             Some(name) if name == cell.server.name() => Err(Trouble::Failed("bind: address in use\n".into())),
             _ => Ok(made_up::figures(if cell.server.name() == "amped" { 200.0 } else { 100.0 })),
@@ -31,11 +36,12 @@ impl Bench for MadeUp {
 struct Lab {
     out: tempfile::TempDir,
     plan: Plan,
+    rounds: u32,
 }
 
 impl Lab {
     fn new(more: &str) -> Lab {
-        Lab { out: tempfile::tempdir().unwrap(), plan: made_up::plan(more) }
+        Lab { out: tempfile::tempdir().unwrap(), plan: made_up::plan(more), rounds: u32::MAX }
     }
 
     fn run(&self, bench: &mut MadeUp, fresh: bool) -> Result<Ending, RunError> {
@@ -46,7 +52,7 @@ impl Lab {
         let mut store = Store::new(self.out.path(), "made-up");
         let extent = new.extent;
         let (record, done) = open(&mut store, new, fresh)?;
-        run(&self.plan, &record, done, &mut store, bench, &mut Progress::new(extent))
+        run(&self.plan, &record, self.rounds, done, &mut store, bench, &mut Progress::new(extent))
     }
 
     fn measurements(&self) -> Vec<Measurement> {
@@ -116,6 +122,26 @@ fn another_run_is_not_mixed_in() {
 }
 
 #[test]
+fn what_fails_once_is_measured_again() {
+    let lab = Lab::new("");
+    let mut bench = MadeUp { fails_once: true, ..MadeUp::default() };
+    assert_eq!(lab.run(&mut bench, false).unwrap(), Ending::Complete { failed: 0 });
+    assert_eq!(bench.asked[0], bench.asked[1]);
+    assert_eq!(bench.asked.len(), lab.measurements().len() + 1);
+}
+
+#[test]
+fn some_rounds_now_and_the_others_later() {
+    let lab = Lab { rounds: 1, ..Lab::new("") };
+    assert_eq!(lab.run(&mut MadeUp::default(), false).unwrap(), Ending::Complete { failed: 0 });
+    let first = lab.measurements().len();
+    assert!(lab.measurements().iter().all(|one| one.repeat == 0));
+    let lab = Lab { rounds: u32::MAX, ..lab };
+    lab.run(&mut MadeUp::default(), false).unwrap();
+    assert_eq!(lab.measurements().len(), first * lab.plan.repeats(Extent::Full) as usize);
+}
+
+#[test]
 fn a_server_that_fails_is_recorded_with_its_last_words() {
     let lab = Lab::new("");
     let mut bench = MadeUp { fails: Some("1999"), ..MadeUp::default() };
@@ -132,14 +158,14 @@ fn levels_are_parts_of_what_the_same_server_did_with_infinite_demand() {
         .replace("axis = \"clients\", values = [1, 10, 100]", "axis = \"load-level\", values = [0.5, 0.9, 1]")
         .replace("values = [1, 100]", "values = [0.5, 1]");
     let plan = Plan::parse("levels", &text).unwrap();
-    let lab = Lab { out: tempfile::tempdir().unwrap(), plan };
+    let lab = Lab { out: tempfile::tempdir().unwrap(), plan, rounds: u32::MAX };
     let mut bench = MadeUp::default();
     lab.run(&mut bench, false).unwrap();
     let of = |name: &str| bench.asked.iter().filter(|one| one.0 == name).map(|one| one.3).collect::<Vec<_>>();
     assert_eq!(of("amped")[..3], [None, Some(100.0), Some(180.0)]);
     assert_eq!(of("1999")[..3], [None, Some(50.0), Some(90.0)]);
 
-    let lab = Lab { out: tempfile::tempdir().unwrap(), plan: lab.plan };
+    let lab = Lab { out: tempfile::tempdir().unwrap(), ..lab };
     lab.run(&mut MadeUp { fails: Some("amped"), ..MadeUp::default() }, false).unwrap();
     let last = lab.measurements().into_iter().rfind(|one| one.server == "amped").unwrap();
     assert_eq!(last.outcome, Outcome::Failed("its capacity is not known".into()));

@@ -47,6 +47,10 @@ pub(crate) struct RunFlags {
     /// One short round of some of it, to see that everything works and which way things go
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Only the first so many of each plan's rounds; the same command with more, or without, goes on with the others
+    #[arg(long, value_name = "N", default_value_t = u32::MAX, hide_default_value = true,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
     /// Where raw data lie, a folder for each plan
     #[arg(long, value_name = "DIR", default_value = "lab")]
     pub(crate) out: PathBuf,

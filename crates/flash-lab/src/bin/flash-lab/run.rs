@@ -17,7 +17,7 @@ use flash_rig::interrupt;
 use crate::flags::{RunFlags, Wrong};
 
 /// The most that any plan opens, and so has to be there on either side.
-const CONNECTIONS_MAX: usize = 1_000;
+const CONNECTIONS_MAX: usize = 10_100;
 
 pub(crate) fn run(flags: &RunFlags) -> Result<()> {
     let plans = plans(flags)?;
@@ -110,7 +110,7 @@ fn one(
     let mut store = Store::new(&flags.out, &plan.name);
     let (record, done) = run::open(&mut store, new, flags.fresh)?;
     let mut progress = Progress::new(extent);
-    let ending = run::run(plan, &record, done, &mut store, &mut rig, &mut progress)?;
+    let ending = run::run(plan, &record, flags.rounds, done, &mut store, &mut rig, &mut progress)?;
     if let Ending::Complete { .. } = ending {
         tell(plan, &flags.out)?;
     }
