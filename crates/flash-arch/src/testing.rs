@@ -29,7 +29,7 @@ pub(crate) fn shared(folder: &Path, limits: Limits, disk_deadline_ms: u64) -> Ar
         user_dirs: None,
         dotfiles: false,
         memory_file_bytes_max: 1 << 10,
-        snapshot_bytes_max: 0,
+        copies_bytes_max: 1 << 20,
         sending: Sending::Pages,
         residency_assumed: false,
         template: HeaderTemplate::default(),

@@ -14,6 +14,7 @@ use flash_http::media::Media;
 use flash_http::negotiate::Coding;
 
 use crate::header::{HeaderBlock, HeaderTemplate};
+use crate::room::Held;
 
 /// What tells one version of a file from another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,9 +56,8 @@ pub struct File {
 /// Where a file's bytes are.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// All of them, in a copy that cannot page-fault. Nothing is allocated with them: sizes of allocators are powers of two
-    /// and little between, as those of files often are.
-    Memory(Box<[u8]>),
+    /// All of them, in a copy that cannot page-fault.
+    Memory(Arc<Held>),
     /// In an open file, sent in windows.
     Open(Arc<dyn OpenFile>),
 }

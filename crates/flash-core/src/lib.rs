@@ -20,6 +20,7 @@ pub mod output;
 pub mod page;
 pub mod path;
 pub mod record;
+pub mod room;
 pub mod site;
 pub mod spare;
 mod steps;

@@ -9,6 +9,7 @@ use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::job::{Done, Find};
 use flash_core::path::SitePath;
+use flash_core::room::Held;
 use flash_core::site::WINDOW_BYTES;
 use flash_http::media;
 use flash_http::negotiate::Coding;
@@ -213,15 +214,16 @@ impl Disk {
         }
     }
 
-    /// A copy of the whole file; `None` when it is too large for one, or there is no memory for it.
+    /// A copy of the whole file; `None` when it is too large for one, or there is no room for it.
     fn copied(&self, file: &OwnedFd, size: u64, pace: Pace) -> Reading<Option<Content>> {
         if size > self.settings.memory_file_bytes_max {
             return Reading::Whole(None);
         }
+        let Some(room) = self.copies.room(size) else { return Reading::Whole(None) };
         if size <= HEAP_FILE_BYTES_MAX {
-            return open_file::read_whole(file, size, pace).map(|bytes| Some(Content::Memory(bytes)));
+            let bytes = open_file::read_whole(file, size, pace);
+            return bytes.map(|bytes| Some(Content::Memory(Held::new(bytes, room).into())));
         }
-        let Some(room) = self.snapshots.room_for(size) else { return Reading::Whole(None) };
         if !pace.waits() {
             // However warm it is, so much copying is not for a loop.
             return Reading::WouldBlock;

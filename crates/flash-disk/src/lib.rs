@@ -26,12 +26,12 @@ use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Find, Job, Outcome};
 use flash_core::path::SitePath;
+use flash_core::room::Account;
 
 pub use crate::meter::{LongestCall, longest_call};
 
 use crate::closer::Closer;
 use crate::root::{Root, Stop};
-use crate::snapshot::Snapshots;
 use crate::users::Users;
 
 pub use crate::mounts::{Device, Powers, Terms};
@@ -52,8 +52,8 @@ pub struct Settings {
     pub dotfiles: bool,
     /// The largest file that is copied into memory when it is found.
     pub memory_file_bytes_max: u64,
-    /// Memory for copies that are too large for the heap, those still being sent after the cache let them go among them.
-    pub snapshot_bytes_max: u64,
+    /// Memory for all copies, those still being sent after the cache let them go among them.
+    pub copies_bytes_max: u64,
     pub sending: Sending,
     /// Take it for granted that a file's pages are in memory, for experiments: who sends them may have to wait.
     pub residency_assumed: bool,
@@ -88,7 +88,7 @@ pub struct Disk {
     is_elsewhere: bool,
     users: Option<Users>,
     settings: Settings,
-    snapshots: Arc<Snapshots>,
+    copies: Arc<Account>,
     /// Whether whoever sends a file may wait for it.
     senders_wait: bool,
     closer: Option<Arc<Closer>>,
@@ -120,13 +120,13 @@ impl Disk {
             .user_dirs
             .clone()
             .map(|folder| Users::new(folder, settings.follow_links, Arc::clone(root.mounts())));
-        let snapshots = Arc::new(Snapshots::new(settings.snapshot_bytes_max));
+        let copies = Account::new(settings.copies_bytes_max);
         Ok(Self {
             root,
             is_elsewhere: false,
             users,
             settings,
-            snapshots,
+            copies,
             senders_wait: true,
             closer: None,
             remote_closer: None,

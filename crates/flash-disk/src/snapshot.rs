@@ -7,29 +7,15 @@
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use flash_core::file::{OpenFile, Stamp, Window};
+use flash_core::room::Room;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 
 use crate::Pace;
 use crate::closer::Closer;
 use crate::open_file::{self, Reading};
-
-/// The memory of all snapshots together, those among them that the cache has let go and clients still receive.
-#[derive(Debug)]
-pub(crate) struct Snapshots {
-    bytes: AtomicU64,
-    bytes_max: u64,
-}
-
-/// Memory set aside for one.
-#[derive(Debug)]
-pub(crate) struct Room {
-    snapshots: Arc<Snapshots>,
-    bytes: u64,
-}
 
 #[derive(Debug)]
 pub(crate) struct Snapshot {
@@ -41,34 +27,10 @@ pub(crate) struct Snapshot {
 
 const PIECE_BYTES: u64 = 256 << 10;
 
-impl Snapshots {
-    pub(crate) fn new(bytes_max: u64) -> Self {
-        Self { bytes: AtomicU64::new(0), bytes_max }
-    }
-
-    /// What is left of it.
-    pub(crate) fn room_bytes(&self) -> u64 {
-        self.bytes_max.saturating_sub(self.bytes.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn room_for(self: &Arc<Self>, bytes: u64) -> Option<Room> {
-        // Counted before it is compared, so that two who come at the same time cannot both have the last of it.
-        let room = Room { snapshots: Arc::clone(self), bytes };
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        (before + bytes <= self.bytes_max).then_some(room)
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.snapshots.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 impl Snapshot {
     /// Copies a file as large as the room for it. `None` when this system has no memory to give.
     pub(crate) fn take(file: &OwnedFd, room: Room, closer: Option<Arc<Closer>>) -> Reading<Option<Self>> {
-        copy(file, room.bytes).map(|copy| copy.map(|copy| Self { copy: Some(copy), room, closer }))
+        copy(file, room.bytes()).map(|copy| copy.map(|copy| Self { copy: Some(copy), room, closer }))
     }
 
     /// One that another process has taken, as large as the room for it. `None` if it could still be changed.
@@ -145,6 +107,6 @@ impl OpenFile for Snapshot {
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.room.bytes
+        self.room.bytes()
     }
 }

@@ -152,8 +152,8 @@ impl Plan<'_> {
                 FileCache::Memory => memory_file_bytes_max,
                 FileCache::Descriptor | FileCache::Mapped | FileCache::Off => 0,
             },
-            // As much again may be on its way to clients after the cache has let it go.
-            snapshot_bytes_max: 2 * self.cache_limits().bytes_max,
+            // Half as much again may be on its way to clients after the cache has let it go.
+            copies_bytes_max: self.cache_limits().bytes_max * 3 / 2,
             sending: match flags.experiments.file_cache {
                 FileCache::Memory if flags.zero_copy == flags::Switch::Off => Sending::Copies,
                 FileCache::Memory | FileCache::Descriptor => Sending::Pages,

@@ -10,6 +10,7 @@ use flash_core::file::{Content, File, Stamp};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::Done;
 use flash_core::output::{Front, Output};
+use flash_core::room;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -277,7 +278,7 @@ fn done(job: &Job) -> Done {
     let bytes = content(path);
     let stamp = Stamp { size: bytes.len() as u64, inode: path, ..Stamp::default() };
     let media = flash_http::media::of(b"x.txt");
-    let content = Content::Memory(bytes.into());
+    let content = Content::Memory(room::Held::from(bytes).into());
     let file = File::new(stamp, media, None, false, &HeaderTemplate::default(), content);
     let target = Target::File(Variants { identity: Arc::new(file), coded: Vec::new() });
     Done::Found(Arc::new(Entry::new(target, find.asked_ms)))

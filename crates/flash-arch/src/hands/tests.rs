@@ -110,7 +110,7 @@ fn settings() -> flash_disk::Settings {
         user_dirs: None,
         dotfiles: false,
         memory_file_bytes_max: 1 << 10,
-        snapshot_bytes_max: 0,
+        copies_bytes_max: 1 << 20,
         sending: Sending::Copies,
         residency_assumed: false,
         template: HeaderTemplate::default(),
@@ -144,7 +144,7 @@ fn behave(manner: Manner, socket: &OwnedFd, mut disk: Disk) {
 fn assert_found(done: &Done) {
     let Done::Found(entry) = done else { panic!("{done:?}") };
     let Target::File(variants) = &entry.target else { panic!("{entry:?}") };
-    assert!(matches!(&variants.identity.content, Content::Memory(bytes) if **bytes == *b"content"));
+    assert!(matches!(&variants.identity.content, Content::Memory(bytes) if bytes[..] == *b"content"));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::file::{Content, File, OpenFile, Stamp, Window};
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Find, Job, List, Listed};
 use crate::listing::{self, Details, Name, Names};
+use crate::room::Held;
 
 /// What a look at a window finds, in the order of the script. After its end everything is resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +196,7 @@ impl Disk {
     fn open(&self, path: &str, stamp: &Stamp) -> File {
         let bytes = &self.contents[&stamp.inode];
         let content = if stamp.size <= self.memory_file_bytes_max {
-            Content::Memory(bytes.to_vec().into())
+            Content::Memory(Held::from(bytes.to_vec()).into())
         } else {
             let (inode, bytes, shared) = (stamp.inode, Arc::clone(bytes), Arc::clone(&self.shared));
             Content::Open(Arc::new(Opened { inode, bytes, shared, descriptor: io::stdin() }))

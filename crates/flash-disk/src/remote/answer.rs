@@ -8,6 +8,7 @@ use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File, Stamp, Window};
 use flash_core::job::{Done, Failure, Find, Job, List, Listed, Load};
 use flash_core::listing::Names;
+use flash_core::room::Held;
 use flash_http::media::{self, Media};
 use flash_http::status::Status;
 use rustix::fs::FileType;
@@ -190,7 +191,9 @@ fn read_content(
     if kind == IN_HEAP {
         let bytes = words.bytes(HEAP_FILE_BYTES_MAX as usize).ok_or(Malformed)?;
         let whole = bytes.len() as u64 == stamp.size && stamp.size <= disk.settings.memory_file_bytes_max;
-        return whole.then(|| Some((stamp, Content::Memory(bytes.into())))).ok_or(Malformed);
+        // The helper was told how much room there was.
+        let held = || Held::new(bytes.into(), disk.copies.room_at_last(stamp.size)).into();
+        return whole.then(|| Some((stamp, Content::Memory(held())))).ok_or(Malformed);
     }
     let descriptor = descriptors.next().ok_or(Malformed)?;
     let examined = root::examine(&descriptor)?;
@@ -202,7 +205,7 @@ fn read_content(
             if examined.stamp.size != stamp.size || stamp.size > disk.settings.memory_file_bytes_max {
                 return Err(Malformed);
             }
-            let Some(room) = disk.snapshots.room_for(stamp.size) else { return Ok(None) };
+            let Some(room) = disk.copies.room(stamp.size) else { return Ok(None) };
             let snapshot = Snapshot::of_copy(descriptor, room, disk.closer.clone()).ok_or(Malformed)?;
             Ok(Some((stamp, Content::Open(Arc::new(snapshot)))))
         }

@@ -12,14 +12,13 @@ mod question;
 mod words;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use flash_core::file::Content;
 use flash_core::job::{Done, Failure, Job, Outcome, Spent};
 use flash_core::listing::{Details, Name};
+use flash_core::room::Account;
 
 use crate::root::Stop;
-use crate::snapshot::Snapshots;
 use crate::{Device, Disk, Powers, Terms};
 use words::{Reader, Writer};
 
@@ -53,7 +52,7 @@ impl Disk {
     pub fn ask<'a>(&self, job: &'a Job, device: Device) -> Question<'a> {
         let mut words = Writer::default();
         words.u8(device.terms.is_local().into());
-        let descriptor = question::write(job, self.snapshots.room_bytes(), &mut words);
+        let descriptor = question::write(job, self.copies.left_bytes(), &mut words);
         Question { bytes: words.bytes, descriptor }
     }
 
@@ -70,7 +69,7 @@ impl Disk {
         let job = question::read(self, &mut words, descriptors)?;
         words.end()?;
         // Copies stay in memory when they are sent, so it is the asker's room that counts.
-        self.snapshots = Arc::new(Snapshots::new(room_bytes));
+        self.copies = Account::new(room_bytes);
         // Its files are sent by a loop.
         self.senders_wait = false;
         let mut words = Writer::default();

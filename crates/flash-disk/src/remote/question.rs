@@ -11,6 +11,7 @@ use flash_core::file::{Content, File, Stamp};
 use flash_core::job::{Find, Job, List, Load};
 use flash_core::listing::{Column, Names, Order};
 use flash_core::path::SitePath;
+use flash_core::room::Held;
 use flash_core::site::WINDOW_BYTES;
 use flash_http::media;
 use flash_http::negotiate::Coding;
@@ -132,7 +133,7 @@ fn path(words: &mut Reader<'_>) -> Option<SitePath<'static>> {
 
 /// An entry with the stamps that are known, and nothing in it.
 fn known_entry(disk: &Disk, known: Vec<(Option<Coding>, Stamp)>) -> Option<Option<Arc<Entry>>> {
-    let file = |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(Box::default()));
+    let file = |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(Held::from([]).into()));
     let mut known = known.into_iter();
     let Some(identity) = known.next() else { return Some(None) };
     let variants = Variants { identity: file(identity), coded: known.map(file).collect() };

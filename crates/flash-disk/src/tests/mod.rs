@@ -68,7 +68,7 @@ impl Folder {
             user_dirs: None,
             dotfiles: false,
             memory_file_bytes_max: MEMORY_FILE_BYTES_MAX,
-            snapshot_bytes_max: 16 << 20,
+            copies_bytes_max: 16 << 20,
             sending: Sending::Copies,
             residency_assumed: false,
             template: HeaderTemplate::default(),

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flash_core::job::{Failure, List};
 use flash_core::listing::{Column, Order};
+use flash_core::room::Account;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
@@ -254,7 +255,7 @@ fn a_server_without_room_for_a_snapshot_gets_an_open_file() {
     let mut pair = Pair::of(&folder);
     let first = found(pair.done(&find_job("/middle.bin", None)));
     assert!(first.weight_bytes() > SNAPSHOT_BYTES as u64);
-    pair.here.snapshots = Arc::new(crate::snapshot::Snapshots::new(SNAPSHOT_BYTES as u64 - 1));
+    pair.here.copies = Account::new(SNAPSHOT_BYTES as u64 - 1);
     let second = found(pair.done(&find_job("/middle.bin", None)));
     assert!(second.weight_bytes() < SNAPSHOT_BYTES as u64);
     assert_eq!(bytes_of(&pair.here, &variants(&second).identity), text(SNAPSHOT_BYTES));

@@ -20,7 +20,7 @@ fn large() -> (Folder, Disk, PathBuf, Arc<File>) {
 fn large_copied() -> (Folder, Disk, PathBuf, Arc<File>) {
     let folder = Folder::new();
     let path = folder.put("large.bin", text(LARGE_BYTES));
-    let disk = folder.disk_with(|settings| settings.snapshot_bytes_max = 0);
+    let disk = folder.disk_with(|settings| settings.copies_bytes_max = 0);
     let file = Arc::clone(&variants(&find(&disk, "/large.bin")).identity);
     (folder, disk, path, file)
 }

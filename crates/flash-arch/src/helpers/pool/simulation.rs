@@ -8,6 +8,7 @@ use flash_core::header::HeaderTemplate;
 use flash_core::job::{Find, List, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
+use flash_core::room::Held;
 use tempfile::TempDir;
 
 use super::*;
@@ -246,7 +247,7 @@ fn jobs() -> Vec<Job> {
     let path = |text: &'static str| SitePath::parse(text.as_bytes()).unwrap().into_owned();
     let find = |text| Job::Find(Find { path: path(text), known: None, asked_ms: 0 });
     let list = |text| Job::List(List { path: path(text), order: Order::default(), names: None, from: 0 });
-    let content = Content::Memory([].into());
+    let content = Content::Memory(Held::from([]).into());
     let media = flash_http::media::of(b"x.bin");
     let file = || {
         let template = HeaderTemplate::default();

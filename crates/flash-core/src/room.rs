@@ -1,0 +1,107 @@
+//! Memory for copies of files, counted in one account: those in the cache, those being made, and those that the cache has
+//! let go while clients still receive them.
+//!
+//! Who finds no room serves the file from its descriptor instead, which keeps nothing.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug)]
+pub struct Account {
+    bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+/// Memory set aside, until it is dropped.
+#[derive(Debug)]
+pub struct Room {
+    account: Arc<Account>,
+    bytes: u64,
+}
+
+/// A file's bytes with the room that was made for them. Nothing is allocated with the bytes: sizes of allocators are
+/// powers of two and little between, as those of files often are.
+#[derive(Debug)]
+pub struct Held {
+    bytes: Box<[u8]>,
+    /// None for what counts nowhere.
+    _room: Option<Room>,
+}
+
+impl Account {
+    pub fn new(bytes_max: u64) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicU64::new(0), bytes_max })
+    }
+
+    /// What is left of it.
+    pub fn left_bytes(&self) -> u64 {
+        self.bytes_max.saturating_sub(self.bytes.load(Ordering::Relaxed))
+    }
+
+    pub fn room(self: &Arc<Self>, bytes: u64) -> Option<Room> {
+        // Counted before it is compared, so that two who come at the same time cannot both have the last of it.
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let room = Room { account: Arc::clone(self), bytes };
+        (before + bytes <= self.bytes_max).then_some(room)
+    }
+
+    /// Room for what is in memory already, even where there is none.
+    pub fn room_at_last(self: &Arc<Self>, bytes: u64) -> Room {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Room { account: Arc::clone(self), bytes }
+    }
+}
+
+impl Room {
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.account.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Held {
+    pub fn new(bytes: Box<[u8]>, room: Room) -> Self {
+        Self { bytes, _room: Some(room) }
+    }
+}
+
+impl<Bytes: Into<Box<[u8]>>> From<Bytes> for Held {
+    /// Bytes that count nowhere.
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes: bytes.into(), _room: None }
+    }
+}
+
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_as_much_room_as_there_is_and_it_comes_back() {
+        let account = Account::new(10);
+        let first = account.room(6).unwrap();
+        assert!(account.room(5).is_none());
+        assert_eq!((account.left_bytes(), first.bytes()), (4, 6));
+        let last = account.room_at_last(9);
+        assert_eq!(account.left_bytes(), 0);
+        drop(last);
+        let held = Held::new([1, 2].into(), first);
+        assert_eq!((&held[..], account.left_bytes()), (&[1, 2][..], 4));
+        drop(held);
+        assert!(account.room(10).is_some());
+    }
+}
