@@ -38,6 +38,9 @@ pub(super) struct Pool {
     pub(super) desk: Mutex<Desk>,
 }
 
+/// What nobody waits for may take one in so many of the queue's places: on a busy disk second looks are soon more than
+/// requests, and must not turn those away.
+const AHEAD: usize = 8;
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
 pub(crate) const HELPER_NICE: i32 = 19;
@@ -79,6 +82,9 @@ impl Pool {
 
     /// Takes a job, to be done soon, or says why not. Never waits.
     pub(super) fn submit(&self, mut arrival: Arrival) -> Result<(), Refusal> {
+        if arrival.waiter.is_none() && self.waiting.load(Ordering::Relaxed) >= self.limits.queue_max / AHEAD {
+            return Err(Refusal::Full);
+        }
         let is_probe =
             match self.health.ask(server_us(arrival.came), self.waiting.load(Ordering::Relaxed) > 0) {
                 Verdict::Well => false,

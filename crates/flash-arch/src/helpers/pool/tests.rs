@@ -168,7 +168,7 @@ fn find(path: &str) -> Job {
 
 #[test]
 fn equal_jobs_are_done_once_and_everybody_is_told() {
-    let mut bench = Bench::new(4, 16);
+    let mut bench = Bench::new(4, 64);
     let (file, has_begun, let_go) = gated();
     assert!(bench.submit(&load(&file, 0, false), 1));
     has_begun.recv_timeout(PATIENCE).unwrap();
@@ -232,6 +232,24 @@ fn a_full_queue_refuses_and_recovers() {
     let_go.send(()).unwrap();
     assert!(bench.submit(&load(&file, 30, false), 5));
     assert_eq!(bench.hear(5), [0, 1, 2, 4, 5]);
+}
+
+#[test]
+fn what_nobody_waits_for_leaves_room_for_requests() {
+    let mut bench = Bench::new(1, 16);
+    let (file, has_begun, let_go) = gated();
+    assert!(bench.submit(&load(&file, 0, false), 0));
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    for start in [10, 20] {
+        assert!(bench.submit_for_nobody(load(&file, start, false)).is_ok());
+    }
+    assert_eq!(bench.submit_for_nobody(load(&file, 30, false)), Err(Refusal::Full));
+    assert!(bench.submit(&load(&file, 40, false), 1), "a client has room");
+    assert_eq!(bench.ledger().2, 0, "nobody was turned away");
+    for _ in 0..4 {
+        let_go.send(()).unwrap();
+    }
+    assert_eq!(bench.hear(2), [0, 1]);
 }
 
 #[test]
