@@ -11,7 +11,7 @@ mod fields;
 mod request_line;
 mod target;
 
-use crate::{Method, Status, Values};
+use crate::{Fields, Method, Status, Values};
 
 /// What a head may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +91,7 @@ pub enum Expect {
     Other,
 }
 
-/// A request's head. Values come without the blanks around them and as received; fields that the server has no
-/// use for are checked and dropped.
+/// A request's head. Values come without the blanks around them and as received.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'b> {
     pub method: Method,
@@ -115,6 +114,8 @@ pub struct Head<'b> {
     pub accept_encoding: Values<'b>,
     pub referer: Option<&'b [u8]>,
     pub user_agent: Option<&'b [u8]>,
+    /// All of them, those above too, for who passes a request on.
+    pub fields: Fields<'b>,
 }
 
 /// Reads the head at the start of `input`, which may go on behind it.
@@ -187,8 +188,10 @@ fn complete<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), S
         accept_encoding: Values::default(),
         referer: None,
         user_agent: None,
+        fields: Fields::default(),
     };
     let bytes = fields::read(input, end, limits, &mut head)?;
+    head.fields = Fields::of_checked(&input[end..bytes]);
     // RFC 9112 §3.2.2: the authority of an absolute target wins over Host.
     if let Some(authority) = line.authority {
         head.host = Some(authority);

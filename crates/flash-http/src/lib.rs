@@ -13,17 +13,18 @@ pub mod chunked;
 pub mod condition;
 pub mod date;
 pub mod etag;
+pub mod fields;
 pub mod head;
 pub mod media;
 pub mod method;
 pub mod negotiate;
 pub mod percent;
 pub mod range;
+pub mod scan;
 pub mod status;
 pub mod values;
 
-mod scan;
-
+pub use fields::Fields;
 pub use head::{Body, Expect, Head, Limits, Parsed, Reject, Target, Version};
 pub use method::Method;
 pub use status::Status;

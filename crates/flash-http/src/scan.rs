@@ -10,7 +10,7 @@ const HIGH_BITS: u64 = ONES << 7;
 
 /// Length of the token that `bytes` begins with (RFC 9110 §5.6.2); 0 if there is none.
 #[inline]
-pub(crate) fn token_run(bytes: &[u8]) -> usize {
+pub fn token_run(bytes: &[u8]) -> usize {
     // Names of fields are letters and hyphens, with so few exceptions that those may take the slow way.
     let at = first_hit(bytes, |word| !letter_or_hyphen(word), |_| true);
     match bytes.get(at) {
@@ -26,13 +26,13 @@ fn tail_of_token(bytes: &[u8]) -> usize {
 
 /// Length of the leading run of visible ASCII and obs-text: no blank, no control character.
 #[inline]
-pub(crate) fn visible_run(bytes: &[u8]) -> usize {
+pub fn visible_run(bytes: &[u8]) -> usize {
     first_hit(bytes, |word| under(word, b'!') | equal(word, DEL), |byte| byte < b'!' || byte == DEL)
 }
 
 /// Length of the leading run of bytes that a field value may hold (RFC 9110 §5.5): HTAB, SP, visible, obs-text.
 #[inline]
-pub(crate) fn value_run(bytes: &[u8]) -> usize {
+pub fn value_run(bytes: &[u8]) -> usize {
     let run = |from: usize| {
         let is_control = |byte| byte < b' ' || byte == DEL;
         from + first_hit(&bytes[from..], |word| under(word, b' ') | equal(word, DEL), is_control)
@@ -125,7 +125,7 @@ pub(crate) const fn table(others: &[u8]) -> [bool; 256] {
 
 /// `bytes` without blanks (SP, HTAB) at either end: what RFC 9110 §5.6.3 calls OWS.
 #[inline]
-pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
+pub fn trim(bytes: &[u8]) -> &[u8] {
     let mut bytes = bytes;
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;
@@ -137,7 +137,7 @@ pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
 }
 
 /// A run of at least one decimal digit as a number; `None` for anything else, or more than 64 bits.
-pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
+pub fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }

@@ -1,6 +1,6 @@
 //! A list-valued field, which may come in several lines (RFC 9110 §5.3).
 
-use crate::scan;
+use crate::Fields;
 
 /// The values of all lines of one field, in order. Costs nothing extra when there is one line, or none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +25,7 @@ impl<'b> Values<'b> {
     /// Each line's value, without the blanks around it.
     pub fn lines(&self) -> Lines<'b> {
         let rest = if self.repeated { self.after_first } else { &[] };
-        Lines { first: self.first, rest, name: self.name }
+        Lines { first: self.first, rest: Fields::of_checked(rest), name: self.name }
     }
 
     /// The parser saw a line of this field. `below` is what follows that line in the head.
@@ -43,7 +43,7 @@ impl<'b> Values<'b> {
 #[derive(Clone, Debug)]
 pub struct Lines<'b> {
     first: Option<&'b [u8]>,
-    rest: &'b [u8],
+    rest: Fields<'b>,
     name: &'static str,
 }
 
@@ -54,16 +54,7 @@ impl<'b> Iterator for Lines<'b> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        // The parser has been here before us: every line ends in CRLF and has a colon, but for the empty one, which
-        // ends the head. Whatever follows that one is not ours to read.
-        loop {
-            let end = memchr::memchr(b'\r', self.rest)?;
-            let line = &self.rest[..end];
-            let colon = memchr::memchr(b':', line)?;
-            self.rest = self.rest.get(end + 2..)?;
-            if line[..colon].eq_ignore_ascii_case(self.name.as_bytes()) {
-                return Some(scan::trim(&line[colon + 1..]));
-            }
-        }
+        let name = self.name.as_bytes();
+        self.rest.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }

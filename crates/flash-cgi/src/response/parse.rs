@@ -1,0 +1,181 @@
+//! The lines of a CGI response's head (RFC 3875 §6.3), and what they mean together.
+
+use flash_http::{Status, scan};
+
+use super::{Bad, Head, Kind, Limits, Parsed};
+
+/// Why the parser went no further.
+enum Stop {
+    Incomplete,
+    Bad(Bad),
+}
+
+fn bad<T>(reason: &'static str) -> Result<T, Stop> {
+    Err(Stop::Bad(Bad { reason }))
+}
+
+pub(super) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Bad> {
+    let window = &input[..input.len().min(limits.head_bytes_max)];
+    match complete(window, limits) {
+        Ok((head, bytes)) => Ok(Parsed::Complete { head, bytes }),
+        Err(Stop::Bad(bad)) => Err(bad),
+        // A full window cannot become complete any more.
+        Err(Stop::Incomplete) if window.len() == limits.head_bytes_max => {
+            Err(Bad { reason: "the head is too long" })
+        }
+        Err(Stop::Incomplete) => Ok(Parsed::Incomplete),
+    }
+}
+
+fn complete<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), Stop> {
+    let mut seen = Seen::default();
+    let mut at = 0;
+    let mut fields = 0;
+    let end = loop {
+        match input.get(at) {
+            None => return Err(Stop::Incomplete),
+            Some(b'\r' | b'\n') => break line_end(input, at)?,
+            Some(_) => {}
+        }
+        fields += 1;
+        if fields > limits.fields_max {
+            return bad("too many fields");
+        }
+        let (name, value, next) = line(input, at)?;
+        seen.field(name, value)?;
+        at = next;
+    };
+    // §6.2 wants one of its own fields; here any will do. The RFC's reason is to tell heads from bodies, and a head
+    // that strange programs leave without a type is still none.
+    if fields == 0 {
+        return bad("no field before the empty line");
+    }
+    Ok((seen.finish(&input[..end])?, end))
+}
+
+/// One field line: its name, its value, and where the next line begins.
+fn line(input: &[u8], start: usize) -> Result<(&[u8], &[u8], usize), Stop> {
+    let line = &input[start..];
+    let name = scan::token_run(line);
+    match line.get(name) {
+        None => return Err(Stop::Incomplete),
+        Some(b':') if name > 0 => {}
+        Some(b':') => return bad("a field without a name"),
+        // RFC 9112 §5.2 forbids us to pass it on.
+        Some(b' ' | b'\t') if name == 0 => return bad("a folded line"),
+        // What nph- scripts write, and those whose authors think that theirs is one.
+        Some(b'/') if &line[..name] == b"HTTP" => return bad("a status line, which only nph- scripts write"),
+        Some(_) => return bad("a line that is no field"),
+    }
+    let value = &line[name + 1..];
+    let length = scan::value_run(value);
+    let next = line_end(value, length)?;
+    Ok((&line[..name], scan::trim(&value[..length]), start + name + 1 + next))
+}
+
+/// §6.3: LF, or CR LF, at `at`; returns what lies behind it.
+fn line_end(input: &[u8], at: usize) -> Result<usize, Stop> {
+    match input.get(at..) {
+        Some([b'\n', ..]) => Ok(at + 1),
+        Some([b'\r', b'\n', ..]) => Ok(at + 2),
+        Some([] | [b'\r']) | None => Err(Stop::Incomplete),
+        Some([b'\r', ..]) => bad("a CR without its LF"),
+        Some(_) => bad("a control character in a field"),
+    }
+}
+
+/// The fields that decide something. §6.3: each at most once.
+#[derive(Default)]
+struct Seen<'b> {
+    status: Option<(Status, &'b [u8])>,
+    location: Option<&'b [u8]>,
+    content_type: Option<&'b [u8]>,
+    content_length: Option<u64>,
+    /// Others that the client gets.
+    others: bool,
+}
+
+impl<'b> Seen<'b> {
+    fn field(&mut self, name: &[u8], value: &'b [u8]) -> Result<(), Stop> {
+        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        match name.len() {
+            6 if is(b"status") => once(&mut self.status, status(value)?, "several Status fields"),
+            8 if is(b"location") => once(&mut self.location, value, "several Location fields"),
+            12 if is(b"content-type") => once(&mut self.content_type, value, "several Content-Type fields"),
+            14 if is(b"content-length") => match scan::decimal(value) {
+                Some(length) => once(&mut self.content_length, length, "several Content-Length fields"),
+                None => bad("malformed Content-Length"),
+            },
+            _ => {
+                self.others |= is_passed_on(name);
+                Ok(())
+            }
+        }
+    }
+
+    /// The head is whole: which kind of response it announces (§6.2).
+    fn finish(self, lines: &'b [u8]) -> Result<Head<'b>, Stop> {
+        let given = self.status.map(|(status, _)| status);
+        let (kind, default) = match (self.location, given) {
+            (None, _) => (Kind::Document, Status::OK),
+            (Some(b""), _) => return bad("an empty Location"),
+            // §6.2.2. A script that says or sets anything beside it, as a cookie, wants the client to see that, and would
+            // not if the server followed: then it is the client that is redirected. A type is what libraries always add.
+            (Some(path), None) if !self.others && is_local(path) => (Kind::LocalRedirect(path), Status::OK),
+            (Some(_), None | Some(Status(300..=303 | 305..=399))) => match self.content_type {
+                None => (Kind::ClientRedirect, Status::FOUND),
+                Some(_) => (Kind::ClientRedirectWithDocument, Status::FOUND),
+            },
+            // 201 Created has one that redirects nobody (RFC 9110 §10.2.2), and 304 nobody who is not there.
+            (Some(_), Some(_)) => (Kind::Document, Status::OK),
+        };
+        let (status, reason) = self.status.unwrap_or((default, b""));
+        Ok(Head { kind, status, reason, content_length: self.content_length, lines })
+    }
+}
+
+fn once<T>(place: &mut Option<T>, value: T, several: &'static str) -> Result<(), Stop> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => bad(several),
+    }
+}
+
+/// §6.3.3: three digits, and perhaps a phrase. A status below 200 announces another response, which cannot come.
+fn status(value: &[u8]) -> Result<(Status, &[u8]), Stop> {
+    let (code, reason) = match value {
+        [_, _, _] => (value, &b""[..]),
+        [_, _, _, b' ' | b'\t', reason @ ..] => (&value[..3], scan::trim(reason)),
+        _ => return bad("malformed Status"),
+    };
+    match scan::decimal(code) {
+        Some(code @ 200..=599) => Ok((Status(code as u16), reason)),
+        Some(_) => bad("a Status that is not between 200 and 599"),
+        None => bad("malformed Status"),
+    }
+}
+
+/// §6.3.2: a path of this server. Two slashes begin another server's name (RFC 3986 §4.2), and a fragment is for the
+/// client to keep.
+fn is_local(location: &[u8]) -> bool {
+    matches!(location, [b'/'] | [b'/', b'!'..=b'.' | b'0'.., ..])
+        && scan::visible_run(location) == location.len()
+        && !location.contains(&b'#')
+}
+
+/// Whether the client gets such a field; see [`Head::fields`].
+pub(super) fn is_passed_on(name: &[u8]) -> bool {
+    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    let kept_back = match name.len() {
+        2 => is(b"te"),
+        4 => is(b"date"),
+        6 => is(b"status") || is(b"server"),
+        7 => is(b"trailer") || is(b"upgrade"),
+        10 => is(b"connection") || is(b"keep-alive"),
+        14 => is(b"content-length"),
+        16 => is(b"proxy-connection"),
+        17 => is(b"transfer-encoding"),
+        _ => false,
+    };
+    !kept_back
+}

@@ -1,0 +1,217 @@
+//! The variables that a request's head and its connection decide, with what was chosen and why.
+//!
+//! Left out on purpose: AUTH_TYPE, REMOTE_USER and REMOTE_IDENT, because Flash asks nobody for a name (§4.1.1, §4.1.10,
+//! §4.1.11); and what one server alone has, as nginx's DOCUMENT_URI and Apache's SERVER_SIGNATURE.
+
+use std::fmt;
+use std::io::Write;
+use std::net::IpAddr;
+
+use flash_http::head::{Body, Target};
+use flash_http::{Head, Version};
+
+use super::pairs::{self, Pairs};
+use super::{Ends, Server, Variables};
+
+/// Most requests fit without the buffer growing.
+const USUAL_BYTES: usize = 2048;
+/// More than an IPv6 address in brackets, or 64 bits in decimal.
+const TEXT_BYTES_MAX: usize = 64;
+
+impl Variables {
+    /// All but those that [`Variables::add_script`] adds.
+    pub fn of_request(head: &Head<'_>, server: &Server, ends: &Ends) -> Variables {
+        let mut variables = Variables { pairs: Vec::with_capacity(USUAL_BYTES) };
+        variables.pairs.extend_from_slice(server.variables.as_pairs());
+        variables.add_request_line(head);
+        variables.add_ends(head.host, ends);
+        variables.add_fields(head);
+        variables
+    }
+
+    fn add_request_line(&mut self, head: &Head<'_>) {
+        // §4.1.12. The method may be one that the head's parser does not know.
+        let method = head.request_line.split(|&byte| byte == b' ').next().unwrap_or_default();
+        self.push(b"REQUEST_METHOD", method);
+        // §4.1.16: the version of the client's message.
+        let protocol: &[u8] = match head.version {
+            Version::Http10 => b"HTTP/1.0",
+            Version::Http11 => b"HTTP/1.1",
+        };
+        self.push(b"SERVER_PROTOCOL", protocol);
+        let (path, query) = match head.target {
+            Target::Origin { path, query } => (path, query),
+            Target::Asterisk => (&b"*"[..], None),
+            Target::Authority(authority) => (authority, None),
+        };
+        // §4.1.7: there even when there is none.
+        self.push(b"QUERY_STRING", query.unwrap_or_default());
+        // Not in the RFC, and in every server: as the client encoded it, and without the host of an absolute target.
+        let mark: &[u8] = if query.is_some() { b"?" } else { b"" };
+        pairs::push_joined(&mut self.pairs, b"REQUEST_URI", [path, mark, query.unwrap_or_default()]);
+    }
+
+    fn add_ends(&mut self, host: Option<&[u8]>, ends: &Ends) {
+        let mut text = Text::default();
+        // §4.1.14: the name that the client asked for; one site has them all.
+        match (host.map(without_port), ends) {
+            (Some(name), _) if !name.is_empty() => self.push(b"SERVER_NAME", name),
+            // A literal IPv6 address stands in brackets, as it does in Host.
+            (_, Ends::Inet { local, .. }) if matches!(local.ip().to_canonical(), IpAddr::V6(_)) => {
+                self.push(b"SERVER_NAME", text.of(format_args!("[{}]", local.ip())));
+            }
+            (_, Ends::Inet { local, .. }) => self.push_ip(b"SERVER_NAME", local.ip()),
+            (_, Ends::Unix) => self.push(b"SERVER_NAME", b"localhost"),
+        }
+        match ends {
+            Ends::Inet { local, peer } => {
+                self.push_ip(b"SERVER_ADDR", local.ip());
+                // §4.1.15: where the request came in, whatever Host says.
+                self.push(b"SERVER_PORT", text.of(format_args!("{}", local.port())));
+                // §4.1.8, §4.1.9: a look-up would wait for another server, so the address stands for the host's name.
+                self.push_ip(b"REMOTE_ADDR", peer.ip());
+                self.push_ip(b"REMOTE_HOST", peer.ip());
+                self.push(b"REMOTE_PORT", text.of(format_args!("{}", peer.port())));
+            }
+            // §4.1.8 and §4.1.15 demand an address and a port. Who connects to a Unix socket is on this machine, most
+            // likely a proxy, and 80 is where an http URI without a port leads.
+            Ends::Unix => {
+                self.push(b"SERVER_PORT", b"80");
+                self.push(b"REMOTE_ADDR", b"127.0.0.1");
+                self.push(b"REMOTE_HOST", b"127.0.0.1");
+            }
+        }
+    }
+
+    fn push_ip(&mut self, name: &[u8], ip: IpAddr) {
+        // A socket of both families shows IPv4 clients in IPv6 clothes; programs compare with what people write.
+        self.push(name, Text::default().of(format_args!("{}", ip.to_canonical())));
+    }
+
+    /// The header fields (§4.1.18), and the two that have names of their own.
+    fn add_fields(&mut self, head: &Head<'_>) {
+        let start = self.pairs.len();
+        // An absolute target's host takes the place of the field (RFC 9112 §3.2.2), here too.
+        if let Some(host) = head.host {
+            self.push(b"HTTP_HOST", host);
+        }
+        let mut seen = 0u64;
+        for (name, value) in head.fields {
+            let Some(prefix) = prefix(name) else { continue };
+            // Two fields of one name set the same bit, and few others share one.
+            let bit = 1 << ((name.len() * 5 + usize::from(name[name.len() - 1] & 0x1f)) % 64);
+            if seen & bit == 0 || !self.join(start, prefix, name, value) {
+                pairs::push_spelt(&mut self.pairs, prefix, name, spell, value);
+            }
+            seen |= bit;
+        }
+        // §4.1.2: only with a body, and not when its length is to be seen at its end. A client that says 0 is told on,
+        // since a program that wants a form rather reads an empty one than none.
+        match head.body {
+            Body::Length(length) => {
+                self.push(b"CONTENT_LENGTH", Text::default().of(format_args!("{length}")))
+            }
+            Body::None
+                if head.fields.into_iter().any(|(name, _)| name.eq_ignore_ascii_case(b"content-length")) =>
+            {
+                self.push(b"CONTENT_LENGTH", b"0");
+            }
+            Body::None | Body::Chunked => {}
+        }
+    }
+
+    /// A field that came before, from `start` on, gets another value (RFC 9110 §5.3). False if it did not come before.
+    #[cold]
+    fn join(&mut self, start: usize, prefix: &[u8], name: &[u8], value: &[u8]) -> bool {
+        let variable: Vec<u8> = prefix.iter().copied().chain(name.iter().map(|&byte| spell(byte))).collect();
+        let mut pairs = Pairs::of(&self.pairs[start..]);
+        let mut at = start;
+        while let Some((other, old)) = pairs.next() {
+            let end = self.pairs.len() - pairs.rest().len();
+            if other == variable {
+                // Cookies are apart by semicolons, the values of all lists by commas (RFC 9113 §8.2.3).
+                let mark: &[u8] = if variable == b"HTTP_COOKIE" { b"; " } else { b", " };
+                let joined = [old, mark, value].concat();
+                self.pairs.drain(at..end);
+                self.push(&variable, &joined);
+                return true;
+            }
+            at = end;
+        }
+        false
+    }
+}
+
+/// What stands before a field's name in its variable's; `None` for a field that is not passed on.
+fn prefix(name: &[u8]) -> Option<&'static [u8]> {
+    // Only what can be told back from the variable's name: `X_A` and `X.A` would both be taken for `X-A`, past a proxy
+    // that cares about that one. Apache and nginx drop them too.
+    if !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-') {
+        return None;
+    }
+    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    // Authorization is passed on, where §4.1.18 would rather not: Flash itself asks nobody for a password, so that it is
+    // meant for the program, and Basic and Bearer work without a trick. Fields that Connection names are passed on too:
+    // else a client could strike out what a proxy has added.
+    let dropped = match name.len() {
+        // Has been seen to.
+        4 => is(b"host"),
+        // HTTP_PROXY is where many programs look for their own proxy (CVE-2016-5385).
+        5 => is(b"proxy"),
+        // Met by the server: the program need not know.
+        6 => is(b"expect"),
+        // §4.1.2.
+        14 => is(b"content-length"),
+        // A password, but not one for here (§4.1.18).
+        19 => is(b"proxy-authorization"),
+        // What is between the client and the server alone (§4.1.18, RFC 9110 §7.6.1). The body comes without its chunks.
+        2 => is(b"te"),
+        7 => is(b"trailer") || is(b"upgrade"),
+        10 => is(b"connection") || is(b"keep-alive"),
+        16 => is(b"proxy-connection"),
+        17 => is(b"transfer-encoding"),
+        _ => false,
+    };
+    match dropped {
+        true => None,
+        // §4.1.3.
+        false if is(b"content-type") => Some(b""),
+        false => Some(b"HTTP_"),
+    }
+}
+
+/// §4.1.18: in capitals, and with `_` for `-`.
+const fn spell(byte: u8) -> u8 {
+    match byte {
+        b'-' => b'_',
+        _ => byte.to_ascii_uppercase(),
+    }
+}
+
+/// A Host field's value without its port.
+fn without_port(host: &[u8]) -> &[u8] {
+    // In brackets there are other colons.
+    let name = host.iter().position(|&byte| byte == b']').unwrap_or(0);
+    let colon = memchr::memchr(b':', &host[name..]).map_or(host.len(), |colon| name + colon);
+    &host[..colon]
+}
+
+/// Room for a number or an address as text.
+struct Text {
+    bytes: [u8; TEXT_BYTES_MAX],
+}
+
+impl Default for Text {
+    fn default() -> Text {
+        Text { bytes: [0; TEXT_BYTES_MAX] }
+    }
+}
+
+impl Text {
+    fn of(&mut self, text: fmt::Arguments<'_>) -> &[u8] {
+        let mut rest = &mut self.bytes[..];
+        rest.write_fmt(text).expect("addresses and numbers are shorter");
+        let left = rest.len();
+        &self.bytes[..self.bytes.len() - left]
+    }
+}
