@@ -60,7 +60,7 @@ impl Server {
 impl Variables {
     /// Appends a pair. The name is not among them yet, and is one or more bytes, none of them `=` or NUL.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
-        debug_assert!(!name.is_empty() && !name.iter().any(|byte| matches!(byte, b'=' | 0)));
+        debug_assert!(is_name(name));
         pairs::push(&mut self.pairs, name, value);
     }
 
@@ -98,7 +98,7 @@ impl Variables {
     /// returned there.
     pub fn from_pairs(bytes: Vec<u8>) -> Option<Variables> {
         let mut pairs = Pairs::of(&bytes);
-        let named = pairs.by_ref().all(|(name, _)| !name.is_empty() && !name.contains(&b'='));
+        let named = pairs.by_ref().all(|(name, _)| is_name(name));
         (named && pairs.rest().is_empty()).then_some(Variables { pairs: bytes })
     }
 
@@ -120,6 +120,11 @@ impl Variables {
         }
         block
     }
+}
+
+/// What an environment can hold as a name.
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && !name.iter().any(|byte| matches!(byte, b'=' | 0))
 }
 
 impl<'v> IntoIterator for &'v Variables {
