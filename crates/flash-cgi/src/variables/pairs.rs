@@ -4,6 +4,8 @@
 const SHORT: usize = 128;
 /// The largest length that four bytes hold.
 const LENGTH_MAX: usize = 0x7fff_ffff;
+/// Both lengths of a pair.
+const LENGTHS_BYTES_MAX: usize = 8;
 
 /// Names and values, in order; ends before the first pair that is not whole.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +67,10 @@ pub(super) fn push(pairs: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// Appends a pair whose value is in parts.
 #[inline]
 pub(super) fn push_joined<const N: usize>(pairs: &mut Vec<u8>, name: &[u8], parts: [&[u8]; N]) {
+    let length = parts.iter().map(|part| part.len()).sum();
+    pairs.reserve(LENGTHS_BYTES_MAX + name.len() + length);
     push_length(pairs, name.len());
-    push_length(pairs, parts.iter().map(|part| part.len()).sum());
+    push_length(pairs, length);
     pairs.extend_from_slice(name);
     for part in parts {
         pairs.extend_from_slice(part);
@@ -82,7 +86,9 @@ pub(super) fn push_spelt(
     spell: impl Fn(u8) -> u8,
     value: &[u8],
 ) {
-    push_length(pairs, prefix.len() + name.len());
+    let length = prefix.len() + name.len();
+    pairs.reserve(LENGTHS_BYTES_MAX + length + value.len());
+    push_length(pairs, length);
     push_length(pairs, value.len());
     pairs.extend_from_slice(prefix);
     pairs.extend(name.iter().map(|&byte| spell(byte)));

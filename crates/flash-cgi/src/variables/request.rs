@@ -3,7 +3,6 @@
 //! Left out on purpose: AUTH_TYPE, REMOTE_USER and REMOTE_IDENT, because Flash asks nobody for a name (§4.1.1, §4.1.10,
 //! §4.1.11); and what one server alone has, as nginx's DOCUMENT_URI and Apache's SERVER_SIGNATURE.
 
-use std::fmt;
 use std::io::Write;
 use std::net::IpAddr;
 
@@ -15,8 +14,8 @@ use super::{Ends, Server, Variables};
 
 /// Most requests fit without the buffer growing.
 const USUAL_BYTES: usize = 2048;
-/// More than an IPv6 address in brackets, or 64 bits in decimal.
-const TEXT_BYTES_MAX: usize = 64;
+/// The longest IPv6 address.
+const TEXT_BYTES_MAX: usize = 45;
 
 impl Variables {
     /// All but those that [`Variables::add_script`] adds.
@@ -52,30 +51,35 @@ impl Variables {
     }
 
     fn add_ends(&mut self, host: Option<&[u8]>, ends: &Ends) {
-        let mut text = Text::default();
         // §4.1.14: the name that the client asked for; one site has them all.
-        match (host.map(without_port), ends) {
-            (Some(name), _) if !name.is_empty() => self.push(b"SERVER_NAME", name),
-            // A literal IPv6 address stands in brackets, as it does in Host.
-            (_, Ends::Inet { local, .. }) if matches!(local.ip().to_canonical(), IpAddr::V6(_)) => {
-                self.push(b"SERVER_NAME", text.of(format_args!("[{}]", local.ip())));
-            }
-            (_, Ends::Inet { local, .. }) => self.push_ip(b"SERVER_NAME", local.ip()),
-            (_, Ends::Unix) => self.push(b"SERVER_NAME", b"localhost"),
+        let name = host.map(without_port).filter(|name| !name.is_empty());
+        if let Some(name) = name {
+            self.push(b"SERVER_NAME", name);
         }
         match ends {
             Ends::Inet { local, peer } => {
-                self.push_ip(b"SERVER_ADDR", local.ip());
+                let address = Text::ip(local.ip());
+                if name.is_none() {
+                    // A literal IPv6 address stands in brackets, as it does in Host.
+                    let [open, close]: [&[u8]; 2] =
+                        if address.as_bytes().contains(&b':') { [b"[", b"]"] } else { [b"", b""] };
+                    pairs::push_joined(&mut self.pairs, b"SERVER_NAME", [open, address.as_bytes(), close]);
+                }
+                self.push(b"SERVER_ADDR", address.as_bytes());
                 // §4.1.15: where the request came in, whatever Host says.
-                self.push(b"SERVER_PORT", text.of(format_args!("{}", local.port())));
+                self.push_number(b"SERVER_PORT", local.port().into());
                 // §4.1.8, §4.1.9: a look-up would wait for another server, so the address stands for the host's name.
-                self.push_ip(b"REMOTE_ADDR", peer.ip());
-                self.push_ip(b"REMOTE_HOST", peer.ip());
-                self.push(b"REMOTE_PORT", text.of(format_args!("{}", peer.port())));
+                let address = Text::ip(peer.ip());
+                self.push(b"REMOTE_ADDR", address.as_bytes());
+                self.push(b"REMOTE_HOST", address.as_bytes());
+                self.push_number(b"REMOTE_PORT", peer.port().into());
             }
             // §4.1.8 and §4.1.15 demand an address and a port. Who connects to a Unix socket is on this machine, most
             // likely a proxy, and 80 is where an http URI without a port leads.
             Ends::Unix => {
+                if name.is_none() {
+                    self.push(b"SERVER_NAME", b"localhost");
+                }
                 self.push(b"SERVER_PORT", b"80");
                 self.push(b"REMOTE_ADDR", b"127.0.0.1");
                 self.push(b"REMOTE_HOST", b"127.0.0.1");
@@ -83,9 +87,8 @@ impl Variables {
         }
     }
 
-    fn push_ip(&mut self, name: &[u8], ip: IpAddr) {
-        // A socket of both families shows IPv4 clients in IPv6 clothes; programs compare with what people write.
-        self.push(name, Text::default().of(format_args!("{}", ip.to_canonical())));
+    fn push_number(&mut self, name: &[u8], number: u64) {
+        self.push(name, itoa::Buffer::new().format(number).as_bytes());
     }
 
     /// The header fields (§4.1.18), and the two that have names of their own.
@@ -108,9 +111,7 @@ impl Variables {
         // §4.1.2: only with a body, and not when its length is to be seen at its end. A client that says 0 is told on,
         // since a program that wants a form rather reads an empty one than none.
         match head.body {
-            Body::Length(length) => {
-                self.push(b"CONTENT_LENGTH", Text::default().of(format_args!("{length}")))
-            }
+            Body::Length(length) => self.push_number(b"CONTENT_LENGTH", length),
             Body::None
                 if head.fields.into_iter().any(|(name, _)| name.eq_ignore_ascii_case(b"content-length")) =>
             {
@@ -123,15 +124,18 @@ impl Variables {
     /// A field that came before, from `start` on, gets another value (RFC 9110 §5.3). False if it did not come before.
     #[cold]
     fn join(&mut self, start: usize, prefix: &[u8], name: &[u8], value: &[u8]) -> bool {
-        let variable: Vec<u8> = prefix.iter().copied().chain(name.iter().map(|&byte| spell(byte))).collect();
+        let is_same = |variable: &[u8]| {
+            let rest = variable.strip_prefix(prefix).filter(|rest| rest.len() == name.len());
+            rest.is_some_and(|rest| rest.iter().zip(name).all(|(&spelt, &byte)| spelt == spell(byte)))
+        };
         let mut pairs = Pairs::of(&self.pairs[start..]);
         let mut at = start;
-        while let Some((other, old)) = pairs.next() {
+        while let Some((variable, old)) = pairs.next() {
             let end = self.pairs.len() - pairs.rest().len();
-            if other == variable {
+            if is_same(variable) {
                 // Cookies are apart by semicolons, the values of all lists by commas (RFC 9113 §8.2.3).
                 let mark: &[u8] = if variable == b"HTTP_COOKIE" { b"; " } else { b", " };
-                let joined = [old, mark, value].concat();
+                let (variable, joined) = (variable.to_vec(), [old, mark, value].concat());
                 self.pairs.drain(at..end);
                 self.push(&variable, &joined);
                 return true;
@@ -146,7 +150,7 @@ impl Variables {
 fn prefix(name: &[u8]) -> Option<&'static [u8]> {
     // Only what can be told back from the variable's name: `X_A` and `X.A` would both be taken for `X-A`, past a proxy
     // that cares about that one. Apache and nginx drop them too.
-    if !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-') {
+    if !name.iter().fold(true, |all, byte| all & (byte.is_ascii_alphanumeric() | (*byte == b'-'))) {
         return None;
     }
     let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
@@ -196,22 +200,40 @@ fn without_port(host: &[u8]) -> &[u8] {
     &host[..colon]
 }
 
-/// Room for a number or an address as text.
+/// An address as text: one writer for all, since most are IPv4 and written in every request.
 struct Text {
     bytes: [u8; TEXT_BYTES_MAX],
-}
-
-impl Default for Text {
-    fn default() -> Text {
-        Text { bytes: [0; TEXT_BYTES_MAX] }
-    }
+    length: usize,
 }
 
 impl Text {
-    fn of(&mut self, text: fmt::Arguments<'_>) -> &[u8] {
-        let mut rest = &mut self.bytes[..];
-        rest.write_fmt(text).expect("addresses and numbers are shorter");
-        let left = rest.len();
-        &self.bytes[..self.bytes.len() - left]
+    fn ip(ip: IpAddr) -> Text {
+        let mut text = Text { bytes: [0; TEXT_BYTES_MAX], length: 0 };
+        // A socket of both families shows IPv4 clients in IPv6 clothes; programs compare with what people write.
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => {
+                for (index, octet) in ip.octets().into_iter().enumerate() {
+                    if index > 0 {
+                        text.add(b".");
+                    }
+                    text.add(itoa::Buffer::new().format(octet).as_bytes());
+                }
+            }
+            IpAddr::V6(ip) => {
+                let mut rest = &mut text.bytes[..];
+                write!(rest, "{ip}").expect("an address is shorter");
+                text.length = TEXT_BYTES_MAX - rest.len();
+            }
+        }
+        text
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..][..bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }
