@@ -4,8 +4,13 @@
 use super::Finding;
 use super::source::Source;
 
-const BELOW: [&str; 5] =
-    ["crates/flash-core/", "crates/flash-cgi/", "crates/flash-http/", "crates/flash-disk/", "crates/flash-os/"];
+const BELOW: [&str; 5] = [
+    "crates/flash-core/",
+    "crates/flash-cgi/",
+    "crates/flash-http/",
+    "crates/flash-disk/",
+    "crates/flash-os/",
+];
 /// Names that mean nothing else, as a part of any word.
 const PARTS: [&str; 3] = ["amped", "sped", "uring"];
 /// Short names, and HTTP's own word, that mean an architecture only as they stand here.

@@ -1,3 +1,5 @@
+//! Records as the specification prints them, what no application may send, and laws: any split gives the same.
+
 use proptest::prelude::*;
 
 use super::*;

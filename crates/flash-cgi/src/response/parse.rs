@@ -45,8 +45,8 @@ fn complete<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), S
         seen.field(name, value)?;
         at = next;
     };
-    // §6.2 wants one of its own fields; here any will do. The RFC's reason is to tell heads from bodies, and a head
-    // that strange programs leave without a type is still none.
+    // §6.2 wants one of its own fields among them. Apache and nginx do not insist, PHP can be told to name no type, and
+    // nothing hangs on it.
     if fields == 0 {
         return bad("no field before the empty line");
     }

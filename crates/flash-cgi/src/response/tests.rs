@@ -1,3 +1,5 @@
+//! RFC 3875 §6 case by case, refusals with their reasons, and laws: any cut gets the same verdict.
+
 use proptest::prelude::*;
 
 use super::*;

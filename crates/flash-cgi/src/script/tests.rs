@@ -1,3 +1,5 @@
+//! Prefixes, folders of scripts, suffixes; and that a split loses nothing.
+
 use proptest::prelude::*;
 
 use super::*;

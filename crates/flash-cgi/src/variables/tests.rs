@@ -1,3 +1,5 @@
+//! RFC 3875 §4.1 case by case, fields that must not come through, and laws against the plain way to do it.
+
 use flash_http::{Limits, Parsed, head};
 use proptest::prelude::*;
 
