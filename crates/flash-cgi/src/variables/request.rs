@@ -100,6 +100,13 @@ impl Variables {
         }
         let mut seen = 0u64;
         for (name, value) in head.fields {
+            // §4.1.2: not for a chunked body, whose length is to be seen at its end. A client that says 0 is told on, since
+            // a program that wants a form rather reads an empty one than none.
+            if name.eq_ignore_ascii_case(b"content-length") {
+                let length = if let Body::Length(length) = head.body { length } else { 0 };
+                self.push_number(b"CONTENT_LENGTH", length);
+                continue;
+            }
             let Some(prefix) = prefix(name) else { continue };
             // Two fields of one name set the same bit, and few others share one.
             let bit = 1 << ((name.len() * 5 + usize::from(name[name.len() - 1] & 0x1f)) % 64);
@@ -107,17 +114,6 @@ impl Variables {
                 pairs::push_spelt(&mut self.pairs, prefix, name, spell, value);
             }
             seen |= bit;
-        }
-        // §4.1.2: only with a body, and not when its length is to be seen at its end. A client that says 0 is told on,
-        // since a program that wants a form rather reads an empty one than none.
-        match head.body {
-            Body::Length(length) => self.push_number(b"CONTENT_LENGTH", length),
-            Body::None
-                if head.fields.into_iter().any(|(name, _)| name.eq_ignore_ascii_case(b"content-length")) =>
-            {
-                self.push(b"CONTENT_LENGTH", b"0");
-            }
-            Body::None | Body::Chunked => {}
         }
     }
 
@@ -164,8 +160,6 @@ fn prefix(name: &[u8]) -> Option<&'static [u8]> {
         5 => is(b"proxy"),
         // Met by the server: the program need not know.
         6 => is(b"expect"),
-        // §4.1.2.
-        14 => is(b"content-length"),
         // A password, but not one for here (§4.1.18).
         19 => is(b"proxy-authorization"),
         // What is between the client and the server alone (§4.1.18, RFC 9110 §7.6.1). The body comes without its chunks.
@@ -200,7 +194,7 @@ fn without_port(host: &[u8]) -> &[u8] {
     &host[..colon]
 }
 
-/// An address as text: one writer for all, since most are IPv4 and written in every request.
+/// An address as text. Most are IPv4 and written for every request, so those do without the standard formatting.
 struct Text {
     bytes: [u8; TEXT_BYTES_MAX],
     length: usize,
