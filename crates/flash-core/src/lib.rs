@@ -19,6 +19,7 @@ pub mod local;
 pub mod output;
 pub mod page;
 pub mod path;
+pub mod program;
 pub mod record;
 pub mod room;
 pub mod site;

@@ -44,7 +44,7 @@ pub struct Record {
 
 /// An exchange under way, as far as its record can be written.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub struct Unfinished {
     record: Record,
     head_bytes: u64,
     started_us: u64,
@@ -88,7 +88,8 @@ impl Unfinished {
         self.waited_ns += spent.queue_ns + spent.help_ns;
     }
 
-    pub(crate) fn finish(self, bytes_sent: u64, now_us: u64) -> Record {
+    /// `bytes_sent` counts the head as well.
+    pub fn finish(self, bytes_sent: u64, now_us: u64) -> Record {
         Record {
             body_bytes: bytes_sent.saturating_sub(self.head_bytes),
             duration_us: now_us.saturating_sub(self.started_us),

@@ -6,6 +6,7 @@ use crate::cache::PathCache;
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Job};
 use crate::page::Pages;
+use crate::program::Route;
 
 #[derive(Debug)]
 pub struct Site {
@@ -13,6 +14,8 @@ pub struct Site {
     pub template: HeaderTemplate,
     pub pages: Pages,
     pub paths: PathCache,
+    /// Where programs answer, the longest prefixes first.
+    pub routes: Vec<Route>,
 }
 
 #[derive(Clone, Debug)]
@@ -28,6 +31,8 @@ pub struct Settings {
     pub bytes_per_second_min: u64,
     /// For a job, from its asking to its result.
     pub disk_deadline_ms: u64,
+    /// For a program, to begin, and for its next bytes.
+    pub program_silence_ms: u64,
     /// How long an entry serves before somebody looks again.
     pub revalidate_ms: u64,
     pub dotfiles: bool,
@@ -48,6 +53,7 @@ impl Default for Settings {
             idle_timeout_ms: 60_000,
             bytes_per_second_min: 500,
             disk_deadline_ms: 10_000,
+            program_silence_ms: 60_000,
             revalidate_ms: 1_000,
             dotfiles: false,
             list: false,

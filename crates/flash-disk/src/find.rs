@@ -73,6 +73,9 @@ impl Disk {
         let (name, examined) = match place {
             Place::Folder => return Ok(Some(Target::Folder)),
             Place::FolderWithoutSlash => return Ok(Some(Target::FolderWithoutSlash)),
+            Place::File(name, _) if self.is_script(&name) => {
+                return self.script(root, &find.path, &name).map(Some);
+            }
             Place::File(name, examined) => (name, examined),
         };
         let known = find.known.as_deref().and_then(variants_of);
@@ -97,6 +100,25 @@ impl Disk {
             }
         }
         Ok(Some(Target::File(Variants { identity: Arc::new(identity), coded })))
+    }
+
+    fn is_script(&self, name: &[u8]) -> bool {
+        self.settings.scripts.iter().any(|suffix| name.ends_with(suffix))
+    }
+
+    /// It is there, which is all that a server may know of it.
+    fn script(&self, root: &Root, path: &SitePath<'_>, name: &[u8]) -> Result<Target, Stop> {
+        let index = self.settings.index.iter().find(|index| path.names_folder() && name.ends_with(index));
+        match (std::ptr::eq(root, self.root()?), path.names_folder(), index) {
+            (true, false, _)
+                if path.name() == name.rsplit(|byte| *byte == b'/').next().unwrap_or_default() =>
+            {
+                Ok(Target::Script { index: None })
+            }
+            (true, true, Some(index)) => Ok(Target::Script { index: Some(index.as_slice().into()) }),
+            // A user's, or in place of a page that is missing: programs are for the site's own names.
+            _ => Err(Stop::Forbidden),
+        }
     }
 
     fn place(&self, root: &Root, path: &SitePath<'_>, name: &[u8], pace: Pace) -> Result<Place, Stop> {

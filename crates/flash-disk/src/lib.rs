@@ -42,6 +42,8 @@ pub struct Settings {
     /// Names tried in a folder, in order.
     pub index: Vec<Vec<u8>>,
     pub follow_links: FollowLinks,
+    /// What the names of programs end in: such a file is never opened.
+    pub scripts: Vec<Vec<u8>>,
     /// Look for `.br`, `.zst` and `.gz` beside a file.
     pub precompressed: bool,
     /// Served in place of pages that do not exist, relative to the root.

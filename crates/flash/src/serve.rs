@@ -89,6 +89,7 @@ impl Plan<'_> {
             template: self.template(),
             pages: pages.clone(),
             paths: PathCache::new(self.cache_limits()),
+            routes: Vec::new(),
         };
         let disk = match rights.take_disk() {
             Some(disk) => disk,
@@ -145,6 +146,7 @@ impl Plan<'_> {
                 flags::FollowLinks::Anywhere => FollowLinks::Anywhere,
             },
             precompressed: !flags.no_precompressed,
+            scripts: Vec::new(),
             spa: flags.spa.clone().map(String::into_bytes),
             user_dirs: flags.user_dirs.then(|| PUBLIC_FOLDER.into()),
             dotfiles: flags.dotfiles,

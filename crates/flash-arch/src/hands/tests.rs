@@ -70,6 +70,7 @@ impl Bench {
                 template: HeaderTemplate::default(),
                 pages: Pages::default(),
                 paths: PathCache::new(CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 }),
+                routes: Vec::new(),
             },
             disk: {
                 let mut disk = disk(&folder.path().join("site"));
@@ -106,6 +107,7 @@ fn settings() -> flash_disk::Settings {
         index: Vec::new(),
         follow_links: FollowLinks::Inside,
         precompressed: false,
+        scripts: Vec::new(),
         spa: None,
         user_dirs: None,
         dotfiles: false,

@@ -48,7 +48,7 @@ impl Responder<'_> {
             entry::Target::File(variants) => self.file(head, variants),
             entry::Target::FolderWithoutSlash => self.redirect(head),
             entry::Target::Folder if self.site.settings.list => self.listing(head),
-            entry::Target::Folder => self.error(Status::FORBIDDEN),
+            entry::Target::Folder | entry::Target::Script { .. } => self.error(Status::FORBIDDEN),
             entry::Target::Refused(status) => self.error(*status),
         }
     }

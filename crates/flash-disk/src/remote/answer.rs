@@ -33,6 +33,7 @@ const COPIED: u8 = 8;
 const CHANGED: u8 = 9;
 const UNREADABLE: u8 = 10;
 const LISTED: u8 = 11;
+const SCRIPT: u8 = 12;
 
 const IN_HEAP: u8 = 0;
 const IN_SNAPSHOT: u8 = 1;
@@ -40,6 +41,7 @@ const ON_DISK: u8 = 2;
 
 const FAILURES: [Failure; 4] = [Failure::Busy, Failure::Late, Failure::Broken, Failure::Gone];
 const TYPE_BYTES_MAX: usize = 256;
+const NAME_BYTES_MAX: usize = 256;
 /// The rows of one job: names of the greatest length, of which every byte needs an escape, come to less.
 const ROWS_BYTES_MAX: usize = ROWS_PER_JOB << 12;
 
@@ -82,6 +84,10 @@ fn write_target(target: &Target, words: &mut Writer) {
         Target::FolderWithoutSlash => return words.u8(FOLDER_WITHOUT_SLASH),
         Target::Refused(Status::FORBIDDEN) => return words.u8(FORBIDDEN),
         Target::Refused(_) => return words.u8(NOT_FOUND),
+        Target::Script { index } => {
+            words.u8(SCRIPT);
+            return words.bytes(index.as_deref().unwrap_or_default());
+        }
         Target::File(variants) => variants,
     };
     words.u8(FILE);
@@ -135,6 +141,7 @@ fn read_found(
         (FOLDER_WITHOUT_SLASH, _) => Target::FolderWithoutSlash,
         (FORBIDDEN, _) => Target::Refused(Status::FORBIDDEN),
         (NOT_FOUND, _) => Target::Refused(Status::NOT_FOUND),
+        (SCRIPT, _) => Target::Script { index: read_index(disk, words).ok_or(Malformed)? },
         (FILE, _) => match read_variants(disk, find, words, descriptors)? {
             Some(variants) => Target::File(variants),
             None => return Ok(undone(&Job::Find(find.clone()), Failure::Busy)),
@@ -170,6 +177,13 @@ fn read_variants(
         coded.push(file);
     }
     if identity.coding.is_some() { Err(Malformed) } else { Ok(Some(Variants { identity, coded })) }
+}
+
+/// A script is the name itself, or one of the names that an index may have.
+fn read_index(disk: &Disk, words: &mut Reader<'_>) -> Option<Option<Box<[u8]>>> {
+    let name = words.bytes(NAME_BYTES_MAX)?;
+    let is_index = disk.settings.index.iter().any(|index| index == name);
+    (name.is_empty() || is_index).then(|| is_index.then(|| name.into()))
 }
 
 /// The media type is that of a name which the path could have led to.

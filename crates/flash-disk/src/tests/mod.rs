@@ -64,6 +64,7 @@ impl Folder {
             index: vec![b"index.html".to_vec(), b"index.htm".to_vec()],
             follow_links: FollowLinks::Inside,
             precompressed: true,
+            scripts: Vec::new(),
             spa: None,
             user_dirs: None,
             dotfiles: false,
@@ -134,6 +135,8 @@ pub(crate) fn outcome(entry: &Entry) -> String {
         }
         Target::Folder => "folder".to_owned(),
         Target::FolderWithoutSlash => "redirect".to_owned(),
+        Target::Script { index: None } => "script".to_owned(),
+        Target::Script { index: Some(name) } => format!("script {}", name.escape_ascii()),
         Target::Refused(status) => status.0.to_string(),
     }
 }

@@ -1,0 +1,149 @@
+//! Programs: where they stand among a site's names, what is asked of whoever begins one, and what comes back.
+//!
+//! To the request path a program is a stream in two directions, whatever begins it and whatever framing it speaks. Here
+//! is no process, no queue and no connection that is kept: they are behind [`Programs`], in `flash-app`. Bytes go to and
+//! fro in [`exchange`](crate::exchange).
+
+use std::fmt::Debug;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use flash_http::status::Status;
+
+use crate::path::SitePath;
+use crate::record::Unfinished;
+
+/// What a program is told of its request.
+#[derive(Clone, Debug, Default)]
+pub struct Variables;
+
+/// A part of the site's names that is answered by programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub place: Place,
+    pub talk: Talk,
+    /// A program may write straight to the client.
+    pub direct: bool,
+    /// What [`Programs`] knows it by.
+    pub number: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `/cgi-bin`, and all that lies below. Never ends with a slash.
+    Prefix(Box<[u8]>),
+    /// `.php`: files below the site's root with such a name, and what follows it as in `/a.php/more`.
+    Suffix(Box<[u8]>),
+}
+
+/// How a stream's bytes are framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Talk {
+    /// The request's body, and then its end, one way; a head and a body, up to the end, the other.
+    Cgi,
+    /// The same, but for that the program writes the response as the client is to have it (RFC 3875 §5).
+    Nph,
+    FastCgi,
+}
+
+/// Whoever begins programs.
+pub trait Programs: Send + Sync + Debug {
+    /// Begins one, or sees to it that `reply` is called, once, whatever happens. Never waits.
+    fn begin(&self, begin: Begin, reply: Reply) -> Option<Begun>;
+}
+
+/// Takes what became of [`Begin`], on any thread. Nobody may be left to have a use for it: then it is dropped.
+pub type Reply = Box<dyn FnOnce(Begun) + Send>;
+
+/// Begin a program.
+#[derive(Debug)]
+pub struct Begin {
+    /// The route's number.
+    pub route: usize,
+    /// What was asked for, decoded. Below a [`Place::Prefix`] with [`Talk::Cgi`] nobody has looked yet which script that
+    /// is: whoever begins it adds the variables that say so. In all other cases they are complete.
+    pub path: SitePath<'static>,
+    pub variables: Arc<Variables>,
+    /// The request, for people who read logs.
+    pub name: Arc<str>,
+    /// The last attempt ended in a kept connection that the program had closed: this one is to be new.
+    pub again: bool,
+    pub direct: Option<Box<Direct>>,
+}
+
+/// What a program needs to write straight to the client.
+#[derive(Debug)]
+pub struct Direct {
+    /// Sent before the program may write: a status line and fields, but no empty line, which the program writes.
+    pub head: Vec<u8>,
+    /// The client's socket, non-blocking as yet. The driver adds it.
+    pub socket: Option<OwnedFd>,
+    /// To be finished with the number of bytes that the client got, when the program has ended.
+    pub record: Option<Unfinished>,
+}
+
+#[derive(Debug)]
+pub enum Begun {
+    Running(Backend),
+    /// Straight to the client: the connection is the program's from now on.
+    HandedOver,
+    Failed(Refusal),
+}
+
+/// A program that runs for one request.
+#[derive(Debug)]
+pub struct Backend {
+    /// Non-blocking.
+    pub stream: OwnedFd,
+    pub talk: Talk,
+    pub lease: Box<dyn Lease>,
+    /// It has carried other requests: the program may have closed it without our knowing.
+    pub used: bool,
+}
+
+/// The right to a program, or to a connection to one. Dropping it breaks off: whatever runs for it is ended.
+pub trait Lease: Send + Debug {
+    /// What a FastCGI program complains about, in pieces as they come: lines are the lease's affair.
+    fn stderr(&mut self, bytes: &[u8]);
+
+    /// The exchange is over. Never waits.
+    fn finish(self: Box<Self>, stream: OwnedFd, how: Finish);
+}
+
+/// How an exchange with a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// As it should, and the stream may carry another one.
+    Reusable,
+    /// As it should; the stream has had its time.
+    Ended,
+    /// Nobody has a use for the rest, and a record is just complete: `ABORT_REQUEST` may be written.
+    Aborted,
+}
+
+/// Why a program was not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// As many run and wait as may. Worth trying again: 503.
+    Busy,
+    /// No program there: 404.
+    NotFound,
+    /// There is one, which may not be run: 403.
+    Forbidden,
+    /// It cannot be begun or reached: 502.
+    Broken,
+    /// It did not begin in time: 504.
+    Late,
+}
+
+impl Refusal {
+    pub fn status(self) -> Status {
+        match self {
+            Self::Busy => Status::SERVICE_UNAVAILABLE,
+            Self::NotFound => Status::NOT_FOUND,
+            Self::Forbidden => Status::FORBIDDEN,
+            Self::Broken => Status::BAD_GATEWAY,
+            Self::Late => Status::GATEWAY_TIMEOUT,
+        }
+    }
+}
