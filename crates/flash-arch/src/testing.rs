@@ -42,7 +42,7 @@ pub(crate) fn shared(folder: &Path, limits: Limits, disk_deadline_ms: u64) -> Ar
             template: HeaderTemplate::default(),
             pages: Pages::default(),
             paths: PathCache::new(cache),
-            routes: Vec::new(),
+            routes: None,
         },
         disk: Disk::open(folder, settings).unwrap(),
         access_log: None,

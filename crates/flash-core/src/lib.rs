@@ -22,6 +22,7 @@ pub mod path;
 pub mod program;
 pub mod record;
 pub mod room;
+pub mod routes;
 pub mod site;
 pub mod spare;
 mod steps;

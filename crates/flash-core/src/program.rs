@@ -1,40 +1,18 @@
-//! Programs: where they stand among a site's names, what is asked of whoever begins one, and what comes back.
+//! Programs: what is asked of whoever begins one, and what comes back.
 //!
 //! To the request path a program is a stream in two directions, whatever begins it and whatever framing it speaks. Here
-//! is no process, no queue and no connection that is kept: they are behind [`Programs`], in `flash-app`. Bytes go to and
-//! fro in [`exchange`](crate::exchange).
+//! is no process, no queue and no connection that is kept: they are behind [`Programs`], in `flash-app`. Where programs
+//! stand among the site's names is in [`routes`](crate::routes), and how bytes go to and fro in `exchange`.
 
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flash_cgi::Variables;
 use flash_http::status::Status;
 
 use crate::path::SitePath;
 use crate::record::Unfinished;
-
-/// What a program is told of its request.
-#[derive(Clone, Debug, Default)]
-pub struct Variables;
-
-/// A part of the site's names that is answered by programs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    pub place: Place,
-    pub talk: Talk,
-    /// A program may write straight to the client.
-    pub direct: bool,
-    /// What [`Programs`] knows it by.
-    pub number: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// `/cgi-bin`, and all that lies below. Never ends with a slash.
-    Prefix(Box<[u8]>),
-    /// `.php`: files below the site's root with such a name, and what follows it as in `/a.php/more`.
-    Suffix(Box<[u8]>),
-}
 
 /// How a stream's bytes are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::cache::PathCache;
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Job};
 use crate::page::Pages;
-use crate::program::Route;
+use crate::routes::Routes;
 
 #[derive(Debug)]
 pub struct Site {
@@ -14,8 +14,8 @@ pub struct Site {
     pub template: HeaderTemplate,
     pub pages: Pages,
     pub paths: PathCache,
-    /// Where programs answer, the longest prefixes first.
-    pub routes: Vec<Route>,
+    /// Where programs answer, if any do.
+    pub routes: Option<Routes>,
 }
 
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
-//! Chunked request bodies (RFC 9112 §7.1), read to be thrown away.
+//! Chunked request bodies (RFC 9112 §7.1), read to be passed on or to be thrown away.
 //!
 //! A body on a GET means nothing, but where it ends decides where the next request begins. So the frame is read as
-//! strictly as a head is; the data are counted and skipped. How many of them are too many, the caller knows.
+//! strictly as a head is; the data are counted. How many of them are too many, the caller knows.
 
 use crate::{Reject, Status, scan};
 
@@ -71,6 +71,14 @@ impl Chunked {
     /// # Errors
     /// 400 for what RFC 9112 §7.1 forbids; 431 for a trailer section beyond its limit.
     pub fn decode(&mut self, input: &[u8]) -> Result<Progress, Reject> {
+        self.read(input, |_| {})
+    }
+
+    /// The same; the data go to `sink`, in pieces.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn read(&mut self, input: &[u8], mut sink: impl FnMut(&[u8])) -> Result<Progress, Reject> {
         let mut at = 0;
         let mut data = 0;
         while at < input.len() {
@@ -78,6 +86,7 @@ impl Chunked {
                 State::Complete => break,
                 State::Data { left } => {
                     let here = left.min((input.len() - at) as u64);
+                    sink(&input[at..at + here as usize]);
                     at += here as usize;
                     data += here as usize;
                     self.state = match left - here {

@@ -89,7 +89,7 @@ impl Plan<'_> {
             template: self.template(),
             pages: pages.clone(),
             paths: PathCache::new(self.cache_limits()),
-            routes: Vec::new(),
+            routes: None,
         };
         let disk = match rights.take_disk() {
             Some(disk) => disk,

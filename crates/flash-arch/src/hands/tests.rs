@@ -70,7 +70,7 @@ impl Bench {
                 template: HeaderTemplate::default(),
                 pages: Pages::default(),
                 paths: PathCache::new(CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 }),
-                routes: Vec::new(),
+                routes: None,
             },
             disk: {
                 let mut disk = disk(&folder.path().join("site"));

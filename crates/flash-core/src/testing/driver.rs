@@ -93,7 +93,7 @@ impl World {
         let limits = CacheLimits { entries_max: 1000, bytes_max: 64 << 20, threads: 1 };
         let (template, pages) = (HeaderTemplate::default(), Pages::default());
         Self {
-            site: Site { settings, template, pages, paths: PathCache::new(limits), routes: Vec::new() },
+            site: Site { settings, template, pages, paths: PathCache::new(limits), routes: None },
             disk,
             now: Now::new(5_000_000, 1_000_000_000_000),
             local: LocalCache::new(1 << 20),

@@ -1,0 +1,115 @@
+//! Routes: the parts of a site's names that programs answer.
+//!
+//! A name below a [`Place::Prefix`] never reaches the pathname cache or the disk. One with a [`Place::Suffix`] is looked up
+//! like any other, because the program's file has to be there.
+
+use flash_cgi::Server;
+use flash_cgi::script::{self, Split};
+
+use crate::path::SitePath;
+use crate::program::Talk;
+
+/// All of them, and what every program is told.
+#[derive(Debug)]
+pub struct Routes {
+    list: Vec<Route>,
+    pub(crate) server: Server,
+    pub(crate) document_root: Box<[u8]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub place: Place,
+    pub talk: Talk,
+    /// A program may write straight to the client.
+    pub direct: bool,
+    /// What [`Programs`](crate::program::Programs) knows it by.
+    pub number: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `/cgi-bin`, and all that lies below. `/` is the whole site.
+    Prefix(Box<[u8]>),
+    /// `.php`: files below the site's root with such a name, and what follows it as in `/a.php/more`.
+    Suffix(Box<[u8]>),
+}
+
+/// A path that a route answers, split at its script as far as that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Routed<'r, 'p> {
+    pub(crate) route: &'r Route,
+    pub(crate) split: Split<'p>,
+}
+
+impl Routes {
+    /// `software` and `document_root`, an absolute path without a slash at its end, are what programs are told.
+    pub fn new(mut list: Vec<Route>, software: &[u8], document_root: &[u8]) -> Self {
+        // The longest prefix wins, and a suffix within it does not count.
+        list.sort_by_key(|route| match &route.place {
+            Place::Prefix(prefix) => std::cmp::Reverse(1 + prefix.len()),
+            Place::Suffix(_) => std::cmp::Reverse(0),
+        });
+        Self { list, server: Server::new(software, document_root), document_root: document_root.into() }
+    }
+
+    pub(crate) fn of<'p>(&self, path: &'p SitePath<'_>) -> Option<Routed<'_, 'p>> {
+        self.list.iter().find_map(|route| {
+            let split = match &route.place {
+                Place::Prefix(prefix) => script::below(path.as_bytes(), prefix),
+                Place::Suffix(suffix) => script::suffixed(path.as_bytes(), suffix).next(),
+            };
+            split.map(|split| Routed { route, split })
+        })
+    }
+
+    /// The route of a file that the disk says is a program's.
+    pub(crate) fn of_script(&self, name: &[u8]) -> Option<&Route> {
+        self.list.iter().find(|route| match &route.place {
+            Place::Prefix(_) => false,
+            Place::Suffix(suffix) => name.ends_with(suffix),
+        })
+    }
+
+    /// Whether a folder's index may turn out to be a program.
+    pub(crate) fn has_suffixes(&self) -> bool {
+        self.list.iter().any(|route| matches!(route.place, Place::Suffix(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(place: Place, number: usize) -> Route {
+        Route { place, talk: Talk::Cgi, direct: false, number }
+    }
+
+    #[test]
+    fn the_longest_prefix_wins_and_then_a_suffix() {
+        let prefix = |path: &str, number| route(Place::Prefix(path.as_bytes().into()), number);
+        let list = vec![
+            route(Place::Suffix(b".php".as_slice().into()), 0),
+            prefix("/app", 1),
+            prefix("/app/old", 2),
+        ];
+        let routes = Routes::new(list, b"Flash", b"/srv");
+        for (path, expected) in [
+            ("/app", Some((1, "/app", ""))),
+            ("/app/x.php", Some((1, "/app", "/x.php"))),
+            ("/app/old/x", Some((2, "/app/old", "/x"))),
+            ("/apple", None),
+            ("/a.php", Some((0, "/a.php", ""))),
+            ("/d/a.php/x/y", Some((0, "/d/a.php", "/x/y"))),
+            ("/a.phpx", None),
+        ] {
+            let parsed = SitePath::parse(path.as_bytes()).expect("they are canonical");
+            let found = routes.of(&parsed).map(|routed| {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                (routed.route.number, text(routed.split.name), text(routed.split.info))
+            });
+            let expected = expected.map(|(number, name, info)| (number, name.to_owned(), info.to_owned()));
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+}
