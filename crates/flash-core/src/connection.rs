@@ -3,26 +3,29 @@
 //! A driver performs what [`Connection::want`] returns, tells the outcome, and asks again, until the want is one
 //! that it has to wait for. Everything here happens in memory: see the crate's opening words for what is absent.
 
+mod answer;
+mod exchanging;
+
 use std::sync::Arc;
 
-use flash_http::head::{self, Expect, Head, Parsed};
-use flash_http::method::Method;
+use flash_http::head::{self, Parsed};
 use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::deadline::{Deadline, Waiting};
-use crate::entry::Entry;
+use crate::exchange::{Awaited, Exchange, Way};
 use crate::header;
-use crate::job::{Failure, Job, Outcome, Spent};
+use crate::job::{Failure, Job, Outcome};
 use crate::local::LocalCache;
 use crate::output::Output;
 use crate::record::{Peer, Record, Unfinished};
 use crate::site::Site;
 use crate::spare::Spare;
-use crate::steps::find_file::{self, Finding, Found, Lookup};
+use crate::steps::find_file::{Finding, Lookup};
 use crate::steps::read_file::{Body, Phase};
-use crate::steps::read_request::{self, Asked, DropBody, Dropped};
-use crate::steps::send_header::{Responder, Response};
+use crate::steps::read_request::{DropBody, Dropped};
+
+use self::answer::Answered;
 
 /// What the driver lends to every call.
 pub struct Context<'a> {
@@ -44,6 +47,15 @@ pub struct Tally {
     pub send_us: u64,
     /// Exchanges that ended, for the access log. None when no records are wanted.
     pub records: Vec<Record>,
+    /// What programs did that they should not, for the error log.
+    pub complaints: Vec<Complaint>,
+}
+
+/// A request, and what its program did.
+#[derive(Debug)]
+pub struct Complaint {
+    pub request: Arc<str>,
+    pub reason: &'static str,
 }
 
 /// The one thing that a connection needs next.
@@ -55,6 +67,19 @@ pub enum Want {
     Send,
     /// The only thing that may wait for a disk: call [`Connection::completed`].
     Job(Job),
+    /// A program: hand [`Connection::begin`] to [`Programs`](crate::program::Programs), and call [`Connection::begun`].
+    Begin,
+    /// Show [`Connection::to_backend`] to [`Connection::backend`]: call [`Connection::backend_sent`], and so on.
+    SendBackend,
+    /// The program's bytes: call [`Connection::backend_received`], [`Connection::backend_ended`], and so on.
+    ReceiveBackend,
+    /// The program is to see the end of what it is told: shut that direction of its stream.
+    ShutdownBackend,
+    /// Stop watching the program's stream, and finish what [`Connection::release`] returns.
+    Release,
+    /// Nothing, until a socket is ready that was found blocked: call [`Connection::client_ready`] or
+    /// [`Connection::backend_ready`].
+    Exchange(Awaited),
     /// The result of the job that was handed out.
     Completion,
     /// No more sending; the client may still be, and is to be listened to for a moment.
@@ -84,6 +109,12 @@ enum State {
     /// The head lies at the front of `input`; its file is looked for.
     FindFile(Box<Finding>),
     SendBody(Box<Sending>),
+    /// A program answers.
+    RunProgram(Box<Exchange>),
+    /// The head at the front of `input` stands in place of one that a program has answered, by naming it.
+    Redirected {
+        redirects: u8,
+    },
     /// What is in the output is the last.
     Closing {
         linger: bool,
@@ -127,6 +158,9 @@ impl Connection {
     }
 
     pub fn want(&mut self, cx: &mut Context<'_>) -> Want {
+        if let State::RunProgram(_) = self.state {
+            return self.want_of_exchange(cx);
+        }
         if let Some(job) = self.job(cx.site) {
             return Want::Job(job);
         }
@@ -147,7 +181,11 @@ impl Connection {
             State::ReadRequest => Waiting::Head,
             State::DropBody(_) => Waiting::Body,
             State::Lingering { .. } => Waiting::Linger,
-            State::BodyDropped | State::FindFile(_) | State::SendBody(_) => {
+            State::BodyDropped
+            | State::Redirected { .. }
+            | State::FindFile(_)
+            | State::SendBody(_)
+            | State::RunProgram(_) => {
                 self.deadline.wait(Waiting::Completion, cx.now.ms(), &cx.site.settings);
                 return Want::Completion;
             }
@@ -180,8 +218,10 @@ impl Connection {
                 if used < bytes.len() && self.goes_on() {
                     self.input = cx.spare.input();
                     self.input.extend_from_slice(&bytes[used..]);
-                    if matches!(self.state, State::DropBody(_)) {
-                        self.resume(cx);
+                    match self.state {
+                        State::DropBody(_) => self.resume(cx),
+                        State::RunProgram(_) => self.feed(cx),
+                        _ => {}
                     }
                 }
             }
@@ -199,6 +239,10 @@ impl Connection {
                 }
             }
             State::Closing { .. } | State::Closed => {}
+            State::RunProgram(_) => {
+                self.input.extend_from_slice(bytes);
+                self.feed(cx);
+            }
             _ => {
                 self.input.extend_from_slice(bytes);
                 self.resume(cx);
@@ -207,10 +251,16 @@ impl Connection {
     }
 
     /// The client will send no more. What it has asked for it still gets.
-    pub fn received_end(&mut self) {
-        match self.state {
+    pub fn received_end(&mut self, cx: &mut Context<'_>) {
+        match &mut self.state {
+            State::RunProgram(exchange) => {
+                if !exchange.client_ended(&self.input) {
+                    self.abort(cx);
+                }
+            }
             State::ReadRequest | State::DropBody(_) | State::Lingering { .. } => self.state = State::Closed,
             State::BodyDropped
+            | State::Redirected { .. }
             | State::FindFile(_)
             | State::SendBody(_)
             | State::Closing { .. }
@@ -229,16 +279,39 @@ impl Connection {
         }
     }
 
-    /// The socket takes no more for now. A window in the output is made ready again before the next attempt.
-    pub fn send_blocked(&mut self) {
-        if let (Some(output), State::SendBody(sending)) = (&mut self.output, &mut self.state)
-            && let Some(range) = output.take_back_window()
-        {
-            sending.body.put_back(range);
+    /// The socket takes no more for now. A window in the output is made ready again before the next attempt. Returns
+    /// whether something else may be wanted meanwhile.
+    pub fn send_blocked(&mut self) -> bool {
+        match (&mut self.state, &mut self.output) {
+            (State::RunProgram(exchange), _) => {
+                exchange.client_blocked(Way::Out);
+                return true;
+            }
+            (State::SendBody(sending), Some(output)) => {
+                if let Some(range) = output.take_back_window() {
+                    sending.body.put_back(range);
+                }
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// The client has sent nothing more as yet. Returns whether something else may be wanted meanwhile.
+    pub fn receive_blocked(&mut self) -> bool {
+        match &mut self.state {
+            State::RunProgram(exchange) => {
+                exchange.client_blocked(Way::In);
+                true
+            }
+            _ => false,
         }
     }
 
     fn drained(&mut self, cx: &mut Context<'_>) {
+        if let State::RunProgram(_) = self.state {
+            return self.leave_exchange(cx);
+        }
         if let (State::SendBody(sending), Some(output)) = (&mut self.state, &mut self.output) {
             if sending.body.phase == Phase::Asked {
                 return;
@@ -288,6 +361,10 @@ impl Connection {
             None => {}
             Some(Waiting::Idle | Waiting::Linger) => self.state = State::Closed,
             Some(Waiting::Head | Waiting::Body) if self.is_idle() => self.state = State::Closed,
+            Some(Waiting::Program | Waiting::Body) if matches!(self.state, State::RunProgram(_)) => {
+                self.exchange_is_late(cx);
+            }
+            Some(Waiting::Program) => {}
             Some(Waiting::Head | Waiting::Body) => self.refuse(Status::REQUEST_TIMEOUT, cx),
             Some(Waiting::Send) => self.abort(cx),
             Some(Waiting::Completion) => match &mut self.state {
@@ -302,17 +379,19 @@ impl Connection {
 
     /// Ends the connection where it stands, for whatever reason, and records what was under way.
     pub fn abort(&mut self, cx: &mut Context<'_>) {
+        let record = match std::mem::replace(&mut self.state, State::Closed) {
+            State::SendBody(sending) => sending.record,
+            State::RunProgram(exchange) => exchange.break_off().1,
+            _ => None,
+        };
         if let Some(mut output) = self.output.take() {
             output.abandon(cx.now.us, &mut cx.tally.records);
-            if let State::SendBody(sending) = &mut self.state
-                && let Some(unfinished) = sending.record.take()
-            {
+            if let Some(unfinished) = record {
                 cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
             }
             cx.spare.give_back_output(output);
         }
         self.input = Vec::new();
-        self.state = State::Closed;
     }
 
     /// Whether bytes behind the current request are worth keeping.
@@ -330,6 +409,9 @@ impl Connection {
                     Dropped::Refused(status) => return self.refuse(status, cx),
                 }
             }
+            if let State::RunProgram(_) = self.state {
+                return self.feed(cx);
+            }
             let mut input = std::mem::take(&mut self.input);
             let used = self.read_requests(&input, cx);
             if used == input.len() || !self.goes_on() {
@@ -337,7 +419,7 @@ impl Connection {
             }
             input.drain(..used);
             self.input = input;
-            if !matches!(self.state, State::DropBody(_)) {
+            if !matches!(self.state, State::DropBody(_) | State::RunProgram(_)) {
                 return;
             }
         }
@@ -370,118 +452,11 @@ impl Connection {
     fn takes_requests(&self) -> bool {
         match &self.state {
             State::ReadRequest => !self.output.as_ref().is_some_and(|output| output.is_full()),
-            State::BodyDropped => true,
+            State::BodyDropped | State::Redirected { .. } => true,
             State::FindFile(finding) => finding.is_over(),
             _ => false,
         }
     }
-
-    fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
-        let mut connection = read_request::connection_after(head, cx.draining);
-        let mut linger = false;
-        let mut since = (cx.now.us, Spent::default());
-        let answer = match (read_request::asked(head, &cx.site.settings), &mut self.state) {
-            (Asked::Refused(status), _) => {
-                // Its body is not waited for, so nobody will know where the next request begins.
-                if head.body != head::Body::None || head.expect != Expect::None {
-                    connection = header::Connection::Closes;
-                    linger = true;
-                }
-                Answer::Error(status)
-            }
-            (_, State::ReadRequest) if head.body != head::Body::None => {
-                if head.expect == Expect::Continue {
-                    let output = self.output.get_or_insert_with(|| cx.spare.output());
-                    output.write(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
-                    output.push_interim_end();
-                }
-                self.state = State::DropBody(Box::new(DropBody::new(head, head_bytes)));
-                return Answered::Yes;
-            }
-            (Asked::Options, _) => Answer::Options,
-            (Asked::File(_), State::FindFile(finding)) => {
-                since = (finding.started_us, finding.spent);
-                match &finding.lookup {
-                    Lookup::Found(entry) => Answer::Entry(Arc::clone(entry)),
-                    Lookup::Failed(failure) => {
-                        if *failure == Failure::Late {
-                            connection = header::Connection::Closes;
-                        }
-                        Answer::Error(failure.status())
-                    }
-                    Lookup::Wanted(_) | Lookup::Asked => return Answered::NotYet,
-                }
-            }
-            (Asked::File(path), _) => match find_file::find_file(path, cx.site, cx.local, cx.now) {
-                Found::Entry(entry) => Answer::Entry(entry),
-                Found::Refused(status) => Answer::Error(status),
-                Found::Unknown(find) => {
-                    self.state = State::FindFile(Box::new(Finding::new(find, cx.now)));
-                    return Answered::NotYet;
-                }
-            },
-        };
-        let output = self.output.get_or_insert_with(|| cx.spare.output());
-        let head_only = head.method == Method::Head;
-        let mut responder = Responder { site: cx.site, now: cx.now, output, connection, head_only };
-        let response = match answer {
-            Answer::Entry(entry) => responder.respond(head, &entry),
-            Answer::Error(status) => responder.error(status),
-            Answer::Options => responder.options(),
-        };
-        self.begin(head, response, linger, since, cx);
-        Answered::Yes
-    }
-
-    /// The head is in the output: records it, and goes on to the body or to the next request.
-    fn begin(
-        &mut self,
-        head: &Head<'_>,
-        response: Response,
-        linger: bool,
-        since: (u64, Spent),
-        cx: &mut Context<'_>,
-    ) {
-        let Response { status, head_bytes, connection, rest } = response;
-        cx.tally.responses += 1;
-        let log = cx.site.settings.log;
-        let record = log.then(|| Unfinished::new(head, self.peer, (status, head_bytes), since, cx.now));
-        if let Some(body) = rest {
-            self.state = State::SendBody(Box::new(Sending { body: *body, connection, record }));
-            return;
-        }
-        if let (Some(record), Some(output)) = (record, &mut self.output) {
-            output.push_end(record);
-        }
-        self.state = if linger { State::Closing { linger } } else { after(connection) };
-    }
-
-    /// Answers bytes that were no request, or that came too slowly, and closes.
-    fn refuse(&mut self, status: Status, cx: &mut Context<'_>) {
-        let output = self.output.get_or_insert_with(|| cx.spare.output());
-        let connection = header::Connection::Closes;
-        let response =
-            Responder { site: cx.site, now: cx.now, output, connection, head_only: false }.error(status);
-        cx.tally.responses += 1;
-        if cx.site.settings.log {
-            output.push_end(Unfinished::of_refusal(self.peer, status, response.head_bytes, cx.now));
-        }
-        self.input = Vec::new();
-        self.state = State::Closing { linger: true };
-    }
-}
-
-enum Answer {
-    Entry(Arc<Entry>),
-    Error(Status),
-    Options,
-}
-
-enum Answered {
-    /// The head is done with.
-    Yes,
-    /// It stays where it is until its file has been found.
-    NotYet,
 }
 
 fn after(connection: header::Connection) -> State {

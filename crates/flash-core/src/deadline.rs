@@ -10,12 +10,14 @@ pub(crate) enum Waiting {
     Idle,
     /// For the rest of a head.
     Head,
-    /// For the rest of a body that is being dropped.
+    /// For the rest of a body.
     Body,
     /// For the client to take what is sent.
     Send,
     /// For a job.
     Completion,
+    /// For a program to begin, to take something, or to say something.
+    Program,
     /// For the client to notice that it is over.
     Linger,
 }
@@ -62,12 +64,20 @@ impl Deadline {
         }
     }
 
+    /// It has not been silent: the next wait for it begins anew.
+    pub(crate) fn program_lives(&mut self) {
+        if self.waiting == Waiting::Program {
+            *self = Self::default();
+        }
+    }
+
     pub(crate) fn start(&mut self, waiting: Waiting, now_ms: u64, settings: &Settings) {
         let after_ms = match waiting {
             Waiting::Idle => settings.idle_timeout_ms,
             Waiting::Head => settings.head_timeout_ms,
             Waiting::Body | Waiting::Send => SPEED_WINDOW_MS,
             Waiting::Completion => settings.disk_deadline_ms,
+            Waiting::Program => settings.program_silence_ms,
             Waiting::Linger => LINGER_MS,
         };
         *self = Self { waiting, ms: now_ms.saturating_add(after_ms), bytes: 0 };

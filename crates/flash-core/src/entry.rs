@@ -24,10 +24,8 @@ pub enum Target {
     Folder,
     /// A folder asked for without its slash.
     FolderWithoutSlash,
-    /// A program's file, which nobody has opened and nobody can send, or the one that is its folder's index.
-    Script {
-        index: Option<Box<[u8]>>,
-    },
+    /// A program's file, by its name in the site. Nobody has opened it, and nobody can send it.
+    Script(Box<[u8]>),
     /// Nothing to serve, and the status that says why: 403 or 404.
     Refused(Status),
 }
@@ -97,7 +95,7 @@ impl Entry {
             }),
             Target::Folder => Target::Folder,
             Target::FolderWithoutSlash => Target::FolderWithoutSlash,
-            Target::Script { index } => Target::Script { index: index.clone() },
+            Target::Script(name) => Target::Script(name.clone()),
             Target::Refused(status) => Target::Refused(*status),
         };
         Self::new(target, self.checked_ms())

@@ -142,7 +142,19 @@ pub(crate) struct HeadWriter<'a> {
 
 impl<'a> HeadWriter<'a> {
     pub(crate) fn new(out: &'a mut Vec<u8>, status: Status, date: &[u8; DATE_BYTES]) -> Self {
-        let _ = write!(out, "HTTP/1.1 {} {}\r\nDate: ", status.0, status.reason());
+        Self::with_reason(out, status, status.reason().as_bytes(), date)
+    }
+
+    /// The same with another phrase than ours.
+    pub(crate) fn with_reason(
+        out: &'a mut Vec<u8>,
+        status: Status,
+        reason: &[u8],
+        date: &[u8; DATE_BYTES],
+    ) -> Self {
+        let _ = write!(out, "HTTP/1.1 {} ", status.0);
+        out.extend_from_slice(reason);
+        out.extend_from_slice(b"\r\nDate: ");
         out.extend_from_slice(date);
         out.extend_from_slice(b"\r\nServer: Flash\r\n");
         Self { out }
@@ -150,6 +162,12 @@ impl<'a> HeadWriter<'a> {
 
     pub(crate) fn field(self, name: &str, value: &[u8]) -> Self {
         field(self.out, name, value);
+        self
+    }
+
+    /// A field that somebody else has named.
+    pub(crate) fn raw_field(self, name: &[u8], value: &[u8]) -> Self {
+        [name, b": ", value, b"\r\n"].iter().for_each(|piece| self.out.extend_from_slice(piece));
         self
     }
 

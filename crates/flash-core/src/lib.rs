@@ -6,11 +6,13 @@
 
 #![forbid(unsafe_code)]
 
+mod body;
 pub mod cache;
 pub mod clock;
 pub mod connection;
 mod deadline;
 pub mod entry;
+mod exchange;
 pub mod file;
 pub mod header;
 pub mod job;
@@ -30,5 +32,6 @@ mod steps;
 mod testing;
 
 pub use clock::Now;
-pub use connection::{Connection, Context, Tally, Want};
+pub use connection::{Complaint, Connection, Context, Tally, Want};
+pub use exchange::{Awaited, Release, Way};
 pub use site::Site;

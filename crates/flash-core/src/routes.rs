@@ -63,6 +63,11 @@ impl Routes {
         })
     }
 
+    /// Whether everything at this path is a program's.
+    pub(crate) fn holds(&self, path: &SitePath<'_>) -> bool {
+        self.of(path).is_some_and(|routed| matches!(routed.route.place, Place::Prefix(_)))
+    }
+
     /// The route of a file that the disk says is a program's.
     pub(crate) fn of_script(&self, name: &[u8]) -> Option<&Route> {
         self.list.iter().find(|route| match &route.place {

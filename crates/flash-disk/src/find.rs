@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use flash_cgi::script;
 use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::job::{Done, Find};
@@ -67,15 +68,18 @@ impl Disk {
             None => (self.root()?, find.path.relative()),
         };
         let place = match self.place(root, &find.path, name, pace) {
-            Err(Stop::Missing) if std::ptr::eq(root, self.root()?) => self.fallback(&find.path, pace)?,
+            Err(Stop::Missing) if std::ptr::eq(root, self.root()?) => {
+                if let Some(target) = self.script_above(&find.path, pace)? {
+                    return Ok(Some(target));
+                }
+                self.fallback(&find.path, pace)?
+            }
             place => place?,
         };
         let (name, examined) = match place {
             Place::Folder => return Ok(Some(Target::Folder)),
             Place::FolderWithoutSlash => return Ok(Some(Target::FolderWithoutSlash)),
-            Place::File(name, _) if self.is_script(&name) => {
-                return self.script(root, &find.path, &name).map(Some);
-            }
+            Place::File(name, _) if self.is_script(&name) => return self.script(root, &name).map(Some),
             Place::File(name, examined) => (name, examined),
         };
         let known = find.known.as_deref().and_then(variants_of);
@@ -106,19 +110,29 @@ impl Disk {
         self.settings.scripts.iter().any(|suffix| name.ends_with(suffix))
     }
 
-    /// It is there, which is all that a server may know of it.
-    fn script(&self, root: &Root, path: &SitePath<'_>, name: &[u8]) -> Result<Target, Stop> {
-        let index = self.settings.index.iter().find(|index| path.names_folder() && name.ends_with(index));
-        match (std::ptr::eq(root, self.root()?), path.names_folder(), index) {
-            (true, false, _)
-                if path.name() == name.rsplit(|byte| *byte == b'/').next().unwrap_or_default() =>
-            {
-                Ok(Target::Script { index: None })
-            }
-            (true, true, Some(index)) => Ok(Target::Script { index: Some(index.as_slice().into()) }),
-            // A user's, or in place of a page that is missing: programs are for the site's own names.
-            _ => Err(Stop::Forbidden),
+    /// It is there, which is all that a server may know of it. A user's is not run, because programs run as the site's.
+    fn script(&self, root: &Root, name: &[u8]) -> Result<Target, Stop> {
+        match std::ptr::eq(root, self.root()?) {
+            true => Ok(Target::Script([b"/", name].concat().into())),
+            false => Err(Stop::Forbidden),
         }
+    }
+
+    /// A script whose name ends before the path does: what follows is for itself to understand.
+    fn script_above(&self, path: &SitePath<'_>, pace: Pace) -> Result<Option<Target>, Stop> {
+        let root = self.root()?;
+        let splits =
+            self.settings.scripts.iter().flat_map(|suffix| script::suffixed(path.as_bytes(), suffix));
+        for name in splits.filter(|split| !split.info.is_empty()).map(|split| &split.name[1..]) {
+            match root.examine(name, pace) {
+                Ok(examined) if examined.kind == FileType::RegularFile => {
+                    return self.script(root, name).map(Some);
+                }
+                Ok(_) | Err(Stop::Missing) => {}
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(None)
     }
 
     fn place(&self, root: &Root, path: &SitePath<'_>, name: &[u8], pace: Pace) -> Result<Place, Stop> {

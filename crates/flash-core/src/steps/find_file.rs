@@ -16,6 +16,8 @@ pub(crate) enum Found {
     /// Not known, or not looked at for a while.
     Unknown(Find),
     Refused(Status),
+    /// Below a prefix where programs answer whatever is asked.
+    Program,
 }
 
 /// A search under way, from its request's complete head on.
@@ -24,6 +26,10 @@ pub(crate) struct Finding {
     pub(crate) lookup: Lookup,
     pub(crate) started_us: u64,
     pub(crate) spent: Spent,
+    /// The request's body has not been read, because a program may be found.
+    pub(crate) body_waits: bool,
+    /// How many programs have sent the request on to here.
+    pub(crate) redirects: u8,
 }
 
 #[derive(Debug)]
@@ -35,8 +41,9 @@ pub(crate) enum Lookup {
 }
 
 impl Finding {
-    pub(crate) fn new(find: Find, now: &Now) -> Self {
-        Self { lookup: Lookup::Wanted(find), started_us: now.us, spent: Spent::default() }
+    pub(crate) fn new(find: Find, body_waits: bool, redirects: u8, now: &Now) -> Self {
+        let (started_us, spent) = (now.us, Spent::default());
+        Self { lookup: Lookup::Wanted(find), started_us, spent, body_waits, redirects }
     }
 
     /// The job. Once.
@@ -73,6 +80,10 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, no
         Err(PathError::Malformed) => return Found::Refused(Status::BAD_REQUEST),
         Err(PathError::Unnameable) => return Found::Refused(Status::NOT_FOUND),
     };
+    if site.routes.as_ref().is_some_and(|routes| routes.holds(&path)) {
+        // What is hidden in an application's own names, it alone can say.
+        return Found::Program;
+    }
     if !site.settings.dotfiles && path.is_hidden() {
         return Found::Refused(Status::NOT_FOUND);
     }

@@ -2,36 +2,51 @@
 //!
 //! The head itself is read by `flash_http::head`.
 
-use flash_http::chunked::Chunked;
 use flash_http::head::{Body, Expect, Head, Target, Version};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
+use crate::body::RequestBody;
+use crate::exchange;
 use crate::header;
-use crate::site::Settings;
+use crate::site::{Settings, Site};
 
-/// What a well-formed head asks of a site of files.
+/// What a well-formed head asks of a site.
+#[derive(Clone, Copy)]
 pub(crate) enum Asked<'b> {
     /// What its raw path leads to.
     File(&'b [u8]),
+    /// The same, if that is a program: a file has no use for the method, or for the body.
+    Program(&'b [u8]),
     Options,
     /// Answered with this status; the body, if one was announced, is not waited for.
     Refused(Status),
 }
 
-pub(crate) fn asked<'b>(head: &Head<'b>, settings: &Settings) -> Asked<'b> {
+pub(crate) fn asked<'b>(head: &Head<'b>, site: &Site) -> Asked<'b> {
+    let program = || match head.target {
+        Target::Origin { path, .. } if exchange::may_be_program(path, site) => Some(path),
+        _ => None,
+    };
     match (head.method, head.expect, head.body) {
         (Method::Unknown, ..) => Asked::Refused(Status::NOT_IMPLEMENTED),
-        (Method::Known(_), ..) => Asked::Refused(Status::METHOD_NOT_ALLOWED),
+        // Both are meant for a proxy (RFC 9110 §9.3.6, §9.3.8), and a program would only be confused.
+        (Method::Known("CONNECT" | "TRACE"), ..) => Asked::Refused(Status::METHOD_NOT_ALLOWED),
+        (Method::Known(_), ..) if program().is_none() => Asked::Refused(Status::METHOD_NOT_ALLOWED),
         (_, Expect::Other, _) => Asked::Refused(Status::EXPECTATION_FAILED),
-        (.., Body::Length(length)) if length > settings.body_bytes_max => {
+        (.., Body::Length(length)) if length > site.settings.body_bytes_max => {
             Asked::Refused(Status::CONTENT_TOO_LARGE)
         }
-        (Method::Options, ..) => Asked::Options,
-        (Method::Get | Method::Head, ..) => match head.target {
+        (Method::Options, ..) => program().map_or(Asked::Options, Asked::Program),
+        (Method::Get | Method::Head, _, Body::None) => match head.target {
             Target::Origin { path, .. } => Asked::File(path),
             // The parser lets these through with OPTIONS and CONNECT only.
             Target::Asterisk | Target::Authority(_) => Asked::Refused(Status::BAD_REQUEST),
+        },
+        (Method::Get | Method::Head | Method::Known(_), ..) => match (program(), head.target) {
+            (Some(path), _) => Asked::Program(path),
+            (None, Target::Origin { path, .. }) => Asked::File(path),
+            (None, Target::Asterisk | Target::Authority(_)) => Asked::Refused(Status::BAD_REQUEST),
         },
     }
 }
@@ -50,13 +65,7 @@ pub(crate) fn connection_after(head: &Head<'_>, draining: bool) -> header::Conne
 pub(crate) struct DropBody {
     /// The request's head, to be answered afterwards.
     head: Box<[u8]>,
-    left: Left,
-}
-
-#[derive(Debug)]
-enum Left {
-    Length(u64),
-    Chunks { decoder: Chunked, bytes: u64 },
+    body: RequestBody,
 }
 
 pub(crate) enum Dropped {
@@ -68,33 +77,15 @@ pub(crate) enum Dropped {
 
 impl DropBody {
     pub(crate) fn new(head: &Head<'_>, head_bytes: &[u8]) -> Self {
-        let left = match head.body {
-            Body::None => Left::Length(0),
-            Body::Length(length) => Left::Length(length),
-            Body::Chunked => Left::Chunks { decoder: Chunked::default(), bytes: 0 },
-        };
-        Self { head: head_bytes.into(), left }
+        Self { head: head_bytes.into(), body: RequestBody::of(head) }
     }
 
     pub(crate) fn drop_from(&mut self, input: &mut Vec<u8>, settings: &Settings) -> Dropped {
-        let (used, complete) = match &mut self.left {
-            Left::Length(left) => {
-                let used = (*left).min(input.len() as u64);
-                *left -= used;
-                (used as usize, *left == 0)
-            }
-            Left::Chunks { decoder, bytes } => match decoder.decode(input) {
-                Err(reject) => return Dropped::Refused(reject.status),
-                Ok(progress) => {
-                    *bytes += progress.data as u64;
-                    if *bytes > settings.body_bytes_max {
-                        return Dropped::Refused(Status::CONTENT_TOO_LARGE);
-                    }
-                    (progress.consumed, progress.complete)
-                }
-            },
+        let used = match self.body.read(input, settings.body_bytes_max, |_| {}) {
+            Ok(used) => used,
+            Err(status) => return Dropped::Refused(status),
         };
-        if complete {
+        if self.body.is_complete() {
             input.splice(..used, self.head.iter().copied());
             Dropped::All
         } else {

@@ -48,7 +48,7 @@ impl Responder<'_> {
             entry::Target::File(variants) => self.file(head, variants),
             entry::Target::FolderWithoutSlash => self.redirect(head),
             entry::Target::Folder if self.site.settings.list => self.listing(head),
-            entry::Target::Folder | entry::Target::Script { .. } => self.error(Status::FORBIDDEN),
+            entry::Target::Folder | entry::Target::Script(_) => self.error(Status::FORBIDDEN),
             entry::Target::Refused(status) => self.error(*status),
         }
     }
@@ -195,7 +195,11 @@ impl Responder<'_> {
     }
 
     /// A response whose body is a page about its status.
-    fn page(&mut self, status: Status, fields: impl FnOnce(HeadWriter<'_>) -> HeadWriter<'_>) -> Response {
+    pub(crate) fn page(
+        &mut self,
+        status: Status,
+        fields: impl FnOnce(HeadWriter<'_>) -> HeadWriter<'_>,
+    ) -> Response {
         let mut page = Vec::new();
         self.site.pages.write(status, &mut page);
         let template = self.site.template.fields.as_slice();

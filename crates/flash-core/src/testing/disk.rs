@@ -48,6 +48,7 @@ enum Place {
     File(Stamp),
     Folder { chunks: Vec<usize> },
     FolderWithoutSlash,
+    Script,
     Refused(Status),
 }
 
@@ -117,6 +118,10 @@ impl Disk {
         }
     }
 
+    pub(crate) fn put_script(&mut self, path: &'static str) {
+        self.places.insert(path, Place::Script);
+    }
+
     pub(crate) fn refuse(&mut self, path: &'static str, status: Status) {
         self.places.insert(path, Place::Refused(status));
     }
@@ -179,6 +184,7 @@ impl Disk {
         let path = std::str::from_utf8(find.path.as_bytes()).expect("the tests' paths are text");
         let target = match self.places.get(path) {
             None => Target::Refused(Status::NOT_FOUND),
+            Some(Place::Script) => Target::Script(path.as_bytes().into()),
             Some(Place::Refused(status)) => Target::Refused(*status),
             Some(Place::Folder { .. }) => Target::Folder,
             Some(Place::FolderWithoutSlash) => Target::FolderWithoutSlash,

@@ -6,15 +6,17 @@ use std::io::IoSlice;
 use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
 use crate::connection::{Connection, Context, Tally, Want};
+use crate::exchange::{Awaited, Way};
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::local::LocalCache;
 use crate::output::{Front, Output};
 use crate::page::Pages;
+use crate::program::{Begin, Begun, Refusal};
 use crate::record::Peer;
 use crate::site::{Settings, Site};
 use crate::spare::Spare;
-use crate::testing::Disk;
+use crate::testing::{Disk, Manner, Program};
 
 /// A site on a disk, and what a thread of the server has besides.
 pub(crate) struct World {
@@ -26,6 +28,8 @@ pub(crate) struct World {
     pub(crate) tally: Tally,
     pub(crate) draining: bool,
     pub(crate) jobs: Jobs,
+    /// What programs are like. Without, none begins before the test says so.
+    pub(crate) manner: Option<Manner>,
 }
 
 /// Who does the jobs.
@@ -48,6 +52,12 @@ pub(crate) struct Client {
     /// A job of this connection that is not done yet.
     pub(crate) pending: Option<Job>,
     pub(crate) write_is_shut: bool,
+    /// It has closed its side, which nobody has seen yet.
+    pub(crate) leaves: bool,
+    /// What is to be begun.
+    pub(crate) begin: Option<Begin>,
+    /// The program that runs for it, or the last one that did.
+    pub(crate) program: Option<Program>,
 }
 
 /// How much the wire takes.
@@ -63,6 +73,8 @@ pub(crate) enum Waits {
     ForBytes,
     ForRoom,
     ForJob,
+    /// For a program to begin, or for one of two sockets.
+    ForProgram(Awaited),
     Closed,
 }
 
@@ -101,6 +113,7 @@ impl World {
             tally: Tally::default(),
             draining: false,
             jobs: Jobs::AtOnceOrLater,
+            manner: None,
         }
     }
 
@@ -111,6 +124,9 @@ impl World {
             got: Vec::new(),
             pending: None,
             write_is_shut: false,
+            leaves: false,
+            begin: None,
+            program: None,
         };
         assert_eq!(self.turn(&mut client), Waits::ForBytes);
         client
@@ -127,13 +143,40 @@ impl World {
 
     /// Bytes arrive, in one piece.
     pub(crate) fn receive(&mut self, client: &mut Client, bytes: &[u8]) -> Waits {
-        self.with(client, |connection, cx| connection.received(bytes, cx));
+        self.with(client, |connection, cx| {
+            connection.client_ready();
+            connection.received(bytes, cx);
+        });
         self.turn(client)
     }
 
     /// The client shuts its side.
     pub(crate) fn end(&mut self, client: &mut Client) -> Waits {
-        self.with(client, |connection, _| connection.received_end());
+        client.leaves = true;
+        client.connection.client_ready();
+        self.turn(client)
+    }
+
+    /// The program of a client says something, and whatever else the test does with it; then it is heard.
+    pub(crate) fn hear(&mut self, client: &mut Client, what: impl FnOnce(&mut Program)) -> Waits {
+        what(client.program.as_mut().expect("a program runs"));
+        client.connection.backend_ready();
+        self.turn(client)
+    }
+
+    /// The program that was asked for begins.
+    pub(crate) fn begin(&mut self, client: &mut Client, manner: Manner) -> Waits {
+        let begin = client.begin.take().expect("a program is wanted");
+        let (program, backend) = Program::new(begin, manner);
+        client.program = Some(program);
+        self.with(client, |connection, cx| connection.begun(Begun::Running(backend), cx));
+        self.turn(client)
+    }
+
+    /// It does not begin.
+    pub(crate) fn refuse(&mut self, client: &mut Client, refusal: Refusal) -> Waits {
+        client.begin.take().expect("a program is wanted");
+        self.with(client, |connection, cx| connection.begun(Begun::Failed(refusal), cx));
         self.turn(client)
     }
 
@@ -164,6 +207,18 @@ impl World {
                 }
                 Waits::ForRoom => self.make_room(&mut client, rooms.next().copied().unwrap_or(1 << 30)),
                 Waits::ForJob => self.complete(&mut client),
+                Waits::ForProgram(awaited) => {
+                    let lives = client.program.as_mut().is_some_and(Program::live);
+                    match () {
+                        () if lives => self.hear(&mut client, |_| {}),
+                        () if awaited.client_out => {
+                            client.connection.client_ready();
+                            self.make_room(&mut client, rooms.next().copied().unwrap_or(1 << 30))
+                        }
+                        () if rest.is_empty() || !awaited.client_in => return client,
+                        () => Waits::ForBytes,
+                    }
+                }
                 Waits::Closed => return client,
             }
         }
@@ -221,10 +276,35 @@ impl World {
         // A request path that wants for ever would hang the tests.
         for _ in 0..1_000_000 {
             match self.with(client, |connection, cx| connection.want(cx)) {
-                Want::Receive => return Waits::ForBytes,
+                Want::Receive if client.leaves => {
+                    self.with(client, |connection, cx| connection.received_end(cx));
+                }
+                Want::Receive => {
+                    if !client.connection.receive_blocked() {
+                        return Waits::ForBytes;
+                    }
+                }
+                Want::Begin => {
+                    let local = "127.0.0.1:80".parse().expect("it is an address");
+                    client.begin = self.with(client, |connection, cx| connection.begin(Some(local), cx));
+                    if let (Some(manner), true) = (self.manner.clone(), client.begin.is_some()) {
+                        return self.begin(client, manner);
+                    }
+                }
+                Want::SendBackend => self.send_backend(client),
+                Want::ReceiveBackend => self.receive_backend(client),
+                Want::ShutdownBackend => {
+                    client.program.as_mut().expect("it runs").told_end = true;
+                    client.connection.backend_shut();
+                }
+                Want::Release => {
+                    if let Some(release) = self.with(client, |connection, cx| connection.release(cx)) {
+                        release.finish();
+                    }
+                }
+                Want::Exchange(awaited) => return Waits::ForProgram(awaited),
                 Want::Send => {
-                    if !self.send(client) {
-                        client.connection.send_blocked();
+                    if !self.send(client) && !client.connection.send_blocked() {
                         self.disk.forget_vouched();
                         return Waits::ForRoom;
                     }
@@ -267,6 +347,25 @@ impl World {
                 self.site.learn(&job, &done);
                 self.with(client, |connection, cx| connection.completed(done.into(), cx));
             }
+        }
+    }
+
+    fn send_backend(&mut self, client: &mut Client) {
+        let program = client.program.as_mut().expect("a program runs");
+        let count = program.take(client.connection.to_backend());
+        match program.deaf {
+            true => self.with(client, |connection, cx| connection.backend_refuses(cx)),
+            false if count == 0 => client.connection.backend_blocked(Way::Out),
+            false => self.with(client, |connection, cx| connection.backend_sent(count, cx)),
+        }
+    }
+
+    fn receive_backend(&mut self, client: &mut Client) {
+        let program = client.program.as_mut().expect("a program runs");
+        match (program.says.pop_front(), program.ended) {
+            (Some(bytes), _) => self.with(client, |connection, cx| connection.backend_received(&bytes, cx)),
+            (None, true) => self.with(client, |connection, cx| connection.backend_ended(cx)),
+            (None, false) => client.connection.backend_blocked(Way::In),
         }
     }
 

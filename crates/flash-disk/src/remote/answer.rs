@@ -84,9 +84,9 @@ fn write_target(target: &Target, words: &mut Writer) {
         Target::FolderWithoutSlash => return words.u8(FOLDER_WITHOUT_SLASH),
         Target::Refused(Status::FORBIDDEN) => return words.u8(FORBIDDEN),
         Target::Refused(_) => return words.u8(NOT_FOUND),
-        Target::Script { index } => {
+        Target::Script(name) => {
             words.u8(SCRIPT);
-            return words.bytes(index.as_deref().unwrap_or_default());
+            return words.bytes(name);
         }
         Target::File(variants) => variants,
     };
@@ -141,7 +141,7 @@ fn read_found(
         (FOLDER_WITHOUT_SLASH, _) => Target::FolderWithoutSlash,
         (FORBIDDEN, _) => Target::Refused(Status::FORBIDDEN),
         (NOT_FOUND, _) => Target::Refused(Status::NOT_FOUND),
-        (SCRIPT, _) => Target::Script { index: read_index(disk, words).ok_or(Malformed)? },
+        (SCRIPT, _) => Target::Script(read_script(disk, find, words).ok_or(Malformed)?),
         (FILE, _) => match read_variants(disk, find, words, descriptors)? {
             Some(variants) => Target::File(variants),
             None => return Ok(undone(&Job::Find(find.clone()), Failure::Busy)),
@@ -179,11 +179,19 @@ fn read_variants(
     if identity.coding.is_some() { Err(Malformed) } else { Ok(Some(Variants { identity, coded })) }
 }
 
-/// A script is the name itself, or one of the names that an index may have.
-fn read_index(disk: &Disk, words: &mut Reader<'_>) -> Option<Option<Box<[u8]>>> {
-    let name = words.bytes(NAME_BYTES_MAX)?;
-    let is_index = disk.settings.index.iter().any(|index| index == name);
-    (name.is_empty() || is_index).then(|| is_index.then(|| name.into()))
+/// The path leads to it: it is the path, or its beginning, or an index below it.
+fn read_script(disk: &Disk, find: &Find, words: &mut Reader<'_>) -> Option<Box<[u8]>> {
+    let path = find.path.as_bytes();
+    let name = words.bytes(path.len() + NAME_BYTES_MAX)?;
+    let is_script = disk.settings.scripts.iter().any(|suffix| name.ends_with(suffix));
+    let leads = match path.strip_prefix(name) {
+        Some(info) => matches!(info, [] | [b'/', ..]),
+        None => {
+            let index = name.strip_prefix(path).filter(|_| find.path.names_folder());
+            index.is_some_and(|index| disk.settings.index.iter().any(|other| other == index))
+        }
+    };
+    (is_script && leads).then(|| name.into())
 }
 
 /// The media type is that of a name which the path could have led to.

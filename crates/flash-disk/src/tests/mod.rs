@@ -135,8 +135,7 @@ pub(crate) fn outcome(entry: &Entry) -> String {
         }
         Target::Folder => "folder".to_owned(),
         Target::FolderWithoutSlash => "redirect".to_owned(),
-        Target::Script { index: None } => "script".to_owned(),
-        Target::Script { index: Some(name) } => format!("script {}", name.escape_ascii()),
+        Target::Script(name) => format!("script {}", name.escape_ascii()),
         Target::Refused(status) => status.0.to_string(),
     }
 }

@@ -7,6 +7,7 @@ mod finding;
 mod listing;
 mod memory;
 mod order;
+mod programs;
 mod records;
 mod simulation;
 mod splits;
@@ -15,6 +16,8 @@ mod windows;
 use std::sync::LazyLock;
 
 use super::*;
+use crate::entry::Entry;
+use crate::job::Spent;
 use crate::site::{Settings, WINDOW_BYTES};
 use crate::testing::{Client, Disk, Jobs, Look, Reply, Socket, Waits, World, replies};
 

@@ -1,0 +1,62 @@
+//! A request's body: where it ends, and which of its bytes are data (RFC 9112 §6).
+//!
+//! Nothing is kept here. Whoever reads it decides what becomes of the data, and closes the connection if it is broken.
+
+use flash_http::chunked::Chunked;
+use flash_http::head::{self, Head};
+use flash_http::status::Status;
+
+/// A body under way.
+#[derive(Debug)]
+pub(crate) enum RequestBody {
+    Length { left: u64 },
+    Chunks { decoder: Chunked, bytes: u64 },
+    Complete,
+}
+
+impl RequestBody {
+    pub(crate) fn of(head: &Head<'_>) -> Self {
+        match head.body {
+            head::Body::None => Self::Complete,
+            head::Body::Length(left) => Self::Length { left },
+            head::Body::Chunked => Self::Chunks { decoder: Chunked::default(), bytes: 0 },
+        }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self, Self::Complete)
+    }
+
+    /// Takes what belongs to it from the front of `input`; returns how much that is. The data go to `sink` in pieces.
+    ///
+    /// # Errors
+    /// 400 for broken chunks, 413 for more than `bytes_max` of data in them. A length was looked at with its head.
+    pub(crate) fn read(
+        &mut self,
+        input: &[u8],
+        bytes_max: u64,
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<usize, Status> {
+        let (used, complete) = match self {
+            Self::Complete => return Ok(0),
+            Self::Length { left } => {
+                let used = (*left).min(input.len() as u64);
+                *left -= used;
+                sink(&input[..used as usize]);
+                (used as usize, *left == 0)
+            }
+            Self::Chunks { decoder, bytes } => {
+                let progress = decoder.read(input, sink).map_err(|reject| reject.status)?;
+                *bytes += progress.data as u64;
+                if *bytes > bytes_max {
+                    return Err(Status::CONTENT_TOO_LARGE);
+                }
+                (progress.consumed, progress.complete)
+            }
+        };
+        if complete {
+            *self = Self::Complete;
+        }
+        Ok(used)
+    }
+}

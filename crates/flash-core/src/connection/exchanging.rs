@@ -1,0 +1,289 @@
+//! A connection while a program answers: what its driver asks and tells, and how an exchange begins and ends.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use flash_http::status::Status;
+
+use super::{Complaint, Connection, Context, State, Want, after};
+use crate::deadline::Waiting;
+use crate::exchange::{Ended, Exchange, Fault, Need, Release, Reply, Way, Writer};
+use crate::header;
+use crate::program::{Begin, Begun};
+use crate::record::Unfinished;
+use crate::steps::send_header::Responder;
+
+/// RFC 3875 §6.2.2 lets a program name another one, and that one the first again.
+const REDIRECTS_MAX: u8 = 10;
+
+impl Connection {
+    fn exchange(&self) -> Option<&Exchange> {
+        match &self.state {
+            State::RunProgram(exchange) => Some(exchange),
+            _ => None,
+        }
+    }
+
+    fn exchange_mut(&mut self) -> Option<&mut Exchange> {
+        match &mut self.state {
+            State::RunProgram(exchange) => Some(exchange),
+            _ => None,
+        }
+    }
+
+    pub(super) fn want_of_exchange(&mut self, cx: &mut Context<'_>) -> Want {
+        let Some(exchange) = self.exchange() else { return Want::Completion };
+        let (now_ms, settings) = (cx.now.ms(), &cx.site.settings);
+        match exchange.need(self.input.len(), self.output.as_deref()) {
+            Need::Begin => Want::Begin,
+            Need::ReceiveClient => Want::Receive,
+            Need::SendBackend => Want::SendBackend,
+            Need::ReceiveBackend => Want::ReceiveBackend,
+            Need::ShutBackend => Want::ShutdownBackend,
+            Need::Release => Want::Release,
+            Need::SendClient => {
+                if let Some(output) = &mut self.output {
+                    output.shown(cx.now.us);
+                }
+                self.deadline.wait(Waiting::Send, now_ms, settings);
+                Want::Send
+            }
+            Need::Wait(awaited, waiting) => {
+                self.deadline.wait(waiting, now_ms, settings);
+                Want::Exchange(awaited)
+            }
+        }
+    }
+
+    /// What is to be begun. `local` is the server's address that the client connected to. `None` where nothing can be,
+    /// which the connection has answered itself.
+    pub fn begin(&mut self, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Begin> {
+        let peer = self.peer;
+        let exchange = self.exchange_mut()?;
+        let begin = exchange.request.begin(peer, local, cx.site);
+        match &begin {
+            Some(_) => exchange.asked(),
+            None => self.give_up(Fault::of_program("stands where no route leads"), cx),
+        }
+        begin
+    }
+
+    pub fn begun(&mut self, begun: Begun, cx: &mut Context<'_>) {
+        // Too late: the deadline has answered in its place.
+        let State::RunProgram(exchange) = &mut self.state else { return };
+        if !exchange.is_asked() {
+            return;
+        }
+        self.deadline.program_lives();
+        match exchange.begun(begun) {
+            Ok(()) => {
+                // RFC 9110 §10.1.1: a client that has begun to send needs no leave.
+                let waits = exchange.request.expects && !exchange.body_is_complete();
+                exchange.request.expects = false;
+                if waits && self.input.is_empty() {
+                    self.tell_to_continue(cx);
+                }
+                self.feed(cx);
+            }
+            Err(fault) => self.give_up(fault, cx),
+        }
+    }
+
+    /// The program's stream, from its beginning until [`Connection::release`] or the exchange's end.
+    pub fn backend(&self) -> Option<&OwnedFd> {
+        self.exchange()?.backend()
+    }
+
+    pub fn to_backend(&self) -> &[u8] {
+        self.exchange().map_or(&[], Exchange::to_backend)
+    }
+
+    /// The stream took so many bytes.
+    pub fn backend_sent(&mut self, count: usize, cx: &mut Context<'_>) {
+        self.deadline.program_lives();
+        if let Some(exchange) = self.exchange_mut() {
+            exchange.backend_sent(count);
+            self.feed(cx);
+        }
+    }
+
+    pub fn backend_received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+        self.deadline.program_lives();
+        self.hear(cx, |exchange, writer| exchange.backend_received(bytes, writer));
+    }
+
+    /// The program says no more, or its stream is broken.
+    pub fn backend_ended(&mut self, cx: &mut Context<'_>) {
+        self.hear(cx, Exchange::backend_ended);
+    }
+
+    /// The program takes no more, whatever it may say.
+    pub fn backend_refuses(&mut self, cx: &mut Context<'_>) {
+        if let Some(exchange) = self.exchange_mut() {
+            exchange.backend_refuses();
+            self.feed(cx);
+        }
+    }
+
+    /// The end of what the program is told has been told.
+    pub fn backend_shut(&mut self) {
+        if let Some(exchange) = self.exchange_mut() {
+            exchange.backend_shut();
+        }
+    }
+
+    pub fn backend_blocked(&mut self, way: Way) {
+        if let Some(exchange) = self.exchange_mut() {
+            exchange.backend_blocked(way);
+        }
+    }
+
+    /// Something may have happened at the program's stream.
+    pub fn backend_ready(&mut self) {
+        if let Some(exchange) = self.exchange_mut() {
+            exchange.backend_ready();
+        }
+    }
+
+    /// Something may have happened at the client's socket.
+    pub fn client_ready(&mut self) {
+        if let Some(exchange) = self.exchange_mut() {
+            exchange.client_ready();
+        }
+    }
+
+    /// Whether a call on the client's socket must not wait, because something else may happen first.
+    pub fn is_exchanging(&self) -> bool {
+        self.exchange().is_some()
+    }
+
+    pub fn release(&mut self, cx: &mut Context<'_>) -> Option<Release> {
+        let release = self.exchange_mut()?.release();
+        if self.output.as_ref().is_none_or(|output| output.is_empty()) {
+            self.leave_exchange(cx);
+        }
+        release
+    }
+
+    /// Hands the program what has come of the request's body.
+    pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
+        let State::RunProgram(exchange) = &mut self.state else { return };
+        match exchange.feed(&mut self.input, &cx.site.settings) {
+            Ok(bytes) => self.deadline.progressed(bytes),
+            Err(fault) => return self.give_up(fault, cx),
+        }
+        if self.input.is_empty() {
+            cx.spare.give_back_input(std::mem::take(&mut self.input));
+        }
+    }
+
+    /// The program has said something: it goes into the output.
+    fn hear(
+        &mut self,
+        cx: &mut Context<'_>,
+        what: impl FnOnce(&mut Exchange, &mut Writer<'_>) -> Result<Ended, Fault>,
+    ) {
+        let State::RunProgram(exchange) = &mut self.state else { return };
+        let mut terms = exchange.request.terms;
+        if !exchange.reply.has_begun() && !exchange.body_is_complete() {
+            // What the program leaves of its request's body would have to be read to its end.
+            terms.connection = header::Connection::Closes;
+        }
+        let output = self.output.get_or_insert_with(|| cx.spare.output());
+        let mut writer = Writer { site: cx.site, now: cx.now, output, terms: &mut terms, head: None };
+        let heard = what(exchange, &mut writer);
+        if let Some(written) = writer.head {
+            exchange.request.terms = terms;
+            cx.tally.responses += 1;
+            if cx.site.settings.log
+                && let Some(head) = exchange.request.parse(cx.site)
+            {
+                let since = exchange.request.since;
+                exchange.record = Some(Unfinished::new(&head, self.peer, written, since, cx.now));
+            }
+        }
+        if exchange.reply.is_complete()
+            && let Some(record) = exchange.record.take()
+        {
+            output.push_end(record);
+            // Where all has been sent before, this is its end.
+            output.sent(0, cx.now.us, &mut cx.tally.records);
+        }
+        match heard {
+            Ok(Ended::Well | Ended::Again) => {}
+            Err(fault) => self.give_up(fault, cx),
+        }
+    }
+
+    /// All has been sent: if the program has done its part as well, the exchange is over.
+    pub(super) fn leave_exchange(&mut self, cx: &mut Context<'_>) {
+        let State::RunProgram(exchange) = &mut self.state else { return };
+        if !exchange.is_over() {
+            if !exchange.reply.has_begun()
+                && let Some(output) = self.output.take()
+            {
+                cx.spare.give_back_output(output);
+            }
+            return;
+        }
+        if let Some(output) = self.output.take() {
+            cx.spare.give_back_output(output);
+        }
+        let connection = exchange.request.terms.connection;
+        if let Reply::Redirect { target, .. } = &exchange.reply {
+            let redirects = exchange.request.redirects + 1;
+            let head = exchange.request.redirected(target, cx.site).filter(|_| exchange.body_is_complete());
+            match head {
+                Some(head) if redirects <= REDIRECTS_MAX => {
+                    self.input.splice(..0, head);
+                    self.state = State::Redirected { redirects };
+                }
+                _ => return self.give_up(Fault::of_program("redirects to another path without end"), cx),
+            }
+        } else if exchange.body_is_complete() {
+            self.state = after(connection);
+        } else {
+            self.state = State::Closing { linger: true };
+        }
+        self.resume(cx);
+    }
+
+    /// The program has taken too long, or the client has with its request's body.
+    pub(super) fn exchange_is_late(&mut self, cx: &mut Context<'_>) {
+        let status = match self.deadline.is_for(Waiting::Body) {
+            true => Fault { status: Status::REQUEST_TIMEOUT, reason: None },
+            false => Fault { status: Status::GATEWAY_TIMEOUT, reason: Some("has been silent for too long") },
+        };
+        self.give_up(status, cx);
+    }
+
+    /// Breaks off. A client that has been told nothing gets an answer, and another one sees the connection end.
+    fn give_up(&mut self, fault: Fault, cx: &mut Context<'_>) {
+        let State::RunProgram(exchange) = &mut self.state else { return };
+        if let Some(reason) = fault.reason {
+            let request = exchange.request.name().clone();
+            cx.tally.complaints.push(Complaint { request, reason });
+        }
+        if exchange.reply.has_begun() {
+            return self.abort(cx);
+        }
+        let linger = !exchange.body_is_complete();
+        let State::RunProgram(exchange) = std::mem::replace(&mut self.state, State::ReadRequest) else {
+            return;
+        };
+        let request = exchange.break_off().0;
+        let Some(head) = request.parse(cx.site) else { return };
+        let connection = match linger {
+            true => header::Connection::Closes,
+            false => request.terms.connection,
+        };
+        let output = self.output.get_or_insert_with(|| cx.spare.output());
+        let head_only = request.terms.head_only;
+        let response =
+            Responder { site: cx.site, now: cx.now, output, connection, head_only }.error(fault.status);
+        if linger {
+            self.input = Vec::new();
+        }
+        self.answered(&head, response, linger, request.since, cx);
+    }
+}

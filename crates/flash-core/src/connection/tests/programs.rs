@@ -1,0 +1,475 @@
+//! Exchanges with programs: what a program is told, what becomes of its answer, and who waits for whom.
+
+use super::*;
+use crate::program::{Finish, Refusal, Talk};
+use crate::routes::{Place, Route, Routes};
+use crate::testing::{BrokenOff, Manner, STDERR, STDOUT, body_of, end_record, record};
+
+const GET: &str = "GET /cgi/a?b=c HTTP/1.1\r\nHost: a\r\n\r\n";
+const ANSWER: &[u8] = b"Content-Type: text/plain\n\nhello";
+
+pub(super) fn routes() -> Routes {
+    let route = |place, talk, number| Route { place, talk, direct: false, number };
+    let list = vec![
+        route(Place::Prefix(b"/cgi".as_slice().into()), Talk::Cgi, 0),
+        route(Place::Prefix(b"/app".as_slice().into()), Talk::FastCgi, 1),
+        route(Place::Suffix(b".php".as_slice().into()), Talk::FastCgi, 2),
+    ];
+    Routes::new(list, b"Flash", b"/srv")
+}
+
+pub(super) fn world_of_programs() -> World {
+    let mut world = world();
+    world.site.routes = Some(routes());
+    world.disk.put_script("/a.php");
+    world
+}
+
+fn manner(talk: Talk) -> Manner {
+    Manner { talk, used: false, room: 1 << 20, answer: None }
+}
+
+/// A client whose program has begun.
+fn running(world: &mut World, request: &str, talk: Talk) -> Client {
+    let mut client = world.connect();
+    let waits = world.receive(&mut client, request.as_bytes());
+    assert!(matches!(waits, Waits::ForProgram(_)), "{waits:?}");
+    world.begin(&mut client, manner(talk));
+    client
+}
+
+fn fate(client: &Client) -> Option<Result<Finish, BrokenOff>> {
+    client.program.as_ref().expect("there was one").fate.finish()
+}
+
+fn post(length: usize) -> String {
+    format!("POST /cgi/a HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
+}
+
+#[test]
+fn a_cgi_program_answers_in_chunks_and_the_connection_goes_on() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, &(GET.to_owned() + &get("/small.txt")), Talk::Cgi);
+    {
+        let program = client.program.as_ref().unwrap();
+        assert!(program.told.is_empty() && program.told_end);
+        let variables = &program.begin.variables;
+        assert_eq!(variables.get(b"QUERY_STRING"), Some(&b"b=c"[..]));
+        assert_eq!(variables.get(b"SCRIPT_NAME"), None, "whoever begins it looks for it");
+        assert_eq!((program.begin.route, program.begin.path.as_bytes()), (0, &b"/cgi/a"[..]));
+    }
+    world.hear(&mut client, |program| program.say(&ANSWER[..10]));
+    assert!(client.got.is_empty());
+    world.hear(&mut client, |program| program.say(&ANSWER[10..]));
+    world.hear(&mut client, |program| program.ended = true);
+    let all = replies(&client.got, &[]);
+    assert_eq!((all[0].status, &*all[0].body), (200, &b"hello"[..]));
+    assert_eq!(all[0].field("Content-Type"), Some("text/plain"));
+    assert_eq!(&*all[1].body, text(100));
+    assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
+    let record = &world.tally.records[0];
+    assert_eq!((record.status, record.body_bytes), (200, 15), "with the chunks around them");
+}
+
+#[test]
+fn a_fastcgi_program_is_kept() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, "GET /a.php?x HTTP/1.1\r\nHost: a\r\n\r\n", Talk::FastCgi);
+    let told = &client.program.as_ref().unwrap().told;
+    assert_eq!(body_of(told), Some(Vec::new()), "the empty body is told at once");
+    let filename = memchr::memmem::find(told, b"SCRIPT_FILENAME/srv/a.php");
+    assert!(filename.is_some());
+    world.hear(&mut client, |program| {
+        program.say([record(STDERR, b"oh"), record(STDOUT, ANSWER), end_record()].concat());
+    });
+    let reply = reply(&client.got);
+    assert_eq!(&*reply.body, b"hello");
+    assert_eq!(fate(&client), Some(Ok(Finish::Reusable)));
+    assert_eq!(client.program.as_ref().unwrap().fate.stderr(), b"oh");
+    assert!(client.connection.is_idle());
+}
+
+#[test]
+fn an_http_1_0_client_gets_a_body_that_ends_with_the_connection() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, "GET /cgi/a HTTP/1.0\r\n\r\n", Talk::Cgi);
+    let waits = world.hear(&mut client, |program| {
+        program.say(ANSWER);
+        program.ended = true;
+    });
+    assert_eq!(waits, Waits::Closed);
+    let reply = reply(&client.got);
+    assert_eq!((&*reply.body, reply.field("Connection")), (&b"hello"[..], Some("close")));
+    assert_eq!(world.tally.records.len(), 1);
+}
+
+#[test]
+fn a_length_ends_the_answer() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, GET, Talk::Cgi);
+    world.hear(&mut client, |program| program.say("Content-Type: a/b\nContent-Length: 3\n\nabcdef"));
+    assert_eq!(&*reply(&client.got).body, b"abc");
+    assert_eq!(fate(&client), Some(Ok(Finish::Ended)), "it may end in its own time");
+    assert!(client.connection.is_idle());
+}
+
+#[test]
+fn head_gets_no_body() {
+    for talk in [Talk::Cgi, Talk::FastCgi] {
+        let mut world = world_of_programs();
+        let mut client = running(&mut world, &GET.replace("GET", "HEAD"), talk);
+        world.hear(&mut client, |program| match talk {
+            Talk::FastCgi => program.say([record(STDOUT, ANSWER), end_record()].concat()),
+            _ => {
+                program.say(ANSWER);
+                program.ended = true;
+            }
+        });
+        let all = replies(&client.got, &[0]);
+        assert_eq!((all.len(), all[0].field("Transfer-Encoding")), (1, None));
+        assert!(client.connection.is_idle());
+    }
+}
+
+#[test]
+fn bodies_are_handed_on_with_and_without_chunks() {
+    let chunked = "POST /cgi/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+    for request in [post(5) + "abcde", chunked.to_owned()] {
+        for talk in [Talk::Cgi, Talk::FastCgi] {
+            let mut world = world_of_programs();
+            let client = running(&mut world, &request, talk);
+            let program = client.program.as_ref().unwrap();
+            match talk {
+                Talk::FastCgi => assert_eq!(body_of(&program.told), Some(b"abcde".to_vec())),
+                _ => assert_eq!((&*program.told, program.told_end), (&b"abcde"[..], true)),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_that_does_not_read_stops_its_client() {
+    let mut world = world_of_programs();
+    world.manner = Some(Manner { room: 0, ..manner(Talk::Cgi) });
+    let mut client = world.connect();
+    world.receive(&mut client, post(1 << 20).as_bytes());
+    let waits = world.receive(&mut client, &[b'x'; 64 << 10]);
+    let Waits::ForProgram(awaited) = waits else { panic!("{waits:?}") };
+    assert!(!awaited.client_in && awaited.backend_out);
+    assert_eq!(client.connection.to_backend().len(), 64 << 10);
+    let waits = world.hear(&mut client, |program| program.room_left = 64 << 10);
+    assert!(matches!(waits, Waits::ForProgram(Awaited { client_in: true, backend_out: false, .. })));
+}
+
+#[test]
+fn a_client_that_does_not_read_stops_its_program() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, GET, Talk::Cgi);
+    client.socket = Socket::FULL;
+    let waits = world.hear(&mut client, |program| {
+        program.say(ANSWER);
+        (0..100).for_each(|_| program.say([b'x'; 16 << 10]));
+    });
+    assert!(matches!(waits, Waits::ForProgram(Awaited { client_out: true, .. })));
+    let left = client.program.as_ref().unwrap().says.len();
+    assert!(left >= 90, "{left} pieces were left where they are");
+}
+
+#[test]
+fn leave_to_send_is_given_when_the_program_has_begun() {
+    let request = "POST /cgi/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
+    let mut world = world_of_programs();
+    let mut client = world.connect();
+    world.receive(&mut client, request.as_bytes());
+    assert!(client.got.is_empty());
+    world.begin(&mut client, manner(Talk::Cgi));
+    assert_eq!(client.got, b"HTTP/1.1 100 Continue\r\n\r\n");
+    world.receive(&mut client, b"abc");
+    world.hear(&mut client, |program| {
+        program.say(ANSWER);
+        program.ended = true;
+    });
+    assert_eq!(statuses(&client.got), [100, 200]);
+    let mut refused = world.connect();
+    world.receive(&mut refused, request.as_bytes());
+    world.refuse(&mut refused, Refusal::Busy);
+    let reply = reply(&refused.got);
+    assert_eq!(
+        (reply.status, reply.field("Retry-After"), reply.field("Connection")),
+        (503, Some("1"), Some("close"))
+    );
+    assert!(refused.write_is_shut);
+}
+
+#[test]
+fn what_does_not_begin_is_answered() {
+    for (refusal, status) in [
+        (Refusal::NotFound, 404),
+        (Refusal::Forbidden, 403),
+        (Refusal::Broken, 502),
+        (Refusal::Late, 504),
+        (Refusal::Busy, 503),
+    ] {
+        let mut world = world_of_programs();
+        let mut client = world.connect();
+        world.receive(&mut client, (GET.to_owned() + &get("/small.txt")).as_bytes());
+        world.refuse(&mut client, refusal);
+        assert_eq!(statuses(&client.got), [status, 200]);
+        assert!(world.tally.complaints.is_empty(), "whoever refused has said why");
+    }
+}
+
+#[test]
+fn a_broken_answer_is_a_bad_gateway() {
+    let long = "a: b\n".repeat(30_000);
+    for answer in ["", "Content-Type", "nonsense\n\n", "Content-Type: a\0b\n\n", &long] {
+        let mut world = world_of_programs();
+        let mut client = running(&mut world, GET, Talk::Cgi);
+        world.hear(&mut client, |program| {
+            program.say(answer);
+            program.ended = true;
+        });
+        assert_eq!(reply(&client.got).status, 502, "{:.20}", answer);
+        assert_eq!(fate(&client), Some(Err(BrokenOff)));
+        let [complaint] = &*world.tally.complaints else { panic!("one reason") };
+        assert_eq!(&*complaint.request, "GET /cgi/a?b=c HTTP/1.1");
+    }
+}
+
+#[test]
+fn a_program_that_dies_half_way_ends_the_connection() {
+    let length = "Content-Type: a/b\nContent-Length: 30\n\nabc";
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, GET, Talk::Cgi);
+    let waits = world.hear(&mut client, |program| {
+        program.say(length);
+        program.ended = true;
+    });
+    assert_eq!(waits, Waits::Closed);
+    let mut client = running(&mut world, GET, Talk::FastCgi);
+    let waits = world.hear(&mut client, |program| {
+        program.say(record(STDOUT, ANSWER));
+        program.ended = true;
+    });
+    assert_eq!((waits, world.tally.complaints.len()), (Waits::Closed, 2));
+    assert!(!client.got.ends_with(b"0\r\n\r\n"), "nobody takes it for complete");
+}
+
+#[test]
+fn silence_is_a_gateway_timeout_and_then_an_end() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, GET, Talk::Cgi);
+    assert_eq!(world.left_ms(&client), 60_000);
+    world.pass_ms(&mut client, 59_000);
+    world.hear(&mut client, |program| program.say("Content"));
+    assert_eq!(world.left_ms(&client), 60_000, "it has said something");
+    world.pass_ms(&mut client, 60_000);
+    assert_eq!(reply(&client.got).status, 504);
+    assert_eq!(fate(&client), Some(Err(BrokenOff)));
+    let mut client = running(&mut world, GET, Talk::Cgi);
+    world.hear(&mut client, |program| program.say(ANSWER));
+    assert_eq!(world.pass_ms(&mut client, 60_000), Waits::Closed);
+    let mut unbegun = world.connect();
+    world.receive(&mut unbegun, GET.as_bytes());
+    world.pass_ms(&mut unbegun, 60_000);
+    assert_eq!(reply(&unbegun.got).status, 504);
+}
+
+#[test]
+fn a_body_that_comes_too_slowly_is_refused() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, &post(100_000), Talk::Cgi);
+    world.receive(&mut client, &[b'x'; 6_000]);
+    world.pass_ms(&mut client, 10_000);
+    assert!(client.got.is_empty(), "600 bytes in a second are enough");
+    world.receive(&mut client, &[b'x'; 600]);
+    world.pass_ms(&mut client, 10_000);
+    assert_eq!(reply(&client.got).status, 408);
+    assert_eq!(fate(&client), Some(Err(BrokenOff)));
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused() {
+    let mut world = world_of_programs();
+    let mut client = world.connect();
+    world.receive(&mut client, post((1 << 20) + 1).as_bytes());
+    assert_eq!(reply(&client.got).status, 413);
+    let chunked = "POST /cgi/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut client = running(&mut world, chunked, Talk::Cgi);
+    for _ in 0..17 {
+        world.receive(&mut client, format!("10000\r\n{}\r\n", "x".repeat(1 << 16)).as_bytes());
+        world.hear(&mut client, |program| program.room_left = 1 << 20);
+    }
+    assert_eq!(reply(&client.got).status, 413);
+    assert_eq!(fate(&client), Some(Err(BrokenOff)));
+    let mut client = running(&mut world, chunked, Talk::Cgi);
+    world.receive(&mut client, b"2\r\nabc");
+    assert_eq!(reply(&client.got).status, 400);
+}
+
+#[test]
+fn a_client_that_has_closed_its_side_gets_its_answer() {
+    let mut world = world_of_programs();
+    let mut client = world.connect();
+    client.leaves = true;
+    world.receive(&mut client, (post(3) + "abc").as_bytes());
+    world.begin(&mut client, manner(Talk::Cgi));
+    assert_eq!(client.program.as_ref().unwrap().told, b"abc");
+    world.hear(&mut client, |program| {
+        program.say(ANSWER);
+        program.ended = true;
+    });
+    assert_eq!(&*reply(&client.got).body, b"hello");
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_program() {
+    for talk in [Talk::Cgi, Talk::FastCgi] {
+        let mut world = world_of_programs();
+        let mut client = running(&mut world, GET, talk);
+        assert_eq!(world.end(&mut client), Waits::Closed);
+        let aborted = match talk {
+            Talk::FastCgi => Ok(Finish::Aborted),
+            _ => Err(BrokenOff),
+        };
+        assert_eq!(fate(&client), Some(aborted));
+    }
+    // While its body is still to come, it has left whenever that is.
+    let mut world = world_of_programs();
+    let mut client = world.connect();
+    client.leaves = true;
+    assert_eq!(world.receive(&mut client, (post(3) + "ab").as_bytes()), Waits::Closed);
+    assert!(client.begin.is_none());
+}
+
+#[test]
+fn a_kept_connection_that_was_closed_is_tried_again_where_that_is_safe() {
+    let mut world = world_of_programs();
+    let used = Manner { used: true, ..manner(Talk::FastCgi) };
+    let mut client = world.connect();
+    world.receive(&mut client, GET.as_bytes());
+    world.begin(&mut client, used.clone());
+    world.hear(&mut client, |program| program.ended = true);
+    assert!(client.begin.as_ref().is_some_and(|begin| begin.again));
+    world.begin(&mut client, used.clone());
+    world.hear(&mut client, |program| program.ended = true);
+    assert_eq!(reply(&client.got).status, 502, "once is enough");
+    let mut client = world.connect();
+    world.receive(&mut client, (post(1) + "a").as_bytes());
+    world.begin(&mut client, used);
+    world.hear(&mut client, |program| program.ended = true);
+    assert_eq!(reply(&client.got).status, 502);
+}
+
+#[test]
+fn a_local_redirect_is_answered_in_its_place() {
+    let mut world = world_of_programs();
+    let request = post(3) + "abc" + &get("/middle.txt");
+    let mut client = running(&mut world, &request, Talk::Cgi);
+    world.hear(&mut client, |program| {
+        program.say("Location: /small.txt\n\n");
+        program.ended = true;
+    });
+    let all = replies(&client.got, &[]);
+    assert_eq!((&*all[0].body, &*all[1].body), (text(100), text(6_000)));
+    let line = String::from_utf8_lossy(&world.tally.records[0].request_line).into_owned();
+    assert_eq!(line, "GET /small.txt HTTP/1.1");
+}
+
+#[test]
+fn redirects_without_end_have_one() {
+    let mut world = world_of_programs();
+    let answer = Some((b"Location: /cgi/again\n\n".to_vec(), 100));
+    world.manner = Some(Manner { answer, ..manner(Talk::Cgi) });
+    let client = world.exchange(GET.as_bytes(), &[], &[]);
+    assert_eq!(reply(&client.got).status, 502);
+    assert_eq!(world.tally.complaints.len(), 1);
+}
+
+#[test]
+fn a_client_redirect_gets_a_page() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, GET, Talk::Cgi);
+    world.hear(&mut client, |program| {
+        program.say("Location: http://b/\n\n");
+        program.ended = true;
+    });
+    let reply = reply(&client.got);
+    assert_eq!((reply.status, reply.field("Location")), (302, Some("http://b/")));
+    assert!(client.connection.is_idle());
+}
+
+#[test]
+fn an_nph_script_writes_its_own_head() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, GET, Talk::Nph);
+    let own = b"HTTP/1.1 418 Teapot\r\nX: y\r\n\r\nshort and stout";
+    let waits = world.hear(&mut client, |program| {
+        program.say(own);
+        program.ended = true;
+    });
+    assert_eq!((waits, &*client.got), (Waits::Closed, &own[..]));
+    assert_eq!(world.tally.records[0].status, 418);
+}
+
+#[test]
+fn scripts_are_never_files() {
+    let mut world = world_of_programs();
+    for (request, status) in [
+        ("POST /small.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab", 405),
+        ("POST /missing.php HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab", 404),
+        ("OPTIONS /missing.php HTTP/1.1\r\nHost: a\r\n\r\n", 204),
+        ("GET /missing.php HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab", 404),
+    ] {
+        assert_eq!(reply(&world.ask(request)).status, status, "{request}");
+    }
+    for path in ["/a.php", "/a%2ephp", "//a.php", "/x/../a.php"] {
+        let mut client = world.connect();
+        let waits = world.receive(&mut client, get(path).as_bytes());
+        assert!(matches!(waits, Waits::ForProgram(_)), "{path}: {waits:?}");
+        assert!(client.begin.is_some() && client.got.is_empty());
+    }
+}
+
+#[test]
+fn a_program_that_closes_its_ears_may_still_speak() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, &post(100_000), Talk::Cgi);
+    client.program.as_mut().unwrap().deaf = true;
+    world.receive(&mut client, &[b'x'; 60_000]);
+    world.receive(&mut client, &[b'x'; 40_000]);
+    world.hear(&mut client, |program| {
+        program.say(ANSWER);
+        program.ended = true;
+    });
+    assert_eq!(&*reply(&client.got).body, b"hello");
+    assert!(client.connection.is_idle(), "the rest of the body was dropped");
+}
+
+#[test]
+fn what_a_program_leaves_unread_is_not_a_request() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, &post(50), Talk::Cgi);
+    world.hear(&mut client, |program| {
+        program.say(ANSWER);
+        program.ended = true;
+    });
+    assert_eq!(reply(&client.got).field("Connection"), Some("close"));
+    assert!(client.write_is_shut);
+    let before = client.got.len();
+    world.receive(&mut client, get("/small.txt").as_bytes());
+    assert_eq!(client.got.len(), before);
+}
+
+#[test]
+fn an_exchange_leaves_no_buffers_behind() {
+    for talk in [Talk::Cgi, Talk::FastCgi] {
+        let mut world = world_of_programs();
+        let answer = Some((b"Content-Type: a/b\n\nhello".to_vec(), 7));
+        world.manner = Some(Manner { answer, ..manner(talk) });
+        let client = world.exchange((post(5) + "abcde").as_bytes(), &[3], &[9]);
+        assert!(client.connection.is_idle(), "{talk:?} {:?}", client.connection);
+        assert_eq!(client.connection.input.capacity(), 0);
+        assert!(client.connection.output.is_none());
+    }
+}

@@ -1,0 +1,451 @@
+//! An exchange with a program: the request's body one way, the response the other, as fast as the slower side takes them.
+//!
+//! It stands in the place of the steps *find file* to *send data*. There are two sockets in two directions, and the
+//! exchange knows which of the four was found blocked: its driver waits only when each is blocked or of no use. What a
+//! program has been told and not taken is bounded, because the client is not read meanwhile; what a client has not taken
+//! is bounded, because the program is not read. Who began the program, and what becomes of its stream afterwards, is not
+//! known here.
+
+mod reply;
+mod request;
+
+use std::os::fd::OwnedFd;
+
+use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
+use flash_http::status::Status;
+
+use crate::body::RequestBody;
+use crate::deadline::Waiting;
+use crate::output::Output;
+use crate::program::{Backend, Begun, Finish, Lease, Refusal, Talk};
+use crate::record::Unfinished;
+use crate::site::Settings;
+
+pub(crate) use self::reply::{Reply, Terms, Writer};
+pub(crate) use self::request::{Request, may_be_program};
+
+/// What a client has sent and its program has not taken; also what it may send ahead for a next request.
+const OUTGOING_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) request: Request,
+    stage: Stage,
+    body: RequestBody,
+    outgoing: Outgoing,
+    pub(crate) reply: Reply,
+    pub(crate) record: Option<Unfinished>,
+    blocked: Blocked,
+    client: Client,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// What the client has sent by now is read first, to know whether it has left.
+    Wanted,
+    Asked,
+    Running(Running),
+    /// The program has done its part. Its stream is to be given back, if that has not happened.
+    Over(Option<Release>),
+}
+
+#[derive(Debug)]
+struct Running {
+    backend: Backend,
+    decoder: Decoder,
+    /// It has said something.
+    heard: bool,
+}
+
+/// A stream that has served, for whoever owns it.
+#[derive(Debug)]
+pub struct Release {
+    pub stream: OwnedFd,
+    lease: Box<dyn Lease>,
+    how: Finish,
+}
+
+impl Release {
+    /// No port watches the stream any more.
+    pub fn finish(self) {
+        self.lease.finish(self.stream, self.how);
+    }
+}
+
+/// Bytes for the program, framed.
+#[derive(Debug, Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+    end: End,
+}
+
+/// The end of what the program is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    NotYet,
+    /// The stream is to be shut in that direction when the bytes before have left.
+    Due,
+    Said,
+    /// The program does not listen: what was meant for it is dropped.
+    Unheard,
+}
+
+/// Which directions had nothing to give, or no room, when they were last tried.
+#[derive(Debug, Default)]
+struct Blocked {
+    client_in: bool,
+    client_out: bool,
+    backend_in: bool,
+    backend_out: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    Listening,
+    /// It closed its side with its request, and waits for the answer.
+    HalfClosed,
+}
+
+/// What both sockets are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    pub client_in: bool,
+    pub client_out: bool,
+    pub backend_out: bool,
+}
+
+/// A direction of the program's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    In,
+    Out,
+}
+
+pub(crate) enum Need {
+    Begin,
+    SendClient,
+    ReceiveClient,
+    SendBackend,
+    ReceiveBackend,
+    ShutBackend,
+    Release,
+    Wait(Awaited, Waiting),
+}
+
+/// Why an exchange cannot go on, and what the client is told if it has heard nothing yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) status: Status,
+    /// For the log; `None` where it is the client's fault, or whoever refused has said so.
+    pub(crate) reason: Option<&'static str>,
+}
+
+impl Fault {
+    pub(crate) fn of_program(reason: &'static str) -> Self {
+        Self { status: Status::BAD_GATEWAY, reason: Some(reason) }
+    }
+}
+
+/// What a program's end, or a failure to begin it, leads to.
+pub(crate) enum Ended {
+    /// The reply is complete, or becomes a redirection.
+    Well,
+    /// The kept connection was closed before the request came: once more with a new one.
+    Again,
+}
+
+impl Exchange {
+    pub(crate) fn new(request: Request, body: RequestBody) -> Self {
+        Self {
+            reply: Reply::new(),
+            request,
+            stage: Stage::Wanted,
+            body,
+            outgoing: Outgoing::default(),
+            record: None,
+            blocked: Blocked::default(),
+            client: Client::Listening,
+        }
+    }
+
+    pub(crate) fn body_is_complete(&self) -> bool {
+        self.body.is_complete()
+    }
+
+    /// The next thing to do, with so much in the input that is not the program's yet.
+    pub(crate) fn need(&self, input_bytes: usize, output: Option<&Output>) -> Need {
+        let sends = output.is_some_and(|output| !output.is_empty());
+        let has_room = output.is_none_or(|output| !output.is_full());
+        let receives = self.receives(input_bytes);
+        let running = matches!(self.stage, Stage::Running(_));
+        match &self.stage {
+            Stage::Over(Some(_)) => return Need::Release,
+            _ if sends && !self.blocked.client_out => return Need::SendClient,
+            Stage::Running(_) if !self.blocked.backend_out && self.outgoing.left() > 0 => {
+                return Need::SendBackend;
+            }
+            Stage::Running(_) if self.outgoing.end == End::Due && self.outgoing.left() == 0 => {
+                return Need::ShutBackend;
+            }
+            _ if receives && !self.blocked.client_in => return Need::ReceiveClient,
+            Stage::Wanted => return Need::Begin,
+            Stage::Running(_) if has_room && !self.blocked.backend_in => return Need::ReceiveBackend,
+            _ => {}
+        }
+        let awaits_body = running && receives && !self.body.is_complete();
+        let waiting = match (sends, awaits_body) {
+            (true, _) => Waiting::Send,
+            (false, true) => Waiting::Body,
+            (false, false) => Waiting::Program,
+        };
+        let backend_out = running && self.outgoing.left() > 0;
+        Need::Wait(Awaited { client_in: receives, client_out: sends, backend_out }, waiting)
+    }
+
+    /// Whether there is room for what the client says.
+    fn receives(&self, input_bytes: usize) -> bool {
+        let has_room = match (&self.stage, self.body.is_complete()) {
+            (Stage::Running(_), false) => self.outgoing.left() == 0,
+            _ => input_bytes < OUTGOING_BYTES_MAX,
+        };
+        has_room && self.client == Client::Listening
+    }
+
+    pub(crate) fn client_ready(&mut self) {
+        (self.blocked.client_in, self.blocked.client_out) = (false, false);
+    }
+
+    pub(crate) fn client_blocked(&mut self, way: Way) {
+        match way {
+            Way::In => self.blocked.client_in = true,
+            Way::Out => self.blocked.client_out = true,
+        }
+    }
+
+    pub(crate) fn backend_ready(&mut self) {
+        (self.blocked.backend_in, self.blocked.backend_out) = (false, false);
+    }
+
+    pub(crate) fn backend_blocked(&mut self, way: Way) {
+        match way {
+            Way::In => self.blocked.backend_in = true,
+            Way::Out => self.blocked.backend_out = true,
+        }
+    }
+
+    /// The client closed its side. `false` if it has left: nobody waits for an answer any more.
+    pub(crate) fn client_ended(&mut self, input: &[u8]) -> bool {
+        // A program is told of its request's beginning only when it has begun, so the body may lie in the input.
+        let came_whole = match &self.body {
+            RequestBody::Complete => true,
+            RequestBody::Length { left } => input.len() as u64 >= *left,
+            RequestBody::Chunks { decoder, .. } => {
+                decoder.clone().decode(input).is_ok_and(|progress| progress.complete)
+            }
+        };
+        self.client = Client::HalfClosed;
+        came_whole && matches!(self.stage, Stage::Wanted)
+    }
+
+    pub(crate) fn asked(&mut self) {
+        self.stage = Stage::Asked;
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        matches!(self.stage, Stage::Asked)
+    }
+
+    /// `Ok` when the program runs and its request is on the way to it.
+    pub(crate) fn begun(&mut self, begun: Begun) -> Result<(), Fault> {
+        let backend = match begun {
+            Begun::Running(backend) => backend,
+            Begun::Failed(refusal) => return Err(refusal.into()),
+            // Nobody asked for that.
+            Begun::HandedOver => return Err(Refusal::Broken.into()),
+        };
+        self.outgoing = Outgoing::default();
+        if backend.talk == Talk::FastCgi {
+            Encoder.begin(&self.request.variables, true, &mut self.outgoing.bytes);
+        }
+        self.reply = match backend.talk {
+            Talk::Nph => Reply::raw(),
+            Talk::Cgi | Talk::FastCgi => Reply::new(),
+        };
+        if self.body.is_complete() {
+            self.outgoing.end_body(backend.talk);
+        }
+        self.backend_ready();
+        self.stage = Stage::Running(Running { backend, decoder: Decoder::new(), heard: false });
+        Ok(())
+    }
+
+    /// Moves what belongs to the body from the front of `input` to the program, as far as there is room. Returns how
+    /// much it was.
+    pub(crate) fn feed(&mut self, input: &mut Vec<u8>, settings: &Settings) -> Result<u64, Fault> {
+        let Stage::Running(Running { backend: Backend { talk, .. }, .. }) = &self.stage else { return Ok(0) };
+        let (talk, outgoing) = (*talk, &mut self.outgoing);
+        let mut used = 0;
+        while !self.body.is_complete() && used < input.len() && outgoing.left() < OUTGOING_BYTES_MAX {
+            let room = OUTGOING_BYTES_MAX - outgoing.left();
+            let piece = &input[used..input.len().min(used + room)];
+            used += self
+                .body
+                .read(piece, settings.body_bytes_max, |data| outgoing.put(data, talk))
+                .map_err(|status| Fault { status, reason: None })?;
+            if self.body.is_complete() {
+                outgoing.end_body(talk);
+            }
+        }
+        input.drain(..used);
+        Ok(used as u64)
+    }
+
+    pub(crate) fn backend(&self) -> Option<&OwnedFd> {
+        match &self.stage {
+            Stage::Running(running) => Some(&running.backend.stream),
+            Stage::Over(release) => release.as_ref().map(|release| &release.stream),
+            Stage::Wanted | Stage::Asked => None,
+        }
+    }
+
+    pub(crate) fn to_backend(&self) -> &[u8] {
+        &self.outgoing.bytes[self.outgoing.sent..]
+    }
+
+    pub(crate) fn backend_sent(&mut self, count: usize) {
+        self.outgoing.sent += count;
+        if self.outgoing.left() == 0 {
+            self.outgoing.bytes.clear();
+            self.outgoing.sent = 0;
+        }
+    }
+
+    pub(crate) fn backend_shut(&mut self) {
+        self.outgoing.end = End::Said;
+    }
+
+    /// The program takes nothing more. It may have more to say.
+    pub(crate) fn backend_refuses(&mut self) {
+        self.outgoing = Outgoing { end: End::Unheard, ..Outgoing::default() };
+    }
+
+    pub(crate) fn backend_received(&mut self, bytes: &[u8], writer: &mut Writer<'_>) -> Result<Ended, Fault> {
+        let Stage::Running(running) = &mut self.stage else { return Ok(Ended::Well) };
+        running.heard = true;
+        if running.backend.talk != Talk::FastCgi {
+            self.reply.take(bytes, writer)?;
+            if self.reply.is_complete() {
+                // It may have more to do, but nothing more to say.
+                self.over(Finish::Ended);
+            }
+            return Ok(Ended::Well);
+        }
+        let mut rest = bytes;
+        let broken = |error: fastcgi::Error| Fault::of_program(error.reason);
+        while let Some(event) = running.decoder.next(&mut rest).map_err(broken)? {
+            match event {
+                Event::Stdout(bytes) => self.reply.take(bytes, writer)?,
+                Event::Stderr(bytes) => running.backend.lease.stderr(bytes),
+                Event::End(end) => {
+                    request_ended(end)?;
+                    self.reply.end(writer)?;
+                    // A part of the request that is still here would be taken for the next one's beginning.
+                    let clean = rest.is_empty() && self.outgoing.left() == 0;
+                    let clean = clean && self.outgoing.end == End::Said;
+                    self.over(if clean { Finish::Reusable } else { Finish::Ended });
+                    return Ok(Ended::Well);
+                }
+            }
+        }
+        Ok(Ended::Well)
+    }
+
+    /// The program has closed its side.
+    pub(crate) fn backend_ended(&mut self, writer: &mut Writer<'_>) -> Result<Ended, Fault> {
+        let Stage::Running(running) = &self.stage else { return Ok(Ended::Well) };
+        if running.backend.talk == Talk::FastCgi {
+            if running.backend.used && !running.heard && self.request.may_be_repeated() {
+                self.request.repeat();
+                self.stage = Stage::Wanted;
+                return Ok(Ended::Again);
+            }
+            return Err(Fault::of_program("closed its connection in the middle of the request"));
+        }
+        self.reply.end(writer)?;
+        self.over(Finish::Ended);
+        Ok(Ended::Well)
+    }
+
+    fn over(&mut self, how: Finish) {
+        if let Stage::Running(Running { backend: Backend { stream, lease, .. }, .. }) =
+            std::mem::replace(&mut self.stage, Stage::Over(None))
+        {
+            self.stage = Stage::Over(Some(Release { stream, lease, how }));
+        }
+    }
+
+    pub(crate) fn release(&mut self) -> Option<Release> {
+        match &mut self.stage {
+            Stage::Over(release) => release.take(),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing is left but what lies in the output.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over(None))
+    }
+
+    /// Nobody has a use for the program any more. Returns the request, and the record of an answer under way.
+    pub(crate) fn break_off(self) -> (Request, Option<Unfinished>) {
+        if let Stage::Running(Running { backend: Backend { stream, talk: Talk::FastCgi, lease, .. }, .. }) =
+            self.stage
+            && self.outgoing.sent == 0
+        {
+            lease.finish(stream, Finish::Aborted);
+        }
+        (self.request, self.record)
+    }
+}
+
+impl Outgoing {
+    fn left(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    fn put(&mut self, data: &[u8], talk: Talk) {
+        match (self.end, talk) {
+            (End::Unheard, _) => {}
+            (_, Talk::FastCgi) => Encoder.body(data, &mut self.bytes),
+            (_, Talk::Cgi | Talk::Nph) => self.bytes.extend_from_slice(data),
+        }
+    }
+
+    fn end_body(&mut self, talk: Talk) {
+        match (self.end, talk) {
+            (End::Unheard, _) => {}
+            (_, Talk::FastCgi) => {
+                Encoder.end_body(&mut self.bytes);
+                self.end = End::Said;
+            }
+            (_, Talk::Cgi | Talk::Nph) => self.end = End::Due,
+        }
+    }
+}
+
+fn request_ended(end: fastcgi::End) -> Result<(), Fault> {
+    match end {
+        fastcgi::End::Complete { .. } => Ok(()),
+        fastcgi::End::Overloaded => Err(Refusal::Busy.into()),
+        fastcgi::End::CannotMultiplex => Err(Fault::of_program("says that it has a request already")),
+        fastcgi::End::UnknownRole => Err(Fault::of_program("says that it is no responder")),
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self { status: refusal.status(), reason: None }
+    }
+}

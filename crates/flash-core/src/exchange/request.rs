@@ -1,0 +1,147 @@
+//! A request on its way to a program: its head, kept for as long as the exchange lasts, and what is made of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use flash_cgi::Variables;
+use flash_cgi::script::Split;
+use flash_cgi::variables::Ends;
+use flash_http::head::{self, Body, Head, Parsed, Target};
+use flash_http::method::Method;
+
+use crate::job::Spent;
+use crate::path::SitePath;
+use crate::program::{Begin, Talk};
+use crate::record::Peer;
+use crate::routes::{Place, Routed};
+use crate::site::Site;
+
+use super::Terms;
+
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) head: Box<[u8]>,
+    /// Its name in the site, where the disk was asked for it.
+    script: Option<Box<[u8]>>,
+    pub(crate) terms: Terms,
+    /// The client waits for leave to send its body.
+    pub(crate) expects: bool,
+    /// How many programs have sent it on.
+    pub(crate) redirects: u8,
+    /// When its head was complete, and what finding its file has taken.
+    pub(crate) since: (u64, Spent),
+    pub(crate) variables: Arc<Variables>,
+    name: Arc<str>,
+    again: bool,
+    /// To ask twice is the same as to ask once, and there is nothing to be sent twice.
+    may_be_repeated: bool,
+}
+
+impl Request {
+    pub(crate) fn new(
+        head: &Head<'_>,
+        head_bytes: &[u8],
+        script: Option<&[u8]>,
+        terms: Terms,
+        redirects: u8,
+        since: (u64, Spent),
+    ) -> Self {
+        Self {
+            head: head_bytes.into(),
+            script: script.map(Into::into),
+            terms,
+            expects: head.expect == head::Expect::Continue,
+            redirects,
+            since,
+            variables: Arc::default(),
+            name: String::from_utf8_lossy(head.request_line).into(),
+            again: false,
+            // RFC 9110 §9.2.1.
+            may_be_repeated: head.method.is_retrieval() && head.body == Body::None,
+        }
+    }
+
+    /// Its head, read again.
+    pub(crate) fn parse(&self, site: &Site) -> Option<Head<'_>> {
+        match head::parse(&self.head, &site.settings.head) {
+            Ok(Parsed::Complete { head, .. }) => Some(head),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        self.may_be_repeated && !self.again
+    }
+
+    pub(crate) fn repeat(&mut self) {
+        self.again = true;
+    }
+
+    /// What is to be begun for it; `None` if no route leads there.
+    pub(crate) fn begin(&mut self, peer: Peer, local: Option<SocketAddr>, site: &Site) -> Option<Begin> {
+        let routes = site.routes.as_ref()?;
+        let head = self.parse(site)?;
+        let Target::Origin { path, .. } = head.target else { return None };
+        let path = SitePath::parse(path).ok()?;
+        let Routed { route, split } = match self.script.as_deref() {
+            Some(name) => {
+                // An index stands below the path, and so nothing follows it.
+                let info = path.as_bytes().strip_prefix(name).unwrap_or_default();
+                Routed { route: routes.of_script(name)?, split: Split { name, info } }
+            }
+            None => routes.of(&path)?,
+        };
+        let ends = match (peer, local) {
+            (Peer::Inet(peer), Some(local)) => Ends::Inet { local, peer },
+            _ => Ends::Unix,
+        };
+        let mut variables = Variables::of_request(&head, &routes.server, &ends);
+        // Which CGI script it is, whoever begins it finds out.
+        if !matches!((&route.place, route.talk), (Place::Prefix(_), Talk::Cgi | Talk::Nph)) {
+            let file = [&*routes.document_root, split.name].concat();
+            variables.add_script(&split, Some(&file), &routes.document_root);
+        }
+        let begin = Begin {
+            route: route.number,
+            path: path.clone().into_owned(),
+            variables: Arc::new(variables),
+            name: Arc::clone(&self.name),
+            again: self.again,
+            direct: None,
+        };
+        self.variables = Arc::clone(&begin.variables);
+        Some(begin)
+    }
+
+    /// The head of the request that stands in its place when a program has answered with a local redirection: the same
+    /// client's, for another path, without a body (RFC 3875 §6.2.2).
+    pub(crate) fn redirected(&self, target: &[u8], site: &Site) -> Option<Vec<u8>> {
+        let head = self.parse(site)?;
+        let method: &[u8] = if head.method == Method::Head { b"HEAD " } else { b"GET " };
+        let version: &[u8] = match head.version {
+            head::Version::Http10 => b" HTTP/1.0\r\n",
+            head::Version::Http11 => b" HTTP/1.1\r\n",
+        };
+        let mut new = [method, target, version].concat();
+        let of_body: [&[u8]; 5] =
+            [b"content-length", b"transfer-encoding", b"content-type", b"expect", b"trailer"];
+        for (name, value) in head.fields {
+            if !of_body.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+                [name, b": ", value, b"\r\n"].iter().for_each(|piece| new.extend_from_slice(piece));
+            }
+        }
+        new.extend_from_slice(b"\r\n");
+        Some(new)
+    }
+}
+
+/// Whether this path may turn out to be a program's. A folder may have one for its index.
+pub(crate) fn may_be_program(raw_path: &[u8], site: &Site) -> bool {
+    let Some(routes) = &site.routes else { return false };
+    let Ok(path) = SitePath::parse(raw_path) else { return false };
+    routes.of(&path).is_some() || (path.names_folder() && routes.has_suffixes())
+}

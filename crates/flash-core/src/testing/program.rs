@@ -1,0 +1,172 @@
+//! A made-up program at the other end of a stream: what it is told, what it says, and what became of it.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::program::{Backend, Begin, Finish, Lease, Talk};
+
+/// What programs are like in a world.
+#[derive(Clone, Debug)]
+pub(crate) struct Manner {
+    pub(crate) talk: Talk,
+    /// Its stream has carried other requests.
+    pub(crate) used: bool,
+    /// How much its stream takes at a time; 0 is a program that never reads.
+    pub(crate) room: usize,
+    /// It answers this, when it has been told all, in pieces of so many bytes. Otherwise it says what a test lets it say.
+    pub(crate) answer: Option<(Vec<u8>, usize)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) begin: Begin,
+    pub(crate) manner: Manner,
+    /// All that has come to it.
+    pub(crate) told: Vec<u8>,
+    pub(crate) told_end: bool,
+    /// It closed its side: what is sent to it meets an error.
+    pub(crate) deaf: bool,
+    pub(crate) room_left: usize,
+    pub(crate) says: VecDeque<Vec<u8>>,
+    pub(crate) ended: bool,
+    pub(crate) fate: Fate,
+}
+
+/// What its lease has heard.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fate(Arc<Mutex<(Vec<u8>, Option<Finish>, bool)>>);
+
+impl Fate {
+    fn with<T>(&self, what: impl FnOnce(&mut (Vec<u8>, Option<Finish>, bool)) -> T) -> T {
+        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How it ended. `None` while it runs.
+    pub(crate) fn finish(&self) -> Option<Result<Finish, BrokenOff>> {
+        self.with(|(_, finish, dropped)| match (finish, *dropped) {
+            (Some(finish), _) => Some(Ok(*finish)),
+            (None, true) => Some(Err(BrokenOff)),
+            (None, false) => None,
+        })
+    }
+
+    pub(crate) fn stderr(&self) -> Vec<u8> {
+        self.with(|(stderr, ..)| stderr.clone())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BrokenOff;
+
+#[derive(Debug)]
+struct Held(Fate);
+
+impl Lease for Held {
+    fn stderr(&mut self, bytes: &[u8]) {
+        self.0.with(|(stderr, ..)| stderr.extend_from_slice(bytes));
+    }
+
+    fn finish(self: Box<Self>, _: OwnedFd, how: Finish) {
+        self.0.with(|(_, finish, _)| *finish = Some(how));
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.with(|(.., dropped)| *dropped = true);
+    }
+}
+
+impl Program {
+    pub(crate) fn new(begin: Begin, manner: Manner) -> (Self, Backend) {
+        let fate = Fate::default();
+        // Any descriptor does: nobody reads from it.
+        let stream = File::open("/dev/null").expect("there is always one").into();
+        let (talk, used) = (manner.talk, manner.used && !begin.again);
+        let backend = Backend { stream, talk, lease: Box::new(Held(fate.clone())), used };
+        let program = Self {
+            begin,
+            room_left: manner.room,
+            manner,
+            told: Vec::new(),
+            told_end: false,
+            deaf: false,
+            says: VecDeque::new(),
+            ended: false,
+            fate,
+        };
+        (program, backend)
+    }
+
+    pub(crate) fn say(&mut self, bytes: impl AsRef<[u8]>) {
+        self.says.push_back(bytes.as_ref().to_vec());
+    }
+
+    /// Takes what its stream has room for.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.room_left);
+        self.told.extend_from_slice(&bytes[..count]);
+        self.room_left -= count;
+        count
+    }
+
+    /// Time passes: it reads, and answers if it has all that it waits for. Whether anything came of it.
+    pub(crate) fn live(&mut self) -> bool {
+        let read = self.room_left < self.manner.room;
+        self.room_left = self.manner.room;
+        let complete = match self.manner.talk {
+            Talk::FastCgi => body_of(&self.told).is_some(),
+            Talk::Cgi | Talk::Nph => self.told_end,
+        };
+        if complete && let Some((answer, piece)) = self.manner.answer.take() {
+            let bytes = match self.manner.talk {
+                Talk::FastCgi => records(&answer),
+                Talk::Cgi | Talk::Nph => answer,
+            };
+            self.says.extend(bytes.chunks(piece).map(<[u8]>::to_vec));
+            self.ended = self.manner.talk != Talk::FastCgi;
+            return true;
+        }
+        read
+    }
+}
+
+/// One record.
+pub(crate) fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+    let length = (content.len() as u16).to_be_bytes();
+    [&[1, kind, 0, 1, length[0], length[1], 0, 0], content].concat()
+}
+
+pub(crate) const STDOUT: u8 = 6;
+pub(crate) const STDERR: u8 = 7;
+
+pub(crate) fn end_record() -> Vec<u8> {
+    record(3, &[0; 8])
+}
+
+/// A whole answer, as an application sends it.
+fn records(answer: &[u8]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = answer.chunks(1000).flat_map(|piece| record(STDOUT, piece)).collect();
+    bytes.extend(record(STDERR, b"a word\n"));
+    bytes.extend(record(STDOUT, b""));
+    bytes.extend(end_record());
+    bytes
+}
+
+/// The body that a FastCGI program was told, when its end is there.
+pub(crate) fn body_of(mut told: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let (head, rest) = told.split_at_checked(8)?;
+        let length = usize::from(u16::from_be_bytes([head[4], head[5]]));
+        let (content, rest) = rest.split_at_checked(length)?;
+        told = rest;
+        match (head[1], length) {
+            (5, 0) => return Some(body),
+            (5, _) => body.extend_from_slice(content),
+            _ => {}
+        }
+    }
+}
