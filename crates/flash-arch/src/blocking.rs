@@ -1,5 +1,6 @@
 //! A runner that serves one connection at a time and waits with it: what *mt* and *mp* share.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,14 +8,18 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::local::LocalCache;
+use flash_core::program::Begun;
 use flash_core::record::Peer;
-use flash_core::{Connection, Want};
+use flash_core::{Awaited, Connection, Want};
 use flash_observe::Rarely;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::accept::{Listener, turn_away};
+use crate::exchange::Talker;
+use crate::inbox::{Inbox, Letter};
 use crate::runner::Runner;
 use crate::shared::Shared;
 use crate::socket::{self, Received, Sent};
@@ -29,13 +34,20 @@ pub(crate) struct Blocking<'a> {
     /// Whether somebody else could use this runner, so that an idle client should not keep it.
     is_needed: &'a dyn Fn() -> bool,
     buffer: Box<[u8]>,
+    talker: Talker,
+    /// Here come programs that have begun.
+    inbox: Arc<Inbox>,
+    /// How many connections there have been: what was meant for one is not for another.
+    serial: u64,
 }
 
 impl<'a> Blocking<'a> {
-    pub(crate) fn new(shared: Arc<Shared>, is_needed: &'a dyn Fn() -> bool) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, is_needed: &'a dyn Fn() -> bool) -> io::Result<Self> {
+        let (talker, inbox) = (Talker::new(&shared), Arc::new(Inbox::new()?));
         // There are more of these runners than processors: what each kept for itself would be too much in all.
         let runner = Runner::new(shared, LocalCache::new(0));
-        Self { runner, is_needed, buffer: vec![0; RECEIVE_BYTES].into_boxed_slice() }
+        let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
+        Ok(Self { runner, is_needed, buffer, talker, inbox, serial: 0 })
     }
 
     /// Accepts and serves until the listener is shut. `around` is called around each connection.
@@ -82,7 +94,16 @@ impl<'a> Blocking<'a> {
                 return;
             }
         }
+        self.serial += 1;
+        let mut waits = true;
         loop {
+            if waits == connection.is_exchanging() {
+                // Where two sockets may be ready, nobody waits for one of them alone.
+                waits = !waits;
+                if rustix::io::ioctl_fionbio(socket, !waits).is_err() {
+                    return;
+                }
+            }
             match connection.want(&mut self.runner.cx()) {
                 Want::Receive => {
                     let received = socket::receive(socket, &mut self.buffer);
@@ -90,7 +111,8 @@ impl<'a> Blocking<'a> {
                     let cx = &mut self.runner.cx();
                     match received {
                         Received::Bytes(count) => connection.received(&self.buffer[..count], cx),
-                        Received::End => connection.received_end(),
+                        Received::End => connection.received_end(cx),
+                        Received::Blocked if connection.receive_blocked() => {}
                         Received::Blocked if connection.is_idle() && (self.is_needed)() => return,
                         Received::Blocked => connection.expire(cx),
                         Received::Gone => connection.abort(cx),
@@ -104,8 +126,9 @@ impl<'a> Blocking<'a> {
                     match sent {
                         Sent::Bytes(count) => connection.sent(count, cx),
                         Sent::Blocked => {
-                            connection.send_blocked();
-                            connection.expire(cx);
+                            if !connection.send_blocked() {
+                                connection.expire(cx);
+                            }
                         }
                         Sent::Broken => connection.abort(cx),
                     }
@@ -115,6 +138,21 @@ impl<'a> Blocking<'a> {
                     let outcome = self.runner.shared.run(&job);
                     connection.completed(outcome, &mut self.runner.cx());
                 }
+                Want::Begin => {
+                    let (inbox, serial) = (Arc::clone(&self.inbox), self.serial);
+                    let reply = Box::new(move |begun: Begun| inbox.put(serial, begun));
+                    self.talker.begin(connection, socket, &mut self.runner.cx(), reply);
+                }
+                want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
+                    self.runner.clock.read();
+                    self.talker.perform(&want, connection, &mut self.runner.cx());
+                }
+                Want::Release => {
+                    if let Some(release) = connection.release(&mut self.runner.cx()) {
+                        release.finish();
+                    }
+                }
+                Want::Exchange(awaited) => self.wait_for_either(awaited, connection, socket),
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
                         return;
@@ -124,5 +162,44 @@ impl<'a> Blocking<'a> {
                 Want::Completion | Want::Close => return,
             }
         }
+    }
+
+    /// Waits for the client or its program, whichever is ready first.
+    fn wait_for_either(&mut self, awaited: Awaited, connection: &mut Connection, socket: &OwnedFd) {
+        let flags = |reads: bool, writes: bool| {
+            let read = if reads { PollFlags::IN | PollFlags::RDHUP } else { PollFlags::empty() };
+            read | if writes { PollFlags::OUT } else { PollFlags::empty() }
+        };
+        let client = flags(awaited.client_in, awaited.client_out);
+        let program = flags(awaited.backend_in, awaited.backend_out);
+        let mut polled = Vec::with_capacity(3);
+        polled.push(PollFd::new(self.inbox.bell(), PollFlags::IN));
+        polled.push(PollFd::new(socket, client));
+        if let Some(stream) = connection.backend().filter(|_| !program.is_empty()) {
+            polled.push(PollFd::new(stream, program));
+        }
+        // An interruption is no reason to do anything else than to look.
+        let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
+        let happened = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
+        let gone = polled[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        let (bell, client, program) = (happened(0), happened(1), happened(2));
+        self.runner.clock.read();
+        if client {
+            connection.client_ready();
+        }
+        if program {
+            connection.backend_ready();
+        }
+        if bell {
+            // One that rings without a letter would ring for ever.
+            let _ = rustix::io::read(self.inbox.bell(), &mut [0; 8]);
+            for (serial, letter) in self.inbox.empty() {
+                if let (true, Letter::Begun(begun)) = (serial == self.serial, letter) {
+                    connection.begun(begun, &mut self.runner.cx());
+                }
+            }
+        }
+        let cx = &mut self.runner.cx();
+        if gone { connection.abort(cx) } else { connection.expire(cx) }
     }
 }

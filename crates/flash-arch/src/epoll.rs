@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::accept::Listener;
 use crate::inbox::Inbox;
-use crate::port::{Event, Port, Until, receive_buffer};
+use crate::port::{Event, Port, Until, Watched as Stream, receive_buffer};
 use crate::socket::{self, Received, Sent};
 
 pub(crate) struct Epoll {
@@ -163,6 +163,22 @@ impl Port for Epoll {
             (Watched::No, Until::Others) | (Watched::Received | Watched::Writable, _) => {}
         }
         Ok(())
+    }
+
+    fn watch(&mut self, stream: &OwnedFd, token: u64, watched: Stream) -> io::Result<()> {
+        let flags = if watched == Stream::Room { RECEIVED | Flag::OUT } else { RECEIVED };
+        Ok(epoll::add(&self.epoll, stream, EventData::new_u64(token), flags)?)
+    }
+
+    fn goes_on(_: &Flag) -> bool {
+        true
+    }
+
+    fn forget(&mut self, stream: Option<&OwnedFd>, _token: u64) {
+        if let Some(stream) = stream {
+            // One that is not there any more is forgotten.
+            let _ = epoll::delete(&self.epoll, stream);
+        }
     }
 
     fn close(&mut self, _link: Link, socket: OwnedFd, _token: u64) {

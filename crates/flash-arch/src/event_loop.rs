@@ -13,15 +13,17 @@ use std::time::Duration;
 
 use flash_core::job::{Job, Outcome};
 use flash_core::local::LocalCache;
+use flash_core::program::Begun;
 use flash_core::record::Peer;
-use flash_core::{Connection, Context, Want};
+use flash_core::{Awaited, Connection, Context, Want};
 use flash_observe::ledger::Account;
 use slab::Slab;
 
 use crate::accept::Listener;
 use crate::door::Door;
-use crate::inbox::Inbox;
-use crate::port::{Event, Port, TOKEN_MAX, Until};
+use crate::exchange::Talker;
+use crate::inbox::{Inbox, Letter};
+use crate::port::{Event, Port, TOKEN_MAX, Until, Watched};
 use crate::runner::Runner;
 use crate::shared::{Seat, Shared};
 use crate::socket::{Received, Sent};
@@ -46,6 +48,7 @@ pub(crate) struct EventLoop<D, P: Port> {
     generation: u32,
     timers: Timers,
     late: VecDeque<Late>,
+    talker: Talker,
 }
 
 /// What takes long, by connection: it waits until all that is ready has been answered from the caches, so that little
@@ -53,6 +56,9 @@ pub(crate) struct EventLoop<D, P: Port> {
 enum Late {
     Job(u64, Job),
     Completed(u64, Outcome),
+    Begun(u64, Begun),
+    /// Its program may have said something. However much that is, others come first.
+    Heard(u64),
     /// It had its share of a turn and could go on at once.
     Others(u64),
 }
@@ -64,7 +70,15 @@ struct Slot<L> {
     link: L,
     generation: u32,
     standing: Standing,
+    stream: Stream,
     _seat: Seat,
+}
+
+/// What is known of the stream of a connection's program. Each has a number, so that nothing is taken for news of one
+/// that was said of another.
+struct Stream {
+    watched: Watched,
+    number: u8,
 }
 
 /// What is left of a connection after it had its turn.
@@ -72,11 +86,22 @@ struct Slot<L> {
 enum Turn {
     /// For others among its reasons: it could go on, but they are waiting.
     Waits(Until),
+    /// For one of two sockets.
+    Exchanges(Awaited),
     Ends,
+}
+
+/// What a connection's turn takes from its loop.
+struct Shop<'a> {
+    late: &'a mut VecDeque<Late>,
+    account: &'a Account,
+    talker: &'a mut Talker,
 }
 
 /// Wants that one connection may have performed before it is somebody else's turn.
 const WANTS_PER_TURN: usize = 16;
+/// Moving a program's bytes counts for so many of them: each time it may be a whole buffer.
+const WANTS_PER_PIECE: usize = 4;
 /// What is late and done before the loop looks who has come meanwhile.
 const LATE_PER_TURN: usize = 4;
 /// Tokens with this generation are not connections'.
@@ -89,6 +114,19 @@ const fn token(generation: u32, index: usize) -> u64 {
 
 const fn split(token: u64) -> (u32, usize) {
     ((token >> 32) as u32, token as u32 as usize)
+}
+
+/// An index with this bit is that of a connection whose program's stream is meant; which one, the number says.
+const OF_STREAM: u64 = 1 << 31;
+const NUMBER_SHIFT: u32 = 24;
+
+const fn stream_token(token: u64, number: u8) -> u64 {
+    token | OF_STREAM | ((number & 0x7f) as u64) << NUMBER_SHIFT
+}
+
+/// The token of the connection, and the number of the stream.
+const fn split_stream(token: u64) -> (u64, u8) {
+    (token & !(0xff << NUMBER_SHIFT), (token >> NUMBER_SHIFT) as u8 & 0x7f)
 }
 
 impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
@@ -106,6 +144,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         Ok(Self {
             timers: Timers::new(runner.clock.now.ms()),
             account: Arc::clone(runner.account()),
+            talker: Talker::new(&runner.shared),
             runner,
             dispatch,
             inbox,
@@ -174,15 +213,34 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         match split(event.token) {
             (NO_CONNECTION, _) if event.token == INBOX => {
                 let finished = self.inbox.empty();
-                self.late.extend(finished.map(|(token, outcome)| Late::Completed(token, outcome)));
+                self.late.extend(finished.map(|(token, letter)| match letter {
+                    Letter::Done(outcome) => Late::Completed(token, outcome),
+                    Letter::Begun(begun) => Late::Begun(token, begun),
+                }));
             }
             (NO_CONNECTION, listener) => self.accept(listener),
+            _ if event.token & OF_STREAM != 0 => self.hear(event.token, P::goes_on(&event.news)),
             _ => self.turn(event.token, |slot, port, cx| {
                 if !port.note(&mut slot.link, event.news) {
                     // Both directions are gone: there is nobody to answer.
                     slot.connection.abort(cx);
                 }
+                slot.connection.client_ready();
             }),
+        }
+    }
+
+    /// Something has happened at a program's stream.
+    fn hear(&mut self, token: u64, goes_on: bool) {
+        let (token, number) = split_stream(token);
+        let (generation, index) = split(token);
+        let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation);
+        if let Some(slot) = slot.filter(|slot| slot.stream.number == number) {
+            if !goes_on {
+                slot.stream.watched = Watched::No;
+            }
+            slot.connection.backend_ready();
+            self.late.push_back(Late::Heard(token));
         }
     }
 
@@ -190,8 +248,11 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
     fn catch_up(&mut self) {
         for _ in 0..LATE_PER_TURN {
             match self.late.pop_front() {
-                Some(Late::Others(token)) => self.turn(token, |_, _, _| {}),
+                Some(Late::Others(token) | Late::Heard(token)) => self.turn(token, |_, _, _| {}),
                 Some(Late::Completed(token, outcome)) => self.complete(token, outcome),
+                Some(Late::Begun(token, begun)) => {
+                    self.turn(token, |slot, _, cx| slot.connection.begun(begun, cx));
+                }
                 // Nobody may be left to ask for it.
                 Some(Late::Job(token, job)) if self.slot(token).is_some() => {
                     if let Some(outcome) = self.dispatch.dispatch(job, token, &self.account) {
@@ -230,6 +291,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             link: P::link(),
             generation: self.generation,
             standing: Standing::NOWHERE,
+            stream: Stream { watched: Watched::No, number: 0 },
             _seat: seat,
         }));
         self.turn(token(self.generation, index), |_, _, _| {});
@@ -271,9 +333,18 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.runner.cx();
             what(slot, &mut self.port, cx);
-            slot.perform(token, cx, &mut self.late, &self.account, &mut self.port)
+            let shop = Shop { late: &mut self.late, account: &self.account, talker: &mut self.talker };
+            slot.perform(token, cx, shop, &self.inbox, &mut self.port)
         }));
+        if slot.stream.watched != Watched::No && slot.connection.backend().is_none() {
+            slot.forget_stream(token, &mut self.port);
+        }
         match outcome {
+            Ok(Turn::Exchanges(awaited)) => {
+                if slot.settle_exchange(token, awaited, &mut self.port).is_ok() {
+                    return self.timers.set(token, slot.connection.deadline_ms(), &mut slot.standing);
+                }
+            }
             Ok(Turn::Waits(until)) => {
                 if self.port.settle(&mut slot.link, &slot.socket, token, until).is_ok() {
                     match until {
@@ -286,6 +357,9 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             Ok(Turn::Ends) => {}
             Err(panic) => self.runner.shared.panicked(&*panic),
         }
+        if slot.stream.watched != Watched::No {
+            slot.forget_stream(token, &mut self.port);
+        }
         let Slot { socket, link, .. } = *self.slots.remove(index);
         self.port.close(link, socket, token);
     }
@@ -296,31 +370,61 @@ impl<L> Slot<L> {
         &mut self,
         token: u64,
         cx: &mut Context<'_>,
-        late: &mut VecDeque<Late>,
-        account: &Account,
+        shop: Shop<'_>,
+        inbox: &Arc<Inbox>,
         port: &mut impl Port<Link = L>,
     ) -> Turn {
-        for _ in 0..WANTS_PER_TURN {
+        let mut left = WANTS_PER_TURN;
+        while left > 0 {
+            left -= 1;
             match self.connection.want(cx) {
                 Want::Receive => match port.receive(&mut self.link, &self.socket) {
                     Received::Bytes(count) => self.connection.received(port.received(count), cx),
-                    Received::Blocked => return Turn::Waits(Until::Received),
-                    Received::End => self.connection.received_end(),
+                    Received::Blocked => {
+                        if !self.connection.receive_blocked() {
+                            return Turn::Waits(Until::Received);
+                        }
+                    }
+                    Received::End => self.connection.received_end(cx),
                     Received::Gone => self.connection.abort(cx),
                 },
                 Want::Send => {
                     let Some(output) = self.connection.output() else { return Turn::Ends };
-                    match port.send(&mut self.link, &self.socket, token, output, account) {
+                    match port.send(&mut self.link, &self.socket, token, output, shop.account) {
+                        None if self.connection.is_exchanging() => {
+                            self.connection.send_blocked();
+                        }
                         None => return Turn::Waits(Until::Sent),
                         Some(Sent::Bytes(count)) => self.connection.sent(count, cx),
                         Some(Sent::Blocked) => {
-                            self.connection.send_blocked();
-                            return Turn::Waits(Until::Writable);
+                            if !self.connection.send_blocked() {
+                                return Turn::Waits(Until::Writable);
+                            }
                         }
                         Some(Sent::Broken) => self.connection.abort(cx),
                     }
                 }
-                Want::Job(job) => late.push_back(Late::Job(token, job)),
+                Want::Job(job) => shop.late.push_back(Late::Job(token, job)),
+                Want::Begin => {
+                    let inbox = Arc::clone(inbox);
+                    let reply = Box::new(move |begun: Begun| inbox.put(token, begun));
+                    shop.talker.begin(&mut self.connection, &self.socket, cx, reply);
+                }
+                want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
+                    left = left.saturating_sub(WANTS_PER_PIECE - 1);
+                    shop.talker.perform(&want, &mut self.connection, cx);
+                    if self.stream.watched != Watched::No && self.connection.backend().is_none() {
+                        // Another one may come at once.
+                        self.forget_stream(token, port);
+                    }
+                }
+                Want::Release => {
+                    self.forget_stream(token, port);
+                    if let Some(release) = self.connection.release(cx) {
+                        release.finish();
+                    }
+                }
+                Want::Exchange(awaited) => return Turn::Exchanges(awaited),
                 Want::Completion => return Turn::Waits(Until::Completed),
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write).is_err() {
@@ -331,6 +435,44 @@ impl<L> Slot<L> {
             }
         }
         Turn::Waits(Until::Others)
+    }
+
+    /// Sees to it that whatever ends the wait for one of two sockets is heard of.
+    fn settle_exchange(
+        &mut self,
+        token: u64,
+        awaited: Awaited,
+        port: &mut impl Port<Link = L>,
+    ) -> io::Result<()> {
+        let client = match awaited {
+            Awaited { client_in: true, client_out: true, .. } => {
+                port.settle(&mut self.link, &self.socket, token, Until::Received)?;
+                Until::Writable
+            }
+            Awaited { client_out: true, .. } => Until::Writable,
+            Awaited { client_in: true, .. } => Until::Received,
+            _ => Until::Completed,
+        };
+        port.settle(&mut self.link, &self.socket, token, client)?;
+        let needed = if awaited.backend_out { Watched::Room } else { Watched::Bytes };
+        let enough = self.stream.watched == Watched::Room || self.stream.watched == needed;
+        if enough || self.connection.backend().is_none() {
+            return Ok(());
+        }
+        if self.stream.watched != Watched::No {
+            self.forget_stream(token, port);
+        }
+        let Some(stream) = self.connection.backend() else { return Ok(()) };
+        port.watch(stream, stream_token(token, self.stream.number), needed)?;
+        self.stream.watched = needed;
+        Ok(())
+    }
+
+    fn forget_stream(&mut self, token: u64, port: &mut impl Port<Link = L>) {
+        if self.stream.watched != Watched::No {
+            port.forget(self.connection.backend(), stream_token(token, self.stream.number));
+            self.stream = Stream { watched: Watched::No, number: (self.stream.number + 1) & 0x7f };
+        }
     }
 }
 

@@ -1,22 +1,51 @@
-//! A loop's inbox: finished jobs, and a bell that wakes it.
+//! A loop's inbox: finished jobs, programs that have begun, and a bell that wakes it.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use flash_core::job::Outcome;
+use flash_core::program::Begun;
 use flash_os::mailbox::{Letters, Mailbox};
 use rustix::event::{EventfdFlags, eventfd};
 
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    finished: Mailbox<(u64, Outcome)>,
+    letters: Mailbox<(u64, Letter)>,
     bell: OwnedFd,
+}
+
+#[derive(Debug)]
+pub(crate) enum Letter {
+    Done(Outcome),
+    Begun(Begun),
+}
+
+#[cfg(test)]
+impl Letter {
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Self::Done(outcome) => outcome,
+            Self::Begun(begun) => panic!("not a job: {begun:?}"),
+        }
+    }
+}
+
+impl From<Outcome> for Letter {
+    fn from(outcome: Outcome) -> Self {
+        Self::Done(outcome)
+    }
+}
+
+impl From<Begun> for Letter {
+    fn from(begun: Begun) -> Self {
+        Self::Begun(begun)
+    }
 }
 
 impl Inbox {
     pub(crate) fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { finished: Mailbox::new(), bell })
+        Ok(Self { letters: Mailbox::new(), bell })
     }
 
     /// Becomes readable, as an edge, each time it is rung.
@@ -24,8 +53,8 @@ impl Inbox {
         &self.bell
     }
 
-    pub(crate) fn put(&self, token: u64, outcome: Outcome) {
-        if self.finished.put((token, outcome)) {
+    pub(crate) fn put(&self, token: u64, letter: impl Into<Letter>) {
+        if self.letters.put((token, letter.into())) {
             self.ring();
         }
     }
@@ -35,7 +64,7 @@ impl Inbox {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    pub(crate) fn empty(&self) -> Letters<(u64, Outcome)> {
-        self.finished.take_all()
+    pub(crate) fn empty(&self) -> Letters<(u64, Letter)> {
+        self.letters.take_all()
     }
 }

@@ -20,6 +20,7 @@ mod culprit;
 mod door;
 mod epoll;
 mod event_loop;
+mod exchange;
 mod hands;
 mod helpers;
 mod inbox;

@@ -90,7 +90,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-struct Pool {
+pub(crate) struct Pool {
     bell: Arc<Inbox>,
     queues: Arc<Queues>,
     accept: JoinHandle<()>,
@@ -98,7 +98,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn start(
+    pub(crate) fn start(
         number: usize,
         helpers: HelperLimits,
         shared: &Arc<Shared>,
@@ -119,7 +119,7 @@ impl Pool {
         // Only those who find files have a use for one.
         let (local, none) = (shared.site.paths.local_bytes_max(), 0);
         let steps = [
-            Station::spawn(name("read"), ReadRequest::new(), none, shared, &queues, to_read)?,
+            Station::spawn(name("read"), ReadRequest::new(shared), none, shared, &queues, to_read)?,
             Station::spawn(name("find"), find, local, shared, &queues, to_find)?,
             Station::spawn(name("header"), SendHeader, none, shared, &queues, to_head)?,
             Station::spawn(name("data"), data, none, shared, &queues, to_data)?,
@@ -130,13 +130,13 @@ impl Pool {
         Ok(Self { bell, queues, accept, steps })
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.bell.ring();
         self.queues.iter().for_each(|queue| queue.inbox().ring());
     }
 
     /// Waits for the end of its threads, from the front to the back: a queue is closed when nothing can come any more.
-    fn join(self) {
+    pub(crate) fn join(self) {
         // A thread that panicked has said so itself.
         let _ = self.accept.join();
         for (queue, step) in self.queues.iter().zip(self.steps) {

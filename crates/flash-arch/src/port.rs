@@ -65,6 +65,15 @@ pub(crate) trait Port: Sized + Send + 'static {
     fn settle(&mut self, link: &mut Self::Link, socket: &OwnedFd, token: u64, until: Until)
     -> io::Result<()>;
 
+    /// Hears of a program's stream, under a token of its own, until [`Port::forget`].
+    fn watch(&mut self, stream: &OwnedFd, token: u64, watched: Watched) -> io::Result<()>;
+
+    /// Whether more may be heard after this.
+    fn goes_on(news: &Self::News) -> bool;
+
+    /// Hears no more of a stream. One that is not shown has been closed.
+    fn forget(&mut self, stream: Option<&OwnedFd>, token: u64);
+
     /// The connection is gone.
     fn close(&mut self, link: Self::Link, socket: OwnedFd, token: u64);
 }
@@ -88,6 +97,16 @@ pub(crate) enum Until {
     Completed,
     /// The others have had their turns.
     Others,
+}
+
+/// What a program's stream is watched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    No,
+    /// For bytes.
+    Bytes,
+    /// And for room, from the first time on that there was none.
+    Room,
 }
 
 const RECEIVE_BYTES: usize = 64 << 10;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use flash_core::Site;
 use flash_core::job::{Job, Outcome};
+use flash_core::program::Programs;
 use flash_disk::Disk;
 use flash_observe::ledger::Ledger;
 use flash_observe::{AccessLog, ErrorLog, Rarely};
@@ -20,6 +21,8 @@ pub struct Parts {
     pub access_log: Option<AccessLog>,
     pub error_log: ErrorLog,
     pub hands: Hands,
+    /// Who begins programs, where the site has any.
+    pub programs: Option<Arc<dyn Programs>>,
 }
 
 pub struct Shared {
@@ -28,6 +31,7 @@ pub struct Shared {
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) error_log: ErrorLog,
     pub(crate) hands: Hands,
+    pub(crate) programs: Option<Arc<dyn Programs>>,
     pub(crate) ledger: Ledger,
     pub(crate) limits: Limits,
     connections: AtomicUsize,
@@ -40,13 +44,14 @@ pub(crate) struct Seat(Arc<Shared>);
 
 impl Shared {
     pub(crate) fn new(parts: Parts, limits: Limits) -> Arc<Self> {
-        let Parts { site, disk, access_log, error_log, hands } = parts;
+        let Parts { site, disk, access_log, error_log, hands, programs } = parts;
         Arc::new(Self {
             site,
             disk,
             access_log,
             error_log,
             hands,
+            programs,
             ledger: Ledger::default(),
             limits,
             connections: AtomicUsize::new(0),

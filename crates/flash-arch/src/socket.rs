@@ -47,6 +47,31 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Received {
     }
 }
 
+/// Receives from a program's stream, which is never waited for.
+pub(crate) fn receive_now(stream: &OwnedFd, buffer: &mut [u8]) -> Received {
+    loop {
+        match net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Received::End,
+            Ok((count, _)) => return Received::Bytes(count),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Received::Blocked,
+            Err(_) => return Received::Gone,
+        }
+    }
+}
+
+/// Sends to one.
+pub(crate) fn send_now(stream: &OwnedFd, bytes: &[u8]) -> Sent {
+    loop {
+        match net::send(stream, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(count) => return Sent::Bytes(count as u64),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Sent::Blocked,
+            Err(_) => return Sent::Broken,
+        }
+    }
+}
+
 /// Sends what is in front. An account is given by those who must not sleep on the file.
 pub(crate) fn send(socket: &OwnedFd, output: &Output, account: Option<&Account>) -> Sent {
     loop {

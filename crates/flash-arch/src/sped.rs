@@ -14,7 +14,7 @@ use crate::event_loop::Dispatch;
 use crate::shared::{Parts, Shared};
 use crate::{Limits, loops};
 
-struct Inline(Arc<Shared>);
+pub(crate) struct Inline(pub(crate) Arc<Shared>);
 
 impl Dispatch for Inline {
     fn dispatch(&mut self, job: Job, _token: u64, account: &Account) -> Option<Outcome> {

@@ -21,6 +21,10 @@ use crate::shared::{Parts, Shared};
 
 /// What the runners of a server for this folder share.
 pub(crate) fn shared(folder: &Path, limits: Limits, disk_deadline_ms: u64) -> Arc<Shared> {
+    Shared::new(parts(folder, disk_deadline_ms), limits)
+}
+
+pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> Parts {
     let settings = flash_disk::Settings {
         index: Vec::new(),
         follow_links: FollowLinks::Inside,
@@ -36,7 +40,7 @@ pub(crate) fn shared(folder: &Path, limits: Limits, disk_deadline_ms: u64) -> Ar
         template: HeaderTemplate::default(),
     };
     let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };
-    let parts = Parts {
+    Parts {
         site: Site {
             settings: Settings { disk_deadline_ms, ..Settings::default() },
             template: HeaderTemplate::default(),
@@ -48,6 +52,6 @@ pub(crate) fn shared(folder: &Path, limits: Limits, disk_deadline_ms: u64) -> Ar
         access_log: None,
         error_log: ErrorLog::open(Destination::Path(folder.join("errors")), Default::default()).unwrap(),
         hands: Hands::Threads,
-    };
-    Shared::new(parts, limits)
+        programs: None,
+    }
 }

@@ -26,7 +26,7 @@ use rustix::io::Errno;
 
 use crate::accept::Listener;
 use crate::inbox::Inbox;
-use crate::port::{Event, Port, Until, receive_buffer};
+use crate::port::{Event, Port, Until, Watched, receive_buffer};
 use crate::socket::{self, Received, Sent};
 
 /// Why there can be no ring here, if so.
@@ -254,7 +254,8 @@ impl Port for Ringed {
                 self.ring.receive(socket.as_fd(), token);
                 link.receiving = Receiving::Yes;
             }
-            Until::Writable if !link.polling => {
+            // A send that is under way says so itself.
+            Until::Writable if !link.polling && link.sending != Sending::Yes => {
                 self.ring.poll(socket.as_fd(), token, ring::WRITABLE, true);
                 link.polling = true;
             }
@@ -262,6 +263,21 @@ impl Port for Ringed {
             Until::Received | Until::Sent | Until::Writable | Until::Completed | Until::Others => {}
         }
         Ok(())
+    }
+
+    fn watch(&mut self, stream: &OwnedFd, token: u64, watched: Watched) -> io::Result<()> {
+        let room = if watched == Watched::Room { ring::WRITABLE } else { 0 };
+        self.ring.poll(stream.as_fd(), token, ring::READABLE | room, true);
+        Ok(())
+    }
+
+    fn goes_on(news: &News) -> bool {
+        !news.last
+    }
+
+    fn forget(&mut self, _: Option<&OwnedFd>, token: u64) {
+        // The poll holds on to the stream, which would not be closed before.
+        self.ring.cancel_poll(token);
     }
 
     fn close(&mut self, link: Link, socket: OwnedFd, token: u64) {

@@ -98,7 +98,7 @@ impl Plan<'_> {
         // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
         // without.
         let _ = flash_os::pin::pin_program();
-        Ok(Parts { site, disk, access_log, error_log, hands })
+        Ok(Parts { site, disk, access_log, error_log, hands, programs: None })
     }
 
     fn settings(&self, log: bool) -> Settings {

@@ -159,7 +159,7 @@ impl Simulation {
         }
         let place = self.random.within(0..held.len() as u64) as usize;
         let (token, job) = held.remove(place);
-        self.inbox.put(token, done(&job).into());
+        self.inbox.put(token, Outcome::from(done(&job)));
     }
 
     fn empty_inbox(&mut self) {
@@ -408,6 +408,16 @@ impl Port for Wires {
         self.at(socket).token = token;
         Ok(())
     }
+
+    fn watch(&mut self, _: &OwnedFd, _: u64, _: Watched) -> io::Result<()> {
+        unreachable!("there are no programs here")
+    }
+
+    fn goes_on(_: &bool) -> bool {
+        true
+    }
+
+    fn forget(&mut self, _: Option<&OwnedFd>, _: u64) {}
 
     fn close(&mut self, (): (), socket: OwnedFd, token: u64) {
         let mut wire = self.wires.remove(&socket.as_raw_fd()).expect("its other end is here");

@@ -80,6 +80,7 @@ impl Bench {
             access_log: None,
             error_log: ErrorLog::open(to, Default::default()).unwrap(),
             hands: Hands::Threads,
+            programs: None,
         };
         let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
         let nursery = Arc::new(Nursery::at(control, rustix::process::getpid()));

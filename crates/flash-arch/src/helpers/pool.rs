@@ -269,7 +269,7 @@ impl Pool {
             None => Some(Refusal::Full),
         };
         if let Some(refusal) = refusal {
-            inbox.put(token, Done::Failed(refusal.failure()).into());
+            inbox.put(token, Outcome::from(Done::Failed(refusal.failure())));
         }
     }
 }

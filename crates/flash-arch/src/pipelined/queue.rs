@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use flash_core::job::{Job, Outcome};
+use flash_core::program::Begun;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::inbox::Inbox;
@@ -24,6 +25,8 @@ pub(super) enum With {
     Job(Job),
     /// What came of the job.
     Done(Outcome),
+    /// What became of the program that was asked for.
+    Begun(Begun),
     /// It must not be touched any more: there was a bug.
     Wreck,
 }

@@ -13,8 +13,9 @@ use flash_observe::ledger::Account;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
+use crate::inbox::Letter;
 use crate::pipelined::queue::{Item, Queue, ThenSleep, With};
-use crate::pipelined::steps::{At, Next, Work};
+use crate::pipelined::steps::{At, Next, OF_STREAM, Work};
 use crate::pipelined::ward::{Slot, Ward};
 use crate::pipelined::{NEW, Queues};
 use crate::runner::Runner;
@@ -120,9 +121,15 @@ impl<W: Work + Send + 'static> Station<W> {
         for event in events {
             self.handle(event.data.u64(), event.flags);
         }
-        for (token, outcome) in self.queue.inbox().empty() {
-            self.account.spend(&outcome.spent);
-            self.resume(token, With::Done(outcome), |_, _| {});
+        for (token, letter) in self.queue.inbox().empty() {
+            let with = match letter {
+                Letter::Done(outcome) => {
+                    self.account.spend(&outcome.spent);
+                    With::Done(outcome)
+                }
+                Letter::Begun(begun) => With::Begun(begun),
+            };
+            self.resume(token, with, |_, _| {});
         }
         for Item { slot, with } in std::mem::take(&mut self.unfinished).into_iter().chain(batch.drain(..)) {
             self.turn(slot, with, |_, _| {});
@@ -136,6 +143,9 @@ impl<W: Work + Send + 'static> Station<W> {
     }
 
     fn handle(&mut self, token: u64, flags: epoll::EventFlags) {
+        if token != BELL && token & OF_STREAM != 0 {
+            return self.resume(token & !OF_STREAM, With::Nothing, |slot, _| slot.connection.backend_ready());
+        }
         self.work.notice(token, flags);
         let gone = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
         self.resume(token, With::Nothing, |slot, cx| {
@@ -143,6 +153,7 @@ impl<W: Work + Send + 'static> Station<W> {
                 // Both directions are gone: there is nobody to answer.
                 slot.connection.abort(cx);
             }
+            slot.connection.client_ready();
         });
     }
 
@@ -180,7 +191,7 @@ impl<W: Work + Send + 'static> Station<W> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.runner.cx();
             what(&mut slot, cx);
-            let at = At { epoll: &self.epoll, account: &self.account };
+            let at = At { epoll: &self.epoll, account: &self.account, inbox: self.queue.inbox() };
             self.work.turn(&mut slot, with, &at, cx)
         }));
         match outcome {

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use flash_core::job::{Done, Find, Job, Outcome};
+use flash_core::program::Begun;
 use flash_core::{Context, Want};
 use flash_observe::ledger::Account;
 use rustix::event::epoll::{self, EventFlags};
@@ -11,9 +13,13 @@ use slab::Slab;
 
 use crate::amped::Asymmetric;
 use crate::event_loop::Dispatch;
+use crate::exchange::Talker;
+use crate::inbox::Inbox;
 use crate::pipelined::queue::With;
 use crate::pipelined::ward::Slot;
 use crate::pipelined::{NEW, Step};
+use crate::port::Watched;
+use crate::shared::Shared;
 use crate::socket::{self, Received, Sent};
 
 /// Where a connection goes after its turn.
@@ -30,6 +36,7 @@ pub(super) enum Next {
 pub(super) struct At<'a> {
     pub(super) epoll: &'a OwnedFd,
     pub(super) account: &'a Account,
+    pub(super) inbox: &'a Arc<Inbox>,
 }
 
 /// One of the four steps that connections go around.
@@ -52,18 +59,24 @@ pub(super) trait Work {
 const WANTS_PER_TURN: usize = 16;
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// Read request. Connections begin and end here, because most of their time they wait for their client.
+/// A token with this bit is that of a connection whose program's stream is meant.
+pub(super) const OF_STREAM: u64 = 1 << 31;
+
+/// Read request. Connections begin and end here, because most of their time they wait for their client. Those whose
+/// program answers stay, because they wait for their client and their program.
 pub(super) struct ReadRequest {
     sockets: Slab<Socket>,
     generation: u32,
     buffer: Box<[u8]>,
+    talker: Talker,
 }
 
 /// What is known of the socket of a connection, wherever that is.
 #[derive(Clone, Copy)]
 struct Socket {
     token: u64,
-    registered: bool,
+    registered: Watched,
+    stream: Watched,
     /// Nothing says that a read would find nothing.
     readable: bool,
     /// The client has closed its side: reads go on until they see the end.
@@ -71,8 +84,9 @@ struct Socket {
 }
 
 impl ReadRequest {
-    pub(super) fn new() -> Self {
-        Self { sockets: Slab::new(), generation: 0, buffer: vec![0; RECEIVE_BYTES].into_boxed_slice() }
+    pub(super) fn new(shared: &Shared) -> Self {
+        let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
+        Self { sockets: Slab::new(), generation: 0, buffer, talker: Talker::new(shared) }
     }
 
     fn welcome(&mut self, slot: &mut Slot) {
@@ -80,7 +94,13 @@ impl ReadRequest {
         let number = self.sockets.vacant_key();
         slot.token = u64::from(self.generation) << 32 | number as u64;
         // Its request may have come along with it.
-        self.sockets.insert(Socket { token: slot.token, registered: false, readable: true, hung_up: false });
+        self.sockets.insert(Socket {
+            token: slot.token,
+            registered: Watched::No,
+            stream: Watched::No,
+            readable: true,
+            hung_up: false,
+        });
     }
 
     fn serve(&mut self, slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) -> Next {
@@ -88,14 +108,10 @@ impl ReadRequest {
         for _ in 0..WANTS_PER_TURN {
             match slot.connection.want(cx) {
                 Want::Receive if !socket.readable => {
-                    if !socket.registered {
-                        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-                        if at.watch(slot, flags).is_err() {
-                            return Next::Ends;
-                        }
-                        socket.registered = true;
+                    if !slot.connection.receive_blocked() {
+                        let registered = socket.register(slot, Watched::Bytes, at);
+                        return if registered.is_ok() { Next::Waits } else { Next::Ends };
                     }
-                    return Next::Waits;
                 }
                 Want::Receive => match socket::receive(&slot.socket, &mut self.buffer) {
                     Received::Bytes(count) => {
@@ -104,15 +120,88 @@ impl ReadRequest {
                         slot.connection.received(&self.buffer[..count], cx);
                     }
                     Received::Blocked => socket.readable = false,
-                    Received::End => slot.connection.received_end(),
+                    Received::End => slot.connection.received_end(cx),
                     Received::Gone => slot.connection.abort(cx),
                 },
+                Want::Send if slot.connection.is_exchanging() => {
+                    let Some(output) = slot.connection.output() else { return Next::Ends };
+                    match socket::send(&slot.socket, output, Some(at.account)) {
+                        Sent::Bytes(count) => slot.connection.sent(count, cx),
+                        Sent::Blocked => {
+                            slot.connection.send_blocked();
+                        }
+                        Sent::Broken => slot.connection.abort(cx),
+                    }
+                }
+                Want::Begin => {
+                    let (inbox, token) = (Arc::clone(at.inbox), slot.token);
+                    let reply = Box::new(move |begun: Begun| inbox.put(token, begun));
+                    self.talker.begin(&mut slot.connection, &slot.socket, cx, reply);
+                }
+                want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
+                    self.talker.perform(&want, &mut slot.connection, cx);
+                    if slot.connection.backend().is_none() {
+                        socket.stream = Watched::No;
+                    }
+                }
+                Want::Release => {
+                    if let (Some(stream), true) = (slot.connection.backend(), socket.stream != Watched::No) {
+                        // One that is not there any more is forgotten.
+                        let _ = epoll::delete(at.epoll, stream);
+                    }
+                    socket.stream = Watched::No;
+                    if let Some(release) = slot.connection.release(cx) {
+                        release.finish();
+                    }
+                }
+                Want::Exchange(awaited) => {
+                    let client = if awaited.client_out { Watched::Room } else { Watched::Bytes };
+                    let program = if awaited.backend_out { Watched::Room } else { Watched::Bytes };
+                    let registered = socket.register(slot, client, at);
+                    let registered = registered.and_then(|()| socket.register_stream(slot, program, at));
+                    return if registered.is_ok() { Next::Waits } else { Next::Ends };
+                }
                 Want::Close => return Next::Ends,
                 want => return elsewhere(want, slot, cx),
             }
         }
         Next::Unfinished
     }
+}
+
+impl Socket {
+    fn register(&mut self, slot: &Slot, needed: Watched, at: &At<'_>) -> io::Result<()> {
+        register(&mut self.registered, needed, &slot.socket, slot.token, at)
+    }
+
+    fn register_stream(&mut self, slot: &Slot, needed: Watched, at: &At<'_>) -> io::Result<()> {
+        match slot.connection.backend() {
+            Some(stream) => register(&mut self.stream, needed, stream, slot.token | OF_STREAM, at),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Sees to it that what is needed is heard of, or more.
+fn register(
+    watched: &mut Watched,
+    needed: Watched,
+    socket: &OwnedFd,
+    token: u64,
+    at: &At<'_>,
+) -> io::Result<()> {
+    let received = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+    let data = epoll::EventData::new_u64(token);
+    match (*watched, needed) {
+        (Watched::No, Watched::Room) => epoll::add(at.epoll, socket, data, received | EventFlags::OUT)?,
+        (Watched::No, _) => epoll::add(at.epoll, socket, data, received)?,
+        (Watched::Bytes, Watched::Room) => {
+            epoll::modify(at.epoll, socket, data, received | EventFlags::OUT)?;
+        }
+        (Watched::Bytes | Watched::Room, _) => return Ok(()),
+    }
+    *watched = needed;
+    Ok(())
 }
 
 impl Work for ReadRequest {
@@ -131,9 +220,13 @@ impl Work for ReadRequest {
         if slot.token == NEW {
             self.welcome(slot);
         }
+        if let With::Begun(begun) = with {
+            slot.connection.begun(begun, cx);
+            return self.turn(slot, With::Nothing, at, cx);
+        }
         let next = match with {
             With::Wreck => Next::Ends,
-            With::Nothing | With::Job(_) | With::Done(_) => self.serve(slot, at, cx),
+            With::Nothing | With::Job(_) | With::Done(_) | With::Begun(_) => self.serve(slot, at, cx),
         };
         if matches!(next, Next::Ends) {
             self.sockets.remove(slot.number());
@@ -166,7 +259,9 @@ impl Work for FindFile {
                 }
             },
             With::Done(outcome) => Next::To(Step::SendHeader, With::Done(outcome)),
-            With::Nothing | With::Job(_) | With::Wreck => elsewhere(slot.connection.want(cx), slot, cx),
+            With::Nothing | With::Job(_) | With::Begun(_) | With::Wreck => {
+                elsewhere(slot.connection.want(cx), slot, cx)
+            }
         }
     }
 }
@@ -231,7 +326,7 @@ impl Work for SendData {
         match with {
             With::Job(job) => self.read(job, slot, at, cx),
             With::Done(outcome) => slot.connection.completed(outcome, cx),
-            With::Nothing | With::Wreck => {}
+            With::Nothing | With::Begun(_) | With::Wreck => {}
         }
         for _ in 0..WANTS_PER_TURN {
             match slot.connection.want(cx) {
@@ -264,7 +359,14 @@ impl Work for SendData {
 /// Whose business this want is, if it is not that of the step that was told.
 fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
     match want {
-        Want::Receive | Want::Close => Next::To(Step::ReadRequest, With::Nothing),
+        Want::Receive
+        | Want::Close
+        | Want::Begin
+        | Want::SendBackend
+        | Want::ReceiveBackend
+        | Want::ShutdownBackend
+        | Want::Release
+        | Want::Exchange(_) => Next::To(Step::ReadRequest, With::Nothing),
         Want::Send => Next::To(Step::SendHeader, With::Nothing),
         Want::Job(job @ Job::Find(_)) => Next::To(Step::FindFile, With::Job(job)),
         Want::Job(job @ (Job::Load(_) | Job::List(_))) => Next::To(Step::SendData, With::Job(job)),

@@ -108,11 +108,12 @@ enum Client {
     HalfClosed,
 }
 
-/// What both sockets are waited for.
+/// What both sockets are waited for; those directions were all found blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaited {
     pub client_in: bool,
     pub client_out: bool,
+    pub backend_in: bool,
     pub backend_out: bool,
 }
 
@@ -201,7 +202,9 @@ impl Exchange {
             (false, false) => Waiting::Program,
         };
         let backend_out = running && self.outgoing.left() > 0;
-        Need::Wait(Awaited { client_in: receives, client_out: sends, backend_out }, waiting)
+        let awaited =
+            Awaited { client_in: receives, client_out: sends, backend_in: running && has_room, backend_out };
+        Need::Wait(awaited, waiting)
     }
 
     /// Whether there is room for what the client says.

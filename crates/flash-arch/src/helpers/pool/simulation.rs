@@ -186,7 +186,8 @@ impl Simulation {
     }
 
     fn hear(&mut self) {
-        for (token, outcome) in self.inbox.empty() {
+        for (token, letter) in self.inbox.empty() {
+            let outcome = letter.outcome();
             let which =
                 self.model.waiting.remove(&token).expect("whoever is told has asked and was not told yet");
             match (outcome.done, outcome.spent.read_ns) {

@@ -57,7 +57,7 @@ impl Bench {
     #[track_caller]
     fn hear(&mut self, count: usize) -> Vec<u64> {
         self.wait_until("everybody is told", |bench| {
-            let heard = bench.inbox.empty();
+            let heard = bench.inbox.empty().map(|(token, letter)| (token, letter.outcome()));
             bench.heard.extend(heard);
             bench.heard.len() >= count
         });

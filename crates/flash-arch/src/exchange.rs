@@ -1,0 +1,75 @@
+//! Talking to programs: those wants that every driver performs in the same way, because a program's stream is never waited
+//! for.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use flash_core::program::{Begun, Programs, Refusal, Reply};
+use flash_core::{Connection, Context, Want, Way};
+use rustix::net::{Shutdown, getsockname, shutdown};
+
+use crate::port::receive_buffer;
+use crate::shared::Shared;
+use crate::socket::{self, Received, Sent};
+
+/// What a runner needs to talk to programs.
+pub(crate) struct Talker {
+    programs: Option<Arc<dyn Programs>>,
+    /// Empty where there are no programs.
+    buffer: Box<[u8]>,
+}
+
+impl Talker {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let programs = shared.programs.clone();
+        let buffer = if programs.is_some() { receive_buffer() } else { Box::default() };
+        Self { programs, buffer }
+    }
+
+    /// Performs [`Want::Begin`]. What is not known at once comes by `reply`.
+    pub(crate) fn begin(
+        &self,
+        connection: &mut Connection,
+        socket: &OwnedFd,
+        cx: &mut Context<'_>,
+        reply: Reply,
+    ) {
+        let local = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
+        let Some(begin) = connection.begin(local, cx) else { return };
+        let begun = match &self.programs {
+            Some(programs) => programs.begin(begin, reply),
+            None => Some(Begun::Failed(Refusal::Broken)),
+        };
+        if let Some(begun) = begun {
+            connection.begun(begun, cx);
+        }
+    }
+
+    /// Performs [`Want::SendBackend`], [`Want::ReceiveBackend`] or [`Want::ShutdownBackend`].
+    pub(crate) fn perform(&mut self, want: &Want, connection: &mut Connection, cx: &mut Context<'_>) {
+        let Some(stream) = connection.backend() else { return connection.abort(cx) };
+        match want {
+            Want::SendBackend => match socket::send_now(stream, connection.to_backend()) {
+                Sent::Bytes(count) => connection.backend_sent(count as usize, cx),
+                Sent::Blocked => connection.backend_blocked(Way::Out),
+                Sent::Broken => connection.backend_refuses(cx),
+            },
+            Want::ReceiveBackend => match socket::receive_now(stream, &mut self.buffer) {
+                // However little it was: behind it may be the end, of which nobody hears twice.
+                Received::Bytes(count) => connection.backend_received(&self.buffer[..count], cx),
+                Received::Blocked => connection.backend_blocked(Way::In),
+                Received::End | Received::Gone => connection.backend_ended(cx),
+            },
+            Want::ShutdownBackend => {
+                // Where that fails the program is gone, which reading will show.
+                let _ = shutdown(stream, Shutdown::Write);
+                connection.backend_shut();
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
