@@ -100,7 +100,11 @@ impl<'a> Blocking<'a> {
             if waits == connection.is_exchanging() {
                 // Where two sockets may be ready, nobody waits for one of them alone.
                 waits = !waits;
-                if rustix::io::ioctl_fionbio(socket, !waits).is_err() {
+                let restored = match waits {
+                    true => set_socket_timeout(socket, Timeout::Send, Some(LOOK_UP)),
+                    false => Ok(()),
+                };
+                if restored.and_then(|()| rustix::io::ioctl_fionbio(socket, !waits)).is_err() {
                     return;
                 }
             }
@@ -159,7 +163,7 @@ impl<'a> Blocking<'a> {
                     }
                 }
                 // A job is done where it is wanted, so there is never one to wait for.
-                Want::Completion | Want::Close => return,
+                Want::Completion | Want::HandOver | Want::Close => return,
             }
         }
     }

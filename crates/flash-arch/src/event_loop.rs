@@ -431,6 +431,11 @@ impl<L> Slot<L> {
                         return Turn::Ends;
                     }
                 }
+                Want::HandOver => {
+                    // It stays open elsewhere, and nothing that happens to it is of interest here.
+                    port.forget(Some(&self.socket), token);
+                    return Turn::Ends;
+                }
                 Want::Close => return Turn::Ends,
             }
         }

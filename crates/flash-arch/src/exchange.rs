@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use flash_core::program::{Begun, Programs, Refusal, Reply};
 use flash_core::{Connection, Context, Want, Way};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, getsockname, shutdown};
 
 use crate::port::receive_buffer;
@@ -36,7 +37,12 @@ impl Talker {
         reply: Reply,
     ) {
         let local = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
-        let Some(begin) = connection.begin(local, cx) else { return };
+        let Some(mut begin) = connection.begin(local, cx) else { return };
+        if let Some(direct) = &mut begin.direct {
+            // The program waits for its client as long as it likes.
+            let _ = set_socket_timeout(socket, Timeout::Send, None);
+            direct.socket = socket.try_clone().ok();
+        }
         let begun = match &self.programs {
             Some(programs) => programs.begin(begin, reply),
             None => Some(Begun::Failed(Refusal::Broken)),

@@ -77,6 +77,8 @@ pub enum Want {
     ShutdownBackend,
     /// Stop watching the program's stream, and finish what [`Connection::release`] returns.
     Release,
+    /// The client's socket is its program's: forget it, and close it here without a word.
+    HandOver,
     /// Nothing, until a socket is ready that was found blocked: call [`Connection::client_ready`] or
     /// [`Connection::backend_ready`].
     Exchange(Awaited),
@@ -115,6 +117,8 @@ enum State {
     Redirected {
         redirects: u8,
     },
+    /// A program writes to the client itself.
+    HandedOver,
     /// What is in the output is the last.
     Closing {
         linger: bool,
@@ -193,6 +197,7 @@ impl Connection {
                 self.state = State::Lingering { bytes_left: LINGER_BYTES_MAX };
                 return Want::ShutdownWrite;
             }
+            State::HandedOver => return Want::HandOver,
             State::Closing { linger: false } | State::Closed => return Want::Close,
         };
         self.deadline.wait(waiting, cx.now.ms(), &cx.site.settings);
@@ -238,7 +243,7 @@ impl Connection {
                     self.state = State::Closed;
                 }
             }
-            State::Closing { .. } | State::Closed => {}
+            State::Closing { .. } | State::HandedOver | State::Closed => {}
             State::RunProgram(_) => {
                 self.input.extend_from_slice(bytes);
                 self.feed(cx);
@@ -263,6 +268,7 @@ impl Connection {
             | State::Redirected { .. }
             | State::FindFile(_)
             | State::SendBody(_)
+            | State::HandedOver
             | State::Closing { .. }
             | State::Closed => {}
         }

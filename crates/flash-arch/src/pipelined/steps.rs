@@ -161,6 +161,11 @@ impl ReadRequest {
                     let registered = registered.and_then(|()| socket.register_stream(slot, program, at));
                     return if registered.is_ok() { Next::Waits } else { Next::Ends };
                 }
+                Want::HandOver => {
+                    // It stays open elsewhere, and nothing that happens to it is of interest here.
+                    let _ = epoll::delete(at.epoll, &slot.socket);
+                    return Next::Ends;
+                }
                 Want::Close => return Next::Ends,
                 want => return elsewhere(want, slot, cx),
             }
@@ -366,6 +371,7 @@ fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
         | Want::ReceiveBackend
         | Want::ShutdownBackend
         | Want::Release
+        | Want::HandOver
         | Want::Exchange(_) => Next::To(Step::ReadRequest, With::Nothing),
         Want::Send => Next::To(Step::SendHeader, With::Nothing),
         Want::Job(job @ Job::Find(_)) => Next::To(Step::FindFile, With::Job(job)),

@@ -58,9 +58,11 @@ impl Connection {
     /// What is to be begun. `local` is the server's address that the client connected to. `None` where nothing can be,
     /// which the connection has answered itself.
     pub fn begin(&mut self, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Begin> {
+        // Whatever else there is of this client would be lost, or stand in the middle of the answer.
+        let is_alone = self.output.is_none() && self.input.is_empty();
         let peer = self.peer;
-        let exchange = self.exchange_mut()?;
-        let begin = exchange.request.begin(peer, local, cx.site);
+        let State::RunProgram(exchange) = &mut self.state else { return None };
+        let begin = exchange.request.begin(peer, local, is_alone, cx);
         match &begin {
             Some(_) => exchange.asked(),
             None => self.give_up(Fault::of_program("stands where no route leads"), cx),
@@ -75,6 +77,11 @@ impl Connection {
             return;
         }
         self.deadline.program_lives();
+        if matches!((&begun, exchange.request.is_direct), (Begun::HandedOver, true)) {
+            cx.tally.responses += 1;
+            self.state = State::HandedOver;
+            return;
+        }
         match exchange.begun(begun) {
             Ok(()) => {
                 // RFC 9110 §10.1.1: a client that has begun to send needs no leave.
@@ -154,7 +161,7 @@ impl Connection {
 
     /// Whether a call on the client's socket must not wait, because something else may happen first.
     pub fn is_exchanging(&self) -> bool {
-        self.exchange().is_some()
+        matches!(self.state, State::RunProgram(_) | State::HandedOver)
     }
 
     pub fn release(&mut self, cx: &mut Context<'_>) -> Option<Release> {

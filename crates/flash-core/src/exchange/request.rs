@@ -8,11 +8,14 @@ use flash_cgi::script::Split;
 use flash_cgi::variables::Ends;
 use flash_http::head::{self, Body, Head, Parsed, Target};
 use flash_http::method::Method;
+use flash_http::status::Status;
 
+use crate::connection::{Complaint, Context};
+use crate::header::HeadWriter;
 use crate::job::Spent;
 use crate::path::SitePath;
-use crate::program::{Begin, Talk};
-use crate::record::Peer;
+use crate::program::{Begin, Direct, Talk};
+use crate::record::{Peer, Unfinished};
 use crate::routes::{Place, Routed};
 use crate::site::Site;
 
@@ -33,6 +36,8 @@ pub(crate) struct Request {
     pub(crate) variables: Arc<Variables>,
     name: Arc<str>,
     again: bool,
+    /// The program may write to the client itself.
+    pub(crate) is_direct: bool,
     /// To ask twice is the same as to ask once, and there is nothing to be sent twice.
     may_be_repeated: bool,
 }
@@ -56,6 +61,7 @@ impl Request {
             variables: Arc::default(),
             name: String::from_utf8_lossy(head.request_line).into(),
             again: false,
+            is_direct: false,
             // RFC 9110 §9.2.1.
             may_be_repeated: head.method.is_retrieval() && head.body == Body::None,
         }
@@ -81,8 +87,16 @@ impl Request {
         self.again = true;
     }
 
-    /// What is to be begun for it; `None` if no route leads there.
-    pub(crate) fn begin(&mut self, peer: Peer, local: Option<SocketAddr>, site: &Site) -> Option<Begin> {
+    /// What is to be begun for it; `None` if no route leads there. `is_alone` says whether the client waits for nothing
+    /// else.
+    pub(crate) fn begin(
+        &mut self,
+        peer: Peer,
+        local: Option<SocketAddr>,
+        is_alone: bool,
+        cx: &mut Context<'_>,
+    ) -> Option<Begin> {
+        let site = cx.site;
         let routes = site.routes.as_ref()?;
         let head = self.parse(site)?;
         let Target::Origin { path, .. } = head.target else { return None };
@@ -105,16 +119,36 @@ impl Request {
             let file = [&*routes.document_root, split.name].concat();
             variables.add_script(&split, Some(&file), &routes.document_root);
         }
+        let may_be_direct = is_alone && head.method == Method::Get && head.body == Body::None;
+        let direct = (route.direct && may_be_direct).then(|| Box::new(self.direct(&head, peer, cx)));
+        if route.direct && !may_be_direct {
+            let reason =
+                "answers through the server: it has more to take than a GET, or the client more to get";
+            cx.tally.complaints.push(Complaint { request: Arc::clone(&self.name), reason });
+        }
         let begin = Begin {
             route: route.number,
             path: path.clone().into_owned(),
             variables: Arc::new(variables),
             name: Arc::clone(&self.name),
             again: self.again,
-            direct: None,
+            direct,
         };
+        self.is_direct = begin.direct.is_some();
         self.variables = Arc::clone(&begin.variables);
         Some(begin)
+    }
+
+    /// The program goes on where this head ends.
+    fn direct(&self, head: &Head<'_>, peer: Peer, cx: &Context<'_>) -> Direct {
+        let mut bytes = Vec::new();
+        HeadWriter::new(&mut bytes, Status::OK, &cx.now.date)
+            .lines(&cx.site.template.fields)
+            .field("Connection", b"close");
+        let written = (Status::OK, bytes.len() as u64);
+        let log = cx.site.settings.log;
+        let record = log.then(|| Unfinished::new(head, peer, written, self.since, cx.now));
+        Direct { head: bytes, socket: None, record }
     }
 
     /// The head of the request that stands in its place when a program has answered with a local redirection: the same

@@ -58,6 +58,8 @@ pub(crate) struct Client {
     pub(crate) begin: Option<Begin>,
     /// The program that runs for it, or the last one that did.
     pub(crate) program: Option<Program>,
+    /// Those before it.
+    pub(crate) past: Vec<Program>,
 }
 
 /// How much the wire takes.
@@ -75,6 +77,7 @@ pub(crate) enum Waits {
     ForJob,
     /// For a program to begin, or for one of two sockets.
     ForProgram(Awaited),
+    HandedOver,
     Closed,
 }
 
@@ -127,6 +130,7 @@ impl World {
             leaves: false,
             begin: None,
             program: None,
+            past: Vec::new(),
         };
         assert_eq!(self.turn(&mut client), Waits::ForBytes);
         client
@@ -168,7 +172,7 @@ impl World {
     pub(crate) fn begin(&mut self, client: &mut Client, manner: Manner) -> Waits {
         let begin = client.begin.take().expect("a program is wanted");
         let (program, backend) = Program::new(begin, manner);
-        client.program = Some(program);
+        client.past.extend(client.program.replace(program));
         self.with(client, |connection, cx| connection.begun(Begun::Running(backend), cx));
         self.turn(client)
     }
@@ -219,7 +223,7 @@ impl World {
                         () => Waits::ForBytes,
                     }
                 }
-                Waits::Closed => return client,
+                Waits::Closed | Waits::HandedOver => return client,
             }
         }
     }
@@ -302,6 +306,7 @@ impl World {
                         release.finish();
                     }
                 }
+                Want::HandOver => return Waits::HandedOver,
                 Want::Exchange(awaited) => return Waits::ForProgram(awaited),
                 Want::Send => {
                     if !self.send(client) && !client.connection.send_blocked() {

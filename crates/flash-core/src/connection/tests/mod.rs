@@ -7,6 +7,7 @@ mod finding;
 mod listing;
 mod memory;
 mod order;
+mod piped;
 mod programs;
 mod records;
 mod simulation;

@@ -1,7 +1,7 @@
 //! Exchanges with programs: what a program is told, what becomes of its answer, and who waits for whom.
 
 use super::*;
-use crate::program::{Finish, Refusal, Talk};
+use crate::program::{Begun, Finish, Refusal, Talk};
 use crate::routes::{Place, Route, Routes};
 use crate::testing::{BrokenOff, Manner, STDERR, STDOUT, body_of, end_record, record};
 
@@ -471,5 +471,38 @@ fn an_exchange_leaves_no_buffers_behind() {
         assert!(client.connection.is_idle(), "{talk:?} {:?}", client.connection);
         assert_eq!(client.connection.input.capacity(), 0);
         assert!(client.connection.output.is_none());
+    }
+}
+
+#[test]
+fn straight_to_the_client_where_nothing_else_is_to_be_said() {
+    let mut world = world_of_programs();
+    let list = vec![Route {
+        place: Place::Prefix(b"/cgi".as_slice().into()),
+        talk: Talk::Cgi,
+        direct: true,
+        number: 0,
+    }];
+    world.site.routes = Some(Routes::new(list, b"Flash", b"/srv"));
+    let mut client = world.connect();
+    world.receive(&mut client, GET.as_bytes());
+    let direct = client.begin.take().and_then(|begin| begin.direct).expect("it is alone");
+    assert!(direct.head.starts_with(b"HTTP/1.1 200 OK\r\nDate: ") && direct.record.is_some());
+    assert!(direct.head.ends_with(b"\r\nConnection: close\r\n"), "the program ends it");
+    world.with(&mut client, |connection, cx| connection.begun(Begun::HandedOver, cx));
+    assert_eq!(world.turn(&mut client), Waits::HandedOver);
+    assert!(client.got.is_empty() && world.tally.complaints.is_empty());
+    for request in
+        [GET.replace("GET", "HEAD"), post(2) + "ab", GET.repeat(2), get("/small.txt") + &get("/cgi/a")]
+    {
+        let mut client = world.connect();
+        if request.starts_with("GET /small") {
+            client.socket = Socket::FULL;
+        }
+        world.receive(&mut client, request.as_bytes());
+        let begin = client.begin.take().expect("a program is wanted");
+        assert!(begin.direct.is_none(), "{request}");
+        assert_eq!(world.tally.complaints.len(), 1);
+        world.tally.complaints.clear();
     }
 }

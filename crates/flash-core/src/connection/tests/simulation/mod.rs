@@ -394,7 +394,7 @@ impl Simulation {
                 guest.faults.insert(guest.begun, 503);
             }
             (Waits::ForJob | Waits::ForRoom, _) => guest.may_be_cut = true,
-            (Waits::ForBytes | Waits::Closed | Waits::ForProgram(_), _) => {}
+            (Waits::ForBytes | Waits::Closed | Waits::ForProgram(_) | Waits::HandedOver, _) => {}
         }
         // The next deadline is planned for even if it is the same.
         guest.deadline_ms = u64::MAX;
