@@ -3,6 +3,8 @@
 //!
 //! One loop is one thread with connections of its own. The only call it ever sleeps in is its port's wait.
 
+mod slot;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +17,7 @@ use flash_core::job::{Job, Outcome};
 use flash_core::local::LocalCache;
 use flash_core::program::Begun;
 use flash_core::record::Peer;
-use flash_core::{Awaited, Connection, Context, Want};
+use flash_core::{Connection, Context};
 use flash_observe::ledger::Account;
 use slab::Slab;
 
@@ -26,8 +28,9 @@ use crate::inbox::{Inbox, Letter};
 use crate::port::{Event, Port, TOKEN_MAX, Until, Watched};
 use crate::runner::Runner;
 use crate::shared::{Seat, Shared};
-use crate::socket::{Received, Sent};
 use crate::timers::{Standing, Timers};
+
+use self::slot::{OF_STREAM, Shop, Slot, Stream, Turn, split_stream};
 
 /// What a loop does with a job: the whole difference between the architectures that have loops.
 pub(crate) trait Dispatch {
@@ -63,45 +66,6 @@ enum Late {
     Others(u64),
 }
 
-/// A connection and what the loop knows about its socket.
-struct Slot<L> {
-    connection: Connection,
-    socket: OwnedFd,
-    link: L,
-    generation: u32,
-    standing: Standing,
-    stream: Stream,
-    _seat: Seat,
-}
-
-/// What is known of the stream of a connection's program. Each has a number, so that nothing is taken for news of one
-/// that was said of another.
-struct Stream {
-    watched: Watched,
-    number: u8,
-}
-
-/// What is left of a connection after it had its turn.
-#[derive(PartialEq, Eq)]
-enum Turn {
-    /// For others among its reasons: it could go on, but they are waiting.
-    Waits(Until),
-    /// For one of two sockets.
-    Exchanges(Awaited),
-    Ends,
-}
-
-/// What a connection's turn takes from its loop.
-struct Shop<'a> {
-    late: &'a mut VecDeque<Late>,
-    account: &'a Account,
-    talker: &'a mut Talker,
-}
-
-/// Wants that one connection may have performed before it is somebody else's turn.
-const WANTS_PER_TURN: usize = 16;
-/// Moving a program's bytes counts for so many of them: each time it may be a whole buffer.
-const WANTS_PER_PIECE: usize = 4;
 /// What is late and done before the loop looks who has come meanwhile.
 const LATE_PER_TURN: usize = 4;
 /// Tokens with this generation are not connections'.
@@ -114,19 +78,6 @@ const fn token(generation: u32, index: usize) -> u64 {
 
 const fn split(token: u64) -> (u32, usize) {
     ((token >> 32) as u32, token as u32 as usize)
-}
-
-/// An index with this bit is that of a connection whose program's stream is meant; which one, the number says.
-const OF_STREAM: u64 = 1 << 31;
-const NUMBER_SHIFT: u32 = 24;
-
-const fn stream_token(token: u64, number: u8) -> u64 {
-    token | OF_STREAM | ((number & 0x7f) as u64) << NUMBER_SHIFT
-}
-
-/// The token of the connection, and the number of the stream.
-const fn split_stream(token: u64) -> (u64, u8) {
-    (token & !(0xff << NUMBER_SHIFT), (token >> NUMBER_SHIFT) as u8 & 0x7f)
 }
 
 impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
@@ -333,8 +284,13 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.runner.cx();
             what(slot, &mut self.port, cx);
-            let shop = Shop { late: &mut self.late, account: &self.account, talker: &mut self.talker };
-            slot.perform(token, cx, shop, &self.inbox, &mut self.port)
+            let shop = Shop {
+                late: &mut self.late,
+                account: &self.account,
+                talker: &mut self.talker,
+                inbox: &self.inbox,
+            };
+            slot.perform(token, cx, shop, &mut self.port)
         }));
         if slot.stream.watched != Watched::No && slot.connection.backend().is_none() {
             slot.forget_stream(token, &mut self.port);
@@ -362,122 +318,6 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         }
         let Slot { socket, link, .. } = *self.slots.remove(index);
         self.port.close(link, socket, token);
-    }
-}
-
-impl<L> Slot<L> {
-    fn perform(
-        &mut self,
-        token: u64,
-        cx: &mut Context<'_>,
-        shop: Shop<'_>,
-        inbox: &Arc<Inbox>,
-        port: &mut impl Port<Link = L>,
-    ) -> Turn {
-        let mut left = WANTS_PER_TURN;
-        while left > 0 {
-            left -= 1;
-            match self.connection.want(cx) {
-                Want::Receive => match port.receive(&mut self.link, &self.socket) {
-                    Received::Bytes(count) => self.connection.received(port.received(count), cx),
-                    Received::Blocked => {
-                        if !self.connection.receive_blocked() {
-                            return Turn::Waits(Until::Received);
-                        }
-                    }
-                    Received::End => self.connection.received_end(cx),
-                    Received::Gone => self.connection.abort(cx),
-                },
-                Want::Send => {
-                    let Some(output) = self.connection.output() else { return Turn::Ends };
-                    match port.send(&mut self.link, &self.socket, token, output, shop.account) {
-                        None if self.connection.is_exchanging() => {
-                            self.connection.send_blocked();
-                        }
-                        None => return Turn::Waits(Until::Sent),
-                        Some(Sent::Bytes(count)) => self.connection.sent(count, cx),
-                        Some(Sent::Blocked) => {
-                            if !self.connection.send_blocked() {
-                                return Turn::Waits(Until::Writable);
-                            }
-                        }
-                        Some(Sent::Broken) => self.connection.abort(cx),
-                    }
-                }
-                Want::Job(job) => shop.late.push_back(Late::Job(token, job)),
-                Want::Begin => {
-                    let inbox = Arc::clone(inbox);
-                    let reply = Box::new(move |begun: Begun| inbox.put(token, begun));
-                    shop.talker.begin(&mut self.connection, &self.socket, cx, reply);
-                }
-                want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
-                    left = left.saturating_sub(WANTS_PER_PIECE - 1);
-                    shop.talker.perform(&want, &mut self.connection, cx);
-                    if self.stream.watched != Watched::No && self.connection.backend().is_none() {
-                        // Another one may come at once.
-                        self.forget_stream(token, port);
-                    }
-                }
-                Want::Release => {
-                    self.forget_stream(token, port);
-                    if let Some(release) = self.connection.release(cx) {
-                        release.finish();
-                    }
-                }
-                Want::Exchange(awaited) => return Turn::Exchanges(awaited),
-                Want::Completion => return Turn::Waits(Until::Completed),
-                Want::ShutdownWrite => {
-                    if rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write).is_err() {
-                        return Turn::Ends;
-                    }
-                }
-                Want::HandOver => {
-                    // It stays open elsewhere, and nothing that happens to it is of interest here.
-                    port.forget(Some(&self.socket), token);
-                    return Turn::Ends;
-                }
-                Want::Close => return Turn::Ends,
-            }
-        }
-        Turn::Waits(Until::Others)
-    }
-
-    /// Sees to it that whatever ends the wait for one of two sockets is heard of.
-    fn settle_exchange(
-        &mut self,
-        token: u64,
-        awaited: Awaited,
-        port: &mut impl Port<Link = L>,
-    ) -> io::Result<()> {
-        let client = match awaited {
-            Awaited { client_in: true, client_out: true, .. } => {
-                port.settle(&mut self.link, &self.socket, token, Until::Received)?;
-                Until::Writable
-            }
-            Awaited { client_out: true, .. } => Until::Writable,
-            Awaited { client_in: true, .. } => Until::Received,
-            _ => Until::Completed,
-        };
-        port.settle(&mut self.link, &self.socket, token, client)?;
-        let needed = if awaited.backend_out { Watched::Room } else { Watched::Bytes };
-        let enough = self.stream.watched == Watched::Room || self.stream.watched == needed;
-        if enough || self.connection.backend().is_none() {
-            return Ok(());
-        }
-        if self.stream.watched != Watched::No {
-            self.forget_stream(token, port);
-        }
-        let Some(stream) = self.connection.backend() else { return Ok(()) };
-        port.watch(stream, stream_token(token, self.stream.number), needed)?;
-        self.stream.watched = needed;
-        Ok(())
-    }
-
-    fn forget_stream(&mut self, token: u64, port: &mut impl Port<Link = L>) {
-        if self.stream.watched != Watched::No {
-            port.forget(self.connection.backend(), stream_token(token, self.stream.number));
-            self.stream = Stream { watched: Watched::No, number: (self.stream.number + 1) & 0x7f };
-        }
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> Parts {
         follow_links: FollowLinks::Inside,
         precompressed: false,
         scripts: Vec::new(),
+        program_folders: Vec::new(),
         spa: None,
         user_dirs: None,
         dotfiles: false,

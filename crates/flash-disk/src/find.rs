@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use flash_cgi::script;
 use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::job::{Done, Find};
@@ -106,35 +105,6 @@ impl Disk {
         Ok(Some(Target::File(Variants { identity: Arc::new(identity), coded })))
     }
 
-    fn is_script(&self, name: &[u8]) -> bool {
-        self.settings.scripts.iter().any(|suffix| name.ends_with(suffix))
-    }
-
-    /// It is there, which is all that a server may know of it. A user's is not run, because programs run as the site's.
-    fn script(&self, root: &Root, name: &[u8]) -> Result<Target, Stop> {
-        match std::ptr::eq(root, self.root()?) {
-            true => Ok(Target::Script([b"/", name].concat().into())),
-            false => Err(Stop::Forbidden),
-        }
-    }
-
-    /// A script whose name ends before the path does: what follows is for itself to understand.
-    fn script_above(&self, path: &SitePath<'_>, pace: Pace) -> Result<Option<Target>, Stop> {
-        let root = self.root()?;
-        let splits =
-            self.settings.scripts.iter().flat_map(|suffix| script::suffixed(path.as_bytes(), suffix));
-        for name in splits.filter(|split| !split.info.is_empty()).map(|split| &split.name[1..]) {
-            match root.examine(name, pace) {
-                Ok(examined) if examined.kind == FileType::RegularFile => {
-                    return self.script(root, name).map(Some);
-                }
-                Ok(_) | Err(Stop::Missing) => {}
-                Err(stop) => return Err(stop),
-            }
-        }
-        Ok(None)
-    }
-
     fn place(&self, root: &Root, path: &SitePath<'_>, name: &[u8], pace: Pace) -> Result<Place, Stop> {
         let examined = root.examine(name, pace)?;
         match (examined.kind, path.names_folder()) {
@@ -187,6 +157,9 @@ impl Disk {
         loop {
             looks_left -= 1;
             let (file, examined) = root.open_file(name, pace)?;
+            if self.is_program(&file) {
+                return Err(Stop::Forbidden);
+            }
             let terms = self.root.mounts().table().device_of(examined.mount).terms;
             if !pace.waits() && !terms.reads_now() {
                 return Err(Stop::WouldBlock);

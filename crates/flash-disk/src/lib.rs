@@ -12,6 +12,7 @@ mod list;
 mod meter;
 mod mounts;
 mod open_file;
+mod programs;
 pub mod remote;
 mod root;
 mod snapshot;
@@ -19,7 +20,7 @@ mod users;
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_core::file::{Content, File, Window};
@@ -44,6 +45,8 @@ pub struct Settings {
     pub follow_links: FollowLinks,
     /// What the names of programs end in: such a file is never opened.
     pub scripts: Vec<Vec<u8>>,
+    /// Folders of programs, by their real paths: no file in them is ever sent, should they lie in the site.
+    pub program_folders: Vec<PathBuf>,
     /// Look for `.br`, `.zst` and `.gz` beside a file.
     pub precompressed: bool,
     /// Served in place of pages that do not exist, relative to the root.

@@ -147,6 +147,7 @@ impl Plan<'_> {
             },
             precompressed: !flags.no_precompressed,
             scripts: Vec::new(),
+            program_folders: Vec::new(),
             spa: flags.spa.clone().map(String::into_bytes),
             user_dirs: flags.user_dirs.then(|| PUBLIC_FOLDER.into()),
             dotfiles: flags.dotfiles,

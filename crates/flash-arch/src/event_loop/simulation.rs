@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::Limits;
+use crate::socket::{Received, Sent};
 use crate::testing::{self, Random, each_seed};
 
 #[test]

@@ -100,7 +100,7 @@ impl Programs for Troupe {
         let lease = Box::new(Held { fates, kept, finished: false });
         let begun = Begun::Running(Backend { stream, talk, lease, used });
         // Both ways to hear of it.
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             return Some(begun);
         }
         thread::spawn(move || {

@@ -109,6 +109,7 @@ fn settings() -> flash_disk::Settings {
         follow_links: FollowLinks::Inside,
         precompressed: false,
         scripts: Vec::new(),
+        program_folders: Vec::new(),
         spa: None,
         user_dirs: None,
         dotfiles: false,

@@ -36,24 +36,26 @@ pub(crate) struct Program {
 
 /// What its lease has heard.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fate(Arc<Mutex<(Vec<u8>, Option<Finish>, bool)>>);
+pub(crate) struct Fate(Arc<Mutex<Heard>>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    stderr: Vec<u8>,
+    end: Option<Result<Finish, BrokenOff>>,
+}
 
 impl Fate {
-    fn with<T>(&self, what: impl FnOnce(&mut (Vec<u8>, Option<Finish>, bool)) -> T) -> T {
+    fn with<T>(&self, what: impl FnOnce(&mut Heard) -> T) -> T {
         what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How it ended. `None` while it runs.
     pub(crate) fn finish(&self) -> Option<Result<Finish, BrokenOff>> {
-        self.with(|(_, finish, dropped)| match (finish, *dropped) {
-            (Some(finish), _) => Some(Ok(*finish)),
-            (None, true) => Some(Err(BrokenOff)),
-            (None, false) => None,
-        })
+        self.with(|heard| heard.end)
     }
 
     pub(crate) fn stderr(&self) -> Vec<u8> {
-        self.with(|(stderr, ..)| stderr.clone())
+        self.with(|heard| heard.stderr.clone())
     }
 }
 
@@ -65,17 +67,17 @@ struct Held(Fate);
 
 impl Lease for Held {
     fn stderr(&mut self, bytes: &[u8]) {
-        self.0.with(|(stderr, ..)| stderr.extend_from_slice(bytes));
+        self.0.with(|heard| heard.stderr.extend_from_slice(bytes));
     }
 
     fn finish(self: Box<Self>, _: OwnedFd, how: Finish) {
-        self.0.with(|(_, finish, _)| *finish = Some(how));
+        self.0.with(|heard| heard.end = Some(Ok(how)));
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.with(|(.., dropped)| *dropped = true);
+        self.0.with(|heard| _ = heard.end.get_or_insert(Err(BrokenOff)));
     }
 }
 

@@ -5,6 +5,7 @@ mod find;
 mod links;
 mod list;
 mod pages;
+mod programs;
 mod remote;
 mod snapshots;
 mod users;
@@ -65,6 +66,7 @@ impl Folder {
             follow_links: FollowLinks::Inside,
             precompressed: true,
             scripts: Vec::new(),
+            program_folders: Vec::new(),
             spa: None,
             user_dirs: None,
             dotfiles: false,

@@ -84,3 +84,11 @@ fn without_the_setting_a_tilde_is_a_name() {
     folder.put("~daemon/a.txt", "plain");
     assert_eq!(outcome(&find(&folder.disk(), "/~daemon/a.txt")), "plain");
 }
+
+/// Programs run as the site's, and a user's are not.
+#[test]
+fn a_users_scripts_are_refused() {
+    let (_folder, home, disk) = with_users(|settings| settings.scripts = vec![b".php".to_vec()]);
+    home.put("a.php", "source");
+    assert_eq!(outcome(&find(&disk, "/~daemon/a.php")), "403");
+}

@@ -506,3 +506,18 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
         world.tally.complaints.clear();
     }
 }
+
+#[test]
+fn a_stream_that_has_not_carried_its_whole_request_is_not_kept() {
+    for deaf in [false, true] {
+        let mut world = world_of_programs();
+        let mut client = running(&mut world, &post(50), Talk::FastCgi);
+        if deaf {
+            client.program.as_mut().unwrap().deaf = true;
+            world.receive(&mut client, &[b'x'; 50]);
+        }
+        world.hear(&mut client, |program| program.say([record(STDOUT, ANSWER), end_record()].concat()));
+        assert_eq!(&*reply(&client.got).body, b"hello");
+        assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
+    }
+}

@@ -1,0 +1,63 @@
+//! Programs among the site's files: they are found, and never opened to be sent.
+//!
+//! A name that ends as a script's does leads to [`Target::Script`], which holds no content. Another name may lead to the
+//! same file, by a link; so what was opened under any name is looked at once more, for where it really lies.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use flash_cgi::script;
+use flash_core::entry::Target;
+use flash_core::path::SitePath;
+use rustix::fs::{FileType, readlink};
+
+use crate::root::{Root, Stop};
+use crate::{Disk, Pace};
+
+impl Disk {
+    pub(crate) fn is_script(&self, name: &[u8]) -> bool {
+        self.settings.scripts.iter().any(|suffix| name.ends_with(suffix))
+    }
+
+    /// It is there, which is all that a server may know of it. A user's is not run, because programs run as the site's.
+    pub(crate) fn script(&self, root: &Root, name: &[u8]) -> Result<Target, Stop> {
+        match std::ptr::eq(root, self.root()?) {
+            true => Ok(Target::Script([b"/", name].concat().into())),
+            false => Err(Stop::Forbidden),
+        }
+    }
+
+    /// A script whose name ends before the path does: what follows is for itself to understand.
+    pub(crate) fn script_above(&self, path: &SitePath<'_>, pace: Pace) -> Result<Option<Target>, Stop> {
+        let root = self.root()?;
+        let splits =
+            self.settings.scripts.iter().flat_map(|suffix| script::suffixed(path.as_bytes(), suffix));
+        for name in splits.filter(|split| !split.info.is_empty()).map(|split| &split.name[1..]) {
+            match root.examine(name, pace) {
+                Ok(examined) if examined.kind == FileType::RegularFile => {
+                    return self.script(root, name).map(Some);
+                }
+                Ok(_) | Err(Stop::Missing) => {}
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether an open file is a program, or lies in a folder of such, whatever name has led to it.
+    pub(crate) fn is_program(&self, file: &OwnedFd) -> bool {
+        let (scripts, folders) = (&self.settings.scripts, &self.settings.program_folders);
+        if scripts.is_empty() && folders.is_empty() {
+            return false;
+        }
+        // Only the kernel knows, and says so without asking the disk. Where it does not, nobody can be sure.
+        let Ok(path) = readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()) else {
+            return true;
+        };
+        let path = path.to_bytes();
+        let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+        let is_below = |folder: &[u8]| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"/"));
+        scripts.iter().any(|suffix| path.ends_with(suffix))
+            || folders.iter().any(|folder| is_below(folder.as_os_str().as_bytes()))
+    }
+}
