@@ -1,6 +1,5 @@
 //! A runner that serves one connection at a time and waits with it: what *mt* and *mp* share.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -35,19 +34,17 @@ pub(crate) struct Blocking<'a> {
     is_needed: &'a dyn Fn() -> bool,
     buffer: Box<[u8]>,
     talker: Talker,
-    /// Here come programs that have begun.
-    inbox: Arc<Inbox>,
-    /// How many connections there have been: what was meant for one is not for another.
-    serial: u64,
+    /// Here comes the program that was asked for last. One that comes when nobody waits any more goes with its inbox.
+    inbox: Option<Arc<Inbox>>,
 }
 
 impl<'a> Blocking<'a> {
-    pub(crate) fn new(shared: Arc<Shared>, is_needed: &'a dyn Fn() -> bool) -> io::Result<Self> {
-        let (talker, inbox) = (Talker::new(&shared), Arc::new(Inbox::new()?));
+    pub(crate) fn new(shared: Arc<Shared>, is_needed: &'a dyn Fn() -> bool) -> Self {
+        let talker = Talker::new(&shared);
         // There are more of these runners than processors: what each kept for itself would be too much in all.
         let runner = Runner::new(shared, LocalCache::new(0));
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
-        Ok(Self { runner, is_needed, buffer, talker, inbox, serial: 0 })
+        Self { runner, is_needed, buffer, talker, inbox: None }
     }
 
     /// Accepts and serves until the listener is shut. `around` is called around each connection.
@@ -77,6 +74,7 @@ impl<'a> Blocking<'a> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.serve(&mut connection, socket);
             connection.abort(&mut self.runner.cx());
+            self.inbox = None;
         }));
         if let Err(panic) = outcome {
             shared.panicked(&*panic);
@@ -94,7 +92,6 @@ impl<'a> Blocking<'a> {
                 return;
             }
         }
-        self.serial += 1;
         let mut waits = true;
         loop {
             if waits == connection.is_exchanging() {
@@ -143,8 +140,10 @@ impl<'a> Blocking<'a> {
                     connection.completed(outcome, &mut self.runner.cx());
                 }
                 Want::Begin => {
-                    let (inbox, serial) = (Arc::clone(&self.inbox), self.serial);
-                    let reply = Box::new(move |begun: Begun| inbox.put(serial, begun));
+                    // Without one there is nobody who could be told.
+                    let Ok(inbox) = Inbox::new().map(Arc::new) else { return };
+                    self.inbox = Some(Arc::clone(&inbox));
+                    let reply = Box::new(move |begun: Begun| inbox.put(0, begun));
                     self.talker.begin(connection, socket, &mut self.runner.cx(), reply);
                 }
                 want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
@@ -177,16 +176,20 @@ impl<'a> Blocking<'a> {
         let client = flags(awaited.client_in, awaited.client_out);
         let program = flags(awaited.backend_in, awaited.backend_out);
         let mut polled = Vec::with_capacity(3);
-        polled.push(PollFd::new(self.inbox.bell(), PollFlags::IN));
         polled.push(PollFd::new(socket, client));
         if let Some(stream) = connection.backend().filter(|_| !program.is_empty()) {
             polled.push(PollFd::new(stream, program));
         }
+        // What rings here in the program's place is its beginning.
+        let inbox = self.inbox.clone();
+        if let Some(inbox) = &inbox {
+            polled.push(PollFd::new(inbox.bell(), PollFlags::IN));
+        }
         // An interruption is no reason to do anything else than to look.
         let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
         let happened = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
-        let gone = polled[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
-        let (bell, client, program) = (happened(0), happened(1), happened(2));
+        let gone = polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        let (client, program) = (happened(0), happened(1));
         self.runner.clock.read();
         if client {
             connection.client_ready();
@@ -194,13 +197,11 @@ impl<'a> Blocking<'a> {
         if program {
             connection.backend_ready();
         }
-        if bell {
-            // One that rings without a letter would ring for ever.
-            let _ = rustix::io::read(self.inbox.bell(), &mut [0; 8]);
-            for (serial, letter) in self.inbox.empty() {
-                if let (true, Letter::Begun(begun)) = (serial == self.serial, letter) {
-                    connection.begun(begun, &mut self.runner.cx());
-                }
+        for (_, letter) in inbox.iter().flat_map(|inbox| inbox.empty()) {
+            if let Letter::Begun(begun) = letter {
+                // There is only one.
+                self.inbox = None;
+                connection.begun(begun, &mut self.runner.cx());
             }
         }
         let cx = &mut self.runner.cx();

@@ -114,7 +114,7 @@ fn work(
         }
     })?;
     let is_needed = || false;
-    Blocking::new(Arc::clone(&shared), &is_needed)?.run(listener, &|serve| serve());
+    Blocking::new(Arc::clone(&shared), &is_needed).run(listener, &|serve| serve());
     shared.close(false);
     Ok(())
 }

@@ -36,10 +36,7 @@ pub(crate) fn serve(
                 serve();
                 free.fetch_add(1, Ordering::Relaxed);
             };
-            match Blocking::new(Arc::clone(&shared), &is_needed) {
-                Ok(mut blocking) => blocking.run(&listeners[number % listeners.len()], &around),
-                Err(error) => shared.error_log.say(format_args!("worker {number} cannot start: {error}")),
-            }
+            Blocking::new(shared, &is_needed).run(&listeners[number % listeners.len()], &around);
         })?;
     }
     ready();

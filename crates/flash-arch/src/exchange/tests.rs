@@ -224,7 +224,7 @@ impl Server {
                 for _ in 0..3 {
                     let (shared, listeners) = (Arc::clone(&shared), Arc::clone(&listeners));
                     threads.push(thread::spawn(move || {
-                        let mut blocking = Blocking::new(shared, &|| false).unwrap();
+                        let mut blocking = Blocking::new(shared, &|| false);
                         blocking.run(&listeners[0], &|serve| serve());
                     }));
                 }

@@ -179,9 +179,14 @@ impl<W: Work + Send + 'static> Station<W> {
         }
     }
 
-    /// Something has happened to a connection, if it waits here.
+    /// Something has happened to a connection, if it is here.
     fn resume(&mut self, token: u64, with: With, what: impl FnOnce(&mut Slot, &mut Context<'_>)) {
-        if let Some(slot) = self.ward.take(token) {
+        let slot = self.ward.take(token).or_else(|| {
+            // It may have had no more than its share of the last round.
+            let place = self.unfinished.iter().position(|item| item.slot.token == token)?;
+            Some(self.unfinished.swap_remove(place).slot)
+        });
+        if let Some(slot) = slot {
             self.turn(slot, with, what);
         }
     }

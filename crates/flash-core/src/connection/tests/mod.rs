@@ -3,6 +3,7 @@
 mod bodies;
 mod closing;
 mod deadlines;
+mod elsewhere;
 mod finding;
 mod listing;
 mod memory;

@@ -1,0 +1,91 @@
+//! Answers that are not a program's document: another path's in its place, a page of ours, or what goes past the server.
+
+use super::programs::{GET, manner, post, running, world_of_programs};
+use super::*;
+use crate::program::{Begun, Talk};
+use crate::routes::{Place, Route, Routes};
+use crate::testing::Manner;
+
+#[test]
+fn a_local_redirect_is_answered_in_its_place() {
+    let mut world = world_of_programs();
+    let request = post(3) + "abc" + &get("/middle.txt");
+    let mut client = running(&mut world, &request, Talk::Cgi);
+    world.hear(&mut client, |program| {
+        program.say("Location: /small.txt\n\n");
+        program.ended = true;
+    });
+    let all = replies(&client.got, &[]);
+    assert_eq!((&*all[0].body, &*all[1].body), (text(100), text(6_000)));
+    let line = String::from_utf8_lossy(&world.tally.records[0].request_line).into_owned();
+    assert_eq!(line, "GET /small.txt HTTP/1.1");
+}
+
+#[test]
+fn redirects_without_end_have_one() {
+    let mut world = world_of_programs();
+    let answer = Some((b"Location: /cgi/again\n\n".to_vec(), 100));
+    world.manner = Some(Manner { answer, ..manner(Talk::Cgi) });
+    let client = world.exchange(GET.as_bytes(), &[], &[]);
+    assert_eq!(reply(&client.got).status, 502);
+    assert_eq!(world.tally.complaints.len(), 1);
+}
+
+#[test]
+fn a_client_redirect_gets_a_page() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, GET, Talk::Cgi);
+    world.hear(&mut client, |program| {
+        program.say("Location: http://b/\n\n");
+        program.ended = true;
+    });
+    let reply = reply(&client.got);
+    assert_eq!((reply.status, reply.field("Location")), (302, Some("http://b/")));
+    assert!(client.connection.is_idle());
+}
+
+#[test]
+fn an_nph_script_writes_its_own_head() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, GET, Talk::Nph);
+    let own = b"HTTP/1.1 418 Teapot\r\nX: y\r\n\r\nshort and stout";
+    let waits = world.hear(&mut client, |program| {
+        program.say(own);
+        program.ended = true;
+    });
+    assert_eq!((waits, &*client.got), (Waits::Closed, &own[..]));
+    assert_eq!(world.tally.records[0].status, 418);
+}
+
+#[test]
+fn straight_to_the_client_where_nothing_else_is_to_be_said() {
+    let mut world = world_of_programs();
+    let list = vec![Route {
+        place: Place::Prefix(b"/cgi".as_slice().into()),
+        talk: Talk::Cgi,
+        direct: true,
+        number: 0,
+    }];
+    world.site.routes = Some(Routes::new(list, b"Flash", b"/srv"));
+    let mut client = world.connect();
+    world.receive(&mut client, GET.as_bytes());
+    let direct = client.begin.take().and_then(|begin| begin.direct).expect("it is alone");
+    assert!(direct.head.starts_with(b"HTTP/1.1 200 OK\r\nDate: ") && direct.record.is_some());
+    assert!(direct.head.ends_with(b"\r\nConnection: close\r\n"), "the program ends it");
+    world.with(&mut client, |connection, cx| connection.begun(Begun::HandedOver, cx));
+    assert_eq!(world.turn(&mut client), Waits::HandedOver);
+    assert!(client.got.is_empty() && world.tally.complaints.is_empty());
+    for request in
+        [GET.replace("GET", "HEAD"), post(2) + "ab", GET.repeat(2), get("/small.txt") + &get("/cgi/a")]
+    {
+        let mut client = world.connect();
+        if request.starts_with("GET /small") {
+            client.socket = Socket::FULL;
+        }
+        world.receive(&mut client, request.as_bytes());
+        let begin = client.begin.take().expect("a program is wanted");
+        assert!(begin.direct.is_none(), "{request}");
+        assert_eq!(world.tally.complaints.len(), 1);
+        world.tally.complaints.clear();
+    }
+}
