@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
-use flash_load::{Crowd, Error, Load, Server, Until, Url, Urls};
+use flash_load::{Crowd, Error, Load, Manner, Method, Server, Until, Url, Urls};
 use flash_traffic::Workload;
 
 use asked::AskedFlags;
@@ -133,13 +133,15 @@ impl Flags {
     /// Reads the lists, finds the server and connects to it once.
     pub(crate) fn load(&self) -> Result<Load, Error> {
         let url = Url::parse(self.url.as_deref().unwrap_or_default())?;
-        let manner = self.manner.manner();
+        let manner = self.manner.manner()?;
         let mut crowds = vec![Crowd {
             workload: self.asked.workload(Some(&url), self.seed)?,
             pace: self.pace.pace(),
             manner: manner.clone(),
         }];
         if let Some((targets, pace)) = self.pace.hot()? {
+            // Whatever the others bring along: this one is looked at.
+            let manner = Manner { method: Method::Get, body: None, ..manner };
             crowds.push(Crowd { workload: Arc::new(Urls::new(targets, "hot")), pace, manner });
         }
         let server = match &self.unix_socket {

@@ -21,7 +21,7 @@ mod transport;
 mod urls;
 mod verify;
 
-pub use load::{Crowd, Keep, Link, Load, Manner, Method, Until};
+pub use load::{Body, Crowd, Keep, Link, Load, Manner, Method, Until};
 pub use pace::{Arrivals, Pace};
 pub use report::{ClassReport, Latency, Report};
 pub use run::{Error, Live, run};

@@ -1,6 +1,7 @@
 //! What a run is: which server, who asks, how they behave, how long. Plain data, made by the flags or by a program.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct Manner {
     pub pipeline: u32,
     pub link: Option<Link>,
     pub method: Method,
+    /// What every request brings along, unless the workload says what this one does.
+    pub body: Option<Body>,
     /// Which part of the requests for what a client has seen before are conditional, 0 to 1.
     pub conditional: f64,
     /// Which part of the requests for files of known size ask for a range, 0 to 1.
@@ -67,6 +70,7 @@ impl Default for Manner {
             pipeline: 1,
             link: None,
             method: Method::Get,
+            body: None,
             conditional: 0.0,
             ranges: 0.0,
             encodings: Vec::new(),
@@ -92,11 +96,97 @@ pub struct Link {
     pub up_bytes_per_second: u64,
 }
 
+/// A request's method (RFC 9110 §9). A request to which the workload gives a body is a POST whatever is said here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     Get,
     Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Options,
 }
+
+impl Method {
+    const ALL: [Method; 7] = [
+        Method::Get,
+        Method::Head,
+        Method::Post,
+        Method::Put,
+        Method::Patch,
+        Method::Delete,
+        Method::Options,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+            Method::Options => "OPTIONS",
+        }
+    }
+
+    /// Whether a second one changes no more than the first, so that it may be sent again (RFC 9110 §9.2.2).
+    pub(crate) fn is_idempotent(self) -> bool {
+        !matches!(self, Method::Post | Method::Patch)
+    }
+}
+
+impl FromStr for Method {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Method, String> {
+        let known = Method::ALL.into_iter().find(|method| method.name().eq_ignore_ascii_case(name));
+        known.ok_or_else(|| format!("write one of {}", Method::ALL.map(Method::name).join(", ")))
+    }
+}
+
+/// A request's body: a block, sent again and again until it is so many bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Body {
+    block: Arc<[u8]>,
+    bytes: u64,
+}
+
+impl Body {
+    /// These bytes.
+    pub fn new(content: Arc<[u8]>) -> Body {
+        Body { bytes: content.len() as u64, block: content }
+    }
+
+    /// So many bytes that mean nothing.
+    pub fn of_bytes(bytes: u64) -> Body {
+        Body { block: Arc::new([b'x'; 64 << 10]), bytes }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What comes next when so much has been sent; empty at the end.
+    pub(crate) fn next(&self, sent: u64) -> &[u8] {
+        let left = usize::try_from(self.bytes - sent).unwrap_or(usize::MAX);
+        if left == 0 {
+            return &[];
+        }
+        let block = &self.block[(sent % self.block.len() as u64) as usize..];
+        &block[..block.len().min(left).min(BODY_PIECE_BYTES)]
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a body of {} bytes", self.bytes)
+    }
+}
+
+/// As much of a body as waits in a client for its socket.
+const BODY_PIECE_BYTES: usize = 64 << 10;
 
 impl fmt::Display for Load {
     /// `32 clients, closed loop, against 127.0.0.1:80`, for titles.

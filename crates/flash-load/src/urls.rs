@@ -18,7 +18,7 @@ impl Urls {
         let mut known = HashMap::new();
         let order = targets.into_iter().map(|target| {
             *known.entry(target).or_insert_with_key(|target| {
-                files.push(File { target: target.as_str().into(), bytes: None, class: 0 });
+                files.push(File { target: target.as_str().into(), bytes: None, class: 0, program: false });
                 files.len() as u32 - 1
             })
         });
@@ -48,6 +48,6 @@ impl Sequence for Turns {
     fn next(&mut self) -> Option<Ask> {
         let file = self.order[self.at % self.order.len()];
         self.at = self.at.wrapping_add(self.step);
-        Some(Ask { file, at: None, closes: false })
+        Some(Ask::of(file))
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Look<'a> {
     pub(crate) originals: &'a mut Originals,
     pub(crate) file: FileId,
     pub(crate) target: &'a str,
+    /// Only the length of such an answer is known.
+    pub(crate) by_program: bool,
     /// Where in the file the body begins.
     pub(crate) from: u64,
     pub(crate) wrong: &'a mut bool,
@@ -51,7 +53,7 @@ pub(crate) struct Look<'a> {
 
 impl Body for Look<'_> {
     fn take(&mut self, reply: &Reply, bytes: &[u8]) {
-        if reply.coded || !matches!(reply.status, 200 | 206) || bytes.is_empty() {
+        if self.by_program || reply.coded || !matches!(reply.status, 200 | 206) || bytes.is_empty() {
             return;
         }
         // An answer to a request for a range may be the whole.

@@ -18,7 +18,7 @@ struct Known(Arc<Catalogue>);
 
 impl Known {
     fn workload(target: &str, bytes: u64) -> Arc<dyn Workload> {
-        let file = File { target: target.into(), bytes: Some(bytes), class: 0 };
+        let file = File { target: target.into(), bytes: Some(bytes), class: 0, program: false };
         Arc::new(Known(Arc::new(Catalogue { files: vec![file], classes: vec!["all".into()] })))
     }
 }
@@ -32,7 +32,7 @@ impl Workload for Known {
         struct Always;
         impl Sequence for Always {
             fn next(&mut self) -> Option<Ask> {
-                Some(Ask { file: 0, at: None, closes: false })
+                Some(Ask::of(0))
             }
         }
         Box::new(Always)

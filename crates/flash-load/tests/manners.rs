@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::{answer, ask, closed, errors, load, one, run, serve, serve_at};
-use flash_load::{Address, Arrivals, Keep, Link, Manner, Method, Pace, Report, Until};
-use flash_traffic::{Ask, Catalogue, File, Part, Sequence, Workload};
+use flash_load::{Address, Arrivals, Body, Keep, Link, Manner, Method, Pace, Report, Until};
+use flash_traffic::{Ask, Catalogue, File, Message, Part, Sequence, Workload};
 
 fn run_as(server: SocketAddr, manner: Manner, requests: u64) -> Report {
     run(&load(server, closed(1), manner, Until::Requests(requests)))
@@ -87,7 +87,7 @@ struct Sessions(Arc<Catalogue>);
 
 impl Sessions {
     fn workload() -> Arc<dyn Workload> {
-        let file = File { target: "/".into(), bytes: Some(5), class: 0 };
+        let file = File { target: "/".into(), bytes: Some(5), class: 0, program: false };
         Arc::new(Sessions(Arc::new(Catalogue { files: vec![file], classes: vec!["all".into()] })))
     }
 }
@@ -103,7 +103,7 @@ impl Workload for Sessions {
             fn next(&mut self) -> Option<Ask> {
                 self.0 += 1;
                 let at = Some(Duration::from_millis(10 * (self.0 - 1)));
-                (self.0 <= 100).then_some(Ask { file: 0, at, closes: self.0.is_multiple_of(2) })
+                (self.0 <= 100).then_some(Ask { at, closes: self.0.is_multiple_of(2), ..Ask::of(0) })
             }
         }
         Box::new(Pairs(0))
@@ -220,7 +220,7 @@ impl Workload for Sized {
         struct Always;
         impl Sequence for Always {
             fn next(&mut self) -> Option<Ask> {
-                Some(Ask { file: 0, at: None, closes: false })
+                Some(Ask::of(0))
             }
         }
         Box::new(Always)
@@ -264,7 +264,7 @@ fn conditions_ranges_and_codings_are_asked_for_in_their_parts() {
         ..Manner::default()
     };
     let mut load = load(server, closed(2), manner, Until::Requests(2000));
-    let file = File { target: "/f".into(), bytes: Some(1000), class: 0 };
+    let file = File { target: "/f".into(), bytes: Some(1000), class: 0, program: false };
     load.crowds[0].workload =
         Arc::new(Sized(Arc::new(Catalogue { files: vec![file], classes: vec!["all".into()] })));
     let report = run(&load);
@@ -328,4 +328,108 @@ fn every_kind_of_address() {
     load.server.address = Address::Unix(path);
     let report = run(&load);
     assert_eq!((errors(&report), report.requests, report.body_bytes), (vec![], 20, 2_000_000));
+}
+
+/// Reads bodies whole, and says how long they were.
+fn counting() -> SocketAddr {
+    answer(|visitor, head| {
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        let bytes = length.map_or(0, |length| length.parse::<usize>().expect("a number"));
+        let body = visitor.body(bytes);
+        let first = body.first().map_or(String::new(), |byte| format!("{}", *byte as char));
+        visitor.ok(format!("{} {bytes} {first}", head.split(' ').next().expect("a method")));
+    })
+}
+
+#[test]
+fn bodies_go_whole_whatever_their_size() {
+    let server = counting();
+    for (body, expected) in [
+        (Body::of_bytes(0), "POST 0 "),
+        (Body::of_bytes(10), "POST 10 x"),
+        (Body::of_bytes(3_000_000), "POST 3000000 x"),
+        (Body::new(Arc::from(*b"abc")), "POST 3 a"),
+    ] {
+        for pipeline in [1, 3] {
+            let manner =
+                Manner { method: Method::Post, body: Some(body.clone()), pipeline, ..Manner::default() };
+            let report = run(&load(server, closed(2), manner, Until::Requests(12)));
+            assert_eq!((errors(&report), report.requests, report.connections), (vec![], 12, 2), "{body:?}");
+            assert_eq!(report.body_bytes, 12 * expected.len() as u64, "{body:?}");
+        }
+    }
+    let slow = Link { down_bytes_per_second: 1 << 20, up_bytes_per_second: 200_000 };
+    let body = Some(Body::of_bytes(100_000));
+    let manner = Manner { method: Method::Put, body, link: Some(slow), ..Manner::default() };
+    let report = run_as(server, manner, 1);
+    assert_eq!((errors(&report), report.body_bytes), (vec![], "PUT 100000 x".len() as u64));
+    assert!(report.latency_us.p50 >= 450_000.0, "half a second's bytes went in {}", report.latency_us.p50);
+}
+
+#[test]
+fn an_answer_before_the_end_of_a_body_is_one_and_ends_the_connection() {
+    let server = answer(|visitor, _| {
+        visitor.say("HTTP/1.1 413 Too much\r\nContent-Length: 0\r\n\r\n");
+        // What goes on to come is read, as RFC 9112 §9.6 has it.
+        visitor.body(20_000_000);
+    });
+    let manner = Manner { method: Method::Post, body: Some(Body::of_bytes(20_000_000)), ..Manner::default() };
+    let report = run_as(server, manner, 3);
+    assert_eq!((errors(&report), report.connections), (vec![("status_4xx", 3)], 3));
+}
+
+#[test]
+fn what_must_not_be_done_twice_is_not_asked_again() {
+    let server = serve(|mut visitor| {
+        visitor.head();
+        visitor.ok("hello");
+        visitor.head();
+    });
+    let post = Manner { method: Method::Post, ..Manner::default() };
+    let report = run_as(server, post, 2);
+    assert_eq!((errors(&report), report.requests, report.retries), (vec![("reset", 1)], 1, 0));
+}
+
+/// A form, then a file, then the form again.
+struct Forms(Arc<Catalogue>);
+
+impl Workload for Forms {
+    fn catalogue(&self) -> &Arc<Catalogue> {
+        &self.0
+    }
+
+    fn sequence(&self, _: Part, _: u64) -> Box<dyn Sequence> {
+        struct Turns(bool);
+        impl Sequence for Turns {
+            fn next(&mut self) -> Option<Ask> {
+                self.0 = !self.0;
+                let form = Message { fields: "X: y\r\n".into(), body: Some(Arc::from(*b"a=b")) };
+                Some(Ask { message: self.0.then(|| Arc::new(form)), ..Ask::of(0) })
+            }
+        }
+        Box::new(Turns(false))
+    }
+}
+
+#[test]
+fn a_workload_says_which_requests_are_forms() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let server = answer(move |visitor, head| {
+        if head.starts_with("POST ") {
+            assert!(head.contains("\r\nX: y\r\n") && head.contains("\r\nContent-Length: 3\r\n"), "{head}");
+            assert_eq!(visitor.body(3), b"a=b");
+        }
+        log.lock().expect("no panic").push(head.split(' ').next().expect("a method").to_owned());
+        visitor.ok("hello");
+    });
+    let file = File { target: "/".into(), bytes: Some(5), class: 0, program: true };
+    let catalogue = Arc::new(Catalogue { files: vec![file], classes: vec!["all".into()] });
+    let mut load = load(server, closed(1), Manner::default(), Until::Requests(5));
+    load.crowds[0].workload = Arc::new(Forms(catalogue));
+    // Nobody knows what a program's answer must look like, but for its length.
+    load.crowds[0].manner.verify = flash_load::Verify::Made { seed: 1 };
+    let report = run(&load);
+    assert_eq!((errors(&report), report.requests), (vec![], 5));
+    assert_eq!(*seen.lock().expect("no panic"), ["POST", "GET", "POST", "GET", "POST"]);
 }

@@ -86,7 +86,7 @@ fn what_cannot_begin_says_so_in_one_line() {
     let wrong = folder.path().join("wrong");
     std::fs::write(&wrong, "/a\nno target\n").expect("it can be written");
     let [empty, wrong] = [&empty, &wrong].map(|path| path.to_str().expect("a name"));
-    let cases: [(&[&str], i32, &str); 17] = [
+    let cases: [(&[&str], i32, &str); 22] = [
         (&["https://a/"], 2, "TLS"),
         (&["http://a:x/"], 2, "no URL"),
         (&[&nobody], 1, "Connection refused"),
@@ -102,6 +102,11 @@ fn what_cannot_begin_says_so_in_one_line() {
         (&[], 2, "URL"),
         (&[&server, "--synthetic", "files=x"], 2, "'files=x'"),
         (&[&server, "--synthetic", "files=0"], 2, "at least one file"),
+        (&[&server, "--method", "BREW"], 2, "write one of GET, HEAD"),
+        (&[&server, "--method", "HEAD", "--body-bytes", "1"], 2, "brings nothing along"),
+        (&[&server, "--body", "/nowhere/body"], 1, "cannot read the body /nowhere/body"),
+        (&[&server, "--dynamic"], 2, "--specweb"),
+        (&[&server, "--specweb", "1", "--dynamic=x"], 2, "write a path"),
         (&["make-site", "/nowhere"], 2, "say for what"),
         (&["make-site", "/proc/nowhere", "--sizes", "1K"], 1, "/proc/nowhere"),
     ];
@@ -141,6 +146,10 @@ fn a_made_site_is_asked_for_and_verified() {
     let made = run(&["make-site", site.to_str().expect("a name"), "--specweb", "1", "--seed", "7"]);
     let words = String::from_utf8(made.stdout).expect("text");
     assert!(words.contains("36 files written, 0 kept, 5.1 MB"), "{words} {:?}", made.stderr);
+    let with_programs = folder.path().join("with programs");
+    let made =
+        run(&["make-site", with_programs.to_str().expect("a name"), "--specweb", "1", "--dynamic", "-q"]);
+    assert!(made.status.success() && with_programs.join("cgi-bin/specweb99").is_file(), "{made:?}");
     let url = format!("http://{}/", files(site));
     let ask = |more: &[&str]| -> Report {
         let output =

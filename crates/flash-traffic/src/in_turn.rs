@@ -21,6 +21,6 @@ impl Sequence for InTurn {
     fn next(&mut self) -> Option<Ask> {
         let place = self.next.checked_rem(self.order.len() as u64)?;
         self.next += self.step;
-        Some(Ask { file: self.order[place as usize], at: None, closes: false })
+        Some(Ask::of(self.order[place as usize]))
     }
 }

@@ -56,7 +56,7 @@ impl Listed {
             }
             let target = target(text).ok_or(ListError::NoTarget { line })?;
             let file = *known.entry(target.clone()).or_insert_with(|| {
-                files.push(File { target, bytes: None, class: 0 });
+                files.push(File { target, bytes: None, class: 0, program: false });
                 files.len() as FileId - 1
             });
             order.push(file);
@@ -86,7 +86,7 @@ impl Listed {
     fn sized(folder: &str, sizes: &[u64]) -> Self {
         let file = |(class, bytes): (u16, &u64)| {
             let target = format!("/{folder}/{bytes}.bin").into();
-            File { target, bytes: Some(*bytes), class }
+            File { target, bytes: Some(*bytes), class, program: false }
         };
         let files: Vec<File> = (0..).zip(sizes).map(file).collect();
         let classes = sizes.iter().map(|bytes| format!("{bytes} B")).collect();

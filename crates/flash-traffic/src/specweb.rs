@@ -1,6 +1,8 @@
 //! A mix like SPECweb99's static one: directories of 36 files in four classes of size, asked for by Zipf's law over the
 //! directories and fixed shares within each.
 
+mod dynamic;
+
 use std::sync::Arc;
 
 use rand::RngExt;
@@ -9,6 +11,8 @@ use rand_distr::weighted::WeightedAliasIndex;
 
 use crate::sample::{Generator, Zipf, generator};
 use crate::workload::{Ask, Catalogue, File, FileId, Part, Sequence, Workload};
+
+pub use self::dynamic::Dynamic;
 
 /// Classes of size, each ten times as large as the one before, and the percentage of requests that each gets.
 const CLASSES: [f64; 4] = [35.0, 50.0, 14.0, 1.0];
@@ -48,7 +52,7 @@ impl SpecWeb {
         let file = |number: FileId| {
             let (directory, class, nth) = place(number);
             let target = format!("/file_set/dir{directory:05}/class{class}_{nth}").into();
-            File { target, bytes: Some(bytes(class, nth)), class: class as u16 }
+            File { target, bytes: Some(bytes(class, nth)), class: class as u16, program: false }
         };
         let weights = (0..DIRECTORY_FILES).map(share).collect();
         let files = (0..directories * DIRECTORY_FILES).map(file).collect();
@@ -114,7 +118,7 @@ impl Sequence for Visits {
         };
         let directory = self.of.directories.draw(random);
         let file = self.of.files.sample(random) as FileId;
-        Some(Ask { file: directory * DIRECTORY_FILES + file, at: None, closes })
+        Some(Ask { closes, ..Ask::of(directory * DIRECTORY_FILES + file) })
     }
 }
 

@@ -94,7 +94,7 @@ impl Synthetic {
             // Popular files lie all over the site, as they do on real ones.
             let folder = mix(u64::from(rank)) % folders;
             let target = format!("{above}/{folder:04}/{rank:06}.html").into();
-            File { target, bytes: Some(bytes), class: 0 }
+            File { target, bytes: Some(bytes), class: 0, program: false }
         };
         let files = (0..).zip(sizes).map(file).collect();
         Ok(Self { catalogue: Arc::new(Catalogue { files, classes: vec!["files".into()] }), choice })
@@ -123,7 +123,7 @@ struct Independent {
 
 impl Sequence for Independent {
     fn next(&mut self) -> Option<Ask> {
-        Some(Ask { file: self.zipf.draw(&mut self.random), at: None, closes: false })
+        Some(Ask::of(self.zipf.draw(&mut self.random)))
     }
 }
 
@@ -134,7 +134,7 @@ struct Stacked {
 
 impl Sequence for Stacked {
     fn next(&mut self) -> Option<Ask> {
-        Some(Ask { file: self.stack.draw(&mut self.random), at: None, closes: false })
+        Some(Ask::of(self.stack.draw(&mut self.random)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A workload's files on a disk: [`make_site`] writes them below a folder, by several threads, and leaves alone what is
 //! there already. Beside the folder `site` a file `site.flash-site.json`, which no server of the folder serves, tells what
-//! was made; where a folder has files and no such note, somebody else made them, and nothing is written.
+//! was made; where a folder has files and no such note, somebody else made them, and nothing is written. Where programs
+//! answer some of the requests, they are put there too.
 
 mod note;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::thread;
 
 use crate::content::Content;
 use crate::name::{self, Refused};
+use crate::programs;
 use crate::workload::Catalogue;
 
 pub use self::note::{Note, note_path};
@@ -88,6 +90,14 @@ pub enum SiteError {
         /// The target.
         target: Box<str>,
     },
+    /// A program that answers requests could not be made of its source.
+    #[error("{}: cc made no program of its source: {why}", path.display())]
+    Compile {
+        /// The program.
+        path: PathBuf,
+        /// The compiler's first words, or why there is none.
+        why: String,
+    },
     /// Two files of the catalogue have one place.
     #[error("{target}: another file of the workload lies there, with another size")]
     Twice {
@@ -126,6 +136,9 @@ pub fn make_site(
         fs::create_dir_all(&above).map_err(failed(&above))?;
     }
     write_all(folder, &files, seed, may_keep, progress)?;
+    if catalogue.files.iter().any(|file| file.program) {
+        programs::install(folder, seed)?;
+    }
     note.complete = true;
     note.write(folder)?;
     let done = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -140,7 +153,7 @@ struct Planned<'a> {
 /// Every file by its place, in an order that keeps folders together.
 fn placed(catalogue: &Catalogue) -> Result<BTreeMap<PathBuf, Planned<'_>>, SiteError> {
     let mut files = BTreeMap::new();
-    for file in &catalogue.files {
+    for file in catalogue.files.iter().filter(|file| !file.program) {
         let target = &file.target;
         let path = name::path_of(target).map_err(|why| SiteError::Name { target: target.clone(), why })?;
         let bytes = file.bytes.ok_or_else(|| SiteError::UnknownSize { target: target.clone() })?;

@@ -24,10 +24,12 @@ pub struct File {
     pub bytes: Option<u64>,
     /// The place of its class in [`Catalogue::classes`].
     pub class: u16,
+    /// A program answers: nothing on a disk holds these bytes.
+    pub program: bool,
 }
 
 /// One request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// What is asked for.
     pub file: FileId,
@@ -35,6 +37,24 @@ pub struct Ask {
     pub at: Option<Duration>,
     /// The last one of its session: whoever keeps connections closes this one after it.
     pub closes: bool,
+    /// What it says besides its target, if anything.
+    pub message: Option<Arc<Message>>,
+}
+
+/// What a request says besides its target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Whole lines for the head, each with its end: `Cookie: a=b\r\n`.
+    pub fields: String,
+    /// What is posted; without it, a request is a GET.
+    pub body: Option<Arc<[u8]>>,
+}
+
+impl Ask {
+    /// For a file and nothing else, at no time of its own, within a session.
+    pub fn of(file: FileId) -> Ask {
+        Ask { file, at: None, closes: false, message: None }
+    }
 }
 
 /// Which share of the requests a thread sends: the `index`th of `of`.

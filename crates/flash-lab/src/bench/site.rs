@@ -157,7 +157,12 @@ fn make(workload: &Workload, name: &str, place: &Place) -> Result<Site> {
     let files = &lies_there.as_ref().unwrap_or(workload.catalogue()).files;
     let mut catalogue = Catalogue { files: files.clone(), classes: vec!["files".into()] };
     catalogue.files.retain(|file| &*file.target != HOT_TARGET);
-    catalogue.files.push(File { target: HOT_TARGET.into(), bytes: Some(HOT_BYTES as u64), class: 0 });
+    catalogue.files.push(File {
+        target: HOT_TARGET.into(),
+        bytes: Some(HOT_BYTES as u64),
+        class: 0,
+        program: false,
+    });
     let folder = place.work.join("sites").join(name);
     make_site(&folder, &catalogue, place.seed, name, &Progress::default())?;
     Ok(Site { folder, workload, answers, catalogue })

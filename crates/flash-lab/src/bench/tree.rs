@@ -19,6 +19,7 @@ impl Tree {
             target: format!("/t/{}/{number}.html", number / FOLDER_FILES).into(),
             bytes: Some(bytes),
             class: 0,
+            program: false,
         };
         Tree { catalogue: catalogue((0..files).map(file)) }
     }
@@ -29,6 +30,7 @@ impl Tree {
             target: format!("/t/{}/{number}.gone", number / FOLDER_FILES).into(),
             bytes: None,
             class: 0,
+            program: false,
         };
         Tree { catalogue: catalogue((0..files).map(file)) }
     }
@@ -67,7 +69,7 @@ impl Sequence for Shuffled {
     fn next(&mut self) -> Option<Ask> {
         let file = (self.next as u128 * self.step as u128 % self.files as u128) as u32;
         self.next += self.of;
-        Some(Ask { file, at: None, closes: false })
+        Some(Ask::of(file))
     }
 }
 

@@ -8,7 +8,7 @@ use flash_load::{Error, Url, Urls};
 use flash_traffic::log::Format;
 use flash_traffic::sample::{Distances, Sizes};
 use flash_traffic::{
-    Listed, Passes, References, Sessions, Shape, SizeClasses, SpecWeb, Synthetic, Trace, Workload,
+    Dynamic, Listed, Passes, References, Sessions, Shape, SizeClasses, SpecWeb, Synthetic, Trace, Workload,
 };
 
 use super::units::{bytes, some_bytes};
@@ -36,6 +36,10 @@ pub(super) struct AskedFlags {
     /// A mix like SPECweb99's, with so many directories of 36 files and 5 MB
     #[arg(long, value_name = "DIRECTORIES", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     specweb: Option<u32>,
+    /// Have programs answer 30 of 100 requests of that mix, as in SPECweb99; they are made with its files. TARGET is the
+    /// one that answers most of them [default: /cgi-bin/specweb99]; /specweb99.php is there too
+    #[arg(long, value_name = "TARGET", requires = "specweb", num_args = 0..=1, require_equals = true, value_parser = program)]
+    dynamic: Option<Option<String>>,
     /// A made-up site, such as files=10000,zipf=1.05,ln-mean=9,ln-sd=2,total=200MB,stack=4/1.6/0.8; 'in-turn' instead of
     /// a stack asks for every file once, again and again
     #[arg(long, value_name = "SHAPE", value_parser = shape)]
@@ -57,8 +61,15 @@ impl AskedFlags {
         } else if let Some(path) = &self.log {
             Arc::new(self.replay(path)?)
         } else if let Some(directories) = self.specweb {
-            let specweb = SpecWeb::new(directories, Sessions::SpecWeb);
-            Arc::new(specweb.ok_or_else(|| usage(&"--specweb takes up to a million directories"))?)
+            let specweb = SpecWeb::new(directories, Sessions::SpecWeb)
+                .ok_or_else(|| usage(&"--specweb takes up to a million directories"))?;
+            match &self.dynamic {
+                None => Arc::new(specweb),
+                Some(program) => Arc::new(
+                    Dynamic::new(specweb, program.as_deref())
+                        .ok_or_else(|| usage(&"--dynamic takes up to 10,000 directories"))?,
+                ),
+            }
         } else if let Some(shape) = &self.synthetic {
             Arc::new(Synthetic::new(shape, seed).map_err(|error| usage(&error))?)
         } else if !self.sizes.is_empty() {
@@ -93,6 +104,12 @@ impl AskedFlags {
         }
         Ok(replay)
     }
+}
+
+/// Where a program answers.
+fn program(text: &str) -> Result<String, String> {
+    let right = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'?');
+    if right { Ok(text.into()) } else { Err("write a path, such as /specweb99.php".into()) }
 }
 
 fn read_list(path: &Path) -> Result<Listed, Error> {

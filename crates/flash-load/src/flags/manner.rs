@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use flash_load::{Keep, Link, Manner, Method, Verify};
+use flash_load::{Body, Error, Keep, Link, Manner, Method, Verify};
 
-use super::units::{part, some_bytes};
+use super::units::{bytes, part, some_bytes};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Who asks, and how")]
@@ -33,8 +33,17 @@ pub(super) struct MannerFlags {
     #[arg(long, short = 'H', value_name = "FIELD", value_parser = field)]
     header: Vec<String>,
     /// Ask for heads only
-    #[arg(long)]
+    #[arg(long, conflicts_with = "method")]
     head: bool,
+    /// GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS [default: GET, or POST where there is a body]
+    #[arg(long, value_name = "METHOD")]
+    method: Option<Method>,
+    /// Bring so many bytes along with every request
+    #[arg(long, value_name = "BYTES", value_parser = bytes, conflicts_with = "head")]
+    body_bytes: Option<u64>,
+    /// Bring this file along with every request
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["body_bytes", "head"])]
+    body: Option<PathBuf>,
     /// Compare all bodies with what make-site has written, with this seed
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     verify: Option<u64>,
@@ -44,12 +53,35 @@ pub(super) struct MannerFlags {
 }
 
 impl MannerFlags {
-    pub(super) fn manner(&self) -> Manner {
-        Manner {
+    /// Reads the body.
+    pub(super) fn manner(&self) -> Result<Manner, Error> {
+        let body = match (&self.body, self.body_bytes) {
+            (Some(path), _) => {
+                let read = std::fs::read(path);
+                let content = read.map_err(|error| {
+                    Error::Run(format!("cannot read the body {}: {error}", path.display()))
+                })?;
+                Some(Body::new(content.into()))
+            }
+            (None, bytes) => bytes.map(Body::of_bytes),
+        };
+        let method = match self.method {
+            Some(method) => method,
+            None if self.head => Method::Head,
+            None if body.is_some() => Method::Post,
+            None => Method::Get,
+        };
+        if method == Method::Head && body.is_some() {
+            return Err(Error::Usage(
+                "a HEAD request brings nothing along: leave out --method or the body".into(),
+            ));
+        }
+        Ok(Manner {
             keep: self.requests_per_connection.map_or(Keep::Open, Keep::Requests),
             pipeline: self.pipeline,
             link: self.line,
-            method: if self.head { Method::Head } else { Method::Get },
+            method,
+            body,
             conditional: self.conditional,
             ranges: self.ranges,
             encodings: self.accept_encoding.clone(),
@@ -59,7 +91,7 @@ impl MannerFlags {
                 (None, Some(root)) => Verify::Root(root.clone()),
                 (None, None) => Verify::Nothing,
             },
-        }
+        })
     }
 }
 

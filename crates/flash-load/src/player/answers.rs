@@ -98,7 +98,7 @@ impl Player<'_> {
                 break;
             };
             let asked = Asked {
-                head_only: crew.manner.method == Method::Head,
+                head_only: crew.method(pending) == Method::Head,
                 validator: crew.wants_validator(pending.file),
             };
             let mut look = Look {
@@ -106,6 +106,7 @@ impl Player<'_> {
                 originals: &mut self.originals[connection.crew],
                 file: pending.file,
                 target: &crew.file(pending.file).target,
+                by_program: crew.file(pending.file).program,
                 from: pending.range.map_or(0, |(first, _)| first),
                 wrong: &mut pending.wrong,
             };
@@ -151,10 +152,14 @@ impl Player<'_> {
 
     /// The connection is of no use any more. That is the fault of the oldest request, unless the server closed a connection
     /// that had been used before without having said a word, which it may do when it has been idle: then all are asked again,
-    /// once, on a new one (RFC 9112 §9.3.1). Those behind the oldest are asked again in any case. Whether there was a request.
+    /// once, on a new one (RFC 9112 §9.3.1), unless one of them might do twice what is meant once. Those behind the oldest are asked again in any case. Whether there was a request.
     pub(super) fn gone(&mut self, place: usize, fault: Fault, now: Instant) -> bool {
         let connection = &mut self.connections[place];
-        let excused = fault == Fault::Reset && connection.answered > 0 && connection.reader.is_idle();
+        let crew = &self.crews[connection.crew];
+        let excused = fault == Fault::Reset
+            && connection.answered > 0
+            && connection.reader.is_idle()
+            && connection.pending.iter().all(|pending| crew.method(pending).is_idempotent());
         self.close(place);
         let connection = &mut self.connections[place];
         let Some(oldest) = connection.pending.front() else { return false };
@@ -164,7 +169,7 @@ impl Player<'_> {
             }
             self.tally.retries += 1;
         } else {
-            let (crew, Pending { file, due, .. }) = (connection.crew, *oldest);
+            let (crew, &Pending { file, due, .. }) = (connection.crew, oldest);
             connection.pending.pop_front();
             self.fault(crew, file, due, now, fault);
         }
@@ -180,7 +185,9 @@ impl Player<'_> {
         let pending = connection.pending.pop_front().expect("only answers to requests are read");
         connection.written -= 1;
         connection.answered += 1;
-        let done = connection.last && connection.written == 0;
+        // An answer that came before all of its request had gone is the last one here: the rest would be read as a request.
+        let early = connection.written == 0 && connection.has_unsent();
+        let done = early || connection.last && connection.written == 0;
         let crew = connection.crew;
         let counted = self.counts(crew, pending.due, now);
         if counted {
@@ -224,7 +231,7 @@ impl Player<'_> {
             (300..600, _) => return Some(Fault::Status((reply.status / 100) as u8)),
             _ => return Some(Fault::BadResponse),
         };
-        let has_body = crew.manner.method == Method::Get && reply.status != 204;
+        let has_body = crew.method(pending) != Method::Head && reply.status != 204;
         if has_body && expected.is_some_and(|bytes| bytes != reply.body_bytes) {
             return Some(Fault::WrongLength);
         }

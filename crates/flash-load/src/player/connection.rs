@@ -2,13 +2,14 @@
 //! told by [`requests`](super::requests) and [`answers`](super::answers).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flash_traffic::FileId;
+use flash_traffic::{FileId, Message};
 
-use crate::Link;
 use crate::reply::Reader;
 use crate::transport::Transport;
+use crate::{Body, Link};
 
 pub(super) struct Connection {
     pub(super) crew: usize,
@@ -28,6 +29,8 @@ pub(super) struct Connection {
     pub(super) last: bool,
     pub(super) reader: Reader,
     pub(super) unsent: Vec<u8>,
+    /// What comes behind that: a body, and how much of it has gone already. No request is written behind it meanwhile.
+    pub(super) body: Option<(Body, u64)>,
     /// A deadline is among the timers.
     pub(super) has_deadline: bool,
     /// The client does nothing until then.
@@ -42,7 +45,7 @@ pub(super) enum State {
 }
 
 /// A request that has no answer yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) file: FileId,
     /// What waits are counted from.
@@ -50,6 +53,7 @@ pub(super) struct Pending {
     pub(super) range: Option<(u64, u64)>,
     pub(super) conditional: bool,
     pub(super) encoding: Option<u8>,
+    pub(super) message: Option<Arc<Message>>,
     /// The workload ends its session here.
     pub(super) closes: bool,
     /// It was sent before, on a connection that the server was just closing.
@@ -81,6 +85,7 @@ impl Connection {
             last: false,
             reader: Reader::default(),
             unsent: Vec::new(),
+            body: None,
             has_deadline: false,
             rests_until: None,
             line: Line::default(),
@@ -99,6 +104,28 @@ impl Connection {
         }
     }
 
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty() || self.body.is_some()
+    }
+
+    /// Nobody will take it.
+    pub(super) fn drop_unsent(&mut self) {
+        self.unsent.clear();
+        self.body = None;
+    }
+
+    /// Lets the next piece of a body follow what has gone. Whether there was one.
+    pub(super) fn refill(&mut self) -> bool {
+        let Some((body, sent)) = &mut self.body else { return false };
+        let piece = body.next(*sent);
+        self.unsent.extend_from_slice(piece);
+        *sent += piece.len() as u64;
+        if *sent == body.bytes() {
+            self.body = None;
+        }
+        !self.unsent.is_empty()
+    }
+
     /// The socket is closed; what was asked on it and has no answer is to be asked again.
     pub(super) fn close(&mut self) {
         self.state = State::Closed;
@@ -108,7 +135,7 @@ impl Connection {
         self.answered = 0;
         self.last = false;
         self.reader.reset();
-        self.unsent.clear();
+        self.drop_unsent();
         // What has come over the line still takes its time.
         self.line.up = None;
     }

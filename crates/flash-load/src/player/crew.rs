@@ -9,10 +9,10 @@ use flash_traffic::{Ask, Catalogue, File, FileId, Part, Sequence};
 
 use super::connection::Pending;
 use super::share;
-use crate::load::{Keep, Manner};
+use crate::load::{Keep, Manner, Method};
 use crate::pace::Due;
-use crate::request::{Extras, Wording};
-use crate::{Crowd, Load, Pace};
+use crate::request::{Extras, Wording, method};
+use crate::{Body, Crowd, Load, Pace};
 
 /// No session has more requests.
 const SESSION_MAX: usize = 64;
@@ -205,7 +205,9 @@ impl<'a> Crew<'a> {
         let chance = |part: f64, random: &mut fastrand::Rng| part > 0.0 && random.f64() < part;
         let conditional = chance(manner.conditional, random) && self.validators.contains_key(&ask.file);
         let range = match self.file(ask.file).bytes {
-            Some(bytes @ 1..) if !conditional && chance(manner.ranges, random) => {
+            Some(bytes @ 1..)
+                if !conditional && !self.file(ask.file).program && chance(manner.ranges, random) =>
+            {
                 let first = random.u64(0..bytes);
                 Some((first, random.u64(first..bytes)))
             }
@@ -217,6 +219,7 @@ impl<'a> Crew<'a> {
             range,
             conditional,
             encoding: self.encoding(random),
+            message: ask.message,
             closes: ask.closes,
             retried: false,
             wrong: false,
@@ -235,12 +238,26 @@ impl<'a> Crew<'a> {
         found.map(|place| place as u8)
     }
 
-    /// Writes a request. Whether it is the connection's last, where it is the `nth` on it.
-    pub(super) fn write(&self, pending: &Pending, nth: u32, out: &mut Vec<u8>) -> bool {
+    /// What a request brings along.
+    pub(super) fn body(&self, pending: &Pending) -> Option<Body> {
+        match &pending.message {
+            Some(message) => message.body.clone().map(Body::new),
+            None => self.manner.body.clone(),
+        }
+    }
+
+    pub(super) fn method(&self, pending: &Pending) -> Method {
+        method(self.manner.method, pending.message.as_deref())
+    }
+
+    /// Writes a request's head. Whether it is the connection's last, where it is the `nth` on it.
+    pub(super) fn write(&self, pending: &Pending, body: Option<&Body>, nth: u32, out: &mut Vec<u8>) -> bool {
         let last = pending.closes || matches!(self.manner.keep, Keep::Requests(most) if nth >= most);
         let condition = if pending.conditional { self.validators.get(&pending.file) } else { None };
         let extras = Extras {
             range: pending.range,
+            message: pending.message.as_deref(),
+            body_bytes: body.map(Body::bytes),
             condition: condition.map(|condition| &**condition),
             encoding: pending.encoding,
             last,

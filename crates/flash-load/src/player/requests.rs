@@ -28,7 +28,7 @@ impl Player<'_> {
             }
             self.opened(place);
             self.flush(place, now);
-        } else if flags.contains(EventFlags::OUT) && !connection.unsent.is_empty() {
+        } else if flags.contains(EventFlags::OUT) && connection.has_unsent() {
             self.flush(place, now);
         }
         if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP) {
@@ -137,14 +137,18 @@ impl Player<'_> {
         self.connections[place].close();
     }
 
-    /// Writes the requests that the socket was not told about yet, up to its last.
+    /// Writes the requests that the socket was not told about yet, up to its last, or up to one with a body.
     fn write(&mut self, place: usize) {
         let connection = &mut self.connections[place];
         let crew = &self.crews[connection.crew];
-        while let (false, Some(pending)) = (connection.last, connection.pending.get(connection.written)) {
+        while let (false, None, Some(pending)) =
+            (connection.last, &connection.body, connection.pending.get(connection.written))
+        {
             connection.written += 1;
             connection.asked += 1;
-            connection.last = crew.write(pending, connection.asked, &mut self.out);
+            let body = crew.body(pending);
+            connection.last = crew.write(pending, body.as_ref(), connection.asked, &mut self.out);
+            connection.body = body.filter(|body| body.bytes() > 0).map(|body| (body, 0));
         }
         // What waits already goes first.
         if !connection.unsent.is_empty() || crew.manner.link.is_some() {
@@ -154,6 +158,21 @@ impl Player<'_> {
 
     /// Sends what can be sent now. The rest goes when the socket, or the slow line, has room.
     pub(super) fn flush(&mut self, place: usize, now: Instant) {
+        self.flush_written(place, now);
+        // Nothing has been left, so there is room for more.
+        while self.connections[place].unsent.is_empty() && self.connections[place].transport().is_some() {
+            if !self.connections[place].refill() {
+                let behind = self.connections[place].written;
+                self.write(place);
+                if self.connections[place].written == behind {
+                    return;
+                }
+            }
+            self.flush_written(place, now);
+        }
+    }
+
+    fn flush_written(&mut self, place: usize, now: Instant) {
         let connection = &mut self.connections[place];
         if let Some(link) = self.crews[connection.crew].manner.link {
             return self.flush_slowly(place, link.up_bytes_per_second, now);
@@ -168,7 +187,7 @@ impl Player<'_> {
             Err(Errno::AGAIN | Errno::INTR) if fresh => connection.unsent.extend_from_slice(&self.out),
             Err(Errno::AGAIN | Errno::INTR) => {}
             // Why is told when it is received from, in the order in which it happened.
-            Err(_) => connection.unsent.clear(),
+            Err(_) => connection.drop_unsent(),
         }
         self.out.clear();
         if matches!(result, Ok(1..)) {
@@ -189,7 +208,7 @@ impl Player<'_> {
                     }
                     Err(Errno::AGAIN | Errno::INTR) => return,
                     Err(_) => {
-                        connection.unsent.clear();
+                        connection.drop_unsent();
                         connection.line.up = None;
                     }
                 },

@@ -39,6 +39,24 @@ impl Visitor {
         }
     }
 
+    /// So many bytes behind the head; fewer when the client has closed.
+    pub(crate) fn body(&mut self, bytes: usize) -> Vec<u8> {
+        let mut body = self.buffer.drain(..bytes.min(self.buffer.len())).collect::<Vec<_>>();
+        let have = body.len();
+        body.resize(bytes, 0);
+        let mut rest = &mut body[have..];
+        // A read of nothing would wait.
+        while !rest.is_empty() {
+            match self.stream.read(rest) {
+                Ok(count @ 1..) => rest = &mut rest[count..],
+                Ok(0) | Err(_) => break,
+            }
+        }
+        let missing = rest.len();
+        body.truncate(bytes - missing);
+        body
+    }
+
     /// Whether the client has gone away does not matter to a test's server.
     pub(crate) fn say(&mut self, text: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(text.as_ref());

@@ -43,13 +43,13 @@ impl Sequence for Draws {
     fn next(&mut self) -> Option<Ask> {
         let draw = self.random.random::<f64>() * self.sums.last()?;
         let file = self.sums.partition_point(|&sum| sum <= draw) as u32;
-        Some(Ask { file, at: None, closes: true })
+        Some(Ask { closes: true, ..Ask::of(file) })
     }
 }
 
 /// A demand for files of these sizes, by Zipf's law in their order.
 fn zipf(bytes: impl IntoIterator<Item = u64>, exponent: f64) -> Demand {
-    let file = |bytes| File { target: "/".into(), bytes: Some(bytes), class: 0 };
+    let file = |bytes| File { target: "/".into(), bytes: Some(bytes), class: 0, program: false };
     let files: Vec<File> = bytes.into_iter().map(file).collect();
     let shares: Arc<[f64]> = (1..=files.len()).map(|rank| (rank as f64).powf(-exponent)).collect();
     let sums = shares.iter().scan(0.0, |sum, share| {

@@ -80,7 +80,7 @@ impl Sequence for Down {
     fn next(&mut self) -> Option<Ask> {
         let file = self.left.checked_sub(1)?;
         self.left = self.left.saturating_sub(self.step);
-        Some(Ask { file, at: None, closes: false })
+        Some(Ask::of(file))
     }
 }
 

@@ -53,6 +53,7 @@ impl Synthetic {
             target: format!("/{rank}").into(),
             bytes: Some(bytes),
             class: 0,
+            program: false,
         };
         let files = sizes.into_iter().enumerate().map(file).collect();
         let catalogue = Arc::new(Catalogue { files, classes: vec!["synthetic".into()] });
@@ -91,7 +92,7 @@ struct Draws {
 
 impl Sequence for Draws {
     fn next(&mut self) -> Option<Ask> {
-        Some(Ask { file: self.popularity.draw(&mut self.random), at: None, closes: false })
+        Some(Ask::of(self.popularity.draw(&mut self.random)))
     }
 }
 

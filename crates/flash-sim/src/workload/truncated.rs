@@ -61,7 +61,7 @@ impl Sequence for Lines {
     fn next(&mut self) -> Option<Ask> {
         let file = *self.files.get(self.next)?;
         self.next += self.step;
-        Some(Ask { file, at: None, closes: false })
+        Some(Ask::of(file))
     }
 }
 

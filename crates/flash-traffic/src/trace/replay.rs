@@ -84,7 +84,7 @@ impl Trace {
                 return Some(number);
             }
             let number = files.len() as FileId;
-            files.push(File { target: name.target, bytes: Some(bytes), class: 0 });
+            files.push(File { target: name.target, bytes: Some(bytes), class: 0, program: false });
             by_path.insert(name.path, number);
             Some(number)
         });
@@ -163,7 +163,7 @@ impl Sequence for Replaying {
         self.next += self.step;
         let (file, at) = asks[place as usize];
         let before = self.of.lasts.saturating_mul(u32::try_from(pass).unwrap_or(u32::MAX));
-        Some(Ask { file, at: Some(before.saturating_add(at)), closes: false })
+        Some(Ask { at: Some(before.saturating_add(at)), ..Ask::of(file) })
     }
 }
 

@@ -16,8 +16,12 @@ fn site(files: u32, bytes_total: u64) -> Arc<Catalogue> {
 }
 
 fn catalogue(files: &[(&str, Option<u64>)]) -> Catalogue {
-    let file =
-        |(target, bytes): &(&str, Option<u64>)| Listed { target: (*target).into(), bytes: *bytes, class: 0 };
+    let file = |(target, bytes): &(&str, Option<u64>)| Listed {
+        target: (*target).into(),
+        bytes: *bytes,
+        class: 0,
+        program: false,
+    };
     Catalogue { files: files.iter().map(file).collect(), classes: vec!["files".into()] }
 }
 

@@ -1,0 +1,5 @@
+<?php
+// The least that a PHP script can do.
+header('Content-Type: text/plain');
+header('Content-Length: 6');
+echo "hello\n";
