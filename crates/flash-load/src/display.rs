@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flash_load::{Error, Latency, Live, Load, Report, Until};
+use flash_load::{Conformance, Error, Latency, Live, Load, Report, Until};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::flags::Flags;
@@ -163,6 +163,13 @@ fn page(report: &Report) -> String {
     if let Some(inversion) = report.service_inversion {
         line("inversion", format!("{inversion:.3} of 1 (answers out of the order of their sizes)"));
     }
+    if let Some(Conformance { bits_per_second_min, clients, conforming, .. }) = report.conformance {
+        let kept = format!("{} of {} clients", thousands(conforming), thousands(clients));
+        line("conforming", format!("{kept} got {} bit/s", thousands(bits_per_second_min)));
+    }
+    if let Some(clients) = report.conforming_clients {
+        line("at most", format!("{} clients conform", thousands(clients.into())));
+    }
     if let Some(capacity) = report.capacity_requests_per_second {
         line("capacity", format!("{}/s", thousands(capacity.round() as u64)));
     }
@@ -187,7 +194,12 @@ fn page(report: &Report) -> String {
         };
         row(&format!("{what:<11}"), &step.latency_us);
         let rate = thousands(step.requests_per_second.round() as u64);
-        rates.push_str(&format!("{what:<14}{rate}/s, {} errors\n", step.errors_total));
+        let kept = step.conformance.as_ref().map(|kept| format!(", {} conform", thousands(kept.conforming)));
+        rates.push_str(&format!(
+            "{what:<14}{rate}/s, {} errors{}\n",
+            step.errors_total,
+            kept.unwrap_or_default()
+        ));
     }
     if !rates.is_empty() {
         page.push_str(&format!("\n{rates}"));

@@ -155,6 +155,7 @@ impl Flags {
             warm_up: self.warm_up,
             until: self.requests.map_or(Until::Time(self.duration), Until::Requests),
             timeout: self.timeout,
+            bits_per_second_min: self.pace.min_rate,
             seed: self.seed,
         })
     }

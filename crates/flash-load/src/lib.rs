@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod conformance;
 mod inversion;
 mod load;
 mod pace;
@@ -21,11 +22,12 @@ mod transport;
 mod urls;
 mod verify;
 
+pub use conformance::Conformance;
 pub use load::{Body, Crowd, Keep, Link, Load, Manner, Method, Until};
 pub use pace::{Arrivals, Pace};
 pub use report::{ClassReport, Latency, Report};
 pub use run::{Error, Live, run};
-pub use search::{capacity, levels, sizes};
+pub use search::{capacity, conforming, levels, sizes};
 pub use server::{Address, Server, Url};
 pub use urls::Urls;
 pub use verify::Verify;

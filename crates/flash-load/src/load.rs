@@ -21,6 +21,8 @@ pub struct Load {
     pub until: Until,
     /// How long an answer may take, from the moment its request was due.
     pub timeout: Duration,
+    /// What each client of a closed loop should get, if anybody asks how many did: [`Conformance`](crate::Conformance).
+    pub bits_per_second_min: Option<u64>,
     pub seed: u64,
 }
 

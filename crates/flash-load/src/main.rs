@@ -50,6 +50,7 @@ fn work() -> Result<(), Error> {
         Task::Sizes(sizes) => flash_load::sizes(&load, &sizes, &stop, look),
         Task::Run => flash_load::run(&load, &stop, look),
         Task::FindCapacity { clients_max } => flash_load::capacity(&load, clients_max, &stop, look),
+        Task::FindConforming { clients_max } => flash_load::conforming(&load, clients_max, &stop, look),
         Task::Levels { levels, capacity, clients_max } => {
             let capacity = match capacity {
                 Some(capacity) => capacity,

@@ -93,6 +93,8 @@ pub(crate) fn play(load: &Load, part: Part, course: &Course, gauge: &Gauge) -> R
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
     let mut player = Player::new(load, part, course, gauge)?;
     player.play()?;
+    let of_closed_loops = player.connections.iter().filter(|one| player.crews[one.crew].is_closed_loop());
+    player.tally.clients = of_closed_loops.map(|one| one.client).collect();
     Ok(player.tally)
 }
 

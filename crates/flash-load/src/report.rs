@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::Conformance;
 use crate::tally::{Tally, histogram};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -44,6 +45,12 @@ pub struct Report {
     pub service_inversion: Option<f64>,
     /// It was ended early.
     pub interrupted: bool,
+    /// How many clients kept the rate that they should.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conformance: Option<Conformance>,
+    /// The greatest number of clients that a search found of which all kept their rate; 0 where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conforming_clients: Option<u32>,
     /// The best rate that a search found, or that the levels are parts of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_requests_per_second: Option<f64>,

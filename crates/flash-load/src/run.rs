@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::load::Until;
 use crate::player::{Course, Gauge, play};
-use crate::{Load, Pace, Report};
+use crate::{Conformance, Load, Pace, Report};
 
 /// Descriptors that the process needs besides its connections.
 const DESCRIPTORS_BESIDE: u64 = 64;
@@ -79,7 +79,9 @@ pub fn run(load: &Load, stop: &AtomicBool, mut look: impl FnMut(Live)) -> Result
         load.crowds.iter().flat_map(|crowd| crowd.workload.catalogue().classes.clone()).collect();
     let seconds = tally.ended.saturating_duration_since(course.counted_from).as_secs_f64();
     let interrupted = course.stop.load(Ordering::Relaxed);
-    Ok(Report::new(load.to_string(), &tally, &names, seconds, interrupted))
+    let mut report = Report::new(load.to_string(), &tally, &names, seconds, interrupted);
+    report.conformance = load.bits_per_second_min.map(|min| Conformance::of(&tally.clients, seconds, min));
+    Ok(report)
 }
 
 fn check(load: &Load) -> Result<(), Error> {
@@ -89,6 +91,11 @@ fn check(load: &Load) -> Result<(), Error> {
     }
     if matches!(load.until, Until::Time(time) if time.is_zero()) || load.until == Until::Requests(0) {
         return usage("nothing would be measured: the duration, or the number of requests, is 0");
+    }
+    if load.bits_per_second_min.is_some()
+        && !load.crowds.iter().any(|crowd| matches!(crowd.pace, Pace::Closed { .. }))
+    {
+        return usage("only clients of a closed loop have a bit rate to keep");
     }
     for crowd in &load.crowds {
         if crowd.pace.connections_max() == 0 || crowd.manner.pipeline == 0 {

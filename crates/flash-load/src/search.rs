@@ -10,6 +10,8 @@ use crate::{Arrivals, Error, Live, Load, Pace, Report, run};
 
 /// Clients of the first step of a search.
 const CLIENTS_FIRST: u32 = 4;
+/// The same, where clients have slow lines and are many.
+const CONFORMING_FIRST: u32 = 64;
 /// A step must bring so much more than the best before to be worth another one.
 const WORTH: f64 = 1.02;
 /// Connections of an open loop beside those that its rate needs.
@@ -44,6 +46,50 @@ pub fn capacity(
     }
     let mut report = steps[best].clone();
     report.capacity_requests_per_second = Some(report.requests_per_second);
+    report.interrupted = steps.iter().any(|step| step.interrupted);
+    report.steps = steps;
+    Ok(report)
+}
+
+/// Measures a closed loop with more and fewer clients until it is known, to a twentieth, how many can keep their
+/// [rate](Load::bits_per_second_min) at the same time. The report is that of the most who could, with all steps under
+/// `steps`. Only the first crowd grows.
+pub fn conforming(
+    load: &Load,
+    clients_max: u32,
+    stop: &AtomicBool,
+    mut look: impl FnMut(Live),
+) -> Result<Report, Error> {
+    let mut load = load.clone();
+    let mut steps: Vec<Report> = Vec::new();
+    // So many can, and so many cannot.
+    let (mut can, mut cannot) = (0, None);
+    let mut best = None;
+    let mut clients = CONFORMING_FIRST.min(clients_max).max(load.threads);
+    loop {
+        load.crowds[0].pace = Pace::Closed { clients, think: Duration::ZERO };
+        let mut report = run(&load, stop, &mut look)?;
+        report.clients = Some(clients);
+        let Some(conformance) = &report.conformance else {
+            return Err(Error::Usage("who shall conform needs a rate to keep".into()));
+        };
+        if conformance.holds() {
+            (can, best) = (clients, Some(steps.len()));
+        } else {
+            cannot = Some(clients);
+        }
+        steps.push(report);
+        clients = match cannot {
+            None => (clients * 2).min(clients_max),
+            Some(cannot) => can + (cannot - can) / 2,
+        };
+        let near = cannot.is_some_and(|cannot| cannot - can <= (can / 20).max(1));
+        if near || can == clients_max || clients < load.threads || stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let mut report = steps[best.unwrap_or(steps.len() - 1)].clone();
+    report.conforming_clients = Some(can);
     report.interrupted = steps.iter().any(|step| step.interrupted);
     report.steps = steps;
     Ok(report)

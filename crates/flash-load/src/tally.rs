@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::conformance::ClientTally;
 use crate::inversion::Windows;
 
 /// What can go wrong with a request. Each that goes wrong is counted once.
@@ -68,6 +69,8 @@ pub(crate) struct Tally {
     /// From when a request of an open loop was due until it was sent, in nanoseconds.
     pub(crate) lateness: Histogram<u64>,
     pub(crate) windows: Windows,
+    /// Of closed loops.
+    pub(crate) clients: Vec<ClientTally>,
     pub(crate) ended: Instant,
 }
 
@@ -85,6 +88,7 @@ impl Tally {
             asked: 0,
             lateness: histogram(),
             windows: Windows::default(),
+            clients: Vec::new(),
             ended: start,
         }
     }
@@ -133,6 +137,7 @@ impl Tally {
         self.asked += other.asked;
         self.lateness.add(&other.lateness).expect("all histograms have the same bounds");
         self.windows.merge(other.windows);
+        self.clients.extend(other.clients);
         self.ended = self.ended.max(other.ended);
     }
 }

@@ -45,7 +45,17 @@ fn a_run_reports_in_words_and_as_json() {
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load.md"));
     let documented = documented.expect("the page is there");
     for field in fields.keys().chain(
-        ["capacity_requests_per_second", "clients", "level", "size_bytes", "steps"].map(String::from).iter(),
+        [
+            "capacity_requests_per_second",
+            "clients",
+            "conformance",
+            "conforming_clients",
+            "level",
+            "size_bytes",
+            "steps",
+        ]
+        .map(String::from)
+        .iter(),
     ) {
         assert!(documented.contains(&format!("`{field}`")), "docs/load.md says nothing of `{field}`");
     }
@@ -86,7 +96,7 @@ fn what_cannot_begin_says_so_in_one_line() {
     let wrong = folder.path().join("wrong");
     std::fs::write(&wrong, "/a\nno target\n").expect("it can be written");
     let [empty, wrong] = [&empty, &wrong].map(|path| path.to_str().expect("a name"));
-    let cases: [(&[&str], i32, &str); 22] = [
+    let cases: [(&[&str], i32, &str); 24] = [
         (&["https://a/"], 2, "TLS"),
         (&["http://a:x/"], 2, "no URL"),
         (&[&nobody], 1, "Connection refused"),
@@ -105,6 +115,8 @@ fn what_cannot_begin_says_so_in_one_line() {
         (&[&server, "--method", "BREW"], 2, "write one of GET, HEAD"),
         (&[&server, "--method", "HEAD", "--body-bytes", "1"], 2, "brings nothing along"),
         (&[&server, "--body", "/nowhere/body"], 1, "cannot read the body /nowhere/body"),
+        (&[&server, "--find-conforming"], 2, "--min-rate"),
+        (&[&server, "--min-rate", "1", "--rate", "1"], 2, "cannot be used with"),
         (&[&server, "--dynamic"], 2, "--specweb"),
         (&[&server, "--specweb", "1", "--dynamic=x"], 2, "write a path"),
         (&["make-site", "/nowhere"], 2, "say for what"),

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{answer, closed, load, run};
-use flash_load::{Arrivals, Load, Manner, Pace, Until};
+use flash_load::{Arrivals, Link, Load, Manner, Pace, Until};
 
 fn open(per_second: f64, arrivals: Arrivals) -> Pace {
     Pace::Open { per_second, arrivals, connections_max: 256 }
@@ -162,4 +162,43 @@ fn a_search_finds_what_the_server_can_do() {
     let rates: Vec<f64> = report.steps.iter().map(|step| step.asked as f64 / step.seconds / real).collect();
     assert!((rates[0] - 0.3).abs() < 0.1 && (rates[1] - 0.9).abs() < 0.2, "{rates:?}");
     assert!(report.steps[1].latency_us.mean > report.steps[0].latency_us.mean, "queues grow with load");
+}
+
+/// A server that sends 100,000 bytes a second in all.
+fn narrow() -> std::net::SocketAddr {
+    let wire = Arc::new(Mutex::new(()));
+    answer(move |visitor, _| {
+        for piece in 0..5 {
+            let _held = wire.lock().expect("no panic");
+            thread::sleep(Duration::from_millis(10));
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n";
+            visitor.say(if piece == 0 { head } else { "" });
+            visitor.say([7; 1000]);
+        }
+    })
+}
+
+#[test]
+fn clients_conform_as_long_as_the_server_can() {
+    // 64 kbit/s for each: twelve clients would have all that there is, less what heads and sleeps take.
+    let link = Link { down_bytes_per_second: 10_000, up_bytes_per_second: 1 << 20 };
+    let manner = Manner { link: Some(link), ..Manner::default() };
+    let mut load = load(narrow(), closed(4), manner, seconds(2.0));
+    load.bits_per_second_min = Some(64_000);
+    load.warm_up = Duration::from_millis(500);
+    let kept = run(&load).conformance.expect("there is a rate");
+    assert_eq!((kept.clients, kept.conforming, kept.holds()), (4, 4, true), "{kept:?}");
+    assert!((64_000.0..82_000.0).contains(&kept.bits_per_second_median), "{kept:?}");
+    load.crowds[0].pace = closed(24);
+    let kept = run(&load).conformance.expect("there is a rate");
+    assert!(kept.conforming < 12 && !kept.holds(), "{kept:?}");
+
+    load.until = seconds(1.5);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let report = flash_load::conforming(&load, 30, &stop, |_| {}).expect("it can be run");
+    let found = report.conforming_clients.expect("that was the task");
+    assert!((6..=12).contains(&found), "{found}");
+    assert!(report.clients == Some(found) && report.conformance.expect("it has one").holds());
+    let tried: Vec<_> = report.steps.iter().map(|step| step.clients.unwrap_or_default()).collect();
+    assert!(tried.contains(&30) && tried.contains(&(found + 1)), "{tried:?}");
 }

@@ -88,6 +88,7 @@ impl Testbed {
             warm_up: clients.warm_up,
             until: clients.until,
             timeout: ANSWER_TIMEOUT,
+            bits_per_second_min: None,
             seed: 1,
         };
         let stop = AtomicBool::new(false);

@@ -94,6 +94,7 @@ impl Clients {
             warm_up: Duration::from_secs_f64(self.load.warm_up_seconds),
             until: Until::Time(Duration::from_secs_f64(self.load.seconds)),
             timeout: TIMEOUT,
+            bits_per_second_min: None,
             seed: self.seed,
         })
     }

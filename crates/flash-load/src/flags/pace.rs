@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use flash_load::{Arrivals, Error, Pace};
 use flash_traffic::Workload;
 
-use super::units::{positive, span};
+use super::units::{bits, positive, span};
 
 /// Levels beyond this are a server's end, not a measurement.
 const LEVEL_MAX: f64 = 10.0;
@@ -15,7 +15,7 @@ const LEVEL_MAX: f64 = 10.0;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "When")]
 #[group(skip)]
-#[command(group = ArgGroup::new("pace").args(["clients", "rate", "recorded", "find_capacity"]).multiple(false))]
+#[command(group = ArgGroup::new("pace").args(["clients", "rate", "recorded", "find_capacity", "find_conforming"]).multiple(false))]
 pub(super) struct PaceFlags {
     /// Closed loop: so many clients, each of whom waits for an answer before it asks again [default: 32]
     #[arg(long, short = 'c', value_name = "N")]
@@ -38,7 +38,14 @@ pub(super) struct PaceFlags {
     /// Double the clients until that brings no more: how much the server can do
     #[arg(long)]
     find_capacity: bool,
-    /// Clients at which a search for capacity ends
+    /// Say how many clients got so many bits a second over all of the measured time, such as 320k; --line limits what they
+    /// may get
+    #[arg(long, value_name = "BITS", value_parser = bits, conflicts_with_all = ["rate", "recorded"])]
+    pub(super) min_rate: Option<u64>,
+    /// Find out how many clients can get --min-rate at the same time
+    #[arg(long, requires = "min_rate")]
+    find_conforming: bool,
+    /// Clients at which a search ends
     #[arg(long, value_name = "N", default_value_t = 1024)]
     clients_max: u32,
     /// Measure an open loop at each of these parts of the capacity, such as 0.5,0.8,0.95
@@ -62,6 +69,9 @@ pub(crate) enum Task {
     /// One after the other.
     Sizes(Vec<(u64, Arc<dyn Workload>)>),
     FindCapacity {
+        clients_max: u32,
+    },
+    FindConforming {
         clients_max: u32,
     },
     /// A capacity that is not known is found first.
@@ -112,6 +122,8 @@ impl PaceFlags {
             Task::Levels { levels, capacity: self.capacity, clients_max }
         } else if self.find_capacity {
             Task::FindCapacity { clients_max: self.clients_max }
+        } else if self.find_conforming {
+            Task::FindConforming { clients_max: self.clients_max }
         } else {
             Task::Run
         }

@@ -49,6 +49,20 @@ pub(super) fn some_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Bits a second: `320000`, `320k`, `1M` by powers of 1000, as lines are sold.
+pub(super) fn bits(text: &str) -> Result<u64, String> {
+    let shape = || "write bits a second, such as 320k or 1M".to_owned();
+    let (number, unit) = split(text).ok_or_else(shape)?;
+    let unit = match unit {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        _ => return Err(shape()),
+    };
+    number.checked_mul(unit).filter(|bits| (1..=1 << 50).contains(bits)).ok_or_else(shape)
+}
+
 /// A part of a whole, 0 to 1.
 pub(super) fn part(text: &str) -> Result<f64, String> {
     let part: f64 = text.parse().map_err(|_| "write a number from 0 to 1".to_owned())?;
@@ -79,10 +93,11 @@ mod tests {
         assert_eq!(span("60"), Err("add the unit, as in 60s or 60ms".into()));
         assert_eq!(bytes("32K"), Ok(32768));
         assert_eq!(bytes("90MB"), Ok(90_000_000));
+        assert_eq!(bits("320k"), Ok(320_000));
         assert_eq!(part("0.25"), Ok(0.25));
         for text in ["", "s", "+1s", "-1s", "1.5s", "1 s", "99999999999999999999s", "9000h"] {
             assert!(span(text).is_err(), "{text}");
-            assert!(bytes(text).is_err(), "{text}");
+            assert!(bytes(text).is_err() && bits(text).is_err(), "{text}");
         }
         for text in ["", "-0.1", "1.1", "NaN", "inf"] {
             assert!(part(text).is_err(), "{text}");

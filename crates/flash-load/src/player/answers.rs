@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use flash_traffic::FileId;
 use rustix::io::Errno;
 
-use super::Player;
 use super::connection::{Connection, Line, Pending, State};
+use super::{Course, Player};
 use crate::Pace;
 use crate::load::Method;
 use crate::reply::{Asked, Reply};
@@ -66,6 +66,9 @@ impl Player<'_> {
                 Some(link) => connection.line.book_down(link, bytes, now),
                 None => now,
             };
+            if is_measured(self.course, self.end, here) {
+                connection.client.received_bytes += bytes as u64;
+            }
             if discards {
                 if let Some(reply) = connection.reader.skip(bytes as u64) {
                     self.complete(place, reply, here);
@@ -171,6 +174,7 @@ impl Player<'_> {
         } else {
             let (crew, &Pending { file, due, .. }) = (connection.crew, oldest);
             connection.pending.pop_front();
+            self.connections[place].client.failed += u64::from(is_measured(self.course, self.end, now));
             self.fault(crew, file, due, now, fault);
         }
         if fault == Fault::Connect {
@@ -193,9 +197,14 @@ impl Player<'_> {
         if counted {
             *self.tally.statuses.entry(reply.status).or_default() += 1;
         }
+        let measured = u64::from(is_measured(self.course, self.end, now));
         match self.judge(crew, &pending, &reply) {
-            Some(fault) => self.fault(crew, pending.file, pending.due, now, fault),
+            Some(fault) => {
+                self.connections[place].client.failed += measured;
+                self.fault(crew, pending.file, pending.due, now, fault);
+            }
             None => {
+                self.connections[place].client.answers += measured;
                 if counted {
                     let class = self.crews[crew].class(pending.file);
                     self.tally.answer(class, reply.body_bytes, now.saturating_duration_since(pending.due));
@@ -276,4 +285,9 @@ impl Player<'_> {
             _ => self.go(place, now),
         }
     }
+}
+
+/// Whether a moment falls into the measured time.
+fn is_measured(course: &Course, end: Option<Instant>, moment: Instant) -> bool {
+    moment >= course.counted_from && end.is_none_or(|end| moment <= end)
 }

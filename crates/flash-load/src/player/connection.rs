@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use flash_traffic::{FileId, Message};
 
+use crate::conformance::ClientTally;
 use crate::reply::Reader;
 use crate::transport::Transport;
 use crate::{Body, Link};
@@ -36,6 +37,8 @@ pub(super) struct Connection {
     /// The client does nothing until then.
     pub(super) rests_until: Option<Instant>,
     pub(super) line: Line,
+    /// What its client has got, on this socket and those before.
+    pub(super) client: ClientTally,
 }
 
 pub(super) enum State {
@@ -89,6 +92,7 @@ impl Connection {
             has_deadline: false,
             rests_until: None,
             line: Line::default(),
+            client: ClientTally::default(),
         }
     }
 

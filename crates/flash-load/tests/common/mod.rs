@@ -114,6 +114,7 @@ pub(crate) fn load(server: SocketAddr, pace: Pace, manner: Manner, until: Until)
         warm_up: Duration::ZERO,
         until,
         timeout: Duration::from_secs(10),
+        bits_per_second_min: None,
         seed: 1,
     }
 }
