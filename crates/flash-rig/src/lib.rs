@@ -34,6 +34,7 @@
 
 mod cpus;
 mod disk;
+mod dynamic;
 mod facts;
 pub mod fetch;
 mod group;
@@ -52,6 +53,7 @@ mod usage;
 
 pub use crate::cpus::Cpus;
 pub use crate::disk::{Disk, ReadAhead, empty_caches};
+pub use crate::dynamic::{Dynamic, Php, php_version};
 pub use crate::facts::{DiskFacts, Facts};
 pub use crate::group::{Group, Limits};
 pub use crate::ledger::{Ledger, Loop};

@@ -2,12 +2,13 @@
 //! set up the way its best users would.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::dynamic::PHP_PROCESSES;
 use crate::manners::{Manner, Program};
 use crate::server::Setup;
 
@@ -37,7 +38,7 @@ pub(crate) fn configure(command: &mut Command, manner: &Manner, setup: &Setup, p
 }
 
 fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<String> {
-    let text = |path: &std::path::Path| {
+    let text = |path: &Path| {
         path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
     };
     let (loops, descriptors) = (setup.loops, descriptors(setup.connections_max));
@@ -54,6 +55,8 @@ fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<Str
         _ if manner.name == "apache-prefork" => threads,
         _ => loops * threads,
     };
+    let (cgi, php) =
+        (setup.dynamic.map(|dynamic| dynamic.cgi), setup.dynamic.and_then(|dynamic| dynamic.php));
     let ours = [
         ("@ROOT@", text(setup.root)?),
         ("@WORK@", text(setup.work)?),
@@ -69,8 +72,18 @@ fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<Str
         ("@ASYNC@", (2 * connections.div_ceil(workers.max(1))).to_string()),
         ("@CONNECTIONS@", connections.to_string()),
         ("@DESCRIPTORS@", descriptors.to_string()),
+        ("@CGI@", text(cgi.unwrap_or(Path::new("")))?),
+        ("@PHP@", text(php.unwrap_or(Path::new("")))?),
+        ("@PHP-PROCESSES@", PHP_PROCESSES.to_string()),
+        ("@PHP-CONNECTIONS@", PHP_PROCESSES.div_ceil(loops).to_string()),
     ];
-    let mut filled = template.to_owned();
+    // Lines about programs are for those who have some.
+    let lines = template.lines().filter_map(|line| match line.trim_start().split_once("@ ") {
+        Some(("@WITH-CGI", rest)) => cgi.map(|_| rest),
+        Some(("@WITH-PHP", rest)) => php.map(|_| rest),
+        _ => Some(line),
+    });
+    let mut filled: String = lines.flat_map(|line| [line, "\n"]).collect();
     for (key, value) in manner.words {
         filled = filled.replace(key, value);
     }
@@ -116,12 +129,15 @@ pub fn raise_descriptors(connections: usize) -> Result<()> {
 mod tests {
     use super::*;
     use crate::cpus::Cpus;
+    use crate::dynamic::Dynamic;
     use crate::manners::MANNERS;
 
     #[test]
     fn no_template_keeps_a_gap() {
         let cpus = Cpus { server: vec![0], client: vec![1] };
         let setup = Setup::new("/the/site".as_ref(), "/the/work".as_ref(), &cpus);
+        let dynamic = Some(Dynamic { cgi: "/the/cgi".as_ref(), php: Some("/the/php".as_ref()) });
+        let with_programs = Setup { dynamic, ..setup.clone() };
         let templates = [
             (Program::Nginx, include_str!("../peers/nginx.conf")),
             (Program::Apache, include_str!("../peers/apache.conf")),
@@ -134,6 +150,13 @@ mod tests {
                 let filled = fill(template, manner, &setup, 8099).expect("plain paths");
                 assert!(!filled.contains('@'), "{}: {filled}", manner.name);
                 assert!(filled.contains("/the/site") && filled.contains("8099"), "{filled}");
+                let told = |line: &&str| !line.trim_start().starts_with('#') && line.contains("php");
+                assert!(!filled.lines().any(|line| told(&line)) && !filled.contains("cgi-bin"), "{filled}");
+                let filled = fill(template, manner, &with_programs, 8099).expect("plain paths");
+                assert!(!filled.contains('@'), "{}: {filled}", manner.name);
+                let (cgi, php) = (filled.contains("/the/cgi"), filled.contains("/the/php"));
+                let runs_cgi = matches!(program, Program::Apache | Program::Lighttpd);
+                assert_eq!((cgi, php), (runs_cgi, runs_cgi || program == Program::Nginx), "{filled}");
             }
         }
     }

@@ -2,7 +2,6 @@
 //! that it started, whatever happens.
 
 use std::fs::{self, File};
-use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -61,16 +60,16 @@ impl Process {
         }
     }
 
-    /// Waits until the port accepts connections.
-    pub(crate) fn wait_ready(&mut self, port: u16) -> Result<()> {
+    /// Waits until `accepts` says that the `place` where it listens accepts connections.
+    pub(crate) fn wait_ready(&mut self, place: &str, accepts: impl Fn() -> bool) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while !accepts() {
             interrupt::check()?;
             if let Some(status) = self.child.try_wait()? {
                 bail!("it ended at once ({status}): {}", self.last_words());
             }
             if Instant::now() > end {
-                bail!("it does not listen on port {port} after {READY_SECONDS_MAX} s: {}", self.last_words());
+                bail!("it does not listen on {place} after {READY_SECONDS_MAX} s: {}", self.last_words());
             }
             thread::sleep(Duration::from_millis(20));
         }

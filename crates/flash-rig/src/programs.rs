@@ -44,6 +44,23 @@ pub fn find(program: &'static str) -> Result<PathBuf, Missing> {
     folders.find_map(|folder| file(&folder, program)).ok_or(missing)
 }
 
+/// A program of the system whose name ends in its version, such as `php-fpm8.2`: the newest one.
+///
+/// # Errors
+/// When none is there.
+pub(crate) fn find_newest(program: &'static str) -> Result<PathBuf, Missing> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let files = folders.filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+    let versions = files.filter_map(|file| {
+        let name = file.file_name();
+        let version = name.to_str()?.strip_prefix(program)?;
+        let numbers: Option<Vec<u32>> = version.split('.').map(|number| number.parse().ok()).collect();
+        numbers.or((version.is_empty()).then(Vec::new)).map(|numbers| (numbers, file.path()))
+    });
+    versions.max().map(|(_, path)| path).ok_or(Missing { program, package: Some(program) })
+}
+
 /// A program of our own: beside the one that runs, or beside the folder in which it lies, where cargo puts tests.
 ///
 /// # Errors
@@ -95,6 +112,7 @@ mod tests {
         assert!(find("sh").is_ok());
         let missing = find("flash-no-such-program").expect_err("nobody has it");
         assert!(missing.to_string().contains("package flash-no-such-program"), "{missing}");
+        assert!(find_newest("flash-no-such-program").is_err());
         assert!(find_own("flash-no-such-program").expect_err("nobody has it").to_string().contains("cargo"));
     }
 }

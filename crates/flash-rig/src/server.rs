@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
 
 use crate::cpus::Cpus;
+use crate::dynamic::Dynamic;
 use crate::fetch::fetch;
 use crate::group::Group;
 use crate::ledger::Ledger;
@@ -99,6 +100,8 @@ pub struct Setup<'a> {
     pub port: Option<u16>,
     /// The program to run instead of what is found: a Flash of another build.
     pub program: Option<&'a Path>,
+    /// Programs that answer instead of files. Flash, nginx, Apache and lighttpd are set up for them; nginx runs no CGI.
+    pub dynamic: Option<Dynamic<'a>>,
     /// What the floor sends.
     pub answer: &'a [u8],
 }
@@ -115,6 +118,7 @@ impl<'a> Setup<'a> {
             connections_max: CONNECTIONS_MAX,
             port: None,
             program: None,
+            dynamic: None,
             answer: b"",
         }
     }
@@ -138,19 +142,14 @@ impl Machine {
             None => spec.find()?,
         };
         let port = setup.port.map_or_else(free_port, Ok)?;
-        let mut command = match setup.group {
-            None => Command::new(program),
-            Some(group) => {
-                let wrapper = group.wrapper();
-                let mut command = Command::new(&wrapper[0]);
-                command.args(&wrapper[1..]).arg(program);
-                command
-            }
-        };
+        let mut command = wrapped(&program, setup.group);
         let name = format!("{}-{port}", spec.manner.name);
         command.stdin(Stdio::null());
         match spec.manner.program {
-            Program::Flash => flash(&mut command, spec, setup, port),
+            Program::Flash => flash(&mut command, spec, setup, port)?,
+            Program::Floor | Program::H2o | Program::Caddy if setup.dynamic.is_some() => {
+                bail!("{spec} is not set up for programs here")
+            }
             Program::Floor => {
                 let file = setup.work.join(format!("{name}.answer"));
                 fs::write(&file, setup.answer)?;
@@ -159,7 +158,8 @@ impl Machine {
             _ => peers::configure(&mut command, spec.manner, setup, port)?,
         }
         let mut process = Process::start(&self.journal, command, setup.cpus, setup.work, &name)?;
-        process.wait_ready(port).with_context(|| format!("starting {spec}"))?;
+        let accepts = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        process.wait_ready(&format!("port {port}"), accepts).with_context(|| format!("starting {spec}"))?;
         Ok(Running { port, process, is_flash: spec.is_flash() })
     }
 }
@@ -220,7 +220,20 @@ impl Running {
     }
 }
 
-fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) {
+/// A command that runs in the limits from its first instruction.
+pub(crate) fn wrapped(program: &Path, group: Option<&Group>) -> Command {
+    let Some(group) = group else { return Command::new(program) };
+    let wrapper = group.wrapper();
+    let mut command = Command::new(&wrapper[0]);
+    command.args(&wrapper[1..]).arg(program);
+    command
+}
+
+/// Where the folder of CGI programs, and the socket of php-fpm, are put into a spec's own flags.
+const CGI: &str = "@CGI@";
+const PHP: &str = "@PHP@";
+
+fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> Result<()> {
     command.arg("serve").arg(setup.root);
     let mut ours = vec![
         ("--listen", format!("127.0.0.1:{port}")),
@@ -236,14 +249,37 @@ fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) {
         _ => None,
     };
     ours.extend(waiters.zip(setup.threads.map(|threads| threads.to_string())));
+    let given = |flag: &str| {
+        spec.flags
+            .iter()
+            .any(|word| word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
+    };
+    let (mut cgi, mut php) = (String::new(), String::new());
+    if let Some(dynamic) = setup.dynamic {
+        let text = |path: &Path| {
+            path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
+        };
+        cgi = text(dynamic.cgi)?;
+        if !given("--cgi-direct") {
+            ours.push(("--cgi", format!("/cgi-bin={cgi}")));
+        }
+        if let Some(socket) = dynamic.php {
+            php = format!("unix:{}", text(socket)?);
+            ours.push(("--fastcgi", format!(".php={php}")));
+        }
+    }
     for (flag, value) in ours {
-        let given =
-            |word: &String| word == flag || word.split_once('=').is_some_and(|(name, _)| name == flag);
-        if !spec.flags.iter().any(given) {
+        if !given(flag) {
             command.args([flag, &value]);
         }
     }
-    command.args(&spec.flags);
+    for flag in &spec.flags {
+        if flag.contains(CGI) && cgi.is_empty() || flag.contains(PHP) && php.is_empty() {
+            bail!("{flag} asks for programs, and there are none");
+        }
+        command.arg(flag.replace(CGI, &cgi).replace(PHP, &php));
+    }
+    Ok(())
 }
 
 fn free_port() -> Result<u16> {
@@ -273,17 +309,40 @@ mod tests {
         setup.threads = Some(9);
         let words = |spec: &str| -> Vec<String> {
             let mut command = Command::new("flash");
-            flash(&mut command, &spec.parse().expect("a spec"), &setup, 80);
+            flash(&mut command, &spec.parse().expect("a spec"), &setup, 80).expect("plain paths");
             command.get_args().map(|word| word.to_string_lossy().into_owned()).collect()
         };
+        let has = |words: &[String], pair: [&str; 2]| words.windows(2).any(|two| two == pair);
         let usual = words("mt");
         assert_eq!(usual[..2], ["serve", "/site"]);
-        assert!(usual.windows(2).any(|pair| pair == ["--threads", "9"]), "{usual:?}");
+        assert!(has(&usual, ["--threads", "9"]) && !usual.contains(&"--cgi".to_owned()), "{usual:?}");
         assert!(!words("sped").contains(&"9".to_owned()));
         let changed = words("amped --loops=2 --helpers-max 3");
         assert!(
             !changed.contains(&"--loops".to_owned()) && !changed.contains(&"9".to_owned()),
             "{changed:?}"
         );
+    }
+
+    #[test]
+    fn flash_is_told_of_programs_once() {
+        let cpus = Cpus { server: vec![0], client: vec![1] };
+        let dynamic = Dynamic { cgi: "/site/cgi-bin".as_ref(), php: Some("/php".as_ref()) };
+        let mut setup =
+            Setup { dynamic: Some(dynamic), ..Setup::new("/site".as_ref(), "/work".as_ref(), &cpus) };
+        let words = |spec: &str, setup: &Setup| -> Result<String> {
+            let mut command = Command::new("flash");
+            flash(&mut command, &spec.parse()?, setup, 80)?;
+            let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            Ok(words.collect::<Vec<_>>().join(" "))
+        };
+        let usual = words("amped", &setup).expect("plain paths");
+        assert!(usual.ends_with("--cgi /cgi-bin=/site/cgi-bin --fastcgi .php=unix:/php"), "{usual}");
+        let direct =
+            words("amped --cgi-direct /cgi-bin=@CGI@ --fastcgi=/x=@PHP@", &setup).expect("plain paths");
+        assert!(direct.ends_with(" --cgi-direct /cgi-bin=/site/cgi-bin --fastcgi=/x=unix:/php"), "{direct}");
+        assert!(!direct.contains("--cgi /") && !direct.contains(".php"), "{direct}");
+        setup.dynamic = None;
+        assert!(words("amped --cgi /x=@CGI@", &setup).is_err());
     }
 }

@@ -4,11 +4,14 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flash_rig::{Cpus, MANNERS, Machine, Program, Running, ServerSpec, Setup, fetch, raise_descriptors};
+use flash_rig::{
+    Cpus, Dynamic, MANNERS, Machine, Program, Running, ServerSpec, Setup, fetch, raise_descriptors,
+};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use tempfile::TempDir;
 
@@ -163,4 +166,84 @@ fn a_server_that_fails_is_quoted() {
     let error = format!("{error:#}");
     assert!(error.contains("starting amped") && error.contains("ended at once"), "{error}");
     assert!(error.contains("serve"), "its own words are in it: {error}");
+}
+
+/// Both say what was asked, as programs do that have been told.
+const CGI: &str = r#"#!/bin/sh
+said="$QUERY_STRING $REQUEST_METHOD"
+printf 'Content-Type: text/plain\r\nContent-Length: %s\r\n\r\n%s' ${#said} "$said"
+"#;
+const SCRIPT: &str = r#"<?php
+$said = "{$_SERVER['QUERY_STRING']} {$_SERVER['DOCUMENT_ROOT']}";
+header('Content-Length: ' . strlen($said));
+echo $said;
+"#;
+
+/// The whole answer, without chunks: Apache trusts no length that a program says.
+fn ask_once(port: u16, path: &str) -> String {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it accepts");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: rig\r\n\r\n").expect("a request");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).expect("an answer");
+    said
+}
+
+#[test]
+fn peers_run_programs_and_speak_to_php() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    let (site, work) = (bench.folder.path().join("site"), bench.folder.path().join("work"));
+    fs::create_dir(site.join("cgi-bin")).expect("a new folder");
+    fs::write(site.join("cgi-bin/hello"), CGI).expect("a file");
+    fs::set_permissions(site.join("cgi-bin/hello"), fs::Permissions::from_mode(0o755)).expect("our file");
+    fs::write(site.join("hello.php"), SCRIPT).expect("a file");
+    let php = match flash_rig::Php::find() {
+        Ok(program) => {
+            assert!(flash_rig::php_version(&program).expect("it runs").starts_with("PHP "));
+            let setup = Setup::new(&site, &work, &bench.cpus);
+            Some(bench.machine.start_php(&setup).unwrap_or_else(|error| panic!("{error:#}")))
+        }
+        Err(missing) => {
+            eprintln!("NOT TESTED: {missing}");
+            None
+        }
+    };
+    let cgi = site.join("cgi-bin");
+    let dynamic = Dynamic { cgi: &cgi, php: php.as_ref().map(|php| php.socket.as_path()) };
+    for (name, runs_cgi) in [
+        ("apache", true),
+        ("apache-worker", true),
+        ("apache-prefork", true),
+        ("lighttpd", true),
+        ("nginx", false),
+        ("nginx-threads", false),
+    ] {
+        let spec: ServerSpec = name.parse().expect("a server");
+        if let Err(missing) = spec.find() {
+            eprintln!("NOT TESTED: {missing}");
+            continue;
+        }
+        let setup = Setup { dynamic: Some(dynamic), ..Setup::new(&site, &work, &bench.cpus) };
+        let running = bench.machine.start(&spec, &setup).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        let verify = |path: &str, content: &str| {
+            let said = ask_once(running.port, path);
+            assert!(said.starts_with("HTTP/1.") && said.contains(" 200 "), "{name}: {said}");
+            assert_eq!(said.split_once("\r\n\r\n").map(|(_, body)| body), Some(content), "{name}: {said}");
+        };
+        running.verify("/a.html", CONTENT).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        // More than once: connections are kept, and what started a program starts the next.
+        for _ in 0..5 {
+            if runs_cgi {
+                verify("/cgi-bin/hello?you", "you GET");
+            }
+            if php.is_some() {
+                verify("/hello.php?you", &format!("you {}", site.display()));
+            }
+        }
+    }
+    let caddy: ServerSpec = "caddy".parse().expect("a server");
+    let setup = Setup { dynamic: Some(dynamic), ..Setup::new(&site, &work, &bench.cpus) };
+    let error = bench.machine.start(&caddy, &setup).err().map(|error| format!("{error:#}"));
+    assert!(error.is_some_and(|error| error.contains("not set up for programs")));
 }
