@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use flash_rig::{
-    Cpus, Disk, Limits, Machine, ReadAhead, Running, Setup, Slow, SlowMount, empty_caches, interrupt,
+    Cpus, Disk, Dynamic, Limits, Machine, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount, empty_caches,
+    interrupt,
 };
 
 use crate::circumstances;
@@ -77,6 +78,9 @@ impl<'a> Rig<'a> {
         }
         // Tried before anything is measured, so that what is missing is known at once.
         drop(rig.group(&rig.sites.any().folder)?);
+        if plan.places(extent).iter().any(|at| rig.sites.at(at).needs_php()) {
+            rig.notes.push(flash_rig::php_version(&flash_rig::Php::find()?)?);
+        }
         if Cpus::choose(1).is_err() {
             rig.notes.push("there is one processor: servers share it with their clients".into());
         }
@@ -160,12 +164,7 @@ impl<'a> Rig<'a> {
             connections_max: usual.connections_max.max(clients.count as usize + 256),
             ..usual
         };
-        let measured = self.place.machine.start(&spec, &setup).and_then(|server| {
-            match self.plan.workload(self.extent, &cell.at) {
-                Some(Workload::Idle) => idle::measure(server, clients.count),
-                _ => self.serve(server, &clients, site, &cpus),
-            }
-        });
+        let measured = self.measured(cell, &spec, &setup, site, &clients);
         match group {
             // That the memory is not enough for a server is what was to be found out.
             Some(group) if measured.is_err() && group.killed_for_memory() > 0 => {
@@ -173,6 +172,30 @@ impl<'a> Rig<'a> {
             }
             _ => measured,
         }
+    }
+
+    /// Starts what the cell needs, and has it asked.
+    fn measured(
+        &self,
+        cell: &Cell,
+        spec: &ServerSpec,
+        setup: &Setup,
+        site: &Site,
+        clients: &Clients,
+    ) -> Result<Figures> {
+        // It comes first: who is told of it would not find it.
+        let php = site.needs_php().then(|| self.place.machine.start_php(setup)).transpose()?;
+        let cgi = setup.root.join("cgi-bin");
+        let dynamic = Dynamic { cgi: &cgi, php: php.as_ref().map(|php| &*php.socket) };
+        let setup = Setup { dynamic: site.has_programs().then_some(dynamic), ..setup.clone() };
+        let server = self.place.machine.start(spec, &setup)?;
+        if let Some(Workload::Idle) = self.plan.workload(self.extent, &cell.at) {
+            return idle::measure(server, clients.count);
+        }
+        let cpus = setup.cpus;
+        let beside = self.varied(Axis::IdleConnections, &cell.at).unwrap_or_default() as u32;
+        let _held = cpus.on_clients(|| idle::hold(server.port, beside, |number| site.idle(number)))??;
+        self.serve(server, php.as_ref(), clients, site, cpus)
     }
 
     fn clients(&self, cell: &Cell, rate: Option<f64>) -> Clients {
@@ -183,9 +206,16 @@ impl<'a> Rig<'a> {
         Clients { load, count, rate, seed }
     }
 
-    fn serve(&self, mut server: Running, clients: &Clients, site: &Site, cpus: &Cpus) -> Result<Figures> {
+    fn serve(
+        &self,
+        mut server: Running,
+        php: Option<&Php>,
+        clients: &Clients,
+        site: &Site,
+        cpus: &Cpus,
+    ) -> Result<Figures> {
         let watch = self.plan.figures.iter().any(|figure| figure.y.starts_with("runnable"));
-        let seen = cpus.on_clients(|| clients.ask(&server, site, cpus.client.len(), watch))??;
+        let seen = cpus.on_clients(|| clients.ask(&server, php, site, cpus.client.len(), watch))??;
         interrupt::check()?;
         server.process.check()?;
         let memory = server.process.memory()?;

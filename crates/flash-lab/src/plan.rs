@@ -14,9 +14,12 @@ use serde::{Deserialize, Serialize};
 
 pub use self::check::{Bounds, Check, Finding, Pick, Term};
 pub use self::drawing::{Drawing, Kind, PaperSeries, Scale};
-pub use self::load::{Connections, Load, Waiters};
+pub use self::load::{Conform, Connections, Load, Waiters};
 pub use self::read::{BuiltIn, PlanError, built_in, find};
-pub use self::workload::{Ask, Log, Workload};
+pub use self::workload::{Ask, Dynamic, Log, Workload};
+
+/// Doublings and halvings of a search, about.
+const CONFORM_STEPS: f64 = 8.0;
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -100,6 +103,9 @@ pub struct Case {
     pub workload: Workload,
     /// What is asked for instead in a quick run.
     pub quick: Option<Workload>,
+    /// Servers that cannot do this.
+    #[serde(default)]
+    pub without: Vec<String>,
 }
 
 /// The x axis: one thing at several values.
@@ -119,6 +125,8 @@ pub enum Axis {
     /// How much there is to ask for, in units of 10^6 bytes.
     DataSetMegabytes,
     Clients,
+    /// Connections that are held open beside the clients', each of which has had one answer.
+    IdleConnections,
     /// The rate of requests in parts of the server's own capacity, which is measured first, in each round.
     LoadLevel,
     /// How long the disk takes to answer a read; 0 is the disk as it is.
@@ -140,6 +148,7 @@ pub struct Quick {
     /// Some of the servers; none are all of them.
     pub servers: Vec<String>,
     pub repeats: Option<u32>,
+    pub clients: Option<u32>,
     pub seconds: Option<f64>,
     pub warm_up_seconds: Option<f64>,
     /// What is asked for instead, such as a smaller tree.
@@ -189,6 +198,7 @@ impl Axis {
             Axis::FileKilobytes => "file size, KB",
             Axis::DataSetMegabytes => "data set, MB",
             Axis::Clients => "clients",
+            Axis::IdleConnections => "idle connections",
             Axis::LoadLevel => "load, in parts of the server's capacity",
             Axis::DeviceMilliseconds => "time of a disk read, ms",
             Axis::Helpers => "helpers at most",
@@ -253,6 +263,7 @@ impl Plan {
     pub fn load(&self, extent: Extent) -> Load {
         let mut load = self.load.clone();
         if extent == Extent::Quick {
+            load.clients = self.quick.clients.unwrap_or(load.clients);
             load.seconds = self.quick.seconds.unwrap_or(load.seconds);
             load.warm_up_seconds = self.quick.warm_up_seconds.unwrap_or(load.warm_up_seconds);
         }
@@ -262,7 +273,14 @@ impl Plan {
     /// About how long one measurement takes: a server starts and stops besides.
     pub fn cell_seconds(&self, extent: Extent) -> f64 {
         let load = self.load(extent);
-        load.warm_up_seconds + load.seconds + 1.0
+        let steps = if load.conform.is_some() { CONFORM_STEPS } else { 1.0 };
+        steps * (load.warm_up_seconds + load.seconds) + 1.0
+    }
+
+    /// Whether this server can do what is asked for at a place.
+    pub fn can(&self, server: &str, at: &At) -> bool {
+        let case = self.cases.iter().find(|case| At::Case(case.name.clone()) == *at);
+        case.is_none_or(|case| !case.without.iter().any(|name| name == server))
     }
 
     /// What is asked for at a place.

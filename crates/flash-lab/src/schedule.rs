@@ -28,6 +28,9 @@ pub fn schedule(plan: &Plan, extent: Extent, servers: &[ServerEntry], seed: u64)
             for step in 0..servers.len() {
                 let start = (seed as usize).wrapping_add(repeat as usize).wrapping_add(number);
                 let server = servers[(start + step) % servers.len()].clone();
+                if !plan.can(server.name(), at) {
+                    continue;
+                }
                 cells.push(Cell { server, at: at.clone(), repeat, turn });
                 turn += 1;
             }

@@ -17,6 +17,8 @@ const KILL_SECONDS_MAX: u64 = 5;
 pub struct Usage {
     /// Of all threads, those that have ended included.
     pub cpu_ns: u64,
+    /// Of that, what children used that have ended and were waited for: CGI programs, above all.
+    pub ended_children_ns: u64,
     /// Sleeps, of the threads that live.
     pub voluntary_switches: u64,
     /// Times that a thread had to make room for another.
@@ -31,6 +33,7 @@ impl Usage {
     pub fn since(&self, before: &Usage) -> Usage {
         Usage {
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            ended_children_ns: self.ended_children_ns.saturating_sub(before.ended_children_ns),
             voluntary_switches: self.voluntary_switches.saturating_sub(before.voluntary_switches),
             involuntary_switches: self.involuntary_switches.saturating_sub(before.involuntary_switches),
             ..*self
@@ -70,7 +73,9 @@ pub(crate) fn of(pids: &[Pid]) -> Result<Usage> {
         usage.processes += 1;
         // Threads that ended are in the process's own count alone, which is in ticks, rounded down: exact to two
         // ticks where threads have ended, and to the nanosecond where none has.
-        usage.cpu_ns += living_ns.max(stat.own_ticks * tick_ns()) + stat.children_ticks * tick_ns();
+        let children_ns = stat.children_ticks * tick_ns();
+        usage.cpu_ns += living_ns.max(stat.own_ticks * tick_ns()) + children_ns;
+        usage.ended_children_ns += children_ns;
     }
     Ok(usage)
 }
@@ -196,6 +201,16 @@ mod tests {
         thread::spawn(move || burn(before + 200_000_000)).join().expect("no panic");
         let after = of(&us()).expect("schedstat").cpu_ns;
         assert!(after >= before + 150_000_000, "{before} {after}");
+    }
+
+    #[test]
+    fn children_that_have_ended_are_told_apart() {
+        let before = of(&us()).expect("schedstat");
+        let spin = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        assert!(Command::new("sh").args(["-c", spin]).status().expect("a shell").success());
+        let used = of(&us()).expect("schedstat").since(&before);
+        // Other tests run beside this one, and use more.
+        assert!(used.ended_children_ns >= 20_000_000 && used.cpu_ns >= used.ended_children_ns, "{used:?}");
     }
 
     #[test]

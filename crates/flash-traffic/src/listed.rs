@@ -72,6 +72,12 @@ impl Listed {
         Self::sized("one", &[bytes])
     }
 
+    /// One target that a program answers, with so many bytes.
+    pub fn program(target: &str, bytes: u64) -> Self {
+        let file = File { target: target.into(), bytes: Some(bytes), class: 0, program: true };
+        Self::new(vec![file], vec!["programs".into()], vec![0])
+    }
+
     /// A file of each of these sizes, each in a class of its own: `/sweep/1024.bin`, in the class `1024 B`.
     pub fn sweep(sizes: &[u64]) -> Self {
         Self::sized("sweep", sizes)
@@ -156,6 +162,7 @@ mod tests {
         assert_eq!(targets(&sweep, Part::WHOLE, 3), ["/sweep/0.bin", "/sweep/1024.bin", "/sweep/0.bin"]);
         assert_eq!(targets(&sweep.only(1).unwrap(), Part::WHOLE, 2), ["/sweep/1024.bin", "/sweep/1024.bin"]);
         assert!(sweep.only(2).is_none());
+        assert!(Listed::program("/cgi-bin/x?y", 6).catalogue().files[0].program);
         assert_eq!(Listed::one(7).catalogue().files[0].bytes, Some(7));
     }
 }

@@ -204,6 +204,7 @@ mod tests {
             body
         };
         assert_eq!(run("", "", ""), b"hello\n");
+        assert_eq!(run("", "0", ""), b"hello\n");
         assert_eq!(run("bytes=100000", "", "").len(), 100_000);
         assert_eq!(run("sleep=1", "", ""), b"hello\n");
         assert_eq!(run("spin=1", "", ""), b"hello\n");

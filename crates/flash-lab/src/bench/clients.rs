@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use flash_load::{Arrivals, Crowd, Keep, Live, Load, Manner, Pace, Report, Server, Until, Url, Urls};
-use flash_rig::{Running, Usage, interrupt};
+use flash_load::{Arrivals, Crowd, Keep, Link, Live, Load, Manner, Pace, Report, Server, Until, Url, Urls};
+use flash_rig::{Php, Running, Usage, interrupt};
 
 use super::runnable::Runnable;
 use super::site::{HOT_TARGET, Site};
@@ -34,35 +34,59 @@ pub(super) struct Seen {
     /// What the server used after the warm-up, and the answers that it gave meanwhile.
     pub(super) used: Usage,
     pub(super) answers: u64,
+    /// What php-fpm used meanwhile, where there is one.
+    pub(super) used_by_php: Option<Usage>,
     pub(super) runnable: Option<Runnable>,
 }
 
 impl Clients {
     /// Asks, on this thread's processors, until the time is up or somebody interrupts.
-    pub(super) fn ask(&self, server: &Running, site: &Site, processors: usize, watch: bool) -> Result<Seen> {
+    pub(super) fn ask(
+        &self,
+        server: &Running,
+        php: Option<&Php>,
+        site: &Site,
+        processors: usize,
+        watch: bool,
+    ) -> Result<Seen> {
         let load = self.load(server.port, site, processors)?;
         let stop = AtomicBool::new(false);
-        let mut before: Option<(Usage, Live)> = None;
+        let usage = || -> Result<(Usage, Option<Usage>)> {
+            Ok((server.process.usage()?, php.map(|php| php.process.usage()).transpose()?))
+        };
+        let mut before: Option<(Usage, Option<Usage>)> = None;
+        let mut answers = 0;
         let mut last = Live::default();
         let mut runnable = watch.then(Runnable::default);
-        let report = flash_load::run(&load, &stop, |live| {
+        let look = |live: Live| {
             if interrupt::check().is_err() {
                 stop.store(true, Ordering::Relaxed);
+            }
+            if live.elapsed < last.elapsed {
+                // The next step of a search.
+                last = Live::default();
+            }
+            if before.is_some() {
+                answers += (live.requests + live.errors) - (last.requests + last.errors);
             }
             last = live;
             if live.elapsed >= load.warm_up {
                 if before.is_none() {
-                    before = server.process.usage().ok().map(|usage| (usage, live));
+                    before = usage().ok();
                 }
                 if let Some(runnable) = &mut runnable {
                     runnable.look(&server.process.pids());
                 }
             }
-        })?;
-        let after = server.process.usage()?;
-        let (usage, live) = before.unwrap_or_default();
-        let answers = |live: Live| live.requests + live.errors;
-        Ok(Seen { report, used: after.since(&usage), answers: answers(last) - answers(live), runnable })
+        };
+        let report = match self.load.conform {
+            Some(_) => flash_load::conforming(&load, self.count, &stop, look),
+            None => flash_load::run(&load, &stop, look),
+        }?;
+        let (after, php_after) = usage()?;
+        let (before, php_before) = before.unwrap_or_default();
+        let used_by_php = php_after.zip(php_before).map(|(after, before)| after.since(&before));
+        Ok(Seen { report, used: after.since(&before), answers, used_by_php, runnable })
     }
 
     fn load(&self, port: u16, site: &Site, processors: usize) -> Result<Load> {
@@ -77,7 +101,11 @@ impl Clients {
             Connections::Fresh => Keep::Requests(1),
             Connections::Requests(requests) => Keep::Requests(requests),
         };
-        let manner = Manner { keep, ..Manner::default() };
+        let link = self.load.conform.map(|conform| {
+            let bytes_per_second = conform.line_bits_per_second / 8;
+            Link { down_bytes_per_second: bytes_per_second, up_bytes_per_second: bytes_per_second }
+        });
+        let manner = Manner { keep, link, ..Manner::default() };
         let mut crowds = vec![Crowd { workload: site.workload.clone(), pace, manner }];
         if let Some(per_second) = self.load.hot_per_second {
             let connections_max = HOT_CONNECTIONS;
@@ -94,7 +122,7 @@ impl Clients {
             warm_up: Duration::from_secs_f64(self.load.warm_up_seconds),
             until: Until::Time(Duration::from_secs_f64(self.load.seconds)),
             timeout: TIMEOUT,
-            bits_per_second_min: None,
+            bits_per_second_min: self.load.conform.map(|conform| conform.bits_per_second_min),
             seed: self.seed,
         })
     }

@@ -31,7 +31,15 @@ pub(super) fn of(seen: &Seen, memory: &Memory, ledger: Option<&Ledger>, answers:
     put("requests_per_second", answered as f64 / report.seconds);
     put("megabits_per_second", report.megabits_per_second);
     if seen.answers > 0 {
-        put("processor_us_per_request", seen.used.cpu_ns as f64 / 1e3 / seen.answers as f64);
+        let mut each = |name: &str, ns: u64| put(name, ns as f64 / 1e3 / seen.answers as f64);
+        each("processor_us_per_request", seen.used.cpu_ns);
+        each("server_us_per_request", seen.used.cpu_ns - seen.used.ended_children_ns);
+        if let Some(php) = &seen.used_by_php {
+            each("php_us_per_request", php.cpu_ns);
+        }
+    }
+    if let Some(clients) = report.conforming_clients {
+        put("conforming_clients", f64::from(clients));
     }
     put("memory_mb", memory.pss_bytes as f64 / 1e6);
     latency(&mut put, "", &report.latency_us);

@@ -16,7 +16,7 @@ use flash_traffic::{
 
 use super::Place;
 use super::tree::Tree;
-use crate::plan::{Ask, At, Axis, Extent, Log, Plan, Workload};
+use crate::plan::{Ask, At, Axis, Dynamic, Extent, Log, Plan, Workload};
 
 /// The hot file, 1 KB, which every site has.
 pub(super) const HOT_TARGET: &str = "/hot-of-the-lab.html";
@@ -29,6 +29,27 @@ pub(super) struct Site {
     pub(super) answers: Answers,
     /// Everything that lies in the folder.
     catalogue: Catalogue,
+    idle_bytes: u64,
+}
+
+/// Files for connections that ask for one, each for its own, and then are idle.
+#[derive(Clone, Copy)]
+struct IdleFiles {
+    count: u32,
+    bytes: u64,
+}
+
+impl IdleFiles {
+    fn of(plan: &Plan, extent: Extent) -> IdleFiles {
+        let beside = plan.sweep.as_ref().is_some_and(|sweep| sweep.axis == Axis::IdleConnections);
+        let most = plan.places(extent).iter().filter_map(At::value).fold(0.0, f64::max);
+        let bytes = u64::from(plan.load(extent).idle_kilobytes) * 1024;
+        IdleFiles { count: if beside { most as u32 } else { 0 }, bytes }
+    }
+}
+
+fn idle_target(number: u32) -> String {
+    format!("/idle/{}/{number}.bin", number / 100)
 }
 
 /// Which answers are right.
@@ -39,6 +60,22 @@ pub(super) enum Answers {
 }
 
 impl Site {
+    /// Programs answer some of the requests.
+    pub(super) fn has_programs(&self) -> bool {
+        self.workload.catalogue().files.iter().any(|file| file.program)
+    }
+
+    /// php-fpm does.
+    pub(super) fn needs_php(&self) -> bool {
+        let path = |file: &File| file.target.split('?').next().is_some_and(|path| path.ends_with(".php"));
+        self.workload.catalogue().files.iter().any(|file| file.program && path(file))
+    }
+
+    /// What the connection of this number asks for that says nothing afterwards.
+    pub(super) fn idle(&self, number: u32) -> (String, usize) {
+        (idle_target(number), self.idle_bytes as usize)
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.catalogue.files.iter().filter_map(|file| file.bytes).sum()
     }
@@ -55,6 +92,7 @@ pub(super) struct Sites {
 
 impl Sites {
     pub(super) fn make(plan: &Plan, extent: Extent, place: &Place) -> Result<Sites> {
+        let idle = IdleFiles::of(plan, extent);
         let mut made: HashMap<String, Arc<Site>> = HashMap::new();
         let mut places = Vec::new();
         for at in plan.places(extent) {
@@ -65,8 +103,12 @@ impl Sites {
             let site = match made.get(&requests) {
                 Some(site) => site.clone(),
                 None => {
-                    let name = name_of(&workload, place.seed);
-                    let site = make(&workload, &name, place).with_context(|| format!("the site {name}"))?;
+                    let mut name = name_of(&workload, place.seed);
+                    if idle.count > 0 {
+                        name.push_str(&format!("-idle-{}-{}", idle.count, idle.bytes));
+                    }
+                    let site =
+                        make(&workload, &name, idle, place).with_context(|| format!("the site {name}"))?;
                     let site = Arc::new(site);
                     made.insert(requests, site.clone());
                     site
@@ -96,7 +138,7 @@ fn at_place(workload: &Workload, plan: &Plan, at: &At) -> Workload {
     match (sweep.axis, &mut workload) {
         (Axis::FileKilobytes, Workload::File { kilobytes }) => *kilobytes = value,
         (Axis::DataSetMegabytes, Workload::Log { data_set_mb, .. }) => *data_set_mb = Some(value),
-        (Axis::DataSetMegabytes, Workload::Specweb { folders }) => {
+        (Axis::DataSetMegabytes, Workload::Specweb { folders, .. }) => {
             *folders = (value * 1e6 / SPECWEB_FOLDER_BYTES).round().max(1.0) as u32;
         }
         _ => {}
@@ -113,14 +155,16 @@ fn name_of(workload: &Workload, seed: u64) -> String {
         Workload::File { kilobytes } => format!("file-{}", (kilobytes * 1024.0) as u64),
         Workload::Log { log, data_set_mb: None } => format!("{log:?}").to_lowercase(),
         Workload::Log { log, data_set_mb: Some(mb) } => format!("{log:?}-{mb}mb").to_lowercase(),
-        Workload::Specweb { folders } => format!("specweb-{folders}"),
+        Workload::Specweb { folders, dynamic: None } => format!("specweb-{folders}"),
+        Workload::Specweb { folders, dynamic: Some(_) } => format!("specweb-{folders}-dynamic"),
+        Workload::Program { .. } => "programs".into(),
         Workload::Synthetic { files, data_set_mb, .. } => format!("synthetic-{files}-{data_set_mb}mb-{seed}"),
         Workload::Tree { files, kilobytes, .. } => format!("tree-{files}-{}", (kilobytes * 1024.0) as u64),
         Workload::Idle => "idle".into(),
     }
 }
 
-fn make(workload: &Workload, name: &str, place: &Place) -> Result<Site> {
+fn make(workload: &Workload, name: &str, idle: IdleFiles, place: &Place) -> Result<Site> {
     let kilobytes = |kilobytes: f64| (kilobytes * 1024.0) as u64;
     let mut answers = Answers::Files;
     let mut lies_there = None;
@@ -141,10 +185,17 @@ fn make(workload: &Workload, name: &str, place: &Place) -> Result<Site> {
             }
             Arc::new(trace.replay(Passes::Looped).0)
         }
-        Workload::Specweb { folders } => {
+        Workload::Specweb { folders, dynamic: None } => {
             // The plan says how long connections live.
             Arc::new(SpecWeb::new(*folders, Sessions::Fixed(0)).context("expected 1 to 1,000,000 folders")?)
         }
+        Workload::Specweb { folders, dynamic: Some(by) } => {
+            let still =
+                SpecWeb::new(*folders, Sessions::SpecWeb).context("expected 1 to 1,000,000 folders")?;
+            let script = (*by == Dynamic::Php).then_some("/specweb99.php");
+            Arc::new(flash_traffic::Dynamic::new(still, script).context("expected 10,000 folders at most")?)
+        }
+        Workload::Program { target, bytes } => Arc::new(Listed::program(target, *bytes)),
         Workload::Synthetic { files, data_set_mb, zipf } => {
             // ln(size) of the logs of 1995 to 2015, in the mean.
             let sizes = Sizes { ln_mean: 8.7, ln_sd: 1.8, bytes_total: Some((data_set_mb * 1e6) as u64) };
@@ -157,6 +208,13 @@ fn make(workload: &Workload, name: &str, place: &Place) -> Result<Site> {
     let files = &lies_there.as_ref().unwrap_or(workload.catalogue()).files;
     let mut catalogue = Catalogue { files: files.clone(), classes: vec!["files".into()] };
     catalogue.files.retain(|file| &*file.target != HOT_TARGET);
+    let idle_file = |number| File {
+        target: idle_target(number).into(),
+        bytes: Some(idle.bytes),
+        class: 0,
+        program: false,
+    };
+    catalogue.files.extend((0..idle.count).map(idle_file));
     catalogue.files.push(File {
         target: HOT_TARGET.into(),
         bytes: Some(HOT_BYTES as u64),
@@ -165,7 +223,8 @@ fn make(workload: &Workload, name: &str, place: &Place) -> Result<Site> {
     });
     let folder = place.work.join("sites").join(name);
     make_site(&folder, &catalogue, place.seed, name, &Progress::default())?;
-    Ok(Site { folder, workload, answers, catalogue })
+    catalogue.files.retain(|file| !file.program);
+    Ok(Site { folder, workload, answers, catalogue, idle_bytes: idle.bytes })
 }
 
 /// Where a log lies below the folder of traces.

@@ -13,6 +13,12 @@ pub struct Load {
     /// Beside all that, one hot file of 1 KB is asked for so many times a second on a fixed schedule. Its waits count
     /// from the time meant, and are told apart (`hot.latency_p99_ms`) from the others' (`cold.`).
     pub hot_per_second: Option<f64>,
+    /// What each of the connections that are held beside has asked for, once: a file of its own of so many times 1,024
+    /// bytes.
+    #[serde(default)]
+    pub idle_kilobytes: u32,
+    /// How many clients can have a bit rate at the same time, up to `clients`, is searched for.
+    pub conform: Option<Conform>,
     #[serde(default)]
     pub waiters: Waiters,
     /// How long clients ask before anything counts.
@@ -43,4 +49,13 @@ pub enum Waiters {
     Usual,
     /// One for each client.
     PerClient,
+}
+
+/// Clients on slow lines who should get most of what these carry, as in SPECweb99. Each step of the search lasts as long as
+/// the warm-up and the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conform {
+    pub line_bits_per_second: u64,
+    pub bits_per_second_min: u64,
 }

@@ -41,6 +41,10 @@ pub fn built_in() -> &'static [BuiltIn] {
         "offload",
         "memory",
         "scaling",
+        "cgi-ladder",
+        "spawn-cost",
+        "persistent",
+        "specweb99-like",
     ]
 }
 
@@ -108,6 +112,11 @@ impl Plan {
                     .iter()
                     .find(|name| !known(name))
                     .map(|name| format!("[quick] servers: '{name}' is none of the plan's servers"))
+            })
+            .or_else(|| {
+                let mut without = self.cases.iter().flat_map(|case| &case.without);
+                let stranger = without.find(|name| !self.server_known(name));
+                stranger.map(|name| format!("without: '{name}' is none of the plan's servers"))
             })
             .or_else(|| {
                 let names: Vec<_> = self.servers.iter().map(|entry| entry.name()).collect();

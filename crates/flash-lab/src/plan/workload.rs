@@ -10,8 +10,10 @@ pub enum Workload {
     File { kilobytes: f64 },
     /// A real log, from its beginning until it has asked for so much, and again from there.
     Log { log: Log, data_set_mb: Option<f64> },
-    /// SPECweb99's static files: 36 of them and 5.1 MB a folder.
-    Specweb { folders: u32 },
+    /// SPECweb99's static files: 36 of them and 5.1 MB a folder. With `dynamic`, its whole mix, and its sessions.
+    Specweb { folders: u32, dynamic: Option<Dynamic> },
+    /// One target that a program answers, with so many bytes: `/cgi-bin/answer` and `/answer.php` say hello.
+    Program { target: String, bytes: u64 },
     /// A site with these properties: a Zipf popularity of files whose sizes are lognormal.
     Synthetic { files: u32, data_set_mb: f64, zipf: f64 },
     /// A tree of many files of one size, each as likely to be asked for as the other.
@@ -23,6 +25,16 @@ pub enum Workload {
     },
     /// Connections that say nothing; memory is what is measured.
     Idle,
+}
+
+/// What answers most of the dynamic requests of SPECweb99's mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dynamic {
+    /// A program that is started for each of them.
+    Cgi,
+    /// A script under php-fpm.
+    Php,
 }
 
 /// What is asked of a tree.

@@ -19,7 +19,7 @@ pub enum Better {
 
 use Better::{Less, More};
 
-const FIGURES: [(&str, &str, &str, Better); 24] = [
+const FIGURES: [(&str, &str, &str, Better); 27] = [
     ("requests_per_second", "requests", "/s", More),
     ("megabits_per_second", "bandwidth", "Mb/s", More),
     ("latency_mean_ms", "response time, mean", "ms", Less),
@@ -32,6 +32,9 @@ const FIGURES: [(&str, &str, &str, Better); 24] = [
     ("requests", "requests", "", More),
     ("errors", "errors", "", Less),
     ("processor_us_per_request", "processor time per request", "µs", Less),
+    ("server_us_per_request", "processor time of the server alone per request", "µs", Less),
+    ("php_us_per_request", "processor time of php-fpm per request", "µs", Less),
+    ("conforming_clients", "clients that keep their bit rate", "", More),
     ("loop_blocks", "sleeps of event loops outside their wait", "", Less),
     ("helper_jobs", "jobs of helpers", "", Less),
     ("ready_events_mean", "ready events per turn, mean", "", Less),
