@@ -185,8 +185,7 @@ impl<'a> Rig<'a> {
     ) -> Result<Figures> {
         // It comes first: who is told of it would not find it.
         let php = site.needs_php().then(|| self.place.machine.start_php(setup)).transpose()?;
-        let cgi = setup.root.join("cgi-bin");
-        let dynamic = Dynamic { cgi: &cgi, php: php.as_ref().map(|php| &*php.socket) };
+        let dynamic = Dynamic { php: php.as_ref().map(|php| &*php.socket) };
         let setup = Setup { dynamic: site.has_programs().then_some(dynamic), ..setup.clone() };
         let server = self.place.machine.start(spec, &setup)?;
         if let Some(Workload::Idle) = self.plan.workload(self.extent, &cell.at) {

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::dynamic::PHP_PROCESSES;
+use crate::dynamic::{CGI_FOLDER, PHP_PROCESSES};
 use crate::manners::{Manner, Program};
 use crate::server::Setup;
 
@@ -55,8 +55,7 @@ fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<Str
         _ if manner.name == "apache-prefork" => threads,
         _ => loops * threads,
     };
-    let (cgi, php) =
-        (setup.dynamic.map(|dynamic| dynamic.cgi), setup.dynamic.and_then(|dynamic| dynamic.php));
+    let php = setup.dynamic.and_then(|dynamic| dynamic.php);
     let ours = [
         ("@ROOT@", text(setup.root)?),
         ("@WORK@", text(setup.work)?),
@@ -72,14 +71,14 @@ fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<Str
         ("@ASYNC@", (2 * connections.div_ceil(workers.max(1))).to_string()),
         ("@CONNECTIONS@", connections.to_string()),
         ("@DESCRIPTORS@", descriptors.to_string()),
-        ("@CGI@", text(cgi.unwrap_or(Path::new("")))?),
+        ("@CGI@", text(&setup.root.join(CGI_FOLDER))?),
         ("@PHP@", text(php.unwrap_or(Path::new("")))?),
         ("@PHP-PROCESSES@", PHP_PROCESSES.to_string()),
         ("@PHP-CONNECTIONS@", PHP_PROCESSES.div_ceil(loops).to_string()),
     ];
     // Lines about programs are for those who have some.
     let lines = template.lines().filter_map(|line| match line.trim_start().split_once("@ ") {
-        Some(("@WITH-CGI", rest)) => cgi.map(|_| rest),
+        Some(("@WITH-CGI", rest)) => setup.dynamic.map(|_| rest),
         Some(("@WITH-PHP", rest)) => php.map(|_| rest),
         _ => Some(line),
     });
@@ -136,7 +135,7 @@ mod tests {
     fn no_template_keeps_a_gap() {
         let cpus = Cpus { server: vec![0], client: vec![1] };
         let setup = Setup::new("/the/site".as_ref(), "/the/work".as_ref(), &cpus);
-        let dynamic = Some(Dynamic { cgi: "/the/cgi".as_ref(), php: Some("/the/php".as_ref()) });
+        let dynamic = Some(Dynamic { php: Some("/the/php".as_ref()) });
         let with_programs = Setup { dynamic, ..setup.clone() };
         let templates = [
             (Program::Nginx, include_str!("../peers/nginx.conf")),
@@ -154,7 +153,7 @@ mod tests {
                 assert!(!filled.lines().any(|line| told(&line)) && !filled.contains("cgi-bin"), "{filled}");
                 let filled = fill(template, manner, &with_programs, 8099).expect("plain paths");
                 assert!(!filled.contains('@'), "{}: {filled}", manner.name);
-                let (cgi, php) = (filled.contains("/the/cgi"), filled.contains("/the/php"));
+                let (cgi, php) = (filled.contains("cgi-bin/"), filled.contains("/the/php"));
                 let runs_cgi = matches!(program, Program::Apache | Program::Lighttpd);
                 assert_eq!((cgi, php), (runs_cgi, runs_cgi || program == Program::Nginx), "{filled}");
             }

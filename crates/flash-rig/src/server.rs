@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
 
 use crate::cpus::Cpus;
-use crate::dynamic::Dynamic;
+use crate::dynamic::{CGI_FOLDER, Dynamic};
 use crate::fetch::fetch;
 use crate::group::Group;
 use crate::ledger::Ledger;
@@ -259,7 +259,7 @@ fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> 
         let text = |path: &Path| {
             path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
         };
-        cgi = text(dynamic.cgi)?;
+        cgi = text(&setup.root.join(CGI_FOLDER))?;
         if !given("--cgi-direct") {
             ours.push(("--cgi", format!("/cgi-bin={cgi}")));
         }
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn flash_is_told_of_programs_once() {
         let cpus = Cpus { server: vec![0], client: vec![1] };
-        let dynamic = Dynamic { cgi: "/site/cgi-bin".as_ref(), php: Some("/php".as_ref()) };
+        let dynamic = Dynamic { php: Some("/php".as_ref()) };
         let mut setup =
             Setup { dynamic: Some(dynamic), ..Setup::new("/site".as_ref(), "/work".as_ref(), &cpus) };
         let words = |spec: &str, setup: &Setup| -> Result<String> {

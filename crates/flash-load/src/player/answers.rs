@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use flash_traffic::FileId;
 use rustix::io::Errno;
 
-use super::connection::{Connection, Line, Pending, State};
+use super::connection::{Connection, Line, Pending, State, Why};
 use super::{Course, Player};
 use crate::Pace;
 use crate::load::Method;
@@ -22,8 +22,9 @@ const BACKOFF: Duration = Duration::from_millis(100);
 const DISCARD_BYTES_MIN: u64 = 16 << 10;
 
 impl Player<'_> {
-    /// Takes what has come. `ends` says that the end of the stream may be behind it, which no later event would tell.
-    pub(super) fn receive(&mut self, place: usize, ends: bool, mut now: Instant) -> Instant {
+    /// Takes what has come. `why` says whether the end of the stream may be behind it, which no later event would tell, and
+    /// whether it may have been there before.
+    pub(super) fn receive(&mut self, place: usize, why: Why, mut now: Instant) -> Instant {
         let mut settled = false;
         loop {
             let connection = &mut self.connections[place];
@@ -63,7 +64,7 @@ impl Player<'_> {
             };
             self.tally.received_bytes += bytes as u64;
             let here = match link {
-                Some(link) => connection.line.book_down(link, bytes, now),
+                Some(link) => connection.line.book_down(link, bytes, now, why),
                 None => now,
             };
             if is_measured(self.course, self.end, here) {
@@ -77,7 +78,7 @@ impl Player<'_> {
             } else {
                 settled |= self.read(place, bytes, here);
             }
-            if bytes < room && !ends && link.is_none() {
+            if bytes < room && why != Why::Ends && link.is_none() {
                 break;
             }
         }

@@ -74,6 +74,17 @@ pub(super) struct Line {
     pub(super) down_until: Option<Instant>,
 }
 
+/// Why a socket is received from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Bytes have come.
+    Came,
+    /// Nothing will come behind them.
+    Ends,
+    /// A slow line is free again for those that wait.
+    Waited,
+}
+
 impl Connection {
     pub(super) fn new(crew: usize, number: usize) -> Connection {
         Connection {
@@ -152,8 +163,11 @@ impl Line {
     }
 
     /// Books bytes that have come: when the last of them is here.
-    pub(super) fn book_down(&mut self, link: Link, bytes: usize, now: Instant) -> Instant {
-        let from = self.down_until.map_or(now, |until| until.max(now));
+    /// Bytes that waited for the line set out when it was free, however late we look: else it would carry less the busier
+    /// the clients are.
+    pub(super) fn book_down(&mut self, link: Link, bytes: usize, now: Instant, why: Why) -> Instant {
+        let waited = self.down_until.filter(|_| why == Why::Waited);
+        let from = waited.unwrap_or_else(|| self.down_until.map_or(now, |until| until.max(now)));
         let until = from + Line::time(bytes, link.down_bytes_per_second);
         self.down_until = Some(until);
         until

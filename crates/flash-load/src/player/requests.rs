@@ -6,7 +6,7 @@ use std::time::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::connection::{Line, State};
+use super::connection::{Line, State, Why};
 use super::{Player, interest, take_from};
 use crate::tally::Fault;
 use crate::timers::Alarm;
@@ -33,7 +33,7 @@ impl Player<'_> {
         }
         if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP) {
             let ends = flags.intersects(EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP);
-            return self.receive(place, ends, now);
+            return self.receive(place, if ends { Why::Ends } else { Why::Came }, now);
         }
         now
     }
@@ -71,7 +71,7 @@ impl Player<'_> {
         }
         if self.crews[self.connections[place].crew].manner.link.is_some() {
             self.flush(place, now);
-            self.receive(place, false, now);
+            self.receive(place, Why::Waited, now);
         }
     }
 
