@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use flash_rig::{
-    Cpus, Disk, Dynamic, Limits, Machine, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount, empty_caches,
-    interrupt,
+    Cpus, Disk, Dynamic, Limits, Machine, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount,
+    empty_caches, interrupt,
 };
 
 use crate::circumstances;
