@@ -13,5 +13,6 @@ pub mod ring;
 pub mod rusage;
 pub mod semaphore;
 pub mod slice;
+pub mod spawn;
 pub mod user;
 pub mod worker;

@@ -1,0 +1,129 @@
+//! A child between its birth and its program: system calls, and nothing that allocates, locks or unwinds.
+//!
+//! It may live in its parent's memory, or in a copy in which other threads' locks will never be released. Both allow
+//! what a signal handler may do, and no more.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+
+use super::{Limit, Limited, Step};
+
+/// What the child will be, in the kernel's terms. All pointers are to memory that outlives the child's use of it.
+pub(super) struct Child<'a> {
+    pub(super) path: *const c_char,
+    /// Both lists end with a null.
+    pub(super) arguments: *const *const c_char,
+    pub(super) environment: *const *const c_char,
+    /// Null: where its parent is.
+    pub(super) folder: *const c_char,
+    pub(super) stdio: [c_int; 3],
+    pub(super) limits: &'a [Limit],
+    pub(super) signals: &'a [c_int],
+}
+
+/// What a child in its parent's memory knows, and tells.
+pub(super) struct Life<'a, 'b> {
+    pub(super) child: &'b Child<'a>,
+    pub(super) trouble: Option<Trouble>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) step: Step,
+    pub(super) errno: i32,
+}
+
+/// Where a child that shares its parent's memory begins.
+pub(super) extern "C" fn enter(life: *mut c_void) -> c_int {
+    // SAFETY: `spawn::vfork` passes a `Life` that it does not touch before this child is gone.
+    let life = unsafe { &mut *life.cast::<Life<'_, '_>>() };
+    // SAFETY: this is the child, and the pointers are `spawn::Spawner::spawn`'s.
+    let trouble = unsafe { live(life.child) };
+    // SAFETY: it is the child's to write.
+    unsafe { ptr::write_volatile(&raw mut life.trouble, Some(trouble)) };
+    // SAFETY: ends the child, running nothing of its parent's.
+    unsafe { libc::_exit(127) }
+}
+
+/// The life of a child with a memory of its own: what troubles it, it writes into a pipe.
+///
+/// # Safety
+/// As for [`live`].
+pub(super) unsafe fn live_apart(child: &Child<'_>, tell: c_int) -> ! {
+    // SAFETY: as the caller says.
+    let trouble = unsafe { live(child) };
+    let bytes = trouble.to_bytes();
+    // SAFETY: `bytes` is as long as it says. There is nobody to tell if this fails.
+    unsafe { libc::write(tell, bytes.as_ptr().cast(), bytes.len()) };
+    // SAFETY: ends the child, running nothing of its parent's.
+    unsafe { libc::_exit(127) }
+}
+
+/// Becomes the program, or says why not.
+///
+/// # Safety
+/// In a child alone, whose signals are all held back; the pointers in `child` are valid.
+unsafe fn live(child: &Child<'_>) -> Trouble {
+    let refused = |step| Trouble { step, errno: std::io::Error::last_os_error().raw_os_error().unwrap_or(0) };
+    // SAFETY: system calls on numbers, on C strings and lists that the caller vouches for, and on sets of signals that are
+    // plain numbers. Handlers go before signals are let in, so that none of them ever runs here.
+    unsafe {
+        if libc::setpgid(0, 0) == -1 {
+            return refused(Step::Group);
+        }
+        for (to, &from) in (0..).zip(&child.stdio) {
+            // One that is at its place already would not lose its close-on-exec.
+            if from < 3 || libc::dup2(from, to) == -1 {
+                return refused(Step::Descriptors);
+            }
+        }
+        // All others close on exec as they are opened; this holds for those that nobody thought of. The pipe that
+        // `live_apart` writes into has to stay until then.
+        let flags = libc::CLOSE_RANGE_CLOEXEC;
+        if libc::syscall(libc::SYS_close_range, 3, u32::MAX, flags) == -1 {
+            return refused(Step::Descriptors);
+        }
+        for limit in child.limits {
+            let what = match limit.what {
+                Limited::MemoryBytes => libc::RLIMIT_AS,
+                Limited::CpuSeconds => libc::RLIMIT_CPU,
+                Limited::Descriptors => libc::RLIMIT_NOFILE,
+            };
+            let limit = libc::rlimit { rlim_cur: limit.soft, rlim_max: limit.hard };
+            if libc::setrlimit(what, &limit) == -1 {
+                return refused(Step::Limits);
+            }
+        }
+        if !child.folder.is_null() && libc::chdir(child.folder) == -1 {
+            return refused(Step::Folder);
+        }
+        let mut default: libc::sigaction = std::mem::zeroed();
+        default.sa_sigaction = libc::SIG_DFL;
+        for &signal in child.signals {
+            libc::sigaction(signal, &default, ptr::null_mut());
+        }
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        if libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut()) == -1 {
+            return refused(Step::Group);
+        }
+        libc::execve(child.path, child.arguments, child.environment);
+        refused(Step::Exec)
+    }
+}
+
+impl Trouble {
+    pub(super) const BYTES: usize = 5;
+    const STEPS: [Step; 6] =
+        [Step::Clone, Step::Group, Step::Descriptors, Step::Limits, Step::Folder, Step::Exec];
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let [a, b, c, d] = self.errno.to_ne_bytes();
+        [self.step as u8, a, b, c, d]
+    }
+
+    pub(super) fn of_bytes([step, errno @ ..]: [u8; Self::BYTES]) -> Self {
+        let step = Self::STEPS.get(usize::from(step)).copied().unwrap_or(Step::Clone);
+        Self { step, errno: i32::from_ne_bytes(errno) }
+    }
+}
