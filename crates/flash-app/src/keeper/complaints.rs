@@ -1,0 +1,121 @@
+//! What a program writes to its standard error, as lines, and only so many of them.
+
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+
+#[derive(Debug)]
+pub(super) struct Complaints {
+    pipe: OwnedFd,
+    /// The last line, as far as it has come.
+    line: Vec<u8>,
+    heard_bytes: u64,
+    /// Whether an event is wanted when there is more.
+    pub(super) is_watched: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// All there was.
+    All,
+    /// There may be much more.
+    Much,
+    /// There will be no more.
+    End,
+}
+
+/// A longer line is cut.
+const LINE_BYTES_MAX: usize = 1 << 10;
+/// What is written after that nobody reads.
+const BYTES_MAX: u64 = 64 << 10;
+
+impl Complaints {
+    pub(super) fn new(pipe: OwnedFd) -> Self {
+        Self { pipe, line: Vec::new(), heard_bytes: 0, is_watched: false }
+    }
+
+    /// Reads what there is, up to as much as a pipe holds.
+    pub(super) fn hear(&mut self, buffer: &mut [u8], say: impl Fn(&[u8])) -> Heard {
+        let length = buffer.len();
+        match rustix::io::retry_on_intr(|| rustix::io::read(&self.pipe, &mut *buffer)) {
+            Err(Errno::AGAIN) => Heard::All,
+            Ok(0) | Err(_) => {
+                self.end(say);
+                Heard::End
+            }
+            Ok(count) => {
+                self.take(&buffer[..count], say);
+                if count == length { Heard::Much } else { Heard::All }
+            }
+        }
+    }
+
+    /// The last line may lack its end.
+    pub(super) fn end(&mut self, say: impl Fn(&[u8])) {
+        if !self.line.is_empty() {
+            say(&mem::take(&mut self.line));
+        }
+        if let Some(more) = self.heard_bytes.checked_sub(BYTES_MAX).filter(|&more| more > 0) {
+            say(format!("({more} bytes more, not kept)").as_bytes());
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], say: impl Fn(&[u8])) {
+        let room = BYTES_MAX.saturating_sub(self.heard_bytes).min(bytes.len() as u64) as usize;
+        self.heard_bytes += bytes.len() as u64;
+        for piece in bytes[..room].split_inclusive(|&byte| byte == b'\n') {
+            let (text, is_whole) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
+            let rest = LINE_BYTES_MAX.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&text[..text.len().min(rest)]);
+            if is_whole {
+                let line = mem::take(&mut self.line);
+                say(line.strip_suffix(b"\r").unwrap_or(&line));
+            }
+        }
+    }
+}
+
+impl AsFd for Complaints {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    use super::*;
+
+    fn heard(pieces: &[&[u8]]) -> Vec<String> {
+        let (read, write) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+        let mut complaints = Complaints::new(read);
+        let said = RefCell::new(Vec::new());
+        let say = |line: &[u8]| said.borrow_mut().push(String::from_utf8_lossy(line).into_owned());
+        let mut buffer = vec![0; 64 << 10];
+        for piece in pieces {
+            rustix::io::write(&write, piece).unwrap();
+            complaints.hear(&mut buffer, say);
+        }
+        drop(write);
+        assert_eq!(complaints.hear(&mut buffer, say), Heard::End);
+        said.into_inner()
+    }
+
+    #[test]
+    fn lines_come_one_by_one_however_they_are_written() {
+        assert_eq!(heard(&[b"one\ntwo", b" and\r\n", b"\nlast"]), ["one", "two and", "", "last"]);
+        assert_eq!(heard(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_floods_are_counted() {
+        assert_eq!(heard(&[&[b'x'; 3000], b"y\nz\n"]), ["x".repeat(LINE_BYTES_MAX), "z".into()]);
+        let lines = heard(&[&[b'\n'; 60_000], &[b'\n'; 60_000]]);
+        assert_eq!(lines.len() as u64, BYTES_MAX + 1);
+        assert_eq!(lines.last().unwrap(), "(54464 bytes more, not kept)");
+    }
+}

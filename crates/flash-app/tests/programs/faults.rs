@@ -1,0 +1,263 @@
+//! Programs that do not end, helpers that do; and nothing is left behind.
+
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_app::{Ended, ForkHelper};
+use flash_core::program::Refusal;
+
+use crate::Test;
+use crate::bench::{
+    Bench, PATIENCE, children, descriptors, folder, guard, helper, is_alive, keeper, kill, look, processes,
+    setup, wait_until,
+};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("broken_off_a_program_ends", || broken_off_a_program_ends(&Bench::new(|_| ()))),
+    ("broken_off_a_program_ends_that_the_server_forked", || broken_off_a_program_ends(&Bench::inside())),
+    ("a_program_ends_with_all_that_it_started", a_program_ends_with_all_that_it_started),
+    ("orphans_are_waited_for", orphans_are_waited_for),
+    ("programs_outlive_the_helper_that_began_them", programs_outlive_the_helper_that_began_them),
+    ("what_the_last_helper_began_is_counted_and_ended", what_the_last_helper_began_is_counted_and_ended),
+    ("killed_again_and_again_it_fails_no_more_than_one_each_time", killed_again_and_again),
+    ("without_a_guard_it_is_the_last", without_a_guard_it_is_the_last),
+    ("programs_end_with_their_keeper", programs_end_with_their_keeper),
+    ("programs_end_with_a_killed_server", programs_end_with_a_killed_server),
+    ("nothing_is_left_behind", nothing_is_left_behind),
+];
+
+const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 0.05; done";
+
+fn broken_off_a_program_ends(bench: &Bench) {
+    bench.script("polite", "trap 'exit 5' TERM; echo $$; while :; do sleep 0.05; done");
+    let mut program = bench.begin("/cgi/polite");
+    program.read_line();
+    let (running, ended) = program.parts();
+    drop(running);
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Ended::Code(5)), "it had time for last words");
+
+    bench.script("stubborn", STUBBORN);
+    let mut program = bench.begin("/cgi/stubborn");
+    program.read_line();
+    let (running, ended) = program.parts();
+    let before = Instant::now();
+    drop(running);
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Ended::Signal(9)));
+    assert!(before.elapsed() >= Duration::from_millis(300), "it had its grace");
+
+    bench.script("stopped", "echo $$; kill -STOP $$");
+    let mut program = bench.begin("/cgi/stopped");
+    let pid = program.read_line().parse().unwrap();
+    wait_until(|| look(pid).is_some_and(|(_, state, _)| state == 'T'), || "it does not stop".into());
+    let (running, ended) = program.parts();
+    drop(running);
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Ended::Signal(15)));
+}
+
+fn a_program_ends_with_all_that_it_started() {
+    let bench = Bench::new(|_| ());
+    // Its children hold its output; one of them ignores SIGTERM.
+    bench.script("parent", "sleep 100 & echo $!; (trap '' TERM; sleep 100) & echo $!; exit 0");
+    let mut program = bench.begin("/cgi/parent");
+    let pids: Vec<u32> = (0..2).map(|_| program.read_line().parse().unwrap()).collect();
+    assert_eq!(program.ended(), Ended::Code(0));
+    assert_eq!(program.read(), "", "the end comes when nobody holds it any more");
+    wait_until(|| !pids.iter().any(|&pid| is_alive(pid)), || "they run on".into());
+    // What makes itself independent is let be.
+    bench.script("daemon", "setsid sleep 100 <&- >&- 2>&- & echo $!");
+    let mut program = bench.begin("/cgi/daemon");
+    let pid: u32 = program.read_line().parse().unwrap();
+    assert_eq!((program.read().as_str(), program.ended()), ("", Ended::Code(0)));
+    thread::sleep(Duration::from_millis(600));
+    assert!(is_alive(pid));
+    kill(pid);
+}
+
+fn orphans_are_waited_for() {
+    let bench = Bench::new(|_| ());
+    bench.script("daemon", "setsid sleep 0.3 <&- >&- 2>&- & echo $!");
+    let mut program = bench.begin("/cgi/daemon");
+    let pid = program.read_line().parse().unwrap();
+    assert_eq!(program.ended(), Ended::Code(0));
+    wait_until(|| look(pid).is_none(), || format!("{:?}", look(pid)));
+}
+
+fn programs_outlive_the_helper_that_began_them() {
+    let bench = Bench::new(|_| ());
+    bench.script("ask", "echo begun; read word; echo $word; echo a complaint >&2");
+    let mut programs: Vec<_> = (0..3).map(|_| bench.begin("/cgi/ask")).collect();
+    programs.iter_mut().for_each(|program| assert_eq!(program.read_line(), "begun"));
+    let first = helper(0);
+    kill(first);
+    // Asked at once, before anybody knows.
+    let mut another = bench.begin("/cgi/ask");
+    assert_ne!(helper(first), first);
+    another.write_all(b"another\n");
+    assert_eq!((another.read().as_str(), another.ended()), ("begun\nanother\n", Ended::Code(0)));
+    for mut program in programs {
+        program.write_all(b"still here\n");
+        assert_eq!((program.read().as_str(), program.ended()), ("still here\n", Ended::Unknown));
+    }
+    let heard = || bench.said().iter().filter(|line| *line == "/cgi/ask: a complaint").count();
+    wait_until(|| heard() == 4, || format!("{:?}", bench.said()));
+}
+
+fn what_the_last_helper_began_is_counted_and_ended() {
+    let bench = Bench::new(|setup| setup.running_max = 2);
+    bench.script("stubborn", STUBBORN);
+    let mut programs = [bench.begin("/cgi/stubborn"), bench.begin("/cgi/stubborn")];
+    let pids: Vec<u32> = programs.iter_mut().map(|program| program.read_line().parse().unwrap()).collect();
+    // Orders that wait when it is killed are given to the next.
+    let waiting = bench.ask("/cgi/stubborn");
+    thread::sleep(Duration::from_millis(100));
+    let first = helper(0);
+    kill(first);
+    helper(first);
+    assert!(!waiting.is_answered(Duration::from_millis(300)), "two run already");
+    let [one, other] = programs;
+    drop(one);
+    wait_until(|| !is_alive(pids[0]), || "it runs on".into());
+    // `waiting` was looked at and not answered: it is answered now.
+    let mut third = waiting.begun().unwrap();
+    let third_pid: u32 = third.read_line().parse().unwrap();
+    assert!(is_alive(pids[1]));
+    drop((other, third));
+    wait_until(|| !is_alive(pids[1]) && !is_alive(third_pid), || "they run on".into());
+}
+
+fn killed_again_and_again() {
+    const TIMES: usize = 6;
+    let bench = Bench::new(|setup| (setup.running_max, setup.queue_max) = (8, 1000));
+    bench.script("quick", "echo quick");
+    let killer = thread::spawn(|| {
+        let mut last = 0;
+        for _ in 0..TIMES {
+            last = helper(last);
+            thread::sleep(Duration::from_millis(150));
+            kill(last);
+        }
+        last
+    });
+    let (mut asked, mut answered, mut failed) = (0, 0, 0);
+    while !killer.is_finished() || asked < 200 {
+        let batch: Vec<_> = (0..20).map(|_| bench.ask("/cgi/quick")).collect();
+        asked += batch.len();
+        for order in batch {
+            match order.begun() {
+                Ok(mut program) => {
+                    assert_eq!(program.read(), "quick\n");
+                    program.ended();
+                    answered += 1;
+                }
+                Err(refusal) => {
+                    assert_eq!(refusal, Refusal::Broken);
+                    failed += 1;
+                }
+            }
+        }
+    }
+    let last = killer.join().unwrap();
+    assert!(failed <= TIMES && answered + failed == asked, "{failed} of {asked} failed");
+    // What it was about to begin may have run for nobody, and has ended all the same.
+    let last = helper(last);
+    wait_until(|| children(last).is_empty() && children(guard()) == [last], || "somebody is left".into());
+}
+
+fn without_a_guard_it_is_the_last() {
+    let bench = Bench::new(|_| ());
+    bench.script("ask", "echo begun; read word; echo $word");
+    let last = helper(0);
+    kill(guard());
+    let mut program = bench.begin("/cgi/ask");
+    assert_eq!(program.read_line(), "begun");
+    kill(last);
+    bench.wait_for_word("no program can be begun any more");
+    assert_eq!(bench.ask("/cgi/ask").refusal(), Some(Refusal::Busy));
+    program.write_all(b"on its own\n");
+    assert_eq!(program.read(), "on its own\n");
+}
+
+fn programs_end_with_their_keeper() {
+    let (folder, mut pids) = (folder(), Vec::new());
+    let fork_helper = ForkHelper::start(setup(folder.path()), &|| Ok(())).unwrap();
+    let (guard, helper) = (guard(), helper(0));
+    let mut bench = Bench::with(folder, &fork_helper);
+    bench.script("stubborn", STUBBORN);
+    let mut programs = [bench.begin("/cgi/stubborn"), bench.begin("/cgi/stubborn")];
+    pids.extend(programs.iter_mut().map(|program| program.read_line().parse::<u32>().unwrap()));
+    // Another server process's are none of its business.
+    let folder_name = bench.folder.path().to_owned();
+    let other = Bench {
+        folder: crate::bench::folder(),
+        keeper: Some(keeper(&fork_helper, Default::default())),
+        said: Default::default(),
+    };
+    let mut others = other.begin("/cgi/stubborn");
+    let others_pid: u32 = others.read_line().parse().unwrap();
+    drop(bench.keeper.take());
+    wait_until(|| !pids.iter().any(|&pid| is_alive(pid)), || "they run on".into());
+    assert!(is_alive(others_pid) && folder_name.exists());
+    // And with the last server the helper has nothing left to do.
+    drop((other, fork_helper));
+    let all = [others_pid, helper, guard];
+    wait_until(|| !all.iter().any(|&pid| is_alive(pid)), || format!("{all:?} run on"));
+}
+
+fn programs_end_with_a_killed_server() {
+    if std::env::var_os("FLASH_APP_SERVER").is_some() {
+        let bench = Bench::new(|_| ());
+        bench.script("stubborn", STUBBORN);
+        let mut program = bench.begin("/cgi/stubborn");
+        program.read_line();
+        loop {
+            thread::park();
+        }
+    }
+    let mut server =
+        Command::new(std::env::current_exe().unwrap()).env("FLASH_APP_SERVER", "1").spawn().unwrap();
+    let descendants = || {
+        let guards = children(server.id());
+        let helpers: Vec<u32> = guards.iter().flat_map(|&guard| children(guard)).collect();
+        let programs: Vec<u32> = helpers.iter().flat_map(|&helper| children(helper)).collect();
+        (guards, helpers, programs)
+    };
+    wait_until(|| !descendants().2.is_empty(), || "it begins nothing".into());
+    // Time to ignore SIGTERM.
+    thread::sleep(Duration::from_millis(300));
+    let (guards, helpers, programs) = descendants();
+    kill(server.id());
+    server.wait().unwrap();
+    let all = [guards, helpers, programs].concat();
+    wait_until(|| !all.iter().any(|&pid| is_alive(pid)), || format!("{all:?} run on"));
+}
+
+fn nothing_is_left_behind() {
+    let bench = Bench::new(|setup| setup.running_max = 4);
+    bench.script("good", "echo good; echo complaint >&2");
+    bench.script("stubborn", STUBBORN);
+    bench.script("children", "sleep 100 & sleep 100 & echo begun");
+    bench.write("odd", "#!/no/such/interpreter\n", 0o755);
+    let (guard, helper) = (guard(), helper(0));
+    let everything = || {
+        let programs: Vec<_> = ["good", "stubborn", "children", "missing", "odd"]
+            .iter()
+            .cycle()
+            .take(40)
+            .map(|name| bench.ask(&format!("/cgi/{name}")))
+            .collect();
+        for order in programs {
+            if let Ok(mut program) = order.begun() {
+                program.read_line();
+            }
+        }
+        wait_until(|| children(helper).is_empty(), || format!("{:?}", processes().collect::<Vec<_>>()));
+    };
+    everything();
+    let count = || [descriptors(std::process::id()), descriptors(guard), descriptors(helper)];
+    let before = count();
+    everything();
+    everything();
+    wait_until(|| count() == before, || format!("{before:?}, then {:?}", count()));
+    assert_eq!((children(guard), children(std::process::id())), (vec![helper], vec![guard]));
+}
