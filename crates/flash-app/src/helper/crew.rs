@@ -1,7 +1,8 @@
 //! The programs that run: begun, ended with all that they started, and waited for.
 //!
-//! A program is over when the process ends that was begun. Whatever else is left of its process group then is ended too:
-//! SIGTERM, and SIGKILL after the grace. What is to outlive a request has to make itself independent (`setsid`).
+//! A program is over when the process ends that was begun. Whatever else is left of its process group is ended a little
+//! later: what is to outlive a request has to make itself independent (`setsid`), and has that long to do so. SIGTERM
+//! comes first, and SIGKILL after the grace.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -45,7 +46,8 @@ enum State {
 #[derive(Debug)]
 struct Rest {
     group: Pid,
-    kill_at: Instant,
+    next: Signal,
+    next_at: Instant,
 }
 
 #[derive(Debug)]
@@ -151,10 +153,8 @@ impl Crew {
         let program = self.programs.remove(&token).expect("callers have just found it");
         self.counted -= usize::from(program.is_counted);
         if program.state != State::Adopted && self.has_members(program.pid) {
-            // A group's number is not given to others while it has members, and these are children of ours.
-            let _ = kill_process_group(program.pid, Signal::TERM);
-            let _ = kill_process_group(program.pid, Signal::CONT);
-            self.rests.push(Rest { group: program.pid, kill_at: now + self.grace });
+            let next = if program.state == State::Ends { Signal::KILL } else { Signal::TERM };
+            self.rests.push(Rest { group: program.pid, next, next_at: now + self.grace });
         }
         (program.name, how)
     }
@@ -172,7 +172,7 @@ impl Crew {
 
     /// When there will be something to do without an event.
     pub(super) fn due_at(&self) -> Option<Instant> {
-        let rests = self.rests.iter().map(|rest| rest.kill_at);
+        let rests = self.rests.iter().map(|rest| rest.next_at);
         rests.chain(self.ending.front().map(|&(at, _)| at)).chain(self.sweep_at).min()
     }
 
@@ -185,9 +185,11 @@ impl Crew {
             }
         }
         for rest in &mut self.rests {
-            if rest.kill_at <= now {
-                let _ = kill_process_group(rest.group, Signal::KILL);
-                rest.kill_at = now + self.grace;
+            if rest.next_at <= now {
+                // A group's number is not given to others while it has members, and these are children of ours.
+                let _ = kill_process_group(rest.group, rest.next);
+                let _ = kill_process_group(rest.group, Signal::CONT);
+                (rest.next, rest.next_at) = (Signal::KILL, now + self.grace);
             }
         }
         if self.sweep_at.is_some_and(|at| at <= now) {

@@ -52,7 +52,8 @@ struct Asked {
     order: Order,
     stream: Option<OwnedFd>,
     complaints: OwnedFd,
-    tries: u8,
+    /// How many fork helpers ended when they had this, and had begun nothing.
+    helpers_lost: u8,
 }
 
 struct Live {
@@ -74,8 +75,8 @@ const COMPLAINT_BYTES: usize = 64 << 10;
 const QUIET: Duration = Duration::from_millis(50);
 /// How long it may take until finished programs are known to be that.
 const TICK: Duration = Duration::from_secs(1);
-/// An order at which two fork helpers ended is not given to a third.
-const TRIES_MAX: u8 = 2;
+/// An order at which so many fork helpers ended is not given to another.
+const HELPERS_LOST_MAX: u8 = 2;
 
 impl Desk {
     pub(super) fn new(mail: Arc<Mail>, door: OwnedFd, limits: Limits, hearing: Hearing) -> io::Result<Self> {
@@ -154,17 +155,17 @@ impl Desk {
             let mut order = order;
             return order.watcher.begun(Err(Refusal::Busy));
         }
-        self.give(self.numbers, order, 1);
+        self.give(self.numbers, order, 0);
     }
 
     /// Gives an order to the fork helper.
-    fn give(&mut self, number: u64, mut order: Order, tries: u8) {
+    fn give(&mut self, number: u64, mut order: Order, helpers_lost: u8) {
         let prepared = prepare(number, &order);
         let Ok(Prepared { bytes, theirs, stream, complaints }) = prepared else {
             // No descriptor left: a matter of time.
             return order.watcher.begun(Err(Refusal::Busy));
         };
-        self.asked.insert(number, Asked { order, stream, complaints, tries });
+        self.asked.insert(number, Asked { order, stream, complaints, helpers_lost });
         self.send(number, bytes, theirs);
     }
 
@@ -325,9 +326,10 @@ impl Desk {
         ending.into_iter().for_each(|number| self.send(number, Ask::End { number }.to_bytes(), Vec::new()));
         lost.into_iter().for_each(|number| self.ended(number, Ended::Unknown));
         for (number, asked) in std::mem::take(&mut self.asked) {
-            let Asked { mut order, tries, .. } = asked;
-            match tries < TRIES_MAX {
-                true => self.give(number, order, tries + 1),
+            let Asked { mut order, helpers_lost, .. } = asked;
+            let helpers_lost = helpers_lost + u8::from(last == 0);
+            match helpers_lost < HELPERS_LOST_MAX {
+                true => self.give(number, order, helpers_lost),
                 false => order.watcher.begun(Err(Refusal::Broken)),
             }
         }

@@ -69,7 +69,7 @@ fn a_program_ends_with_all_that_it_started() {
     let mut program = bench.begin("/cgi/daemon");
     let pid: u32 = program.read_line().parse().unwrap();
     assert_eq!((program.read().as_str(), program.ended()), ("", Ended::Code(0)));
-    thread::sleep(Duration::from_millis(600));
+    thread::sleep(Duration::from_millis(900));
     assert!(is_alive(pid));
     kill(pid);
 }
