@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use flash_cgi::Variables;
+use flash_cgi::response::is_nph;
 use flash_core::program::Refusal;
 use flash_os::spawn::{Birth, Failed, Program, Step};
 use rustix::event::{Timespec, epoll};
@@ -323,7 +324,9 @@ impl Helper<'_> {
             let _ = rustix::io::pwrite(&server.note, &begin.number.to_ne_bytes(), 0);
         }
         if !begin.head.is_empty() {
-            hand_over(stdio[1], &begin.head)
+            // Such a script writes the whole response (RFC 3875 §5).
+            let head = if is_nph(path.to_bytes()) { &[][..] } else { &begin.head };
+            hand_over(stdio[1], head)
                 .map_err(|error| broken(&format!("the client takes no head: {error}")))?;
         }
         let program = Program {
@@ -392,7 +395,11 @@ fn stdio<'d>(begin: &Begin, descriptors: &'d [OwnedFd], null: &'d OwnedFd) -> Op
 /// Writes the head of the response to the client, whose socket becomes as a program expects it.
 fn hand_over(client: BorrowedFd<'_>, head: &[u8]) -> Result<(), Errno> {
     // The socket's buffer is empty, or nearly so, and a head is small.
-    let sent = rustix::net::send(client, head, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    let sent = if head.is_empty() {
+        0
+    } else {
+        rustix::net::send(client, head, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?
+    };
     if sent < head.len() {
         return Err(Errno::AGAIN);
     }

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
 use flash_core::program::Refusal;
@@ -56,8 +56,14 @@ pub enum Stdio {
 pub trait Watcher: Send {
     /// It runs, or will not. Once.
     fn begun(&mut self, begun: Result<Started, Refusal>);
+
+    /// Asked now and then while it runs: if not, it is ended.
+    fn is_wanted(&mut self, _now: Instant) -> bool {
+        true
+    }
+
     /// It has ended. At most once, after it ran.
-    fn ended(&mut self, how: Ended);
+    fn ended(&mut self, _how: Ended) {}
 }
 
 /// A program that runs.
@@ -81,10 +87,13 @@ pub struct Running {
 /// What the keeper says.
 pub struct Hearing {
     /// A line of a program's standard error, and what that program is for.
-    pub complaint: Box<dyn Fn(&str, &[u8]) + Send>,
+    pub complaint: Complaint,
     /// What the operator should know.
-    pub say: Box<dyn Fn(fmt::Arguments<'_>) + Send>,
+    pub say: Say,
 }
+
+pub type Complaint = Box<dyn Fn(&str, &[u8]) + Send>;
+pub type Say = Box<dyn Fn(fmt::Arguments<'_>) + Send>;
 
 /// Limits of one server process.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cgi;
 mod guard;
 mod helper;
 mod keeper;
@@ -15,8 +16,9 @@ mod script;
 mod setup;
 mod wire;
 
+pub use cgi::{Account, Cgi};
 pub use flash_os::spawn::{Limit, Limited};
 pub use guard::ForkHelper;
-pub use keeper::{Hearing, Keeper, Limits, Order, Running, Started, Stdio, Watcher};
+pub use keeper::{Complaint, Hearing, Keeper, Limits, Order, Running, Say, Started, Stdio, Watcher};
 pub use setup::{Command, Folder, Setup};
 pub use wire::{Ended, What};

@@ -16,3 +16,4 @@ pub mod slice;
 pub mod spawn;
 pub mod user;
 pub mod worker;
+pub mod written;

@@ -35,6 +35,8 @@ pub(super) struct Desk {
     quiet: VecDeque<(Instant, u64)>,
     /// Programs that are left to end by themselves until then.
     finished: VecDeque<(Instant, u64)>,
+    /// When watchers are asked next, while there are any.
+    ask_at: Instant,
 }
 
 /// The fork helper, as it is now.
@@ -73,8 +75,8 @@ const EVENTS_MAX: usize = 64;
 const COMPLAINT_BYTES: usize = 64 << 10;
 /// How long complaints may wait to be read at first, and those of a program that floods each time.
 const QUIET: Duration = Duration::from_millis(50);
-/// How long it may take until finished programs are known to be that.
-const TICK: Duration = Duration::from_secs(1);
+/// How often it is asked whether programs are wanted, or have finished.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 /// An order at which so many fork helpers ended is not given to another.
 const HELPERS_LOST_MAX: u8 = 2;
 
@@ -96,6 +98,7 @@ impl Desk {
             running: HashMap::new(),
             quiet: VecDeque::new(),
             finished: VecDeque::new(),
+            ask_at: Instant::now(),
         })
     }
 
@@ -139,8 +142,8 @@ impl Desk {
 
     fn due_at(&self) -> Option<Instant> {
         let first = |line: &VecDeque<(Instant, u64)>| line.front().map(|&(at, _)| at);
-        let tick = (!self.running.is_empty()).then(|| Instant::now() + TICK);
-        first(&self.quiet).into_iter().chain(first(&self.finished)).chain(tick).min()
+        let ask = (!self.running.is_empty()).then_some(self.ask_at);
+        first(&self.quiet).into_iter().chain(first(&self.finished)).chain(ask).min()
     }
 
     fn close(&mut self) {
@@ -289,6 +292,16 @@ impl Desk {
                 ));
                 self.end(number);
             }
+        }
+        if self.ask_at <= now {
+            self.ask_at = now + ASK_EVERY;
+            let mut unwanted = Vec::new();
+            for (&number, live) in &mut self.running {
+                if !live.watcher.is_wanted(now) {
+                    unwanted.push(number);
+                }
+            }
+            unwanted.into_iter().for_each(|number| self.end(number));
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Bench {
     pub(crate) folder: TempDir,
-    pub(crate) keeper: Option<Keeper>,
+    pub(crate) keeper: Option<Arc<Keeper>>,
     pub(crate) said: Arc<Mutex<Vec<String>>>,
 }
 
@@ -98,7 +98,7 @@ impl Bench {
 
     pub(crate) fn with(folder: TempDir, helper: &ForkHelper) -> Self {
         let said = Arc::default();
-        let keeper = Some(keeper(helper, Arc::clone(&said)));
+        let keeper = Some(Arc::new(keeper(helper, Arc::clone(&said))));
         Self { folder, keeper, said }
     }
 

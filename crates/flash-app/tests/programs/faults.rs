@@ -1,6 +1,7 @@
 //! Programs that do not end, helpers that do; and nothing is left behind.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -190,7 +191,7 @@ fn programs_end_with_their_keeper() {
     let folder_name = bench.folder.path().to_owned();
     let other = Bench {
         folder: crate::bench::folder(),
-        keeper: Some(keeper(&fork_helper, Default::default())),
+        keeper: Some(Arc::new(keeper(&fork_helper, Default::default()))),
         said: Default::default(),
     };
     let mut others = other.begin("/cgi/stubborn");

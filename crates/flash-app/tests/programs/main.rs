@@ -4,6 +4,7 @@
 mod bench;
 mod faults;
 mod limits;
+mod requests;
 mod scripts;
 
 use std::env;
@@ -12,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 type Test = (&'static str, fn());
 
-const TESTS: &[&[Test]] = &[scripts::TESTS, limits::TESTS, faults::TESTS];
+const TESTS: &[&[Test]] = &[scripts::TESTS, limits::TESTS, requests::TESTS, faults::TESTS];
 
 fn main() -> ExitCode {
     let all = TESTS.iter().copied().flatten();

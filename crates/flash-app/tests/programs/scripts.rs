@@ -76,7 +76,7 @@ fn programs_in_other_languages() {
     }
     let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
         int main(void) { printf(\"%s %d\", getenv(\"SCRIPT_NAME\"), dup(0)); return 3; }\n";
-    bench.write("c.c", &source, 0o644);
+    bench.write("c.c", source, 0o644);
     let built = Command::new("cc").arg("-o").args([bench.path("c"), bench.path("c.c")]).status().unwrap();
     assert!(built.success());
     let mut program = bench.begin("/cgi/c");
