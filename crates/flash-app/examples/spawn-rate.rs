@@ -2,6 +2,8 @@
 //!
 //! Each line is a server of another size; for each the fork helper and, beside it, plain `fork()` in the server.
 
+#![forbid(unsafe_code)]
+
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;

@@ -115,8 +115,10 @@ impl Crew {
 
     fn watch(&mut self, token: u64, running: Running) {
         let data = epoll::EventData::new_u64(token);
+        // Once: the server has it too, so that closing it here does not take it out of the set.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         // Should the kernel have no memory for it, the next sweep finds its end.
-        let _ = epoll::add(&*self.epoll, running.pidfd.as_fd(), data, epoll::EventFlags::IN);
+        let _ = epoll::add(&*self.epoll, running.pidfd.as_fd(), data, flags);
         self.counted += usize::from(running.is_counted);
         self.programs.insert(token, running);
     }

@@ -1,8 +1,9 @@
 //! What a program writes to its standard error, as lines, and only so many of them.
 
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use rustix::event::epoll;
 use rustix::io::Errno;
 
 #[derive(Debug)]
@@ -11,8 +12,8 @@ pub(super) struct Complaints {
     /// The last line, as far as it has come.
     line: Vec<u8>,
     heard_bytes: u64,
-    /// Whether an event is wanted when there is more.
-    pub(super) is_watched: bool,
+    /// Whether there is an event when more has come.
+    is_watched: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,20 @@ const BYTES_MAX: u64 = 64 << 10;
 impl Complaints {
     pub(super) fn new(pipe: OwnedFd) -> Self {
         Self { pipe, line: Vec::new(), heard_bytes: 0, is_watched: false }
+    }
+
+    /// Wants an event of that token when there is more.
+    pub(super) fn watch(&mut self, epoll: &OwnedFd, token: u64) {
+        let data = epoll::EventData::new_u64(token);
+        // Without memory for it they are read at the program's end.
+        self.is_watched = epoll::add(epoll, &self.pipe, data, epoll::EventFlags::IN).is_ok();
+    }
+
+    /// Wants none any more. Closing the pipe is not enough where a child has a copy that is about to become a program.
+    pub(super) fn ignore(&mut self, epoll: &OwnedFd) {
+        if std::mem::take(&mut self.is_watched) {
+            let _ = epoll::delete(epoll, &self.pipe);
+        }
     }
 
     /// Reads what there is, up to as much as a pipe holds.
@@ -73,12 +88,6 @@ impl Complaints {
                 say(line.strip_suffix(b"\r").unwrap_or(&line));
             }
         }
-    }
-}
-
-impl AsFd for Complaints {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pipe.as_fd()
     }
 }
 

@@ -248,6 +248,7 @@ impl Desk {
     fn ended(&mut self, number: u64, how: Ended) {
         let Some(mut live) = self.running.remove(&number) else { return };
         if let Some(complaints) = &mut live.complaints {
+            complaints.ignore(&self.epoll);
             let say = |line: &[u8]| (self.hearing.complaint)(&live.name, line);
             let mut buffer = vec![0; COMPLAINT_BYTES];
             if complaints.hear(&mut buffer, say) != Heard::End {
@@ -266,11 +267,13 @@ impl Desk {
             Heard::All => {}
             Heard::Much => {
                 // A program that writes faster than it is read waits; this thread has others to look after.
-                complaints.is_watched = false;
-                let _ = epoll::delete(&self.epoll, complaints.as_fd());
+                complaints.ignore(&self.epoll);
                 self.quiet.push_back((Instant::now() + QUIET, number));
             }
-            Heard::End => live.complaints = None,
+            Heard::End => {
+                complaints.ignore(&self.epoll);
+                live.complaints = None;
+            }
         }
     }
 
@@ -278,9 +281,7 @@ impl Desk {
         while let Some(number) = pop_due(&mut self.quiet, now) {
             let live = self.running.get_mut(&number);
             if let Some(complaints) = live.and_then(|live| live.complaints.as_mut()) {
-                let data = epoll::EventData::new_u64(number);
-                complaints.is_watched =
-                    epoll::add(&self.epoll, complaints.as_fd(), data, epoll::EventFlags::IN).is_ok();
+                complaints.watch(&self.epoll, number);
             }
         }
         while let Some(number) = pop_due(&mut self.finished, now) {

@@ -130,7 +130,7 @@ fn what_the_last_helper_began_is_counted_and_ended() {
 fn killed_again_and_again() {
     const TIMES: usize = 6;
     let bench = Bench::new(|setup| (setup.running_max, setup.queue_max) = (8, 1000));
-    bench.script("quick", "echo quick");
+    bench.script("quick", "echo $PATH_INFO >> log; echo quick");
     let killer = thread::spawn(|| {
         let mut last = 0;
         for _ in 0..TIMES {
@@ -142,7 +142,7 @@ fn killed_again_and_again() {
     });
     let (mut asked, mut answered, mut failed) = (0, 0, 0);
     while !killer.is_finished() || asked < 200 {
-        let batch: Vec<_> = (0..20).map(|_| bench.ask("/cgi/quick")).collect();
+        let batch: Vec<_> = (0..20).map(|more| bench.ask(&format!("/cgi/quick/{}", asked + more))).collect();
         asked += batch.len();
         for order in batch {
             match order.begun() {
@@ -160,6 +160,11 @@ fn killed_again_and_again() {
     }
     let last = killer.join().unwrap();
     assert!(failed <= TIMES && answered + failed == asked, "{failed} of {asked} failed");
+    let log = std::fs::read_to_string(bench.path("log")).unwrap();
+    let mut ran: Vec<&str> = log.lines().collect();
+    ran.sort_unstable();
+    assert!(ran.windows(2).all(|two| two[0] != two[1]), "none was begun twice");
+    assert!(ran.len() >= answered);
     // What it was about to begin may have run for nobody, and has ended all the same.
     let last = helper(last);
     wait_until(|| children(last).is_empty() && children(guard()) == [last], || "somebody is left".into());

@@ -1,6 +1,8 @@
 //! Real programs under a real fork helper. Each test is a process of its own, because a fork helper is forked by a
 //! process of one thread, and because what is left behind can be counted then.
 
+#![forbid(unsafe_code)]
+
 mod bench;
 mod faults;
 mod limits;
