@@ -64,13 +64,13 @@ pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8]) -> Result<Received<'_>
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = rustix::io::retry_on_intr(|| {
-        rustix::net::recvmsg(from.as_fd(), &mut [IoSliceMut::new(buffer)], &mut control, flags)
-    });
-    let message = match received {
-        Err(Errno::AGAIN) => return Ok(Received::Nothing),
-        Err(Errno::CONNRESET) => return Ok(Received::Gone),
-        received => received?,
+    let message = loop {
+        match rustix::net::recvmsg(from.as_fd(), &mut [IoSliceMut::new(buffer)], &mut control, flags) {
+            // That the other side went without having read all is said once, and before what it had sent.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
+            Err(Errno::AGAIN) => return Ok(Received::Nothing),
+            received => break received?,
+        }
     };
     let rights = control.drain().filter_map(|ancillary| match ancillary {
         RecvAncillaryMessage::ScmRights(rights) => Some(rights),
@@ -84,4 +84,23 @@ pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8]) -> Result<Received<'_>
         () if message.flags.contains(ReturnFlags::CTRUNC) => Received::Incomplete { bytes },
         () => Received::Message { bytes, descriptors },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_arrives_though_the_sender_has_gone_without_reading() {
+        let (ours, theirs) = pair().unwrap();
+        send(&ours, b"never read", &[]).unwrap();
+        send(&theirs, b"last words", &[theirs.as_fd()]).unwrap();
+        drop(theirs);
+        let mut buffer = buffer();
+        let received = receive(&ours, &mut buffer).unwrap();
+        assert!(
+            matches!(received, Received::Message { bytes: b"last words", descriptors } if descriptors.len() == 1)
+        );
+        assert!(matches!(receive(&ours, &mut buffer), Ok(Received::Gone)));
+    }
 }
