@@ -16,7 +16,9 @@ mod experiments;
 mod field;
 mod listen;
 mod log;
+mod mount;
 mod name;
+mod programs;
 mod serve;
 mod size;
 mod span;
@@ -25,6 +27,8 @@ pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
 pub(crate) use field::Field;
 pub(crate) use listen::Listen;
 pub(crate) use log::{LogFormat, LogTo};
+pub(crate) use mount::{Mount, Upstream, Words};
+pub(crate) use programs::{Programs, Spawn};
 pub(crate) use serve::{Arch, FollowLinks, Helpers, Sandbox, Serve, Switch};
 
 /// A web server whose event loop never waits for a disk.

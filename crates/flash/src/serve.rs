@@ -137,10 +137,18 @@ impl Plan<'_> {
         Ok(Pages::new(own))
     }
 
+    fn indexes(&self) -> Vec<Vec<u8>> {
+        let names = match &self.flags.index[..] {
+            [] => self.flags.programs.indexes(),
+            asked => asked.to_vec(),
+        };
+        names.into_iter().map(String::into_bytes).collect()
+    }
+
     fn disk(&self, folder: &Path, memory_file_bytes_max: u64) -> io::Result<Disk> {
         let flags = self.flags;
         let settings = flash_disk::Settings {
-            index: flags.index.iter().map(|name| name.clone().into_bytes()).collect(),
+            index: self.indexes(),
             follow_links: match flags.follow_links {
                 flags::FollowLinks::Inside => FollowLinks::Inside,
                 flags::FollowLinks::Anywhere => FollowLinks::Anywhere,

@@ -3,6 +3,7 @@
 
 use clap::{Args, ValueEnum};
 
+use super::Spawn;
 use super::serve::Switch;
 
 const HEADING: &str = "Experiments (for the study of servers; the defaults are best)";
@@ -29,6 +30,10 @@ pub(crate) struct Experiments {
     /// Do equal jobs of helpers once
     #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On, help_heading = HEADING, hide_short_help = true)]
     pub single_flight: Switch,
+
+    /// Who begins programs: a fork helper, or the server itself by fork
+    #[arg(long, value_enum, value_name = "WHO", default_value_t = Spawn::Helper, help_heading = HEADING, hide_short_help = true)]
+    pub spawn: Spawn,
 
     /// Before pages are sent by sendfile or through a map, ask whether they are in memory, or take it for granted
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Residency::Tested, help_heading = HEADING, hide_short_help = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{Experiments, Field, Listen, LogFormat, LogTo, field, name, size, span};
+use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, field, name, size, span};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
@@ -68,8 +68,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "WHERE", value_enum, default_value_t = FollowLinks::Inside, help_heading = CONTENT)]
     pub follow_links: FollowLinks,
 
-    /// The file that answers for its folder. Given repeatedly, the first that exists
-    #[arg(long, value_name = "NAME", default_value = "index.html", value_parser = name::parse, help_heading = CONTENT)]
+    /// The file that answers for its folder. Given repeatedly, the first that exists. Without this flag, index.html, and
+    /// before it index.php or the like where programs answer for such a suffix
+    #[arg(long, value_name = "NAME", value_parser = name::parse, help_heading = CONTENT)]
     pub index: Vec<String>,
 
     /// Answer /~name/ from that user's public_html folder
@@ -163,6 +164,9 @@ pub(crate) struct Serve {
     pub error_log: Option<PathBuf>,
 
     #[command(flatten)]
+    pub programs: Programs,
+
+    #[command(flatten)]
     pub experiments: Experiments,
 }
 
@@ -180,6 +184,8 @@ Examples:
   flash serve /srv/site --listen :80       to everybody
   flash serve ~/music --list --listen unix:/run/music.sock
   flash serve build --spa index.html --cache-control 'max-age=60'
+  flash serve /srv/site --fastcgi .php=unix:/run/php/php-fpm.sock
+  flash serve --cgi /cgi-bin=/usr/lib/cgi-bin
   flash serve /srv/site --access-log access.log --header 'X-Frame-Options: DENY'"
     };
 }
@@ -256,6 +262,6 @@ pub(crate) enum Switch {
     Off,
 }
 
-fn count(min: u64, max: u64) -> RangedU64ValueParser<usize> {
+pub(super) fn count(min: u64, max: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(min..=max)
 }

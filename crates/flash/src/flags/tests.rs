@@ -52,7 +52,8 @@ fn defaults() {
     assert_eq!(flags.dir.as_os_str(), ".");
     assert_eq!(flags.listen, ["127.0.0.1:8080".parse().unwrap()]);
     assert_eq!((flags.arch, flags.loops), (Arch::Amped, None));
-    assert_eq!(flags.index, ["index.html"]);
+    assert!(flags.index.is_empty() && flags.programs.is_empty());
+    assert_eq!(flags.programs.indexes(), ["index.html"]);
     assert_eq!(flags.follow_links, FollowLinks::Inside);
     assert_eq!((flags.path_cache, flags.file_cache_bytes), (6000, 128 << 20));
     assert_eq!(flags.revalidate, Duration::from_secs(1));
@@ -120,5 +121,31 @@ fn another_word_is_a_siblings_name() {
     match read(&["load", "--rate", "7"]).unwrap().command {
         Some(Command::Sibling(words)) => assert_eq!(words, ["load", "--rate", "7"]),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn programs_and_where_they_stand() {
+    let flags = serve(&[
+        "--cgi",
+        "/cgi-bin/=/usr/lib/cgi-bin",
+        "--fastcgi=.php=unix:/run/php.sock",
+        "--app",
+        "/a=b c",
+    ]);
+    let programs = flags.programs;
+    assert_eq!(programs.cgi[0].what.as_os_str(), "/usr/lib/cgi-bin");
+    assert_eq!(programs.app[0].what.0, ["b", "c"]);
+    assert_eq!(programs.indexes(), ["index.php", "index.html"]);
+    for (flag, why) in [
+        ("--cgi=/cgi-bin", "write PREFIX=DIR"),
+        ("--cgi=.cgi=/usr/lib", "begins with a slash"),
+        ("--cgi=cgi=/usr/lib", "neither a prefix"),
+        ("--fastcgi=/a=localhost", "no address"),
+        ("--app=/a=", "missing"),
+        ("--cgi-cpu=5", "unit"),
+    ] {
+        let said = complaint(&["serve", flag]);
+        assert!(said.contains(why), "{flag}: {said}");
     }
 }

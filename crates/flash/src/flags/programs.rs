@@ -1,0 +1,93 @@
+//! The flags for programs: CGI, FastCGI, and applications that Flash keeps itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use flash_core::routes::Place;
+
+use super::mount::{self, Mount, Upstream, Words};
+use super::serve::count;
+use super::{size, span};
+
+const HEADING: &str = "Programs";
+
+#[derive(Debug, Args)]
+pub(crate) struct Programs {
+    /// Run the programs in DIR for what lies below PREFIX (CGI). May be given repeatedly
+    #[arg(long, value_name = "PREFIX=DIR", value_parser = mount::folder(), help_heading = HEADING)]
+    pub cgi: Vec<Mount<PathBuf>>,
+
+    /// The same, and let programs write straight to the client, without a way through the server. Their responses are
+    /// always 200 and end with the connection
+    #[arg(long, value_name = "PREFIX=DIR", value_parser = mount::folder(), help_heading = HEADING)]
+    pub cgi_direct: Vec<Mount<PathBuf>>,
+
+    /// Pass what lies below PREFIX, or files with a suffix as in .php=unix:/run/php/php-fpm.sock, to the FastCGI server at
+    /// ADDR: unix:PATH or HOST:PORT. May be given repeatedly
+    #[arg(long, value_name = "PREFIX=ADDR", value_parser = mount::upstream, help_heading = HEADING)]
+    pub fastcgi: Vec<Mount<Upstream>>,
+
+    /// Start FastCGI applications with COMMAND, as many as are needed, and pass what lies below PREFIX, or files with a
+    /// suffix as in .php=php-cgi, to them. May be given repeatedly
+    #[arg(long, value_name = "PREFIX=COMMAND", value_parser = mount::command, help_heading = HEADING)]
+    pub app: Vec<Mount<Words>>,
+
+    /// CGI programs that run at once
+    #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 65_536), help_heading = HEADING)]
+    pub cgi_max: usize,
+
+    /// Requests that wait for one of them to end. Beyond them, 503
+    #[arg(long, value_name = "N", default_value = "256", value_parser = count(0, 1 << 20), help_heading = HEADING)]
+    pub cgi_queue_max: usize,
+
+    /// How long a program may be silent. Then 504, or the end of a response that has begun, and the program is ended
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span::parse_positive, help_heading = HEADING)]
+    pub program_deadline: Duration,
+
+    /// Memory that a program may map. Without this flag, as much as the system gives
+    #[arg(long, value_name = "BYTES", value_parser = size::parse_positive, help_heading = HEADING)]
+    pub cgi_memory: Option<u64>,
+
+    /// Processor time that a program may take, in whole seconds. Without this flag, as much as it likes
+    #[arg(long, value_name = "TIME", value_parser = span::parse_positive, help_heading = HEADING)]
+    pub cgi_cpu: Option<Duration>,
+
+    /// Processes of one application at most
+    #[arg(long, value_name = "N", default_value = "8", value_parser = count(1, 4096), help_heading = HEADING)]
+    pub app_max: usize,
+
+    /// Requests after which an application's process is replaced. 0 keeps it
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = count(0, 1 << 40), help_heading = HEADING)]
+    pub app_requests_max: usize,
+
+    /// How long an application's process may have nothing to do before it is ended
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = span::parse_positive, help_heading = HEADING)]
+    pub app_idle: Duration,
+}
+
+impl Programs {
+    /// The names that answer for their folders when nothing else was asked for.
+    pub(crate) fn indexes(&self) -> Vec<String> {
+        let places =
+            self.fastcgi.iter().map(|mount| &mount.place).chain(self.app.iter().map(|mount| &mount.place));
+        let suffixes = places.filter_map(|place| match place {
+            Place::Suffix(suffix) => Some(format!("index{}", String::from_utf8_lossy(suffix))),
+            Place::Prefix(_) => None,
+        });
+        suffixes.chain(["index.html".to_owned()]).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cgi.is_empty() && self.cgi_direct.is_empty() && self.fastcgi.is_empty() && self.app.is_empty()
+    }
+}
+
+/// Who begins programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Spawn {
+    /// A small process beside the server
+    Helper,
+    /// The server itself, by fork, which costs more the larger it is
+    Server,
+}
