@@ -55,7 +55,7 @@ struct State {
 struct Process {
     number: u64,
     door: Door,
-    /// Dropping it ends the process. `None` as long as it is not known to run.
+    /// Dropping it ends the process. `None` as long as it is not known to run, and when it has been ended.
     running: Option<Running>,
     served: usize,
     work: Work,
@@ -71,6 +71,8 @@ enum Work {
     },
     /// It serves, or has still to notice that nobody listens.
     Busy,
+    /// It has been told to, or has closed its socket. Until it has, it is one of those that there may be.
+    Ending,
 }
 
 /// A request for which there is no process yet.
@@ -107,6 +109,10 @@ pub(crate) enum Event {
         how: Ended,
     },
 }
+
+/// How processes end that are told to.
+const SIGTERM: i32 = rustix::process::Signal::TERM.as_raw();
+const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
 
 type Answers = Vec<(Reply, Begun)>;
 
@@ -179,15 +185,16 @@ impl Pool {
         loop {
             let is_idle = |process: &Process| matches!(process.work, Work::Idle { .. });
             let at = state.processes.iter().position(is_idle)?;
-            let Process { number, door, work, .. } = &mut state.processes[at];
+            let process = &mut state.processes[at];
+            let Process { number, door, work, .. } = process;
             let kept = match std::mem::replace(work, Work::Busy) {
                 Work::Idle { stream, .. } => stream.filter(|stream| !again && is_quiet(stream)),
-                Work::Starting | Work::Busy => None,
+                Work::Starting | Work::Busy | Work::Ending => None,
             };
             let used = kept.is_some();
             let Some(stream) = kept.or_else(|| door.connect().ok()) else {
-                // It has closed its socket, and so its end is on the way to us. Another one may be there.
-                state.processes.remove(at);
+                // It listens no more. Another one may.
+                process.end();
                 continue;
             };
             let lease = Box::new(Loan::new(Arc::clone(self), *number, Arc::clone(name)));
@@ -222,10 +229,8 @@ impl Pool {
             Event::Started { number, result } => self.started(&mut state, number, result, &mut answers),
             Event::Free { number, stream } => self.free(&mut state, number, stream),
             Event::Useless { number } => {
-                if let Some(process) = state.remove(number)
-                    && process.served == 0
-                {
-                    self.gate.failed(Instant::now());
+                if let Some(process) = state.find(number) {
+                    process.end();
                 }
             }
             Event::Ended { number, how } => self.ended(&mut state, number, how),
@@ -270,7 +275,7 @@ impl Pool {
         process.served += 1;
         process.work = Work::Idle { stream, since: Instant::now() };
         if process.served >= self.application.requests_max {
-            state.remove(number);
+            process.end();
         }
         self.gate.passed();
         self.clerk.tick();
@@ -278,20 +283,24 @@ impl Pool {
 
     fn ended(&self, state: &mut State, number: u64, how: Ended) {
         let Some(process) = state.remove(number) else { return };
+        let of_its_own = match process.work {
+            Work::Ending => !matches!(how, Ended::Signal(SIGTERM | SIGKILL) | Ended::Unknown),
+            Work::Starting | Work::Idle { .. } | Work::Busy => true,
+        };
+        let name = &self.application.name;
         match (process.served, how) {
-            (0, how) => {
+            (0, how) if of_its_own => {
                 let pause = self.gate.failed(Instant::now());
                 self.hears.say(format_args!(
-                    "{}: a process {} before it had served a request; not started again for {pause:?}",
-                    self.application.name,
+                    "{name}: a process {} before it had served a request; not started again for {pause:?}",
                     Fate(how)
                 ));
             }
-            // It has had enough of it, as php-cgi has.
-            (_, Ended::Code(0)) => {}
-            (_, how) => {
-                self.hears.say(format_args!("{}: a process {}", self.application.name, Fate(how)));
+            // Programs may have enough of it, as php-cgi has.
+            (_, how) if of_its_own && how != Ended::Code(0) => {
+                self.hears.say(format_args!("{name}: a process {}", Fate(how)));
             }
+            _ => {}
         }
     }
 
@@ -343,13 +352,15 @@ impl Pool {
     }
 
     /// Ends processes that have been idle for long, and refuses who has waited for long. Tells whether there are others.
-    pub(crate) fn tidy(&self, now: Instant) -> bool {
+    pub(crate) fn tidy(self: &Arc<Self>, now: Instant) -> bool {
         let mut state = self.lock();
-        let is_old = |process: &mut Process| match &process.work {
-            Work::Idle { since, .. } => now.saturating_duration_since(*since) >= self.application.idle,
-            Work::Starting | Work::Busy => false,
-        };
-        state.processes.extract_if(.., is_old).for_each(drop);
+        for process in &mut state.processes {
+            if let Work::Idle { since, .. } = process.work
+                && now.saturating_duration_since(since) >= self.application.idle
+            {
+                process.end();
+            }
+        }
         let mut answers = Answers::new();
         while state.waiting.front().is_some_and(|waiting| waiting.give_up_at <= now) {
             answers.extend(state.refuse_first(Refusal::Busy));
@@ -357,6 +368,8 @@ impl Pool {
         let is_needed = !state.processes.is_empty() || !state.waiting.is_empty();
         drop(state);
         answers.into_iter().for_each(|(reply, begun)| reply(begun));
+        // The gate may have opened meanwhile.
+        self.hear(Event::Wanted);
         is_needed
     }
 
@@ -365,6 +378,13 @@ impl Pool {
         let state = std::mem::take(&mut *self.lock());
         let busy = |waiting: Waiting| (waiting.reply)(Begun::Failed(Refusal::Busy));
         state.waiting.into_iter().for_each(busy);
+    }
+}
+
+impl Process {
+    fn end(&mut self) {
+        self.running = None;
+        self.work = Work::Ending;
     }
 }
 

@@ -37,7 +37,7 @@ impl Clock {
 
 /// A moment in the server's microseconds. All threads count from the same one, because they remember times for each
 /// other.
-pub(crate) fn server_us(at: Instant) -> u64 {
+pub fn server_us(at: Instant) -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     at.saturating_duration_since(*START.get_or_init(Instant::now)).as_micros() as u64
 }

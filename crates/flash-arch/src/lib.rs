@@ -44,6 +44,7 @@ use std::io;
 use std::time::Duration;
 
 pub use crate::accept::Listener;
+pub use crate::clock::server_us;
 use crate::epoll::Epoll;
 pub use crate::hands::{Chores, Hands, Nursery};
 pub use crate::helpers::{HelperLimits, Offload};

@@ -19,9 +19,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::failure::Failure;
 use crate::flags::{self, FileCache, Listen};
 use crate::serve::logs::Logs;
+use crate::serve::programs::Programs;
 use crate::serve::rights::Rights;
 
 mod logs;
+mod programs;
 mod rights;
 
 /// The part of a user's home that is served.
@@ -37,8 +39,11 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         .dir
         .canonicalize()
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
+    // Before anything is open that programs could inherit, and before this process is large.
+    let programs = Programs::prepare(flags, &folder)?;
     let descriptors = descriptors();
-    let plan = Plan { flags, arch: arch(flags), path_entries: flags.path_cache.min(descriptors / 2) };
+    let plan =
+        Plan { flags, programs, arch: arch(flags), path_entries: flags.path_cache.min(descriptors / 2) };
     // What is wrong with the folders shall be said before anybody listens.
     let file_bytes_max = PathCache::new(plan.cache_limits()).file_bytes_max();
     let open = || plan.disk(&folder, file_bytes_max);
@@ -53,7 +58,9 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let _ = flash_os::pin::widen_descriptor_table(descriptors.min(DESCRIPTORS_READY));
     let rights = Rights::give_up(flags, &site)?;
     let helpers = flags.helpers_max * if rights.has_processes() { 2 } else { 1 };
-    let room = descriptors.saturating_sub(plan.path_entries + helpers + DESCRIPTORS_ASIDE).max(1);
+    let room = descriptors.saturating_sub(plan.path_entries + helpers + DESCRIPTORS_ASIDE);
+    // A connection whose request a program answers has two.
+    let room = if plan.programs.is_empty() { room } else { room / 2 }.max(1);
     let limits =
         Limits { connections_max: flags.connections_max.unwrap_or(room).min(room), drain: flags.drain };
     let ready = || {
@@ -70,6 +77,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
 /// The flags, and what was worked out of them once.
 struct Plan<'a> {
     flags: &'a flags::Serve,
+    programs: Programs,
     arch: Arch,
     path_entries: usize,
 }
@@ -89,7 +97,7 @@ impl Plan<'_> {
             template: self.template(),
             pages: pages.clone(),
             paths: PathCache::new(self.cache_limits()),
-            routes: None,
+            routes: self.programs.routes(),
         };
         let disk = match rights.take_disk() {
             Some(disk) => disk,
@@ -98,7 +106,8 @@ impl Plan<'_> {
         // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
         // without.
         let _ = flash_os::pin::pin_program();
-        Ok(Parts { site, disk, access_log, error_log, hands, programs: None })
+        let programs = self.programs.start(&error_log, access_log.as_ref())?;
+        Ok(Parts { site, disk, access_log, error_log, hands, programs })
     }
 
     fn settings(&self, log: bool) -> Settings {
@@ -109,6 +118,7 @@ impl Plan<'_> {
             idle_timeout_ms: ms(flags.idle_timeout),
             bytes_per_second_min: flags.send_rate_min,
             disk_deadline_ms: ms(flags.disk_deadline),
+            program_silence_ms: ms(flags.programs.program_deadline),
             revalidate_ms: ms(flags.revalidate),
             dotfiles: flags.dotfiles,
             list: flags.list,
@@ -154,8 +164,8 @@ impl Plan<'_> {
                 flags::FollowLinks::Anywhere => FollowLinks::Anywhere,
             },
             precompressed: !flags.no_precompressed,
-            scripts: Vec::new(),
-            program_folders: Vec::new(),
+            scripts: self.programs.suffixes(),
+            program_folders: self.programs.folders().to_vec(),
             spa: flags.spa.clone().map(String::into_bytes),
             user_dirs: flags.user_dirs.then(|| PUBLIC_FOLDER.into()),
             dotfiles: flags.dotfiles,

@@ -1,14 +1,17 @@
 //! php-fpm, as Debian has it.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use flash_cgi::Variables;
 use flash_cgi::script::Split;
 use flash_core::program::{Begun, Finish};
+use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::bench::{Bench, settings, wait_until};
+use crate::bench::Bench;
+use crate::exchange::{settings, wait_until};
 
 struct Fpm(Child);
 
@@ -33,12 +36,14 @@ impl Fpm {
         fs::write(folder.join("fpm.conf"), config).unwrap();
         let mut command = Command::new(program);
         command.arg("-R").arg("-n").arg("-F").arg("-y").arg(folder.join("fpm.conf"));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        Some(Self(child))
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // A group of its own, so that none of its processes is left behind.
+        Some(Self(command.process_group(0).spawn().unwrap()))
     }
 
     fn end(&mut self) {
-        let _ = self.0.kill();
+        let group = Pid::from_child(&self.0);
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = self.0.wait();
     }
 }
@@ -93,8 +98,6 @@ fn php_fpm_serves_and_is_restarted() {
     assert!(bench.said().iter().any(|line| line.contains("a complaint")), "{:?}", bench.said());
 
     fpm.end();
-    // Its other process has to go as well.
-    fs::remove_file(bench.socket.as_path()).unwrap_or(());
     wait_until("it is gone", || matches!(bench.ask(false).answered(), Err(Begun::Failed(_))));
     let _fpm = Fpm::start(&folder).unwrap();
     wait_until("it is back", || hello().is_some());

@@ -1,6 +1,7 @@
 //! Connections to FastCGI servers that somebody else runs: made up ones that behave badly, and php-fpm.
 
 mod bench;
+mod exchange;
 mod fpm;
 
 use std::net::TcpListener;
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 use flash_app::Address;
 use flash_core::program::{Begun, Finish, Refusal};
 
-use crate::bench::{Bench, PATIENCE, Peer, address_of, settings, wait_until};
+use crate::bench::{Bench, Peer, address_of};
+use crate::exchange::{PATIENCE, settings, wait_until};
 
 #[test]
 fn a_connection_is_used_again_and_costs_no_wait() {

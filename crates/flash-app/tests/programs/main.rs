@@ -3,7 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+mod apps;
 mod bench;
+#[path = "../fastcgi/exchange.rs"]
+mod exchange;
 mod faults;
 mod limits;
 mod requests;
@@ -15,9 +18,14 @@ use std::process::{Command, ExitCode};
 
 type Test = (&'static str, fn());
 
-const TESTS: &[&[Test]] = &[scripts::TESTS, limits::TESTS, requests::TESTS, faults::TESTS];
+const TESTS: &[&[Test]] = &[apps::TESTS, scripts::TESTS, limits::TESTS, requests::TESTS, faults::TESTS];
 
 fn main() -> ExitCode {
+    if let Some(how) =
+        env::args().nth(1).and_then(|first| first.strip_prefix(apps::AS_APP).map(str::to_owned))
+    {
+        return apps::serve(&how);
+    }
     let all = TESTS.iter().copied().flatten();
     if let Some(one) = env::var_os("FLASH_APP_TEST") {
         let Some((_, test)) = all.clone().find(|(name, _)| *name == one) else { return ExitCode::FAILURE };

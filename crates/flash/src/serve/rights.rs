@@ -59,6 +59,12 @@ pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
         (Helpers::Thread, Some(Sandbox::On | Sandbox::Required)) => {
             usage("--sandbox needs --helpers process: threads have the rights of their process")
         }
+        (Helpers::Process, sandbox)
+            if sandbox != Some(Sandbox::Off)
+                && !(flags.programs.fastcgi.is_empty() && flags.programs.app.is_empty()) =>
+        {
+            usage("--fastcgi and --app need --sandbox off: a server in its sandbox connects to nobody")
+        }
         _ => Ok(()),
     }
 }
@@ -113,7 +119,7 @@ impl fmt::Display for Rights {
     }
 }
 
-fn become_user(name: &str) -> Result<(), Failure> {
+pub(super) fn become_user(name: &str) -> Result<(), Failure> {
     let failure = |why: &dyn fmt::Display| Failure::Run(format!("cannot become user {name}: {why}"));
     let user = user::named(name.as_bytes()).ok_or_else(|| failure(&"there is none of that name"))?;
     user::become_user(name.as_bytes(), &user).map_err(|error| match error.kind() {

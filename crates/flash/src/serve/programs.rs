@@ -1,0 +1,292 @@
+//! The flags for programs become routes, a fork helper, and what begins programs in each process that serves.
+//!
+//! What is wrong with them is said before anybody listens. The fork helper is begun at the same time, while the process
+//! has one thread and nothing open that could be inherited. What programs are told and what they answer is not known
+//! here.
+
+use std::env;
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flash_app::{
+    Address, Application, Command, Ears, Folder, ForkHelper, Limit, Limited, Limits, Service, Settings,
+    Setup, UnixAddress,
+};
+use flash_core::program::{self, Talk};
+use flash_core::routes::{Place, Route, Routes};
+use flash_observe::{AccessLog, ErrorLog};
+
+use super::{cannot, rights};
+use crate::failure::Failure;
+use crate::flags::{self, Mount, Spawn, Upstream, Words};
+
+/// What programs are told of the server: the `Server` field's value.
+const SOFTWARE: &[u8] = b"Flash";
+/// What a program gets between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a connection to a FastCGI server may take at most.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Connections that one process keeps to a FastCGI server while nobody uses them.
+const KEPT_MAX: usize = 32;
+/// What permits somebody to run a file.
+const MAY_RUN: u32 = 0o111;
+
+/// All that programs need, in every process that serves.
+pub(super) struct Programs {
+    list: Vec<(Route, Service)>,
+    /// `None` where there is nothing for it to begin.
+    helper: Option<ForkHelper>,
+    settings: Settings,
+    folders: Vec<PathBuf>,
+    document_root: Vec<u8>,
+}
+
+impl Programs {
+    /// Finds fault with the flags, and starts the fork helper. The process has one thread.
+    pub(super) fn prepare(flags: &flags::Serve, folder: &Path) -> Result<Self, Failure> {
+        let programs = &flags.programs;
+        let document_root = match folder.as_os_str().as_bytes() {
+            b"/" => Vec::new(),
+            path => path.to_vec(),
+        };
+        let mut plan = Plan { list: Vec::new(), setup: setup(programs, &document_root) };
+        for (mounts, direct) in [(&programs.cgi, false), (&programs.cgi_direct, true)] {
+            for mount in mounts {
+                plan.add_folder(mount, direct)?;
+            }
+        }
+        for mount in &programs.fastcgi {
+            plan.add(&mount.place, Talk::FastCgi, false, Service::FastCgi(address(&mount.what)?))?;
+        }
+        for mount in &programs.app {
+            plan.add_application(mount, programs)?;
+        }
+        let Plan { list, setup } = plan;
+        let is_needed = list.iter().any(|(_, service)| !matches!(service, Service::FastCgi(_)));
+        let folders = setup.folders.iter().map(|folder| folder.path.clone()).collect();
+        let helper = is_needed.then(|| start_helper(flags, setup)).transpose()?;
+        Ok(Self { list, helper, settings: settings(programs), folders, document_root })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// For the site.
+    pub(super) fn routes(&self) -> Option<Routes> {
+        let routes = self.list.iter().map(|(route, _)| route.clone()).collect();
+        (!self.is_empty()).then(|| Routes::new(routes, SOFTWARE, &self.document_root))
+    }
+
+    /// What the names of files end in that are programs' and never content.
+    pub(super) fn suffixes(&self) -> Vec<Vec<u8>> {
+        let suffix = |place: &Place| match place {
+            Place::Suffix(suffix) => Some(suffix.to_vec()),
+            Place::Prefix(_) => None,
+        };
+        self.list.iter().filter_map(|(route, _)| suffix(&route.place)).collect()
+    }
+
+    /// Where scripts lie, by their real paths.
+    pub(super) fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
+    /// For one process, after it was forked.
+    pub(super) fn start(
+        &self,
+        error_log: &ErrorLog,
+        access_log: Option<&AccessLog>,
+    ) -> io::Result<Option<Arc<dyn program::Programs>>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let (complaints, words, records) = (error_log.clone(), error_log.clone(), access_log.cloned());
+        let ears = Ears {
+            complaint: Box::new(move |name, line| {
+                complaints.say(format_args!("{name}: {}", String::from_utf8_lossy(line)));
+            }),
+            say: Box::new(move |what| words.say(what)),
+            handed_over: Arc::new(move |record, bytes_sent| {
+                if let Some(log) = &records {
+                    log.write(&[record.finish(bytes_sent, flash_arch::server_us(Instant::now()))]);
+                }
+            }),
+        };
+        let services = self.list.iter().map(|(_, service)| service.clone()).collect();
+        let started = flash_app::Programs::start(services, self.helper.as_ref(), &self.settings, ears)?;
+        Ok(Some(Arc::new(started)))
+    }
+}
+
+/// What was understood so far.
+struct Plan {
+    list: Vec<(Route, Service)>,
+    setup: Setup,
+}
+
+impl Plan {
+    fn add(&mut self, place: &Place, talk: Talk, direct: bool, service: Service) -> Result<(), Failure> {
+        if self.list.iter().any(|(route, _)| route.place == *place) {
+            return Err(Failure::Usage(format!("{} is given twice (see flash serve --help)", Shown(place))));
+        }
+        let route = Route { place: place.clone(), talk, direct, number: self.list.len() };
+        self.list.push((route, service));
+        Ok(())
+    }
+
+    fn add_folder(&mut self, mount: &Mount<PathBuf>, direct: bool) -> Result<(), Failure> {
+        let Mount { place, what: folder } = mount;
+        let what = format_args!("run the programs in {}", folder.display()).to_string();
+        let path = folder.canonicalize().and_then(|path| match path.is_dir() {
+            true => Ok(path),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        });
+        let path = path.map_err(|error| cannot(format_args!("{what}"), &error))?;
+        let Place::Prefix(prefix) = place else {
+            return Err(Failure::Usage(format!("{} is no prefix (see flash serve --help)", Shown(place))));
+        };
+        let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix).to_vec();
+        let number = u16::try_from(self.setup.folders.len()).map_err(|_| too_many("folders of programs"))?;
+        self.setup.folders.push(Folder { prefix, path });
+        self.add(place, Talk::Cgi, direct, Service::Cgi { folder: number })
+    }
+
+    fn add_application(&mut self, mount: &Mount<Words>, flags: &flags::Programs) -> Result<(), Failure> {
+        let Mount { place, what: Words(words) } = mount;
+        let program = program(&words[0])?;
+        let c_string = |bytes: &[u8]| {
+            CString::new(bytes).map_err(|_| Failure::Usage("a command cannot hold a zero byte".into()))
+        };
+        let arguments = words.iter().map(|word| c_string(word.as_bytes())).collect::<Result<_, _>>()?;
+        let number = u16::try_from(self.setup.commands.len()).map_err(|_| too_many("applications"))?;
+        self.setup.commands.push(Command { program: c_string(program.as_os_str().as_bytes())?, arguments });
+        let application = Application {
+            command: number,
+            name: words.join(" "),
+            processes_max: flags.app_max,
+            requests_max: match flags.app_requests_max {
+                0 => usize::MAX,
+                requests => requests,
+            },
+            idle: flags.app_idle,
+        };
+        self.add(place, Talk::FastCgi, false, Service::Application(application))
+    }
+}
+
+fn setup(flags: &flags::Programs, document_root: &[u8]) -> Setup {
+    let limit = |what, value: u64| Limit { what, soft: value, hard: value };
+    let memory = flags.cgi_memory.map(|bytes| limit(Limited::MemoryBytes, bytes));
+    // A part of a second is a whole one, or there would be none.
+    let cpu = flags.cgi_cpu.map(|time| limit(Limited::CpuSeconds, time.as_millis().div_ceil(1000) as u64));
+    Setup {
+        folders: Vec::new(),
+        commands: Vec::new(),
+        document_root: document_root.to_vec(),
+        running_max: flags.cgi_max,
+        queue_max: flags.cgi_queue_max,
+        queue_wait: queue_wait(flags),
+        grace: GRACE,
+        limits: memory.into_iter().chain(cpu).collect(),
+    }
+}
+
+fn settings(flags: &flags::Programs) -> Settings {
+    Settings {
+        kept_max: KEPT_MAX,
+        connect: CONNECT_MAX.min(queue_wait(flags)),
+        queue_max: flags.cgi_queue_max,
+        queue_wait: queue_wait(flags),
+        silence_max: flags.program_deadline,
+        keeper: Limits {
+            // The fork helper says when it is too much; this bounds what it has not yet heard of.
+            asked_max: flags.cgi_max + flags.cgi_queue_max + flags.app.len() * flags.app_max,
+            linger: flags.program_deadline,
+        },
+    }
+}
+
+/// Half of what a request has until its program is to say something: sooner than that it shall hear that it waits in
+/// vain.
+fn queue_wait(flags: &flags::Programs) -> Duration {
+    flags.program_deadline / 2
+}
+
+fn start_helper(flags: &flags::Serve, setup: Setup) -> Result<ForkHelper, Failure> {
+    let failure = |error: io::Error| Failure::Run(format!("cannot start the fork helper: {error}"));
+    match flags.experiments.spawn {
+        Spawn::Server => ForkHelper::inside(setup).map_err(failure),
+        Spawn::Helper => {
+            let become_user = || match &flags.user {
+                Some(name) => rights::become_user(name).map_err(io::Error::other),
+                None => Ok(()),
+            };
+            ForkHelper::start(setup, &become_user).map_err(failure)
+        }
+    }
+}
+
+fn address(upstream: &Upstream) -> Result<Address, Failure> {
+    match upstream {
+        // It need not be there yet.
+        Upstream::Unix(path) => {
+            let path = std::path::absolute(path)
+                .map_err(|error| Failure::Run(format!("cannot find {}: {error}", path.display())))?;
+            let address = UnixAddress::new(&path)
+                .map_err(|error| Failure::Usage(format!("unix:{}: {error}", path.display())))?;
+            Ok(Address::Unix(address))
+        }
+        Upstream::Inet(name) => {
+            let failure = |why: &dyn fmt::Display| Failure::Run(format!("cannot look up {name}: {why}"));
+            let all: Vec<_> = name.to_socket_addrs().map_err(|error| failure(&error))?.collect();
+            if all.is_empty() {
+                return Err(failure(&"it has no address"));
+            }
+            Ok(Address::Inet(all))
+        }
+    }
+}
+
+/// Where a program is: a path, or a name that is looked for as a shell would.
+fn program(name: &str) -> Result<PathBuf, Failure> {
+    let failure = |why: &str| Failure::Run(format!("cannot run {name}: {why}"));
+    let may_run = |path: &PathBuf| {
+        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & MAY_RUN != 0)
+    };
+    if name.contains('/') {
+        let path = Path::new(name).canonicalize().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => failure("there is no such program"),
+            _ => failure(&error.to_string()),
+        })?;
+        return if may_run(&path) { Ok(path) } else { Err(failure("it is no program")) };
+    }
+    let places = env::var_os("PATH").unwrap_or_else(|| flash_cgi::variables::PATH.into());
+    let mut paths =
+        env::split_paths(&places).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name));
+    paths.find(may_run).ok_or_else(|| failure("there is no such program in PATH"))
+}
+
+fn too_many(what: &str) -> Failure {
+    Failure::Usage(format!("there may be {} {what}", usize::from(u16::MAX) + 1))
+}
+
+/// A place as it was written.
+struct Shown<'p>(&'p Place);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Place::Prefix(text) | Place::Suffix(text)) = self.0;
+        f.write_str(&String::from_utf8_lossy(text))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Flags as people write them, and what is wrong with them.
+
+use std::fs;
+
+use clap::Parser;
+use tempfile::TempDir;
+
+use super::*;
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    serve: flags::Serve,
+}
+
+/// In this order, without a fork helper's process: tests have more than one thread.
+fn prepare(site: &TempDir, words: &[&str]) -> Result<Programs, Failure> {
+    let start = ["flash", "--spawn", "server"];
+    let line = Line::try_parse_from(start.iter().chain(words)).unwrap();
+    Programs::prepare(&line.serve, site.path())
+}
+
+fn fails(words: &[&str]) -> String {
+    match prepare(&TempDir::new().unwrap(), words) {
+        Ok(_) => panic!("{words:?} is accepted"),
+        Err(failure) => failure.to_string(),
+    }
+}
+
+#[test]
+fn every_flag_becomes_a_route() {
+    let site = TempDir::new().unwrap();
+    let folder = site.path().join("bin");
+    fs::create_dir(&folder).unwrap();
+    let folder = folder.display();
+    let programs = prepare(
+        &site,
+        &[
+            "--cgi",
+            &format!("/cgi={folder}"),
+            "--cgi-direct",
+            &format!("/direct={folder}"),
+            "--fastcgi",
+            ".php=unix:php.sock",
+            "--fastcgi",
+            "/tcp=localhost:9000",
+            "--app",
+            "/app=sh -c 'exit 0'",
+            "--app-requests-max",
+            "0",
+        ],
+    );
+    let programs = programs.unwrap();
+    let shown: Vec<_> = programs
+        .list
+        .iter()
+        .map(|(route, service)| {
+            let what = match service {
+                Service::Cgi { folder } => format!("folder {folder}"),
+                Service::FastCgi(Address::Unix(_)) => "unix".to_owned(),
+                Service::FastCgi(Address::Inet(all)) => format!("port {}", all[0].port()),
+                Service::Application(Application { command, name, requests_max, .. }) => {
+                    format!("command {command} {name} {}", *requests_max == usize::MAX)
+                }
+            };
+            format!("{} {} {:?} {} {what}", route.number, Shown(&route.place), route.talk, route.direct)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "0 /cgi Cgi false folder 0",
+            "1 /direct Cgi true folder 1",
+            "2 .php FastCgi false unix",
+            "3 /tcp FastCgi false port 9000",
+            "4 /app FastCgi false command 0 sh -c exit 0 true",
+        ]
+    );
+    assert!(programs.helper.is_some() && programs.routes().is_some());
+    let real = site.path().join("bin").canonicalize().unwrap();
+    assert_eq!((programs.suffixes(), programs.folders()), (vec![b".php".to_vec()], &[real.clone(), real][..]));
+}
+
+#[test]
+fn without_flags_there_is_nothing() {
+    let programs = prepare(&TempDir::new().unwrap(), &[]).unwrap();
+    assert!(programs.is_empty() && programs.helper.is_none() && programs.routes().is_none());
+    let one = prepare(&TempDir::new().unwrap(), &["--fastcgi", ".php=127.0.0.1:9000"]).unwrap();
+    assert!(!one.is_empty() && one.helper.is_none(), "a server that is there needs no fork helper");
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line() {
+    let there = TempDir::new().unwrap();
+    let file = there.path().join("file");
+    fs::write(&file, "").unwrap();
+    let (there, file) = (there.path().display(), file.display());
+    let twice = format!("/cgi={there}");
+    let long = "x".repeat(120);
+    for (words, expected) in [
+        (
+            &["--cgi", "/cgi=/no/such"][..],
+            "cannot run the programs in /no/such: there is no such folder".to_owned(),
+        ),
+        (
+            &["--cgi", &format!("/cgi={file}")],
+            format!("cannot run the programs in {file}: it is not a folder"),
+        ),
+        (&["--cgi", &twice, "--cgi-direct", &twice], "/cgi is given twice (see flash serve --help)".into()),
+        (
+            &["--app", "/a=no-such-program x"],
+            "cannot run no-such-program: there is no such program in PATH".into(),
+        ),
+        (&["--app", "/a=/no/such"], "cannot run /no/such: there is no such program".into()),
+        (&["--app", &format!("/a={file}")], format!("cannot run {file}: it is no program")),
+        (&["--app", &format!("/a={there}")], format!("cannot run {there}: it is no program")),
+    ] {
+        assert_eq!(fails(words), expected);
+    }
+    assert!(fails(&["--fastcgi", &format!("/a=unix:/{long}")]).contains("at most 108 bytes"));
+    let unknown = fails(&["--fastcgi", "/a=name.invalid:9000"]);
+    assert!(unknown.starts_with("cannot look up name.invalid:9000: "), "{unknown}");
+}
+
+#[test]
+fn limits_are_those_of_the_flags() {
+    let line = ["flash", "--cgi-memory", "64m", "--cgi-cpu", "1500ms", "--cgi-max", "3"];
+    let line = Line::try_parse_from(line).unwrap();
+    let setup = setup(&line.serve.programs, b"/srv");
+    let limits: Vec<_> = setup.limits.iter().map(|limit| (limit.what, limit.soft, limit.hard)).collect();
+    assert_eq!(limits, [(Limited::MemoryBytes, 64 << 20, 64 << 20), (Limited::CpuSeconds, 2, 2)]);
+    assert_eq!((setup.running_max, setup.document_root.as_slice()), (3, &b"/srv"[..]));
+}
