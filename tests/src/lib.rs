@@ -4,6 +4,7 @@
 
 pub mod family;
 pub mod reply;
+pub mod scripts;
 pub mod site;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

@@ -1,0 +1,199 @@
+//! Programs that go wrong: the client is told, the program ends with all that it has started, and nothing is left behind.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, family, read_all, reply, scripts, site};
+
+const FLAGS: [&str; 6] = ["--processes", "4", "--program-deadline", "1s", "--cgi-max", "4"];
+
+fn everywhere(flags: &[&str], check: impl Fn(&str, &Server)) {
+    let (site, scripts) = (site::make(), scripts::make());
+    let cgi = format!("/cgi={}", scripts.path().display());
+    for arch in ARCHITECTURES {
+        let all: Vec<&str> = [&FLAGS[..], flags, &["--cgi", &cgi]].concat();
+        let server = Server::start(arch, site.path(), &all);
+        check(arch, &server);
+        let said = server.stop();
+        assert!(!said.contains("panick"), "{arch}: {said}");
+    }
+}
+
+/// The scripts that run at this moment, whoever their parent is by now.
+fn programs(scripts: &str) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(scripts)).collect()
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < give_up, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_program_that_says_nothing_sensible_is_a_bad_gateway() {
+    everywhere(&[], |arch, server| {
+        for name in ["junk", "control", "split", "headless", "wordless", "endless-head", "no-type"] {
+            let reply = server.get(&format!("/cgi/{name}"));
+            assert_eq!(reply.status, 502, "{arch}: {name}");
+        }
+        let said = server.said();
+        assert!(said.lines().filter(|line| line.contains("/cgi/")).count() >= 7, "{arch}: {said}");
+    });
+}
+
+/// RFC 9112 §8: a response that ends before its length must not look complete.
+#[test]
+fn a_program_that_dies_half_way_ends_the_connection() {
+    everywhere(&[], |arch, server| {
+        let bytes = server.raw(b"GET /cgi/short HTTP/1.1\r\nHost: h\r\n\r\n");
+        let end = reply::find(&bytes, b"\r\n\r\n").unwrap();
+        assert_eq!(&bytes[end + 4..], b"abc", "{arch}");
+        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
+    });
+}
+
+#[test]
+fn a_program_that_is_silent_is_ended_with_all_that_it_started() {
+    let (site, scripts) = (site::make(), scripts::make());
+    let path = scripts.path().display().to_string();
+    let cgi = format!("/cgi={path}");
+    for arch in ARCHITECTURES {
+        let server = Server::start(arch, site.path(), &[&FLAGS[..], &["--cgi", &cgi]].concat());
+        let (marked, before) = ("sleep 600", programs("sleep 600").len());
+        for name in ["silent", "stubborn"] {
+            assert_eq!(server.get(&format!("/cgi/{name}")).status, 504, "{arch}: {name}");
+        }
+        assert_eq!(server.get("/cgi/parent").body, b"ok", "{arch}: a child holds the pipe");
+        wait_until("all of them are gone", || programs(&path).is_empty() && programs(marked).len() <= before);
+        server.stop();
+    }
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_program() {
+    let (site, scripts) = (site::make(), scripts::make());
+    let path = scripts.path().display().to_string();
+    let cgi = format!("/cgi={path}");
+    for arch in ARCHITECTURES {
+        let flags = ["--processes", "4", "--program-deadline", "10m", "--cgi", &cgi];
+        let server = Server::start(arch, site.path(), &flags);
+        for name in ["stubborn", "flood"] {
+            let mut client = server.connect();
+            write!(client, "GET /cgi/{name} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            wait_until("it runs", || !programs(&path).is_empty() || name == "flood");
+            if name == "flood" {
+                client.read_exact(&mut [0; 100_000]).unwrap();
+            }
+            drop(client);
+            wait_until("it is ended", || programs(&path).is_empty());
+        }
+        server.stop();
+    }
+}
+
+/// Nobody else waits for programs that wait, and there are never more of them than allowed.
+#[test]
+fn programs_have_limits_and_others_do_not_wait() {
+    let (site, scripts) = (site::make(), scripts::make());
+    let cgi = format!("/cgi={}", scripts.path().display());
+    // A thread or a process that waits for its program is one of few.
+    for arch in ARCHITECTURES {
+        let flags = [
+            "--processes",
+            "32",
+            "--cgi-max",
+            "2",
+            "--cgi-queue-max",
+            "3",
+            "--program-deadline",
+            "2s",
+            "--cgi",
+            &cgi,
+        ];
+        let server = Server::start(arch, site.path(), &flags);
+        let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.write_all(b"GET /cgi/silent HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        }
+        let began = Instant::now();
+        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
+        assert!(began.elapsed() < Duration::from_secs(1), "{arch}: files do not wait");
+        let statuses: Vec<u16> =
+            clients.iter_mut().map(|client| reply::only(&read_all(client)).status).collect();
+        let count = |status| statuses.iter().filter(|&&other| other == status).count();
+        assert!(count(503) >= 3 && count(504) >= 2 && count(503) + count(504) == 8, "{arch}: {statuses:?}");
+        assert_eq!(server.get("/cgi/python").status, 200, "{arch}: and then there is room again");
+        server.stop();
+    }
+}
+
+/// A slow reader holds its program up, and the server keeps little of what it has said.
+#[test]
+fn what_a_program_says_is_bounded_in_memory() {
+    everywhere(&[], |arch, server| {
+        let mut client = server.connect();
+        client.write_all(b"GET /cgi/flood HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        client.read_exact(&mut [0; 1000]).unwrap();
+        let before = server.resident_kb();
+        thread::sleep(Duration::from_millis(500));
+        let after = server.resident_kb();
+        assert!(after < before + 4096, "{arch}: from {before} to {after} KB");
+    });
+}
+
+/// The fork helper is killed: programs that run go on, and the next are begun by another.
+#[test]
+fn a_fork_helper_that_is_killed_is_replaced() {
+    everywhere(&[], |arch, server| {
+        assert_eq!(server.get("/cgi/python").status, 200, "{arch}");
+        let helper = || family::of(server).into_iter().find(|process| process.name() == "fork-helper");
+        let first = helper().unwrap_or_else(|| panic!("{arch}: there is a fork helper"));
+        let mut client = server.connect();
+        client.write_all(b"GET /cgi/flood HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        client.read_exact(&mut [0; 1000]).unwrap();
+        first.kill();
+        wait_until("there is another", || helper().is_some_and(|other| other != first));
+        client.read_exact(&mut vec![0; 3_000_000]).expect("the program goes on");
+        wait_until("programs are begun again", || server.get("/cgi/python").status == 200);
+    });
+}
+
+/// Nothing is left of many programs: no process, no descriptor, no memory.
+#[test]
+fn nothing_leaks() {
+    everywhere(&[], |arch, server| {
+        let some = |count| {
+            for number in 0..count {
+                let name = ["python", "junk", "short", "complain", "none"][number % 5];
+                server.raw(
+                    format!("GET /cgi/{name} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").as_bytes(),
+                );
+            }
+        };
+        some(30);
+        let descriptors = || {
+            let count = |process: family::Process| {
+                fs::read_dir(format!("/proc/{}/fd", process.pid)).map_or(0, Iterator::count)
+            };
+            family::of(server).into_iter().map(count).sum::<usize>()
+        };
+        let settled = || {
+            wait_until("programs have ended", || family::of(server).iter().all(|process| process.lives()));
+            thread::sleep(Duration::from_millis(200));
+            (descriptors(), family::of(server).len())
+        };
+        let before = settled();
+        some(60);
+        let give_up = Instant::now() + PATIENCE;
+        while settled() > before && Instant::now() < give_up {}
+        assert!(settled() <= before, "{arch}: from {before:?} to {:?}", settled());
+    });
+}

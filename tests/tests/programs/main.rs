@@ -1,0 +1,7 @@
+//! Programs behind the server, under every architecture: CGI (RFC 3875), PHP, and what faulty ones do to it.
+
+#![forbid(unsafe_code)]
+
+mod cgi;
+mod faults;
+mod php;

@@ -1,0 +1,236 @@
+//! A PHP application behind FastCGI: uploads, sessions, redirections and path information, with Debian's php-fpm, and with
+//! php-cgi processes that Flash starts itself.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use flash_tests::reply::{self, Reply};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, site};
+use tempfile::TempDir;
+
+const APP: &str = r#"<?php
+session_save_path(getenv('SESSIONS') ?: '/tmp');
+switch ($_SERVER['PATH_INFO'] ?? '') {
+case '/session':
+    session_start();
+    $_SESSION['count'] = ($_SESSION['count'] ?? 0) + 1;
+    echo "visit {$_SESSION['count']}";
+    break;
+case '/redirect':
+    header('Location: /app.php/there?from=here', true, 303);
+    break;
+case '/upload':
+    $file = $_FILES['file'];
+    echo $file['name'], ' ', $file['size'], ' ', hash_file('crc32b', $file['tmp_name']), ' ', $_POST['note'];
+    break;
+case '/big':
+    for ($i = 0; $i < 1000; $i++) echo str_repeat(chr(65 + $i % 26), 10000);
+    break;
+case '/complain':
+    error_log('something is wrong');
+    echo 'ok';
+    break;
+default:
+    header('X-App: yes');
+    echo json_encode([$_SERVER['REQUEST_METHOD'], $_SERVER['SCRIPT_NAME'], $_SERVER['PATH_INFO'] ?? null, $_GET]);
+}
+"#;
+
+/// php-fpm with two processes.
+struct Fpm {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Fpm {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let config = folder.path().join("fpm.conf");
+        let text = format!(
+            "[global]\nerror_log = {0}/fpm.log\ndaemonize = no\n[www]\nlisten = {0}/fpm.sock\nlisten.mode = 0666\npm = static\n\
+             pm.max_children = 2\ncatch_workers_output = no\nenv[SESSIONS] = {0}\n",
+            folder.path().display()
+        );
+        fs::write(&config, text).unwrap();
+        let child = Command::new(fpm())
+            // As the superuser only if the tests are.
+            .args(["-F", "-n", "-y"])
+            .arg(&config)
+            .args(rustix::process::geteuid().is_root().then_some("-R"))
+            .args(["-d", "session.use_cookies=1", "-d", "upload_max_filesize=16M", "-d", "post_max_size=16M"])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("php-fpm starts");
+        let fpm = Self { child, folder };
+        let give_up = Instant::now() + PATIENCE;
+        while !fpm.socket().exists() {
+            assert!(Instant::now() < give_up, "php-fpm listens");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        fpm
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("fpm.sock")
+    }
+}
+
+impl Drop for Fpm {
+    fn drop(&mut self) {
+        // It ends its children when it is asked to end.
+        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Debian names it after its version.
+fn fpm() -> PathBuf {
+    let mut found: Vec<PathBuf> = fs::read_dir("/usr/sbin")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("php-fpm")))
+        .collect();
+    found.sort();
+    found.pop().unwrap_or_else(|| need("php-fpm", "php-fpm"))
+}
+
+fn app() -> TempDir {
+    let site = site::make();
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    site::write(&site.path().join("app.php"), APP.as_bytes());
+    fs::create_dir(site.path().join("folder")).unwrap();
+    site::write(&site.path().join("folder/index.php"), b"<?php echo 'index of ', $_SERVER['SCRIPT_NAME'];");
+    site
+}
+
+fn text(reply: &Reply) -> String {
+    String::from_utf8_lossy(&reply.body).into_owned()
+}
+
+fn check(arch: &str, server: &Server) {
+    let reply = server.get("/app.php/a/b?x=1");
+    assert_eq!(text(&reply), r#"["GET","\/app.php","\/a\/b",{"x":"1"}]"#, "{arch}");
+    assert_eq!((reply.field("X-App"), reply.status), (Some("yes"), 200), "{arch}");
+    assert_eq!(text(&server.get("/folder/")), "index of /folder/index.php", "{arch}");
+    let redirect = server.get("/app.php/redirect");
+    assert_eq!(
+        (redirect.status, redirect.field("Location")),
+        (303, Some("/app.php/there?from=here")),
+        "{arch}"
+    );
+    let first = server.get("/app.php/session");
+    let cookie = first.field("Set-Cookie").expect("a session").split(';').next().unwrap().to_owned();
+    assert_eq!(text(&first), "visit 1", "{arch}");
+    let again =
+        format!("GET /app.php/session HTTP/1.1\r\nHost: h\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n");
+    assert_eq!(text(&reply::only(&server.raw(again.as_bytes()))), "visit 2", "{arch}");
+    let big = server.get("/app.php/big").body;
+    assert!(big.len() == 10_000_000 && big[9_999_999] == b'A' + (999 % 26) as u8, "{arch}: {}", big.len());
+    let upload = upload(server);
+    assert_eq!(
+        upload,
+        "a.bin 2000000 00000000 a note".replace("00000000", &crc32b(&site::pattern(2_000_000))),
+        "{arch}"
+    );
+    for path in ["/none.php", "/none.php/x", "/folder/none.php", "/link-out.php"] {
+        assert_eq!(server.get(path).status, 404, "{arch}: {path}");
+    }
+    for path in ["/app.php", "/app.php/", "/app%2ephp", "//app.php", "/./app.php"] {
+        let reply =
+            server.raw(format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").as_bytes());
+        assert!(!String::from_utf8_lossy(&reply).contains("<?php"), "{arch}: {path}");
+    }
+}
+
+fn upload(server: &Server) -> String {
+    let content = site::pattern(2_000_000);
+    let mut body = b"--edge\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\na note\r\n--edge\r\n\
+        Content-Disposition: form-data; name=\"file\"; filename=\"a.bin\"\r\nContent-Type: application/octet-stream\r\n\r\n".to_vec();
+    body.extend_from_slice(&content);
+    body.extend_from_slice(b"\r\n--edge--\r\n");
+    let head = format!(
+        "POST /app.php/upload HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=edge\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    text(&reply::only(&server.raw(&[head.into_bytes(), body].concat())))
+}
+
+/// As PHP's `hash('crc32b')` writes it.
+fn crc32b(bytes: &[u8]) -> String {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0xEDB8_8320 & 0u32.wrapping_sub(crc & 1));
+        }
+    }
+    format!("{:08x}", !crc)
+}
+
+#[test]
+fn an_application_behind_php_fpm() {
+    let (site, fpm) = (app(), Fpm::start());
+    let fastcgi = format!(".php=unix:{}", fpm.socket().display());
+    for arch in ARCHITECTURES {
+        let flags = ["--fastcgi", &fastcgi, "--processes", "4", "--body-bytes-max", "16M"];
+        let server = Server::start(arch, site.path(), &flags);
+        check(arch, &server);
+        server.stop();
+    }
+}
+
+#[test]
+fn an_application_that_flash_starts_itself() {
+    let site = app();
+    let sessions = tempfile::tempdir().unwrap();
+    let php = need("php-cgi", "php-cgi");
+    let command = format!(
+        ".php={} -d session.save_path={} -d upload_max_filesize=16M -d post_max_size=16M",
+        php.display(),
+        sessions.path().display()
+    );
+    for arch in ARCHITECTURES {
+        let flags = [
+            "--app",
+            &command,
+            "--app-max",
+            "2",
+            "--app-requests-max",
+            "5",
+            "--processes",
+            "4",
+            "--body-bytes-max",
+            "16M",
+        ];
+        let server = Server::start(arch, site.path(), &flags);
+        check(arch, &server);
+        server.stop();
+    }
+}
+
+/// Requests meet 502 or 503 while it is away, never a wrong answer, and all is well again by itself.
+#[test]
+fn php_fpm_is_restarted_under_load() {
+    let site = app();
+    for arch in ARCHITECTURES {
+        let fpm = Fpm::start();
+        let fastcgi = format!(".php=unix:{}", fpm.socket().display());
+        let server = Server::start(arch, site.path(), &["--fastcgi", &fastcgi, "--processes", "4"]);
+        assert_eq!(server.get("/app.php").status, 200, "{arch}");
+        let kept = fpm.folder.path().to_owned();
+        drop(fpm);
+        assert!(!kept.exists());
+        let status = server.get("/app.php").status;
+        assert!(matches!(status, 502 | 503), "{arch}: {status}");
+        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
+        server.stop();
+    }
+}
