@@ -3,5 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod cgi;
+mod direct;
 mod faults;
 mod php;
