@@ -19,14 +19,16 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 10] = [
     Need { package: "curl", present: || find("curl").is_ok() },
     Need { package: "wrk", present: || find("wrk").is_ok() },
     Need { package: "chromium", present: || find("chromium").is_ok() },
     // Filesystems in a file, for slow disks and cold trees.
     Need { package: "e2fsprogs", present: || find("mke2fs").is_ok() },
     Need { package: "mount", present: || find("losetup").is_ok() },
-    // Scripts, as people run them.
+    // Programs behind the server; Rust brings no C compiler.
+    Need { package: "gcc", present: || find("cc").is_ok() },
+    Need { package: "perl", present: || find("perl").is_ok() },
     Need { package: "php-fpm", present: || flash_rig::Php::find().is_ok() },
     Need { package: "php-cgi", present: || find("php-cgi").is_ok() },
     // 1,169 pages in 2 MB.
