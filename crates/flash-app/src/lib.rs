@@ -33,6 +33,6 @@ pub use cgi::{Account, Cgi};
 pub use flash_os::spawn::{Limit, Limited};
 pub use guard::ForkHelper;
 pub use keeper::{Complaint, Hearing, Keeper, Limits, Order, Running, Say, Started, Stdio, Watcher};
-pub use programs::{Application, Ears, Programs, Service, Settings};
+pub use programs::{Application, Ears, Heard, Programs, Service, Settings};
 pub use setup::{Command, Folder, Setup};
 pub use wire::{Ended, What};

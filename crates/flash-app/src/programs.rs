@@ -70,12 +70,15 @@ pub struct Settings {
 /// Who hears of programs, on any thread.
 pub struct Ears {
     /// A line that a program complains with, and the request that it was about.
-    pub complaint: Box<dyn Fn(&str, &[u8]) + Send + Sync>,
+    pub complaint: Heard,
     /// What the operator should know.
     pub say: Box<dyn Fn(fmt::Arguments<'_>) + Send + Sync>,
     /// A program that wrote straight to its client has ended, having sent so many bytes, the head's among them.
     pub handed_over: Account,
 }
+
+/// Takes a line, and what it is about.
+pub type Heard = Box<dyn Fn(&str, &[u8]) + Send + Sync>;
 
 #[derive(Clone)]
 pub(crate) struct Hears(Arc<Ears>);

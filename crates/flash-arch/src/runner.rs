@@ -59,7 +59,7 @@ impl Runner {
         self.account.requests.add(std::mem::take(&mut self.tally.responses));
         self.account.send_us.add(std::mem::take(&mut self.tally.send_us));
         for Complaint { request, reason } in self.tally.complaints.drain(..) {
-            self.shared.error_log.say(format_args!("{request}: the program {reason}"));
+            self.shared.error_log.say(format_args!("{request}: its program: {reason}"));
         }
         if let Some(log) = &mut self.access_log {
             self.unreported = !log.push(&mut self.tally.records);

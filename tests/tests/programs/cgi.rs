@@ -243,6 +243,10 @@ fn complaints_are_logged() {
     for arch in ARCHITECTURES {
         let server = server(arch, &site, &scripts, &[]);
         assert_eq!(text(&server.get("/cgi/complain")), "ok", "{arch}");
+        let give_up = std::time::Instant::now() + flash_tests::PATIENCE;
+        while !server.said().contains("another thing") && std::time::Instant::now() < give_up {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
         let said = server.stop();
         for line in ["one thing", "another thing"] {
             assert!(

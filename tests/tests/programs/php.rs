@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, need, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, site};
 use tempfile::TempDir;
 
 const APP: &str = r#"<?php
@@ -111,6 +111,13 @@ fn app() -> TempDir {
     site
 }
 
+/// A server in its sandbox connects to nobody.
+fn start(arch: &str, site: &TempDir, flags: &[&str]) -> Server {
+    let sandbox: &[&str] = if arch == PROCESSES { &["--sandbox", "off"] } else { &[] };
+    let flags = [flags, sandbox, &["--processes", "4", "--body-bytes-max", "16M"]].concat();
+    Server::start(arch, site.path(), &flags)
+}
+
 fn text(reply: &Reply) -> String {
     String::from_utf8_lossy(&reply.body).into_owned()
 }
@@ -180,8 +187,7 @@ fn an_application_behind_php_fpm() {
     let (site, fpm) = (app(), Fpm::start());
     let fastcgi = format!(".php=unix:{}", fpm.socket().display());
     for arch in ARCHITECTURES {
-        let flags = ["--fastcgi", &fastcgi, "--processes", "4", "--body-bytes-max", "16M"];
-        let server = Server::start(arch, site.path(), &flags);
+        let server = start(arch, &site, &["--fastcgi", &fastcgi]);
         check(arch, &server);
         server.stop();
     }
@@ -198,19 +204,7 @@ fn an_application_that_flash_starts_itself() {
         sessions.path().display()
     );
     for arch in ARCHITECTURES {
-        let flags = [
-            "--app",
-            &command,
-            "--app-max",
-            "2",
-            "--app-requests-max",
-            "5",
-            "--processes",
-            "4",
-            "--body-bytes-max",
-            "16M",
-        ];
-        let server = Server::start(arch, site.path(), &flags);
+        let server = start(arch, &site, &["--app", &command, "--app-max", "2", "--app-requests-max", "5"]);
         check(arch, &server);
         server.stop();
     }
@@ -223,7 +217,7 @@ fn php_fpm_is_restarted_under_load() {
     for arch in ARCHITECTURES {
         let fpm = Fpm::start();
         let fastcgi = format!(".php=unix:{}", fpm.socket().display());
-        let server = Server::start(arch, site.path(), &["--fastcgi", &fastcgi, "--processes", "4"]);
+        let server = start(arch, &site, &["--fastcgi", &fastcgi]);
         assert_eq!(server.get("/app.php").status, 200, "{arch}");
         let kept = fpm.folder.path().to_owned();
         drop(fpm);

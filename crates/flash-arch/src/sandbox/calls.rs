@@ -65,6 +65,9 @@ const SERVER: &[c_long] = &[
     libc::SYS_sendfile,
     libc::SYS_shutdown,
     libc::SYS_setsockopt,
+    // For programs: where a client connected to, and what it has got.
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
@@ -109,7 +112,7 @@ pub(super) fn server() -> Result<Rules, BackendError> {
         libc::SYS_clone,
         vec![argument(0, MaskedEq(flag(libc::CLONE_THREAD)), flag(libc::CLONE_THREAD))?],
     );
-    rules.insert(libc::SYS_ioctl, vec![argument(1, Eq, libc::FIONBIO)?]);
+    rules.insert(libc::SYS_ioctl, vec![argument(1, Eq, libc::FIONBIO)?, argument(1, Eq, libc::TIOCOUTQ)?]);
     rules.insert(libc::SYS_prctl, vec![argument(0, Eq, flag(libc::PR_SET_NAME))?]);
     // Pairs that are connected to each other and to nobody else. Datagrams could be sent elsewhere.
     let pair = |kind| -> Result<SeccompRule, BackendError> {

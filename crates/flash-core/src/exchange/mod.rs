@@ -371,7 +371,11 @@ impl Exchange {
         if running.backend.talk == Talk::FastCgi {
             if running.backend.used && !running.heard && self.request.may_be_repeated() {
                 self.request.repeat();
-                self.stage = Stage::Wanted;
+                if let Stage::Running(Running { backend: Backend { stream, lease, .. }, .. }) =
+                    std::mem::replace(&mut self.stage, Stage::Wanted)
+                {
+                    lease.finish(stream, Finish::Ended);
+                }
                 return Ok(Ended::Again);
             }
             return Err(Fault::of_program("closed its connection in the middle of the request"));

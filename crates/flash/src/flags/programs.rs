@@ -77,10 +77,6 @@ impl Programs {
         });
         suffixes.chain(["index.html".to_owned()]).collect()
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.cgi.is_empty() && self.cgi_direct.is_empty() && self.fastcgi.is_empty() && self.app.is_empty()
-    }
 }
 
 /// Who begins programs.

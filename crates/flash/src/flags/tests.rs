@@ -52,7 +52,7 @@ fn defaults() {
     assert_eq!(flags.dir.as_os_str(), ".");
     assert_eq!(flags.listen, ["127.0.0.1:8080".parse().unwrap()]);
     assert_eq!((flags.arch, flags.loops), (Arch::Amped, None));
-    assert!(flags.index.is_empty() && flags.programs.is_empty());
+    assert!(flags.index.is_empty() && flags.programs.cgi.is_empty());
     assert_eq!(flags.programs.indexes(), ["index.html"]);
     assert_eq!(flags.follow_links, FollowLinks::Inside);
     assert_eq!((flags.path_cache, flags.file_cache_bytes), (6000, 128 << 20));

@@ -78,7 +78,10 @@ fn every_flag_becomes_a_route() {
     );
     assert!(programs.helper.is_some() && programs.routes().is_some());
     let real = site.path().join("bin").canonicalize().unwrap();
-    assert_eq!((programs.suffixes(), programs.folders()), (vec![b".php".to_vec()], &[real.clone(), real][..]));
+    assert_eq!(
+        (programs.suffixes(), programs.folders()),
+        (vec![b".php".to_vec()], &[real.clone(), real][..])
+    );
 }
 
 #[test]
