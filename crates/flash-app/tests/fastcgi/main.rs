@@ -1,5 +1,7 @@
 //! Connections to FastCGI servers that somebody else runs: made up ones that behave badly, and php-fpm.
 
+#![forbid(unsafe_code)]
+
 mod bench;
 mod exchange;
 mod fpm;

@@ -142,7 +142,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "BYTES", default_value = "8K", value_parser = size::parse_positive, help_heading = LIMITS)]
     pub target_bytes_max: u64,
 
-    /// Size of a request's body, which is read and thrown away. Beyond it, 413
+    /// Size of a request's body, which is thrown away where no program takes it. Beyond it, 413
     #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = size::parse, help_heading = LIMITS)]
     pub body_bytes_max: u64,
 
