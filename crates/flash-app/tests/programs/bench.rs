@@ -21,6 +21,8 @@ use tempfile::TempDir;
 
 /// Long enough for a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Between SIGTERM and SIGKILL: enough for a shell on a busy machine.
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Bench {
     pub(crate) folder: TempDir,
@@ -65,7 +67,7 @@ pub(crate) fn setup(folder: &Path) -> Setup {
         running_max: 64,
         queue_max: 64,
         queue_wait: PATIENCE,
-        grace: Duration::from_millis(300),
+        grace: GRACE,
         limits: Vec::new(),
     }
 }

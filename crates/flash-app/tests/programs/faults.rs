@@ -10,8 +10,8 @@ use flash_core::program::Refusal;
 
 use crate::Test;
 use crate::bench::{
-    Bench, PATIENCE, children, descriptors, folder, guard, helper, is_alive, keeper, kill, look, processes,
-    setup, wait_until,
+    Bench, GRACE, PATIENCE, children, descriptors, folder, guard, helper, is_alive, keeper, kill, look,
+    processes, setup, wait_until,
 };
 
 pub(crate) const TESTS: &[Test] = &[
@@ -45,7 +45,7 @@ fn broken_off_a_program_ends(bench: &Bench) {
     let before = Instant::now();
     drop(running);
     assert_eq!(ended.recv_timeout(PATIENCE), Ok(Ended::Signal(9)));
-    assert!(before.elapsed() >= Duration::from_millis(300), "it had its grace");
+    assert!(before.elapsed() >= GRACE, "it had its grace");
 
     bench.script("stopped", "echo $$; kill -STOP $$");
     let mut program = bench.begin("/cgi/stopped");
@@ -70,7 +70,7 @@ fn a_program_ends_with_all_that_it_started() {
     let mut program = bench.begin("/cgi/daemon");
     let pid: u32 = program.read_line().parse().unwrap();
     assert_eq!((program.read().as_str(), program.ended()), ("", Ended::Code(0)));
-    thread::sleep(Duration::from_millis(900));
+    thread::sleep(3 * GRACE);
     assert!(is_alive(pid));
     kill(pid);
 }
