@@ -209,10 +209,14 @@ impl Program {
     pub(crate) fn read_line(&mut self) -> String {
         let mut line = Vec::new();
         let mut byte = [0];
-        while self.stream.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
-            line.push(byte[0]);
+        loop {
+            // A server that forks programs itself hears of their ends by a signal, which interrupts.
+            match self.stream.read_exact(&mut byte) {
+                Ok(()) if byte[0] != b'\n' => line.push(byte[0]),
+                Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => panic!("{error}"),
+                _ => return String::from_utf8(line).unwrap(),
+            }
         }
-        String::from_utf8(line).unwrap()
     }
 
     #[track_caller]
