@@ -1,9 +1,9 @@
-//! What a FastCGI program complains about, as lines, and only so many of them.
+//! What a program complains about, as lines, and only so many of them, however it comes.
 
 /// A longer line is cut.
-const LINE_BYTES_MAX: usize = 1 << 10;
+pub(crate) const LINE_BYTES_MAX: usize = 1 << 10;
 /// What one request's program writes after that nobody reads.
-const BYTES_MAX: u64 = 64 << 10;
+pub(crate) const BYTES_MAX: u64 = 64 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Lines {

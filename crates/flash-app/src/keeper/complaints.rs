@@ -1,17 +1,16 @@
-//! What a program writes to its standard error, as lines, and only so many of them.
+//! What a program writes to its standard error: a pipe, read when there is something in it.
 
-use std::mem;
 use std::os::fd::OwnedFd;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
 
+use crate::lines::Lines;
+
 #[derive(Debug)]
 pub(super) struct Complaints {
     pipe: OwnedFd,
-    /// The last line, as far as it has come.
-    line: Vec<u8>,
-    heard_bytes: u64,
+    lines: Lines,
     /// Whether there is an event when more has come.
     is_watched: bool,
 }
@@ -26,14 +25,9 @@ pub(super) enum Heard {
     End,
 }
 
-/// A longer line is cut.
-const LINE_BYTES_MAX: usize = 1 << 10;
-/// What is written after that nobody reads.
-const BYTES_MAX: u64 = 64 << 10;
-
 impl Complaints {
     pub(super) fn new(pipe: OwnedFd) -> Self {
-        Self { pipe, line: Vec::new(), heard_bytes: 0, is_watched: false }
+        Self { pipe, lines: Lines::default(), is_watched: false }
     }
 
     /// Wants an event of that token when there is more.
@@ -60,34 +54,15 @@ impl Complaints {
                 Heard::End
             }
             Ok(count) => {
-                self.take(&buffer[..count], say);
+                self.lines.take(&buffer[..count], say);
                 if count == length { Heard::Much } else { Heard::All }
             }
         }
     }
 
-    /// The last line may lack its end.
+    /// There will be no more.
     pub(super) fn end(&mut self, say: impl Fn(&[u8])) {
-        if !self.line.is_empty() {
-            say(&mem::take(&mut self.line));
-        }
-        if let Some(more) = self.heard_bytes.checked_sub(BYTES_MAX).filter(|&more| more > 0) {
-            say(format!("({more} bytes more, not kept)").as_bytes());
-        }
-    }
-
-    fn take(&mut self, bytes: &[u8], say: impl Fn(&[u8])) {
-        let room = BYTES_MAX.saturating_sub(self.heard_bytes).min(bytes.len() as u64) as usize;
-        self.heard_bytes += bytes.len() as u64;
-        for piece in bytes[..room].split_inclusive(|&byte| byte == b'\n') {
-            let (text, is_whole) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
-            let rest = LINE_BYTES_MAX.saturating_sub(self.line.len());
-            self.line.extend_from_slice(&text[..text.len().min(rest)]);
-            if is_whole {
-                let line = mem::take(&mut self.line);
-                say(line.strip_suffix(b"\r").unwrap_or(&line));
-            }
-        }
+        self.lines.end(say);
     }
 }
 
@@ -98,6 +73,7 @@ mod tests {
     use rustix::pipe::{PipeFlags, pipe_with};
 
     use super::*;
+    use crate::lines::{BYTES_MAX, LINE_BYTES_MAX};
 
     fn heard(pieces: &[&[u8]]) -> Vec<String> {
         let (read, write) = pipe_with(PipeFlags::NONBLOCK).unwrap();
