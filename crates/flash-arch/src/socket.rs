@@ -36,21 +36,17 @@ const SLICES_MAX: usize = 8;
 const CORK_BYTES_MAX: u64 = 64 << 10;
 
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Received {
-    loop {
-        match net::recv(socket, &mut *buffer, RecvFlags::empty()) {
-            Ok((0, _)) => return Received::End,
-            Ok((count, _)) => return Received::Bytes(count),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Received::Blocked,
-            Err(_) => return Received::Gone,
-        }
-    }
+    receive_with(socket, buffer, RecvFlags::empty())
 }
 
 /// Receives from a program's stream, which is never waited for.
 pub(crate) fn receive_now(stream: &OwnedFd, buffer: &mut [u8]) -> Received {
+    receive_with(stream, buffer, RecvFlags::DONTWAIT)
+}
+
+fn receive_with(socket: &OwnedFd, buffer: &mut [u8], flags: RecvFlags) -> Received {
     loop {
-        match net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT) {
+        match net::recv(socket, &mut *buffer, flags) {
             Ok((0, _)) => return Received::End,
             Ok((count, _)) => return Received::Bytes(count),
             Err(Errno::INTR) => {}
@@ -60,7 +56,7 @@ pub(crate) fn receive_now(stream: &OwnedFd, buffer: &mut [u8]) -> Received {
     }
 }
 
-/// Sends to one.
+/// Sends to a program's stream.
 pub(crate) fn send_now(stream: &OwnedFd, bytes: &[u8]) -> Sent {
     loop {
         match net::send(stream, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
