@@ -313,9 +313,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             Ok(Turn::Ends) => {}
             Err(panic) => self.runner.shared.panicked(&*panic),
         }
-        if slot.stream.watched != Watched::No {
-            slot.forget_stream(token, &mut self.port);
-        }
+        slot.forget_stream(token, &mut self.port);
         let Slot { socket, link, .. } = *self.slots.remove(index);
         self.port.close(link, socket, token);
     }

@@ -169,15 +169,14 @@ impl<L> Slot<L> {
         if enough || self.connection.backend().is_none() {
             return Ok(());
         }
-        if self.stream.watched != Watched::No {
-            self.forget_stream(token, port);
-        }
+        self.forget_stream(token, port);
         let Some(stream) = self.connection.backend() else { return Ok(()) };
         port.watch(stream, stream_token(token, self.stream.number), needed)?;
         self.stream.watched = needed;
         Ok(())
     }
 
+    /// Hears no more of its program's stream, if it did.
     pub(super) fn forget_stream(&mut self, token: u64, port: &mut impl Port<Link = L>) {
         if self.stream.watched != Watched::No {
             port.forget(self.connection.backend(), stream_token(token, self.stream.number));
