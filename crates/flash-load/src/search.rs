@@ -30,9 +30,7 @@ pub fn capacity(
     let mut best = 0;
     let mut clients = CLIENTS_FIRST.min(clients_max).max(load.threads);
     loop {
-        load.crowds[0].pace = Pace::Closed { clients, think: Duration::ZERO };
-        let mut report = run(&load, stop, &mut look)?;
-        report.clients = Some(clients);
+        let report = closed(&mut load, clients, stop, &mut look)?;
         let better =
             steps.get(best).is_none_or(|best| report.requests_per_second > best.requests_per_second * WORTH);
         if better {
@@ -44,10 +42,8 @@ pub fn capacity(
         }
         clients = (clients * 2).min(clients_max);
     }
-    let mut report = steps[best].clone();
+    let mut report = of_steps(steps, best);
     report.capacity_requests_per_second = Some(report.requests_per_second);
-    report.interrupted = steps.iter().any(|step| step.interrupted);
-    report.steps = steps;
     Ok(report)
 }
 
@@ -67,9 +63,7 @@ pub fn conforming(
     let mut best = None;
     let mut clients = CONFORMING_FIRST.min(clients_max).max(load.threads);
     loop {
-        load.crowds[0].pace = Pace::Closed { clients, think: Duration::ZERO };
-        let mut report = run(&load, stop, &mut look)?;
-        report.clients = Some(clients);
+        let report = closed(&mut load, clients, stop, &mut look)?;
         let Some(conformance) = &report.conformance else {
             return Err(Error::Usage("who shall conform needs a rate to keep".into()));
         };
@@ -88,11 +82,26 @@ pub fn conforming(
             break;
         }
     }
-    let mut report = steps[best.unwrap_or(steps.len() - 1)].clone();
+    let best = best.unwrap_or(steps.len() - 1);
+    let mut report = of_steps(steps, best);
     report.conforming_clients = Some(can);
+    Ok(report)
+}
+
+/// One step of a search: so many clients of the first crowd, who ask again as soon as they are answered.
+fn closed(load: &mut Load, clients: u32, stop: &AtomicBool, look: impl FnMut(Live)) -> Result<Report, Error> {
+    load.crowds[0].pace = Pace::Closed { clients, think: Duration::ZERO };
+    let mut report = run(load, stop, look)?;
+    report.clients = Some(clients);
+    Ok(report)
+}
+
+/// The report of the best step, with all of them.
+fn of_steps(steps: Vec<Report>, best: usize) -> Report {
+    let mut report = steps[best].clone();
     report.interrupted = steps.iter().any(|step| step.interrupted);
     report.steps = steps;
-    Ok(report)
+    report
 }
 
 /// Measures an open loop, Poisson, at each level, in parts of a capacity in requests a second. The report is that of the
