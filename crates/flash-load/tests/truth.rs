@@ -4,12 +4,19 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{answer, closed, load, run};
 use flash_load::{Arrivals, Link, Load, Manner, Pace, Until};
+
+/// Each test measures time, and has the machine for itself meanwhile.
+fn alone() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    // A test that failed has left it well enough.
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn open(per_second: f64, arrivals: Arrivals) -> Pace {
     Pace::Open { per_second, arrivals, connections_max: 256 }
@@ -21,6 +28,7 @@ fn seconds(seconds: f64) -> Until {
 
 #[test]
 fn waits_are_those_that_the_server_made() {
+    let _alone = alone();
     // Each fifth answer takes four times as long. The server writes down what it really was: sleeps are not exact.
     let made = Arc::new(Mutex::new(Vec::new()));
     let log = made.clone();
@@ -66,6 +74,7 @@ fn with_a_stall(load: &Load, gate: &RwLock<()>) -> flash_load::Report {
 
 #[test]
 fn an_open_loop_sees_a_stall_that_a_closed_one_misses() {
+    let _alone = alone();
     let (server, gate) = stalling();
     // So few connections that most requests of the stall cannot even be sent: they wait all the same.
     let pace = Pace::Open { per_second: 200.0, arrivals: Arrivals::Constant, connections_max: 8 };
@@ -85,6 +94,7 @@ fn an_open_loop_sees_a_stall_that_a_closed_one_misses() {
 
 #[test]
 fn what_is_never_answered_counts_with_its_age() {
+    let _alone = alone();
     let server = answer(|_, _| thread::sleep(Duration::from_secs(30)));
     let report = run(&load(server, open(100.0, Arrivals::Constant), Manner::default(), seconds(1.0)));
     assert_eq!(
@@ -97,6 +107,7 @@ fn what_is_never_answered_counts_with_its_age() {
 
 #[test]
 fn rates_are_kept() {
+    let _alone = alone();
     let server = answer(|visitor, _| visitor.ok("hello"));
     for threads in [1, 3] {
         let mut load = load(server, open(700.0, Arrivals::Constant), Manner::default(), seconds(2.0));
@@ -104,7 +115,8 @@ fn rates_are_kept() {
         load.warm_up = Duration::from_millis(300);
         let report = run(&load);
         assert!((1386..=1414).contains(&report.asked), "{threads} threads: {}", report.asked);
-        assert!((report.requests_per_second / 700.0 - 1.0).abs() < 0.01, "{}", report.requests_per_second);
+        // The last answers may be late by a turn of the machine's scheduler.
+        assert!((report.requests_per_second / 700.0 - 1.0).abs() < 0.03, "{}", report.requests_per_second);
     }
     let report = run(&load(server, open(1000.0, Arrivals::Poisson), Manner::default(), seconds(2.0)));
     // The deviation of 2,000 arrivals is 45.
@@ -113,6 +125,7 @@ fn rates_are_kept() {
 
 #[test]
 fn thinking_clients_think() {
+    let _alone = alone();
     let server = answer(|visitor, _| visitor.ok("hello"));
     let pace = Pace::Closed { clients: 10, think: Duration::from_millis(100) };
     let report = run(&load(server, pace, Manner::default(), seconds(2.0)));
@@ -122,25 +135,26 @@ fn thinking_clients_think() {
 
 #[test]
 fn the_warm_up_is_not_counted() {
+    let _alone = alone();
     let began = Instant::now();
     let server = answer(move |visitor, _| {
         if began.elapsed() < Duration::from_millis(500) {
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(400));
         }
         visitor.ok("hello");
     });
     let mut load = load(server, closed(2), Manner::default(), seconds(0.5));
-    load.warm_up = Duration::from_millis(700);
+    load.warm_up = Duration::from_millis(1000);
     let report = run(&load);
-    assert!(report.latency_us.max < 90_000.0, "{:?}", report.latency_us);
+    assert!(report.latency_us.max < 390_000.0, "{:?}", report.latency_us);
     assert!((report.seconds - 0.5).abs() < 0.001, "{}", report.seconds);
 }
 
 #[test]
 fn a_search_finds_what_the_server_can_do() {
+    let _alone = alone();
     // One answer at a time, 4 ms each: 250 a second, less what sleeps take too long.
-    let turn = Mutex::new(Vec::new());
-    let turn = Arc::new(turn);
+    let turn = Arc::new(Mutex::new(Vec::new()));
     let log = turn.clone();
     let server = answer(move |visitor, _| {
         let mut log = log.lock().expect("no panic");
@@ -153,8 +167,13 @@ fn a_search_finds_what_the_server_can_do() {
     let report = flash_load::capacity(&load, 64, &stop, |_| {}).expect("it can be run");
     let log = turn.lock().expect("no panic").clone();
     let real = (log.len() - 1) as f64 / (log[log.len() - 1] - log[0]).as_secs_f64();
+    // A step lasts a second, and the best counts: sleeps are not equally long at all times.
+    let within = |began: Instant| {
+        log.iter().filter(|&&at| (began..began + Duration::from_secs(1)).contains(&at)).count()
+    };
+    let best = log.iter().map(|&began| within(began)).max().unwrap_or_default() as f64;
     let found = report.capacity_requests_per_second.expect("that was the task");
-    assert!((found / real - 1.0).abs() < 0.1, "found {found}, was {real}");
+    assert!((real * 0.95..best * 1.05).contains(&found), "found {found}, was {real} and at best {best}");
     assert!(report.steps.len() >= 3 && report.steps.iter().all(|step| step.clients.is_some()), "{report:?}");
 
     load.until = seconds(1.5);
@@ -180,6 +199,7 @@ fn narrow() -> std::net::SocketAddr {
 
 #[test]
 fn clients_conform_as_long_as_the_server_can() {
+    let _alone = alone();
     // 64 kbit/s for each: twelve clients would have all that there is, less what heads and sleeps take.
     let link = Link { down_bytes_per_second: 10_000, up_bytes_per_second: 1 << 20 };
     let manner = Manner { link: Some(link), ..Manner::default() };
