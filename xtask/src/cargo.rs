@@ -11,16 +11,16 @@ fn program() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Runs cargo in the workspace, and fails when it fails.
-pub(crate) fn run(root: &Path, args: &[&str]) -> Result<()> {
-    run_with(root, args, &[])
+/// Cargo in the workspace.
+pub(crate) fn command(root: &Path) -> Command {
+    let mut command = Command::new(program());
+    command.current_dir(root);
+    command
 }
 
-/// The same with some environment variables.
-pub(crate) fn run_with(root: &Path, args: &[&str], variables: &[(&str, &Path)]) -> Result<()> {
-    let mut command = Command::new(program());
-    command.current_dir(root).args(args).envs(variables.iter().copied());
-    let status = command.status().context("starting cargo")?;
+/// Runs cargo in the workspace, and fails when it fails.
+pub(crate) fn run(root: &Path, args: &[&str]) -> Result<()> {
+    let status = command(root).args(args).status().context("starting cargo")?;
     if !status.success() {
         bail!("cargo {} failed", args.join(" "));
     }
@@ -29,7 +29,7 @@ pub(crate) fn run_with(root: &Path, args: &[&str], variables: &[(&str, &Path)]) 
 
 /// What cargo prints for these arguments.
 pub(crate) fn output(root: &Path, args: &[&str]) -> Result<Vec<u8>> {
-    let output = Command::new(program()).current_dir(root).args(args).output().context("starting cargo")?;
+    let output = command(root).args(args).output().context("starting cargo")?;
     if !output.status.success() {
         bail!("cargo {} failed: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
     }

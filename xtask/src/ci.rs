@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, check, prepare};
+use crate::{cargo, check, prepare, test};
 
 type Step = (&'static str, fn(&Path) -> Result<()>);
 
@@ -24,7 +24,7 @@ const STEPS: [Step; 9] = [
     ("build", |root| cargo::run(root, &["build", "--release", "--workspace"])),
     ("lab", lab),
     ("sim", sim),
-    ("test", test),
+    ("test", test::run),
 ];
 
 /// Runs every step; the error names the one that failed.
@@ -95,10 +95,4 @@ fn traces(root: &Path) -> Option<PathBuf> {
         .map_or_else(|| root.join("../shared/traces"), PathBuf::from)
         .canonicalize()
         .ok()
-}
-
-/// All tests, the corpora of the fuzz targets among them.
-fn test(root: &Path) -> Result<()> {
-    let flash = cargo::target_folder(root).join("release/flash");
-    cargo::run_with(root, &["test", "--workspace"], &[("FLASH_BIN", &flash)])
 }

@@ -7,6 +7,7 @@ mod cargo;
 mod check;
 mod ci;
 mod prepare;
+mod test;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
