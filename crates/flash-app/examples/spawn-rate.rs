@@ -51,6 +51,7 @@ fn main() {
         queue_wait: Duration::from_secs(10),
         grace: Duration::from_secs(1),
         limits: Vec::new(),
+        nice: 0,
     };
     let apart = ForkHelper::start(setup(), &|| Ok(())).expect("there is a fork helper");
     let inside = ForkHelper::inside(setup()).expect("there is another");

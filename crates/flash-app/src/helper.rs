@@ -336,6 +336,7 @@ impl Helper<'_> {
             folder,
             stdio,
             limits: &self.setup.limits,
+            nice: self.setup.nice,
         };
         self.tokens += 1;
         let name = Name { server, number: begin.number };

@@ -21,6 +21,8 @@ pub struct Setup {
     /// What a program is given between SIGTERM and SIGKILL.
     pub grace: Duration,
     pub limits: Vec<Limit>,
+    /// How much a program is set back against the server when processors are short: 0 to 19.
+    pub nice: i32,
 }
 
 /// A folder of scripts.

@@ -29,6 +29,8 @@ pub struct Program<'a> {
     /// Standard input, output and error. None of them is below 3.
     pub stdio: [BorrowedFd<'a>; 3],
     pub limits: &'a [Limit],
+    /// How much nicer than this process it is when processors are short: 0 to 19.
+    pub nice: i32,
 }
 
 /// A limit of the kernel's, for the program and whatever it starts.
@@ -128,6 +130,7 @@ impl Spawner {
             folder: program.folder.map_or(ptr::null(), CStr::as_ptr),
             stdio: program.stdio.map(|descriptor| descriptor.as_raw_fd()),
             limits: program.limits,
+            nice: program.nice,
             signals: &self.signals,
         };
         // From here to the child's first own step no signal may run a handler of ours in it.

@@ -69,6 +69,7 @@ pub(crate) fn setup(folder: &Path) -> Setup {
         queue_wait: PATIENCE,
         grace: GRACE,
         limits: Vec::new(),
+        nice: 0,
     }
 }
 

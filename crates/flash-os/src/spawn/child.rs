@@ -18,6 +18,7 @@ pub(super) struct Child<'a> {
     pub(super) folder: *const c_char,
     pub(super) stdio: [c_int; 3],
     pub(super) limits: &'a [Limit],
+    pub(super) nice: c_int,
     pub(super) signals: &'a [c_int],
 }
 
@@ -93,6 +94,10 @@ unsafe fn live(child: &Child<'_>) -> Trouble {
             if libc::setrlimit(what, &limit) == -1 {
                 return refused(Step::Limits);
             }
+        }
+        if child.nice != 0 {
+            // Who asks for less always gets it.
+            libc::nice(child.nice);
         }
         if !child.folder.is_null() && libc::chdir(child.folder) == -1 {
             return refused(Step::Folder);

@@ -40,6 +40,7 @@ fn run_at(
         folder,
         stdio: [theirs.as_fd(); 3],
         limits,
+        nice: 3,
     };
     let spawned = Spawner::new(birth).spawn(&program)?;
     drop(theirs);
@@ -123,6 +124,17 @@ fn limits_hold_for_it() {
 }
 
 #[test]
+fn it_is_nicer_than_its_parent() {
+    for birth in BOTH {
+        let own: i32 =
+            run(birth, "cut -d ' ' -f 19 /proc/self/stat", b"", &[]).unwrap().said.trim().parse().unwrap();
+        // SAFETY: asks for this process's own.
+        let parents = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        assert_eq!(own, (parents + 3).min(19));
+    }
+}
+
+#[test]
 fn what_cannot_be_run_says_why_and_leaves_nothing() {
     let folder = std::env::temp_dir().join(format!("flash-spawn-{}", std::process::id()));
     fs::create_dir(&folder).unwrap();
@@ -164,6 +176,7 @@ fn a_program_reads_what_is_sent_to_it() {
             folder: None,
             stdio,
             limits: &[],
+            nice: 0,
         };
         let spawned = Spawner::new(birth).spawn(&program).unwrap();
         drop(theirs);

@@ -53,6 +53,10 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "TIME", value_parser = span::parse_positive, help_heading = HEADING)]
     pub cgi_cpu: Option<Duration>,
 
+    /// How nice programs are to the server when processors are short: from 0, as much worth as it, to 19
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(..=19), help_heading = HEADING)]
+    pub program_nice: u8,
+
     /// Processes of one application at most
     #[arg(long, value_name = "N", default_value = "8", value_parser = count(1, 4096), help_heading = HEADING)]
     pub app_max: usize,

@@ -196,6 +196,7 @@ fn setup(flags: &flags::Programs, document_root: &[u8]) -> Setup {
         queue_wait: queue_wait(flags),
         grace: GRACE,
         limits: memory.into_iter().chain(cpu).collect(),
+        nice: flags.program_nice.into(),
     }
 }
 

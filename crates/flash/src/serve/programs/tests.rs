@@ -127,10 +127,11 @@ fn what_is_wrong_is_said_in_one_line() {
 
 #[test]
 fn limits_are_those_of_the_flags() {
-    let line = ["flash", "--cgi-memory", "64m", "--cgi-cpu", "1500ms", "--cgi-max", "3"];
+    let line =
+        ["flash", "--cgi-memory", "64m", "--cgi-cpu", "1500ms", "--cgi-max", "3", "--program-nice", "7"];
     let line = Line::try_parse_from(line).unwrap();
     let setup = setup(&line.serve.programs, b"/srv");
     let limits: Vec<_> = setup.limits.iter().map(|limit| (limit.what, limit.soft, limit.hard)).collect();
     assert_eq!(limits, [(Limited::MemoryBytes, 64 << 20, 64 << 20), (Limited::CpuSeconds, 2, 2)]);
-    assert_eq!((setup.running_max, setup.document_root.as_slice()), (3, &b"/srv"[..]));
+    assert_eq!((setup.running_max, setup.nice, setup.document_root.as_slice()), (3, 7, &b"/srv"[..]));
 }
