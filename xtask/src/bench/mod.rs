@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: this server and its peers side by side, as processor time per request in ratios to a
-//! floor, memory per idle connection, and the wait for a hot file while the disk is saturated. It serves one
-//! machine's comparison in one run; figures for publication are the lab's.
+//! floor, memory per idle connection, and the wait for a hot file while the disk is saturated or programs run. It
+//! serves one machine's comparison in one run; figures for publication are the lab's.
 
 mod cached;
 mod client;
@@ -8,6 +8,7 @@ mod dataset;
 mod hot_cold;
 mod idle;
 mod options;
+mod programs;
 mod report;
 mod servers;
 mod wrk;
@@ -92,6 +93,12 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
         hot_cold::print(&outcomes);
         bars.extend(hot_cold::bars(&outcomes));
         json.insert("hot_cold".into(), hot_cold::json(&outcomes));
+    }
+    if options.wants("programs") {
+        let outcomes = programs::run(&place, &servers, options.rounds, options.quick)?;
+        programs::print(&outcomes);
+        bars.extend(programs::bars(&outcomes));
+        json.insert("programs".into(), programs::json(&outcomes));
     }
     let pass = report::print_bars(&bars);
     json.insert("bars".into(), report::bars_json(&bars));

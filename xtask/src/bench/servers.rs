@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use flash_rig::{Cpus, Group, Machine, Running, ServerSpec, Setup};
+use flash_rig::{Cpus, Dynamic, Group, Machine, Running, ServerSpec, Setup};
 
 /// Everything that starting a server needs to know.
 #[derive(Clone, Copy)]
@@ -107,12 +107,22 @@ impl Server {
 
 /// Starts a server and waits for it. `answer` is what the floor sends, and nothing to the others.
 pub(crate) fn start(server: Server, place: &Place, answer: &[u8]) -> Result<Running> {
+    start_with(server, place, answer, None)
+}
+
+/// The same with programs behind it, if any.
+pub(crate) fn start_with(
+    server: Server,
+    place: &Place,
+    answer: &[u8],
+    dynamic: Option<Dynamic>,
+) -> Result<Running> {
     let program = match server {
         Floor => Some(place.floor),
         _ => server.is_flash().then_some(place.flash),
     };
-    let setup =
-        Setup { group: place.group, program, answer, ..Setup::new(place.root, place.work, place.cpus) };
+    let usual = Setup::new(place.root, place.work, place.cpus);
+    let setup = Setup { group: place.group, program, answer, dynamic, ..usual };
     place.machine.start(&server.spec(place.flash_args)?, &setup)
 }
 
