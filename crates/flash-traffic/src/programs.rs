@@ -18,9 +18,11 @@ pub(crate) const PAGE_BYTES: u64 = 288;
 pub(crate) const VISITORS: u32 = 10_000;
 pub(crate) const ADS: u32 = 360;
 
-const COMPILED: [(&str, &str); 2] = [
-    ("specweb99", include_str!("../programs/specweb99.c")),
-    ("answer", include_str!("../programs/answer.c")),
+/// Name, source, and what the compiler is told beside.
+const COMPILED: [(&str, &str, &[&str]); 3] = [
+    ("specweb99", include_str!("../programs/specweb99.c"), &[]),
+    ("answer", include_str!("../programs/answer.c"), &[]),
+    ("bare", include_str!("../programs/bare.c"), &["-nostartfiles", "-static", "-fno-stack-protector"]),
 ];
 const SCRIPTS: [(&str, &str); 2] = [
     ("specweb99.php", include_str!("../programs/specweb99.php")),
@@ -34,8 +36,8 @@ pub(crate) fn install(folder: &Path, seed: u64) -> Result<(), SiteError> {
     for folder in [&cgi, &tables] {
         tried(folder, fs::create_dir_all(folder))?;
     }
-    for (name, source) in COMPILED {
-        compile(&cgi.join(name), source)?;
+    for (name, source, flags) in COMPILED {
+        compile(&cgi.join(name), source, flags)?;
     }
     let (visitors, ads) = tables_of(seed);
     let texts = SCRIPTS.map(|(name, text)| (folder.join(name), text.to_owned()));
@@ -53,10 +55,12 @@ fn tried(path: &Path, done: io::Result<()>) -> Result<(), SiteError> {
 }
 
 /// Compiled beside and moved into place: one that runs at the moment cannot be written to.
-fn compile(path: &Path, source: &str) -> Result<(), SiteError> {
+fn compile(path: &Path, source: &str, flags: &[&str]) -> Result<(), SiteError> {
     let (text, fresh) = (path.with_extension("c"), path.with_extension("new"));
     tried(&text, fs::write(&text, source))?;
-    let ran = Command::new("cc").args(["-std=gnu11", "-O2", "-Wall", "-o"]).args([&fresh, &text]).output();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O2", "-Wall"]).args(flags).arg("-o").args([&fresh, &text]);
+    let ran = compiler.output();
     let why = match ran {
         Ok(output) if output.status.success() => None,
         Ok(output) => {
@@ -209,5 +213,7 @@ mod tests {
         assert_eq!(run("sleep=1", "", ""), b"hello\n");
         assert_eq!(run("spin=1", "", ""), b"hello\n");
         assert_eq!(run("", "5", "12345"), b"                   5\n");
+        let (head, body) = site.run(&[site.0.path().join("cgi-bin/bare").to_str().unwrap()], &[], "");
+        assert_eq!((head[1].as_str(), &*body), ("Content-Length: 6", &b"hello\n"[..]));
     }
 }
