@@ -41,6 +41,10 @@ pub fn built_in() -> &'static [BuiltIn] {
         "offload",
         "memory",
         "scaling",
+        "cgi-ladder",
+        "spawn-cost",
+        "persistent",
+        "specweb99-like",
     ]
 }
 
