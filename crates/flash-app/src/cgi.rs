@@ -114,10 +114,9 @@ impl Lease for Running {
     fn stderr(&mut self, _: &[u8]) {}
 
     fn finish(self: Box<Self>, stream: OwnedFd, how: Finish) {
-        drop(stream);
         match how {
             Finish::Reusable | Finish::Ended => (*self).finish(),
-            Finish::Aborted => drop(self),
+            Finish::Aborted => (*self).end_before(stream),
         }
     }
 }
@@ -138,7 +137,6 @@ struct StraightToClient {
 
 impl StraightToClient {
     fn written(&self) -> u64 {
-        // Unix sockets do not count.
         bytes_written(&self.client).unwrap_or_default().saturating_sub(self.written_before)
     }
 }

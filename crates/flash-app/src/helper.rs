@@ -255,7 +255,7 @@ impl Helper<'_> {
         while self.queue.front().is_some_and(|first| first.until <= now) {
             let Some(Waiting { server, begin, .. }) = self.queue.pop_front() else { break };
             let reason = format!("it waited {:?} for others to end", self.setup.queue_wait);
-            self.tell(server, Tell::Refused { number: begin.number, why: Refusal::Late, reason }, None);
+            self.tell(server, Tell::Refused { number: begin.number, why: Refusal::Busy, reason }, None);
         }
         while self.crew.counted() < self.setup.running_max {
             let Some(Waiting { server, begin, descriptors, .. }) = self.queue.pop_front() else { break };
@@ -295,6 +295,7 @@ impl Helper<'_> {
         let stdio = stdio(begin, descriptors, &self.null)
             .ok_or_else(|| broken("its descriptors did not come along"))?;
         let mut variables = Variables::from_pairs(begin.pairs.clone())
+            .filter(|variables| variables.iter().all(|(name, _)| may_be_set(name, &begin.what)))
             .ok_or_else(|| broken("its variables make no sense"))?;
         let found;
         let (path, arguments, folder, name_bytes): (&CStr, Vec<&CStr>, Option<&CStr>, usize) = match &begin
@@ -326,8 +327,11 @@ impl Helper<'_> {
         if !begin.head.is_empty() {
             // Such a script writes the whole response (RFC 3875 §5).
             let head = if is_nph(path.to_bytes()) { &[][..] } else { &begin.head };
-            hand_over(stdio[1], head)
-                .map_err(|error| broken(&format!("the client takes no head: {error}")))?;
+            match hand_over(stdio[1], head) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Fate::Died),
+                Err(error) => return Err(broken(&format!("the client takes no head: {error}"))),
+            }
         }
         let program = Program {
             path,
@@ -393,18 +397,27 @@ fn stdio<'d>(begin: &Begin, descriptors: &'d [OwnedFd], null: &'d OwnedFd) -> Op
     Some(stdio)
 }
 
-/// Writes the head of the response to the client, whose socket becomes as a program expects it.
-fn hand_over(client: BorrowedFd<'_>, head: &[u8]) -> Result<(), Errno> {
+/// Whether a server may say so to a program. One that has been taken over would have a script load its own code otherwise:
+/// LD_PRELOAD, BASH_ENV, PERL5OPT.
+fn may_be_set(name: &[u8], what: &What) -> bool {
+    let prefixes: &[&[u8]] = match what {
+        What::Script { .. } => &[b"HTTP_", b"REQUEST_", b"SERVER_", b"REMOTE_", b"CONTENT_"],
+        What::Command { .. } => return name == b"PHP_FCGI_MAX_REQUESTS",
+    };
+    let others: [&[u8]; 4] = [b"GATEWAY_INTERFACE", b"QUERY_STRING", b"DOCUMENT_ROOT", b"REDIRECT_STATUS"];
+    others.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Writes the head of the response to the client, whose socket becomes as a program expects it. Tells whether it took all.
+fn hand_over(client: BorrowedFd<'_>, head: &[u8]) -> Result<bool, Errno> {
     // The socket's buffer is empty, or nearly so, and a head is small.
     let sent = if head.is_empty() {
         0
     } else {
         rustix::net::send(client, head, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?
     };
-    if sent < head.len() {
-        return Err(Errno::AGAIN);
-    }
-    rustix::io::ioctl_fionbio(client, false)
+    rustix::io::ioctl_fionbio(client, false)?;
+    Ok(sent == head.len())
 }
 
 fn refusal(failed: Failed) -> Refusal {

@@ -114,7 +114,8 @@ pub(crate) struct Mail {
 
 pub(crate) enum Letter {
     Begin(Box<Order>),
-    End(u64),
+    /// With the stream that is to stay until it has ended.
+    End(u64, Option<OwnedFd>),
     Close,
 }
 
@@ -157,12 +158,18 @@ impl Running {
         self.is_finished = true;
         self.mail.finished.put(self.number);
     }
+
+    /// It is ended, and does not see its stream's end before: it might take it for that of a whole request.
+    pub fn end_before(mut self, stream: OwnedFd) {
+        self.is_finished = true;
+        self.mail.put(Letter::End(self.number, Some(stream)));
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.mail.put(Letter::End(self.number));
+            self.mail.put(Letter::End(self.number, None));
         }
     }
 }

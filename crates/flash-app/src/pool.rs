@@ -100,6 +100,10 @@ pub(crate) enum Event {
         number: u64,
         stream: Option<OwnedFd>,
     },
+    /// A process was lent to somebody who had left.
+    Unused {
+        number: u64,
+    },
     /// A process is of no more use.
     Useless {
         number: u64,
@@ -228,6 +232,11 @@ impl Pool {
             Event::Wanted => {}
             Event::Started { number, result } => self.started(&mut state, number, result, &mut answers),
             Event::Free { number, stream } => self.free(&mut state, number, stream),
+            Event::Unused { number } => {
+                if let Some(process) = state.find(number) {
+                    process.work = Work::Idle { stream: None, since: Instant::now() };
+                }
+            }
             Event::Useless { number } => {
                 if let Some(process) = state.find(number) {
                     process.end();

@@ -81,6 +81,9 @@ pub struct Backend {
 
 /// The right to a program, or to a connection to one. Dropping it breaks off: whatever runs for it is ended.
 pub trait Lease: Send + Debug {
+    /// From now on the program may be told something. Until then nobody may have been left who wants it.
+    fn begins(&mut self) {}
+
     /// What a FastCGI program complains about, in pieces as they come: lines are the lease's affair.
     fn stderr(&mut self, bytes: &[u8]);
 
@@ -95,7 +98,8 @@ pub enum Finish {
     Reusable,
     /// As it should; the stream has had its time.
     Ended,
-    /// Nobody has a use for the rest, and a record is just complete: `ABORT_REQUEST` may be written.
+    /// Nobody has a use for the rest. A FastCGI record is just complete: `ABORT_REQUEST` may be written. A CGI program may
+    /// take the stream's end for that of a body, so that it has to be ended first.
     Aborted,
 }
 

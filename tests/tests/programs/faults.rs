@@ -76,6 +76,13 @@ fn a_program_that_is_silent_is_ended_with_all_that_it_started() {
         for name in ["silent", "stubborn"] {
             assert_eq!(server.get(&format!("/cgi/{name}")).status, 504, "{arch}: {name}");
         }
+        // On a connection that goes on the next program is heard.
+        let mut client = server.connect();
+        write!(client, "GET /cgi/silent HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        write!(client, "GET /cgi/python HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let bytes = read_all(&mut client);
+        let statuses: Vec<u16> = reply::all(&bytes, |_| false).iter().map(|reply| reply.status).collect();
+        assert_eq!(statuses, [504, 200], "{arch}");
         wait_until("all of them are gone", || programs(scripts.path()) == 0);
         server.stop();
     }

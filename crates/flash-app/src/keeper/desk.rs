@@ -65,6 +65,8 @@ struct Live {
     pidfd: Option<OwnedFd>,
     is_counted: bool,
     is_ending: bool,
+    /// It is closed when the program has ended.
+    stream: Option<OwnedFd>,
     complaints: Option<Complaints>,
 }
 
@@ -130,7 +132,12 @@ impl Desk {
             for letter in mail.letters.take_all() {
                 match letter {
                     Letter::Begin(order) => self.begin(*order),
-                    Letter::End(number) => self.end(number),
+                    Letter::End(number, stream) => {
+                        if let Some(live) = self.running.get_mut(&number) {
+                            live.stream = stream;
+                        }
+                        self.end(number);
+                    }
                     Letter::Close => return self.close(),
                 }
             }
@@ -224,8 +231,9 @@ impl Desk {
         watcher.begun(Ok(Started { stream, name_bytes, running: Running::new(number, &self.mail) }));
         let is_counted = matches!(what, What::Script { .. });
         let complaints = Some(Complaints::new(complaints));
+        let (is_ending, stream) = (false, None);
         self.running
-            .insert(number, Live { name, watcher, pid, pidfd, is_counted, is_ending: false, complaints });
+            .insert(number, Live { name, watcher, pid, pidfd, is_counted, is_ending, stream, complaints });
         self.quiet.push_back((Instant::now() + QUIET, number));
     }
 

@@ -22,6 +22,7 @@ pub(super) struct Loan {
     number: u64,
     name: Arc<str>,
     lines: Lines,
+    has_begun: bool,
     is_over: bool,
 }
 
@@ -47,11 +48,15 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 impl Loan {
     pub(super) fn new(pool: Arc<Pool>, number: u64, name: Arc<str>) -> Self {
-        Self { pool, number, name, lines: Lines::default(), is_over: false }
+        Self { pool, number, name, lines: Lines::default(), has_begun: false, is_over: false }
     }
 }
 
 impl Lease for Loan {
+    fn begins(&mut self) {
+        self.has_begun = true;
+    }
+
     fn stderr(&mut self, bytes: &[u8]) {
         self.lines.take(bytes, |line| self.pool.hears.complaint(&self.name, line));
     }
@@ -80,8 +85,11 @@ impl Lease for Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         self.lines.end(|line| self.pool.hears.complaint(&self.name, line));
-        if !self.is_over {
-            self.pool.tell(Event::Useless { number: self.number });
+        let number = self.number;
+        match (self.is_over, self.has_begun) {
+            (true, _) => {}
+            (false, true) => self.pool.tell(Event::Useless { number }),
+            (false, false) => self.pool.tell(Event::Unused { number }),
         }
     }
 }

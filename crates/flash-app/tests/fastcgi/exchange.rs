@@ -124,6 +124,7 @@ impl Request {
     }
 
     pub(crate) fn send_with(&mut self, variables: &Variables) {
+        self.lease.begins();
         let mut bytes = Vec::new();
         Encoder.begin(variables, true, &mut bytes);
         Encoder.end_body(&mut bytes);

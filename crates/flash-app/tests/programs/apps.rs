@@ -22,6 +22,7 @@ use crate::exchange::{Asked, PATIENCE, Request, settings, wait_until};
 pub(crate) const TESTS: &[Test] = &[
     ("an_application_is_started_when_it_is_asked_for", an_application_is_started_when_it_is_asked_for),
     ("as_many_processes_as_are_needed_and_allowed", as_many_processes_as_are_needed_and_allowed),
+    ("a_process_is_not_lost_to_those_who_have_left", a_process_is_not_lost_to_those_who_have_left),
     ("no_more_wait_for_a_process_than_may", no_more_wait_for_a_process_than_may),
     ("a_process_is_replaced_after_its_requests", a_process_is_replaced_after_its_requests),
     ("a_process_that_is_idle_is_ended", a_process_that_is_idle_is_ended),
@@ -160,6 +161,18 @@ fn as_many_processes_as_are_needed_and_allowed() {
     // One at a time needs one process, always the same.
     let again: BTreeSet<u32> = (0..5).map(|_| stage.exchange().0).collect();
     assert_eq!(again.len(), 1);
+}
+
+/// Who waited for a process and left is served before those behind it; that costs no process.
+fn a_process_is_not_lost_to_those_who_have_left() {
+    let stage = Stage::new("keep", application(1));
+    let mut busy = stage.begin();
+    let (pid, _) = tell(&mut busy, "hello");
+    let left: Vec<Asked> = (0..5).map(|_| stage.ask()).collect();
+    let waits = stage.ask();
+    drop(left);
+    busy.finish(Finish::Reusable);
+    assert_eq!(tell(&mut waits.answer(), "hello").0, pid);
 }
 
 fn no_more_wait_for_a_process_than_may() {

@@ -40,7 +40,7 @@ pub(crate) struct Program {
     pub(crate) stream: UnixStream,
     pub(crate) running: Running,
     pub(crate) name_bytes: usize,
-    ended: Receiver<Ended>,
+    pub(crate) ended: Receiver<Ended>,
 }
 
 struct Ears {
@@ -123,9 +123,13 @@ impl Bench {
     }
 
     pub(crate) fn order(&self, what: What, stdio: Stdio, name: &str) -> Asked {
+        self.order_with(what, stdio, name, &[(b"REQUEST_METHOD", b"GET")])
+    }
+
+    pub(crate) fn order_with(&self, what: What, stdio: Stdio, name: &str, pairs: &[(&[u8], &[u8])]) -> Asked {
         let ((begun, begun_there), (ended, ended_there)) = (channel(), channel());
         let mut variables = Variables::default();
-        variables.push(b"REQUEST_METHOD", b"GET");
+        pairs.iter().for_each(|(name, value)| variables.push(name, value));
         self.keeper.as_ref().unwrap().begin(Order {
             what,
             variables: Arc::new(variables),

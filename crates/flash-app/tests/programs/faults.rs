@@ -1,5 +1,6 @@
 //! Programs that do not end, helpers that do; and nothing is left behind.
 
+use std::io::Write;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
@@ -10,13 +11,14 @@ use flash_core::program::Refusal;
 
 use crate::Test;
 use crate::bench::{
-    Bench, GRACE, PATIENCE, children, descriptors, folder, guard, helper, is_alive, keeper, kill, look,
-    processes, setup, wait_until,
+    Bench, GRACE, PATIENCE, Program, children, descriptors, folder, guard, helper, is_alive, keeper, kill,
+    look, processes, setup, wait_until,
 };
 
 pub(crate) const TESTS: &[Test] = &[
     ("broken_off_a_program_ends", || broken_off_a_program_ends(&Bench::new(|_| ()))),
     ("broken_off_a_program_ends_that_the_server_forked", || broken_off_a_program_ends(&Bench::inside())),
+    ("broken_off_a_program_takes_no_half_for_a_whole", broken_off_a_program_takes_no_half_for_a_whole),
     ("a_program_ends_with_all_that_it_started", a_program_ends_with_all_that_it_started),
     ("orphans_are_waited_for", orphans_are_waited_for),
     ("programs_outlive_the_helper_that_began_them", programs_outlive_the_helper_that_began_them),
@@ -54,6 +56,22 @@ fn broken_off_a_program_ends(bench: &Bench) {
     let (running, ended) = program.parts();
     drop(running);
     assert_eq!(ended.recv_timeout(PATIENCE), Ok(Ended::Signal(15)));
+}
+
+/// The end of its stream comes after its own.
+fn broken_off_a_program_takes_no_half_for_a_whole() {
+    let bench = Bench::new(|_| ());
+    bench.script(
+        "store",
+        "trap 'exit 5' TERM; echo begun; exec 3<&0; cat <&3 > part & wait $!; mv part whole",
+    );
+    let mut program = bench.begin("/cgi/store");
+    assert_eq!(program.read_line(), "begun");
+    program.stream.write_all(b"half of it").unwrap();
+    let Program { stream, running, ended, .. } = program;
+    running.end_before(stream.into());
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(Ended::Code(5)));
+    assert!(!bench.path("whole").exists());
 }
 
 fn a_program_ends_with_all_that_it_started() {

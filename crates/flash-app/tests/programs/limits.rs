@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use flash_app::{Ended, Limit, Limited};
+use flash_app::{Ended, Limit, Limited, Stdio, What};
 use flash_core::program::Refusal;
 use flash_os::user::{User, become_user};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
@@ -21,6 +21,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_program_that_nobody_listens_to_any_more", a_program_that_nobody_listens_to_any_more),
     ("an_order_too_long_is_refused", an_order_too_long_is_refused),
     ("many_at_once", many_at_once),
+    ("variables_are_those_of_requests", variables_are_those_of_requests),
 ];
 
 fn so_many_run_so_many_wait_and_the_rest_are_refused() {
@@ -44,11 +45,23 @@ fn so_many_run_so_many_wait_and_the_rest_are_refused() {
     assert_eq!(fourth.begun().unwrap().read_line(), "begun");
 }
 
+/// Whoever has taken the server over must not have a script load code.
+fn variables_are_those_of_requests() {
+    let bench = Bench::new(|_| ());
+    bench.script("hello", "echo hello");
+    for name in [&b"LD_PRELOAD"[..], b"BASH_ENV", b"PERL5OPT", b"PATH", b"SCRIPT_NAME"] {
+        let what = What::Script { folder: 0, path: b"/cgi/hello".to_vec() };
+        let asked = bench.order_with(what, Stdio::Stream, "/cgi/hello", &[(name, b"x")]);
+        assert_eq!(asked.refusal(), Some(Refusal::Broken));
+    }
+    assert_eq!(bench.begin("/cgi/hello").read(), "hello\n");
+}
+
 fn waiting_has_an_end() {
     let bench = Bench::new(|setup| (setup.running_max, setup.queue_wait) = (1, Duration::from_millis(200)));
     bench.script("wait", "read word");
     let running = bench.begin("/cgi/wait");
-    assert_eq!(bench.ask("/cgi/wait").refusal(), Some(Refusal::Late));
+    assert_eq!(bench.ask("/cgi/wait").refusal(), Some(Refusal::Busy));
     bench.wait_for_word("/cgi/wait: it waited 200ms for others to end");
     drop(running);
     drop(bench.begin("/cgi/wait"));

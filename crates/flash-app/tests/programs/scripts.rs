@@ -148,14 +148,15 @@ fn an_application_accepts_at_its_input() {
     let socket = bench.path("socket");
     let listener = UnixListener::bind(&socket).unwrap();
     let other = What::Command { command: 1 };
-    let asked = bench.order(other, Stdio::Listener(listener.try_clone().unwrap().into()), "app");
+    let listening = || Stdio::Listener(listener.try_clone().unwrap().into());
+    let asked = bench.order_with(other, listening(), "app", &[]);
     let started = asked.answer().unwrap();
     assert_eq!(asked.ended(), Ended::Code(4));
     drop(started);
     if !std::path::Path::new("/usr/bin/python3").exists() {
         return eprintln!("MISSING: /usr/bin/python3, so that no application accepts a connection");
     }
-    let asked = bench.order(What::Command { command: 0 }, Stdio::Listener(listener.into()), "app");
+    let asked = bench.order_with(What::Command { command: 0 }, listening(), "app", &[]);
     let _started = asked.answer().unwrap();
     let mut client = UnixStream::connect(&socket).unwrap();
     client.write_all(b"x").unwrap();

@@ -111,6 +111,8 @@ impl<L> Slot<L> {
                 }
                 Want::Job(job) => shop.late.push_back(Late::Job(token, job)),
                 Want::Begin => {
+                    // The last program's stream may have gone since it was looked at.
+                    self.forget_stream(token, port);
                     let inbox = Arc::clone(shop.inbox);
                     let reply = Box::new(move |begun: Begun| inbox.put(token, begun));
                     shop.talker.begin(&mut self.connection, &self.socket, cx, reply);

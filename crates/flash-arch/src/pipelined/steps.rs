@@ -134,6 +134,8 @@ impl ReadRequest {
                     }
                 }
                 Want::Begin => {
+                    // The last program's stream has left the epoll as it was closed.
+                    socket.stream = Watched::No;
                     let (inbox, token) = (Arc::clone(at.inbox), slot.token);
                     let reply = Box::new(move |begun: Begun| inbox.put(token, begun));
                     self.talker.begin(&mut slot.connection, &slot.socket, cx, reply);

@@ -261,6 +261,12 @@ impl Connection {
             true => Fault { status: Status::REQUEST_TIMEOUT, reason: None },
             false => Fault { status: Status::GATEWAY_TIMEOUT, reason: Some("has been silent for too long") },
         };
+        if let Some(exchange) = self.exchange_mut()
+            && exchange.is_asked()
+        {
+            // It may begin yet, and must not be taken for what the next request asks for.
+            exchange.request.terms.connection = header::Connection::Closes;
+        }
         self.give_up(status, cx);
     }
 

@@ -21,6 +21,7 @@ use crate::program::{Backend, Begun, Finish, Lease, Refusal, Talk};
 use crate::record::Unfinished;
 use crate::site::Settings;
 
+use self::reply::DISCARD_BYTES_MAX;
 pub(crate) use self::reply::{Reply, Terms, Writer};
 pub(crate) use self::request::{Request, may_be_program};
 
@@ -32,6 +33,8 @@ pub(crate) struct Exchange {
     pub(crate) request: Request,
     stage: Stage,
     body: RequestBody,
+    /// Its length was not known beforehand. A FastCGI program that goes by CONTENT_LENGTH leaves it unread.
+    is_chunked: bool,
     outgoing: Outgoing,
     pub(crate) reply: Reply,
     pub(crate) record: Option<Unfinished>,
@@ -55,6 +58,8 @@ struct Running {
     decoder: Decoder,
     /// It has said something.
     heard: bool,
+    /// What it has said beyond the end of its answer.
+    surplus_bytes: usize,
 }
 
 /// A stream that has served, for whoever owns it.
@@ -163,6 +168,7 @@ impl Exchange {
             reply: Reply::new(),
             request,
             stage: Stage::Wanted,
+            is_chunked: matches!(body, RequestBody::Chunks { .. }),
             body,
             outgoing: Outgoing::default(),
             record: None,
@@ -262,12 +268,13 @@ impl Exchange {
 
     /// `Ok` when the program runs and its request is on the way to it.
     pub(crate) fn begun(&mut self, begun: Begun) -> Result<(), Fault> {
-        let backend = match begun {
+        let mut backend = match begun {
             Begun::Running(backend) => backend,
             Begun::Failed(refusal) => return Err(refusal.into()),
             // Nobody asked for that.
             Begun::HandedOver => return Err(Refusal::Broken.into()),
         };
+        backend.lease.begins();
         self.outgoing = Outgoing::default();
         if backend.talk == Talk::FastCgi {
             Encoder.begin(&self.request.variables, true, &mut self.outgoing.bytes);
@@ -280,7 +287,8 @@ impl Exchange {
             self.outgoing.end_body(backend.talk);
         }
         self.backend_ready();
-        self.stage = Stage::Running(Running { backend, decoder: Decoder::new(), heard: false });
+        self.stage =
+            Stage::Running(Running { backend, decoder: Decoder::new(), heard: false, surplus_bytes: 0 });
         Ok(())
     }
 
@@ -349,6 +357,13 @@ impl Exchange {
         let broken = |error: fastcgi::Error| Fault::of_program(error.reason);
         while let Some(event) = running.decoder.next(&mut rest).map_err(broken)? {
             match event {
+                Event::Stdout(bytes) if self.reply.is_complete() => {
+                    running.surplus_bytes += bytes.len();
+                    if running.surplus_bytes > DISCARD_BYTES_MAX {
+                        self.over(Finish::Ended);
+                        return Ok(Ended::Well);
+                    }
+                }
                 Event::Stdout(bytes) => self.reply.take(bytes, writer)?,
                 Event::Stderr(bytes) => running.backend.lease.stderr(bytes),
                 Event::End(end) => {
@@ -356,7 +371,7 @@ impl Exchange {
                     self.reply.end(writer)?;
                     // A part of the request that is still here would be taken for the next one's beginning.
                     let clean = rest.is_empty() && self.outgoing.left() == 0;
-                    let clean = clean && self.outgoing.end == End::Said;
+                    let clean = clean && self.outgoing.end == End::Said && !self.is_chunked;
                     self.over(if clean { Finish::Reusable } else { Finish::Ended });
                     return Ok(Ended::Well);
                 }
@@ -407,11 +422,14 @@ impl Exchange {
 
     /// Nobody has a use for the program any more. Returns the request, and the record of an answer under way.
     pub(crate) fn break_off(self) -> (Request, Option<Unfinished>) {
-        if let Stage::Running(Running { backend: Backend { stream, talk: Talk::FastCgi, lease, .. }, .. }) =
-            self.stage
-            && self.outgoing.sent == 0
-        {
-            lease.finish(stream, Finish::Aborted);
+        if let Stage::Running(Running { backend: Backend { stream, talk, lease, .. }, .. }) = self.stage {
+            let is_told = match talk {
+                Talk::FastCgi => self.outgoing.sent == 0,
+                Talk::Cgi | Talk::Nph => !self.body.is_complete(),
+            };
+            if is_told {
+                lease.finish(stream, Finish::Aborted);
+            }
         }
         (self.request, self.record)
     }

@@ -61,7 +61,7 @@ pub(crate) enum Frame {
 }
 
 /// What a program may say that nobody hears.
-const DISCARD_BYTES_MAX: usize = 64 << 10;
+pub(super) const DISCARD_BYTES_MAX: usize = 64 << 10;
 
 impl Reply {
     pub(crate) fn new() -> Self {
@@ -99,13 +99,20 @@ impl Reply {
                 }
                 Ok(())
             }
-            Self::Discard { left } | Self::Redirect { left, .. } => match left.checked_sub(bytes.len()) {
-                Some(rest) => {
-                    *left = rest;
-                    Ok(())
+            Self::Discard { left } => {
+                match left.checked_sub(bytes.len()) {
+                    Some(rest) => *left = rest,
+                    // Its client has all that it asked for.
+                    None => *self = Self::Complete,
                 }
-                None => Err(Fault::of_program("goes on and on where no body was asked for")),
-            },
+                Ok(())
+            }
+            Self::Redirect { left, .. } => {
+                *left = left
+                    .checked_sub(bytes.len())
+                    .ok_or_else(|| Fault::of_program("goes on and on where no body was asked for"))?;
+                Ok(())
+            }
             Self::Raw => {
                 writer.terms.connection = Connection::Closes;
                 writer.head = Some((raw_status(bytes), 0));

@@ -119,11 +119,12 @@ impl Request {
             let file = [&*routes.document_root, split.name].concat();
             variables.add_script(&split, Some(&file), &routes.document_root);
         }
-        let may_be_direct = is_alone && head.method == Method::Get && head.body == Body::None;
+        // How much a Unix socket has taken nobody knows, nor whether it takes more.
+        let is_inet = matches!(peer, Peer::Inet(_));
+        let may_be_direct = is_alone && is_inet && head.method == Method::Get && head.body == Body::None;
         let direct = (route.direct && may_be_direct).then(|| Box::new(self.direct(&head, peer, cx)));
         if route.direct && !may_be_direct {
-            let reason =
-                "answers through the server: it has more to take than a GET, or the client more to get";
+            let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address";
             cx.tally.complaints.push(Complaint { request: Arc::clone(&self.name), reason });
         }
         let begin = Begin {

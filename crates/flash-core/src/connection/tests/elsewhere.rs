@@ -67,7 +67,9 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
         number: 0,
     }];
     world.site.routes = Some(Routes::new(list, b"Flash", b"/srv"));
+    let inet = Peer::Inet("192.0.2.7:5000".parse().unwrap());
     let mut client = world.connect();
+    client.connection.peer = inet;
     world.receive(&mut client, GET.as_bytes());
     let direct = client.begin.take().and_then(|begin| begin.direct).expect("it is alone");
     assert!(direct.head.starts_with(b"HTTP/1.1 200 OK\r\nDate: ") && direct.record.is_some());
@@ -75,10 +77,15 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
     world.with(&mut client, |connection, cx| connection.begun(Begun::HandedOver, cx));
     assert_eq!(world.turn(&mut client), Waits::HandedOver);
     assert!(client.got.is_empty() && world.tally.complaints.is_empty());
-    for request in
-        [GET.replace("GET", "HEAD"), post(2) + "ab", GET.repeat(2), get("/small.txt") + &get("/cgi/a")]
-    {
+    for (request, peer) in [
+        (GET.replace("GET", "HEAD"), inet),
+        (post(2) + "ab", inet),
+        (GET.repeat(2), inet),
+        (get("/small.txt") + &get("/cgi/a"), inet),
+        (GET.to_owned(), Peer::Unix),
+    ] {
         let mut client = world.connect();
+        client.connection.peer = peer;
         if request.starts_with("GET /small") {
             client.socket = Socket::FULL;
         }
