@@ -59,8 +59,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let rights = Rights::give_up(flags, &site)?;
     let helpers = flags.helpers_max * if rights.has_processes() { 2 } else { 1 };
     let room = descriptors.saturating_sub(plan.path_entries + helpers + DESCRIPTORS_ASIDE);
-    // A connection whose request a program answers has two.
-    let room = if plan.programs.is_empty() { room } else { room / 2 }.max(1);
+    let room = plan.programs.leave(room, &flags.programs).max(1);
     let limits =
         Limits { connections_max: flags.connections_max.unwrap_or(room).min(room), drain: flags.drain };
     let ready = || {

@@ -35,6 +35,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Connections that one process keeps to a FastCGI server while nobody uses them.
 const KEPT_MAX: usize = 32;
+/// Of a program that begins: both ends of its stream and of the pipe for its complaints.
+const PROGRAM_DESCRIPTORS: usize = 4;
 /// What permits somebody to run a file.
 const MAY_RUN: u32 = 0o111;
 
@@ -77,6 +79,21 @@ impl Programs {
 
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// Of so many descriptors, those that are left for clients' connections.
+    pub(super) fn leave(&self, descriptors: usize, flags: &flags::Programs) -> usize {
+        let count =
+            |is_it: fn(&Service) -> bool| self.list.iter().filter(|(_, service)| is_it(service)).count();
+        let scripts = match count(|service| matches!(service, Service::Cgi { .. })) {
+            0 => 0,
+            _ => flags.cgi_max + flags.cgi_queue_max,
+        };
+        let processes = flags.app_max * count(|service| matches!(service, Service::Application(_)));
+        let left = descriptors.saturating_sub(PROGRAM_DESCRIPTORS * (scripts + processes));
+        // Any number of requests may be on their way to a FastCGI server, each over a connection.
+        let is_fastcgi = count(|service| matches!(service, Service::FastCgi(_))) > 0;
+        if is_fastcgi { left / 2 } else { left }
     }
 
     /// For the site.

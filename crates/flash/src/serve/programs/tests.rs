@@ -135,3 +135,16 @@ fn limits_are_those_of_the_flags() {
     assert_eq!(limits, [(Limited::MemoryBytes, 64 << 20, 64 << 20), (Limited::CpuSeconds, 2, 2)]);
     assert_eq!((setup.running_max, setup.nice, setup.document_root.as_slice()), (3, 7, &b"/srv"[..]));
 }
+
+#[test]
+fn programs_leave_most_descriptors_to_clients() {
+    let site = TempDir::new().unwrap();
+    let flags =
+        Line::try_parse_from(["flash", "--cgi-max", "10", "--cgi-queue-max", "15"]).unwrap().serve.programs;
+    let left = |words: &[&str]| prepare(&site, words).unwrap().leave(20_000, &flags);
+    let cgi = format!("/cgi={}", site.path().display());
+    assert_eq!(left(&[]), 20_000);
+    assert_eq!(left(&["--cgi", &cgi]), 19_900);
+    assert_eq!(left(&["--app", "/app=sh"]), 20_000 - 4 * 8);
+    assert_eq!(left(&["--fastcgi", "/php=localhost:9000"]), 10_000);
+}
