@@ -69,10 +69,15 @@ pub static MANNERS: [Manner; 17] = [
         ..manner("nginx-threads", Nginx, "tuned: aio threads, 128 of them, open files cached")
     },
     Manner {
+        threads: 256,
         words: &[("@MPM@", "event")],
         ..manner("apache", Apache, "event: threads, idle connections in a loop")
     },
-    Manner { words: &[("@MPM@", "worker")], ..manner("apache-worker", Apache, "a thread per connection") },
+    Manner {
+        threads: 256,
+        words: &[("@MPM@", "worker")],
+        ..manner("apache-worker", Apache, "a thread per connection")
+    },
     Manner { words: &[("@MPM@", "prefork")], ..manner("apache-prefork", Apache, "a process per connection") },
     manner("h2o", H2o, "event loops that wait for the disk themselves"),
     manner("lighttpd", Lighttpd, "event loops that wait for the disk themselves, stat results cached"),

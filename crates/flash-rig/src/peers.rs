@@ -74,7 +74,8 @@ fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<Str
         ("@CGI@", text(&setup.root.join(CGI_FOLDER))?),
         ("@PHP@", text(php.unwrap_or(Path::new("")))?),
         ("@PHP-PROCESSES@", PHP_PROCESSES.to_string()),
-        ("@PHP-CONNECTIONS@", PHP_PROCESSES.div_ceil(loops).to_string()),
+        ("@PHP-CONNECTIONS@", PHP_PROCESSES.div_ceil(2 * loops).to_string()),
+        ("@REUSE-PORT@", if loops > 1 { " reuseport" } else { "" }.to_owned()),
     ];
     // Lines about programs are for those who have some.
     let lines = template.lines().filter_map(|line| match line.trim_start().split_once("@ ") {
@@ -176,6 +177,7 @@ mod tests {
         assert!(filled("nginx-aio", &setup).contains("open_file_cache off;"));
         (setup.loops, setup.threads) = (2, Some(50));
         assert!(filled("apache", &setup).contains("MaxRequestWorkers 100\n"));
+        assert!(filled("nginx", &setup).contains(" deferred reuseport;"));
         assert!(filled("apache-prefork", &setup).contains("MaxRequestWorkers 50\n"));
         assert!(filled("nginx-threads", &setup).contains("worker_processes 2;"));
     }
