@@ -101,6 +101,11 @@ impl<'a> Rig<'a> {
         at.value().filter(|_| self.axis() == Some(axis))
     }
 
+    /// Connections that say nothing, beside those that ask.
+    fn beside(&self, at: &At) -> u32 {
+        self.varied(Axis::IdleConnections, at).unwrap_or_default() as u32
+    }
+
     /// Where servers find a site: on the disk, or behind the slow one.
     fn root_of<'b>(&'b self, folder: &'b Path) -> &'b Path {
         self.slow.as_ref().map_or(folder, SlowMount::mountpoint)
@@ -161,7 +166,9 @@ impl<'a> Rig<'a> {
             loops,
             threads,
             program: self.place.flash.filter(|_| spec.is_flash()),
-            connections_max: usual.connections_max.max(clients.count as usize + 256),
+            connections_max: usual
+                .connections_max
+                .max((clients.count + self.beside(&cell.at)) as usize + 256),
             ..usual
         };
         let measured = self.measured(cell, &spec, &setup, site, &clients);
@@ -192,7 +199,7 @@ impl<'a> Rig<'a> {
             return idle::measure(server, clients.count);
         }
         let cpus = setup.cpus;
-        let beside = self.varied(Axis::IdleConnections, &cell.at).unwrap_or_default() as u32;
+        let beside = self.beside(&cell.at);
         let _held = cpus.on_clients(|| idle::hold(server.port, beside, |number| site.idle(number)))??;
         self.serve(server, php.as_ref(), clients, site, cpus)
     }
@@ -219,7 +226,8 @@ impl<'a> Rig<'a> {
         server.process.check()?;
         let memory = server.process.memory()?;
         let ledger = server.stop();
-        figures::of(&seen, &memory, ledger.as_ref(), site.answers)
+        let is_short = self.plan.machine.memory_mb.is_some();
+        figures::of(&seen, &memory, ledger.as_ref(), site.answers, is_short)
     }
 }
 

@@ -166,7 +166,14 @@ pub(crate) fn bars(outcomes: &[Outcome]) -> Vec<Bar> {
         let name = format!("programs: p99 beside {program}, by clients ÷ by hand");
         Bar::at_most(name, 1.5, of(program).map(Outcome::ratio))
     };
-    PROGRAMS.map(bar).into()
+    let errors = outcomes
+        .iter()
+        .filter(|of| of.server == Server::Amped)
+        .map(|of| of.rounds.iter().map(|round| round.errors as f64).sum::<f64>());
+    let errors = errors.reduce(|sum, errors| sum + errors);
+    let mut bars = Vec::from(PROGRAMS.map(bar));
+    bars.push(Bar::at_most("programs: errors".into(), 0.0, errors));
+    bars
 }
 
 pub(crate) fn json(outcomes: &[Outcome]) -> Value {

@@ -10,8 +10,15 @@ use super::clients::Seen;
 use super::site::Answers;
 use crate::record::Figures;
 
-/// Puts everything together. `answers` says which ones are right.
-pub(super) fn of(seen: &Seen, memory: &Memory, ledger: Option<&Ledger>, answers: Answers) -> Result<Figures> {
+/// Puts everything together. `answers` says which ones are right; where memory is short, none at all may be what there is
+/// to find out.
+pub(super) fn of(
+    seen: &Seen,
+    memory: &Memory,
+    ledger: Option<&Ledger>,
+    answers: Answers,
+    is_short_of_memory: bool,
+) -> Result<Figures> {
     let report = &seen.report;
     let mut all = Figures::default();
     errors(&mut all, report, answers);
@@ -19,8 +26,8 @@ pub(super) fn of(seen: &Seen, memory: &Memory, ledger: Option<&Ledger>, answers:
         Answers::Files => report.requests,
         Answers::NotFound => report.statuses.get(&404).copied().unwrap_or_default(),
     };
-    if answered == 0 && all.errors.keys().all(|kind| matches!(kind.as_str(), "connect" | "timeout" | "reset"))
-    {
+    let is_silent = all.errors.keys().all(|kind| matches!(kind.as_str(), "connect" | "timeout" | "reset"));
+    if answered == 0 && is_silent && is_short_of_memory {
         return Ok(nothing("no_answer"));
     }
     if answered == 0 {
@@ -29,11 +36,12 @@ pub(super) fn of(seen: &Seen, memory: &Memory, ledger: Option<&Ledger>, answers:
     let mut put = |name: &str, value: f64| _ = all.figures.insert(name.to_owned(), value);
     put("requests", answered as f64);
     put("requests_per_second", answered as f64 / report.seconds);
+    put("unanswered", report.unanswered as f64);
     put("megabits_per_second", report.megabits_per_second);
     if seen.answers > 0 {
         let mut each = |name: &str, ns: u64| put(name, ns as f64 / 1e3 / seen.answers as f64);
         each("processor_us_per_request", seen.used.cpu_ns);
-        each("server_us_per_request", seen.used.cpu_ns - seen.used.ended_children_ns);
+        each("server_us_per_request", seen.used.cpu_ns.saturating_sub(seen.used.ended_children_ns));
         if let Some(php) = &seen.used_by_php {
             each("php_us_per_request", php.cpu_ns);
         }

@@ -117,7 +117,19 @@ impl Asked<'_> {
         self.data.in_round(server, place, figure, round)
     }
 
+    /// The term without those servers that have no such figure: what is said names only what was compared.
+    fn measured(&self, term: &Term, figure: &str, place: &At) -> Term {
+        let (at, figure) = (term.at.as_ref().unwrap_or(place), term.figure.as_deref().unwrap_or(figure));
+        let is_measured = |server: &&String| self.data.spread(server, at, figure).is_some();
+        let servers: Vec<_> = term.servers.iter().filter(is_measured).cloned().collect();
+        match servers.is_empty() {
+            true => term.clone(),
+            false => Term { servers, ..term.clone() },
+        }
+    }
+
     fn ratio(&self, figure: &str, of: &Term, to: &Term, place: &At, bounds: &Bounds) -> Answer {
+        let (of, to) = (&self.measured(of, figure, place), &self.measured(to, figure, place));
         let ratio = self.in_rounds(|round| {
             Some(self.pick(of, figure, place, round)? / self.pick(to, figure, place, round)?)
         });
@@ -125,6 +137,7 @@ impl Asked<'_> {
     }
 
     fn value(&self, figure: &str, of: &Term, place: &At, bounds: &Bounds) -> Answer {
+        let of = &self.measured(of, figure, place);
         let value = self.in_rounds(|round| self.pick(of, figure, place, round));
         one(value, bounds, &format!("{}{}:", before(place), of.words()))
     }

@@ -31,7 +31,8 @@ pub struct Dynamic {
 }
 
 impl Dynamic {
-    /// `program` is the target that answers, such as `/specweb99.php`; without one, the CGI program does. None for more than
+    /// `program` is the target that answers, such as `/specweb99.php`, also what would be for a CGI program; without one, the CGI
+    /// program does. None for more than
     /// 10,000 directories.
     pub fn new(of: SpecWeb, program: Option<&str>) -> Option<Self> {
         let program = program.unwrap_or(CGI);
@@ -46,7 +47,6 @@ impl Dynamic {
                 _ => File {
                     target: match kind {
                         "post" => program.into(),
-                        "cgi" => format!("{CGI}?{}", file.target).into(),
                         _ => format!("{program}?{}", file.target).into(),
                     },
                     bytes: file.bytes.map(|bytes| PAGE_BYTES + bytes),
@@ -174,6 +174,6 @@ mod tests {
         let body = String::from_utf8(message.unwrap().body.clone().unwrap().to_vec()).unwrap();
         let named = format!("dir={}&class={}&num={}&", &file[13..18], &file[24..25], &file[26..27]);
         assert!(target == "/specweb99.php" && body.contains(&named), "{file}: {body}");
-        assert_eq!(seen(4).0, "/cgi-bin/specweb99?FILE");
+        assert_eq!(seen(4).0, "/specweb99.php?FILE");
     }
 }
