@@ -26,7 +26,7 @@ pub(crate) use pace::Task;
 /// Plays many clients from a few threads against any HTTP server, and says how many answers came, how fast, and what went
 /// wrong. Without flags: 32 clients, each on a connection that it keeps, ask for URL again and again for ten seconds.
 #[derive(Debug, Parser)]
-#[command(name = "flash load", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "flash load", bin_name = "flash load", version, max_term_width = 100, after_help = AFTER_HELP)]
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,

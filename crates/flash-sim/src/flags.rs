@@ -15,7 +15,13 @@ use crate::scenario::Setting;
 /// MP, MT, SPED, AMPED and PIPELINED servers, on any number of processors, with any memory and disks, under the traces of
 /// the paper that proposed the pipeline (Choi, Kim, Ersoz and Das, WWW 2005) or any other load.
 #[derive(Debug, Parser)]
-#[command(name = "flash sim", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "flash sim",
+    bin_name = "flash sim",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
 pub(crate) struct Flags {
     #[command(subcommand)]
     pub command: Command,
@@ -165,10 +171,11 @@ pub(crate) struct Jobs {
 
 const SETTINGS: &str = "\
 Keys are those of a parameter file, for instance:
-  architecture=mp|mt|sped|amped|pipelined|...   server.threads_per_processor=64
-  machine.processors=16                         run.clients=2500
-  machine.memory_mb=4000                        run.measured_requests=1000000
-  machine.data_cache_mb=100                     run.seed=7
+  architecture=mp|mt|sped|amped|uring|newflash|pipelined
+  machine.processors=16                         server.threads_per_processor=64
+  machine.memory_mb=4000                        run.clients=2500
+  machine.data_cache_mb=100                     run.measured_requests=1000000
+  run.seed=7
   workload.trace=penn-state-cse|uc-berkeley|penn-state|clarknet|worldcup98|nasa
 Example:
   flash sim run architecture=pipelined machine.processors=16 workload.trace=worldcup98";

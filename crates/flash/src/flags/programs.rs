@@ -45,11 +45,11 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span::parse_positive, help_heading = HEADING)]
     pub program_deadline: Duration,
 
-    /// Memory that a program may map. Without this flag, as much as the system gives
+    /// Memory that a program may map, an application's process too. Without this flag, as much as the system gives
     #[arg(long, value_name = "BYTES", value_parser = size::parse_positive, help_heading = HEADING)]
     pub cgi_memory: Option<u64>,
 
-    /// Processor time that a program may take, in whole seconds. Without this flag, as much as it likes
+    /// Processor time that a program may take in all of its life, in whole seconds. Without this flag, as much as it likes
     #[arg(long, value_name = "TIME", value_parser = span::parse_positive, help_heading = HEADING)]
     pub cgi_cpu: Option<Duration>,
 

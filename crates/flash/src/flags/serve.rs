@@ -35,7 +35,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value = "32", value_parser = count(1, 10_000), help_heading = RUN)]
     pub processes: usize,
 
-    /// Helpers of amped and uring at most. They start when something would block, and retire when idle
+    /// Helpers of amped and uring at most, for each device. They start when something would block, and retire when idle
     #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 4096), help_heading = RUN)]
     pub helpers_max: usize,
 
@@ -48,11 +48,11 @@ pub(crate) struct Serve {
     #[arg(long, value_enum, value_name = "HOW", help_heading = RUN)]
     pub sandbox: Option<Sandbox>,
 
-    /// Become this user once the listeners and logs are open. For a server that root starts
+    /// Become this user once the listeners and logs are open. Without it, a server that root starts stays root
     #[arg(long, value_name = "NAME", help_heading = RUN)]
     pub user: Option<String>,
 
-    /// Jobs that may wait for a helper. Beyond them, requests that need the disk get 503 at once
+    /// Jobs that may wait for a helper of one device. Beyond them, requests that need the disk get 503 at once
     #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = RUN)]
     pub helper_queue_max: usize,
 
@@ -60,7 +60,7 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub list: bool,
 
-    /// Serve files and folders whose names begin with a dot
+    /// Serve files and folders whose names begin with a dot. `.well-known` is served without it
     #[arg(long, help_heading = CONTENT)]
     pub dotfiles: bool,
 
@@ -97,11 +97,12 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub no_precompressed: bool,
 
-    /// Paths that are remembered with what they lead to. 0 remembers none
+    /// Paths that are remembered with what they lead to, at most half of the limit of open files (ulimit -n). Processes of mp
+    /// share them out. 0 remembers none
     #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]
     pub path_cache: usize,
 
-    /// Memory for the content of files. 0 keeps none
+    /// Memory for the content of files. Processes of mp share it out. 0 keeps none
     #[arg(long, value_name = "BYTES", default_value = "128M", value_parser = size::parse, help_heading = CACHES)]
     pub file_cache_bytes: u64,
 
@@ -118,7 +119,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::parse_positive, help_heading = LIMITS)]
     pub head_timeout: Duration,
 
-    /// How long a connection may stay open between requests
+    /// How long a connection may stay open between requests; with mp, at most 5s
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span::parse_positive, help_heading = LIMITS)]
     pub idle_timeout: Duration,
 
@@ -181,7 +182,7 @@ macro_rules! examples {
         "\
 Examples:
   flash serve                              this folder, at http://127.0.0.1:8080/
-  flash serve /srv/site --listen :80       to everybody
+  flash serve /srv/site --listen :80 --user www-data       to everybody
   flash serve ~/music --list --listen unix:/run/music.sock
   flash serve build --spa index.html --cache-control 'max-age=60'
   flash serve /srv/site --fastcgi .php=unix:/run/php/php-fpm.sock
