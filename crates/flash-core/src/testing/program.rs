@@ -40,6 +40,7 @@ pub(crate) struct Fate(Arc<Mutex<Heard>>);
 
 #[derive(Debug, Default)]
 struct Heard {
+    has_begun: bool,
     stderr: Vec<u8>,
     end: Option<Result<Finish, BrokenOff>>,
 }
@@ -54,6 +55,10 @@ impl Fate {
         self.with(|heard| heard.end)
     }
 
+    pub(crate) fn has_begun(&self) -> bool {
+        self.with(|heard| heard.has_begun)
+    }
+
     pub(crate) fn stderr(&self) -> Vec<u8> {
         self.with(|heard| heard.stderr.clone())
     }
@@ -66,6 +71,10 @@ pub(crate) struct BrokenOff;
 struct Held(Fate);
 
 impl Lease for Held {
+    fn begins(&mut self) {
+        self.0.with(|heard| heard.has_begun = true);
+    }
+
     fn stderr(&mut self, bytes: &[u8]) {
         self.0.with(|heard| heard.stderr.extend_from_slice(bytes));
     }

@@ -75,6 +75,7 @@ fn a_cgi_program_answers_in_chunks_and_the_connection_goes_on() {
 fn a_fastcgi_program_is_kept() {
     let mut world = world_of_programs();
     let mut client = running(&mut world, "GET /a.php?x HTTP/1.1\r\nHost: a\r\n\r\n", Talk::FastCgi);
+    assert!(client.program.as_ref().unwrap().fate.has_begun());
     let told = &client.program.as_ref().unwrap().told;
     assert_eq!(body_of(told), Some(Vec::new()), "the empty body is told at once");
     let filename = memchr::memmem::find(told, b"SCRIPT_FILENAME/srv/a.php");
