@@ -4,6 +4,7 @@ mod bodies;
 mod closing;
 mod deadlines;
 mod elsewhere;
+mod ends;
 mod finding;
 mod listing;
 mod memory;

@@ -1,0 +1,79 @@
+//! How exchanges end that do not go as they should: late, half way, or with more than was asked for.
+
+use super::programs::{ANSWER, GET, fate, running, world_of_programs};
+use super::*;
+use crate::program::{Finish, Talk};
+use crate::testing::{STDOUT, end_record, record};
+
+#[test]
+fn a_program_that_begins_too_late_gets_nobody_elses_request() {
+    let mut world = world_of_programs();
+    let mut client = world.connect();
+    world.receive(&mut client, GET.as_bytes());
+    world.pass_ms(&mut client, 60_000);
+    assert_eq!(reply(&client.got).field("Connection"), Some("close"));
+    world.receive(&mut client, GET.as_bytes());
+    assert!(
+        matches!(client.connection.state, State::Closing { .. } | State::Closed),
+        "{:?}",
+        client.connection
+    );
+}
+
+#[test]
+fn head_bears_a_program_that_sends_a_body_all_the_same() {
+    for talk in [Talk::Cgi, Talk::FastCgi] {
+        let mut world = world_of_programs();
+        let mut client = running(&mut world, &(GET.replace("GET", "HEAD") + &get("/small.txt")), talk);
+        world.hear(&mut client, |program| {
+            let piece = [b'x'; 16 << 10];
+            let framed = |bytes: &[u8]| match talk {
+                Talk::FastCgi => record(STDOUT, bytes),
+                _ => bytes.to_vec(),
+            };
+            program.say(framed(ANSWER));
+            (0..20).for_each(|_| program.say(framed(&piece)));
+        });
+        assert_eq!(replies(&client.got, &[0]).len(), 2, "{talk:?}");
+        assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
+        assert!(world.tally.complaints.is_empty());
+    }
+}
+
+#[test]
+fn a_program_that_floods_behind_its_answer_is_left_to_itself() {
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, GET, Talk::FastCgi);
+    let head = b"Content-Type: a/b\nContent-Length: 3\n\nabc";
+    world.hear(&mut client, |program| {
+        program.say(record(STDOUT, head));
+        (0..20).for_each(|_| program.say(record(STDOUT, &[b'x'; 16 << 10])));
+    });
+    assert_eq!(&*reply(&client.got).body, b"abc");
+    assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
+    assert!(client.connection.is_idle());
+}
+
+/// It has no other end than that of its stream: a program must not see that before it is ended.
+#[test]
+fn half_an_upload_is_not_taken_for_a_whole_one() {
+    let chunked = "POST /cgi/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, chunked, Talk::Cgi);
+    assert_eq!(world.end(&mut client), Waits::Closed);
+    assert_eq!(fate(&client), Some(Ok(Finish::Aborted)));
+    let mut client = running(&mut world, chunked, Talk::Cgi);
+    world.receive(&mut client, b"no length\r\n");
+    assert_eq!((reply(&client.got).status, fate(&client)), (400, Some(Ok(Finish::Aborted))));
+}
+
+/// A FastCGI program goes by CONTENT_LENGTH, and may have left a body without one in the stream.
+#[test]
+fn a_stream_that_has_carried_chunks_is_not_kept() {
+    let chunked =
+        "POST /app/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let mut world = world_of_programs();
+    let mut client = running(&mut world, chunked, Talk::FastCgi);
+    world.hear(&mut client, |program| program.say([record(STDOUT, ANSWER), end_record()].concat()));
+    assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
+}
