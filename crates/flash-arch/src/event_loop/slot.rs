@@ -111,7 +111,7 @@ impl<L> Slot<L> {
                 }
                 Want::Job(job) => shop.late.push_back(Late::Job(token, job)),
                 Want::Begin => {
-                    // The last program's stream may have gone since it was looked at.
+                    // The last program's stream may have gone in this turn.
                     self.forget_stream(token, port);
                     let inbox = Arc::clone(shop.inbox);
                     let reply = Box::new(move |begun: Begun| inbox.put(token, begun));
@@ -120,10 +120,6 @@ impl<L> Slot<L> {
                 want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
                     left = left.saturating_sub(WANTS_PER_PIECE - 1);
                     shop.talker.perform(&want, &mut self.connection, cx);
-                    if self.stream.watched != Watched::No && self.connection.backend().is_none() {
-                        // Another one may come at once.
-                        self.forget_stream(token, port);
-                    }
                 }
                 Want::Release => {
                     self.forget_stream(token, port);

@@ -142,9 +142,6 @@ impl ReadRequest {
                 }
                 want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
                     self.talker.perform(&want, &mut slot.connection, cx);
-                    if slot.connection.backend().is_none() {
-                        socket.stream = Watched::No;
-                    }
                 }
                 Want::Release => {
                     if let (Some(stream), true) = (slot.connection.backend(), socket.stream != Watched::No) {
