@@ -68,6 +68,7 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
         flash_args: &options.flash_args,
         floor: &floor,
         group: None,
+        dynamic: None,
     };
 
     let mut bars: Vec<Bar> = Vec::new();

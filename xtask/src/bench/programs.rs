@@ -83,7 +83,8 @@ pub(crate) fn run(place: &Place, servers: &[Server], rounds: usize, quick: bool)
 }
 
 fn measure(server: Server, place: &Place, program: &Path, quick: bool) -> Result<Round> {
-    let running = servers::start_with(server, place, &[], Some(Dynamic { php: None }))?;
+    let place = Place { dynamic: Some(Dynamic { php: None }), ..*place };
+    let running = servers::start(server, &place, &[])?;
     let name = program.file_name().and_then(|name| name.to_str()).context("ours have plain names")?;
     let paths = [format!("/cgi-bin/{name}")];
     let plan = Plan {
@@ -95,7 +96,7 @@ fn measure(server: Server, place: &Place, program: &Path, quick: bool) -> Result
         warm_up: Duration::from_secs(1),
         measured: Duration::from_secs(if quick { 2 } else { 5 }),
     };
-    let beside = ByHand::start(place, program)?;
+    let beside = ByHand::start(&place, program)?;
     let by_hand = client::run(&plan, 0)?;
     drop(beside);
     let by_clients = client::run(&Plan { cold_clients: CLIENTS, ..plan }, 0)?;
@@ -166,11 +167,8 @@ pub(crate) fn bars(outcomes: &[Outcome]) -> Vec<Bar> {
         let name = format!("programs: p99 beside {program}, by clients ÷ by hand");
         Bar::at_most(name, 1.5, of(program).map(Outcome::ratio))
     };
-    let errors = outcomes
-        .iter()
-        .filter(|of| of.server == Server::Amped)
-        .map(|of| of.rounds.iter().map(|round| round.errors as f64).sum::<f64>());
-    let errors = errors.reduce(|sum, errors| sum + errors);
+    let rounds = outcomes.iter().filter(|of| of.server == Server::Amped).flat_map(|of| &of.rounds);
+    let errors = rounds.map(|round| round.errors as f64).reduce(|sum, errors| sum + errors);
     let mut bars = Vec::from(PROGRAMS.map(bar));
     bars.push(Bar::at_most("programs: errors".into(), 0.0, errors));
     bars

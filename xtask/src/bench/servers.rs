@@ -17,6 +17,8 @@ pub(crate) struct Place<'a> {
     pub(crate) flash_args: &'a [String],
     pub(crate) floor: &'a Path,
     pub(crate) group: Option<&'a Group>,
+    /// Programs behind the server.
+    pub(crate) dynamic: Option<Dynamic<'a>>,
 }
 
 /// A server program and the manner in which it runs.
@@ -107,22 +109,12 @@ impl Server {
 
 /// Starts a server and waits for it. `answer` is what the floor sends, and nothing to the others.
 pub(crate) fn start(server: Server, place: &Place, answer: &[u8]) -> Result<Running> {
-    start_with(server, place, answer, None)
-}
-
-/// The same with programs behind it, if any.
-pub(crate) fn start_with(
-    server: Server,
-    place: &Place,
-    answer: &[u8],
-    dynamic: Option<Dynamic>,
-) -> Result<Running> {
     let program = match server {
         Floor => Some(place.floor),
         _ => server.is_flash().then_some(place.flash),
     };
     let usual = Setup::new(place.root, place.work, place.cpus);
-    let setup = Setup { group: place.group, program, answer, dynamic, ..usual };
+    let setup = Setup { group: place.group, dynamic: place.dynamic, program, answer, ..usual };
     place.machine.start(&server.spec(place.flash_args)?, &setup)
 }
 
