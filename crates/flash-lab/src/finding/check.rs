@@ -104,7 +104,7 @@ impl Asked<'_> {
 
     /// The figure of a term in a round. Which of several servers counts is decided by the medians of all rounds.
     fn pick(&self, term: &Term, figure: &str, place: &At, round: u32) -> Option<f64> {
-        let (place, figure) = (term.at.as_ref().unwrap_or(place), term.figure.as_deref().unwrap_or(figure));
+        let (place, figure) = term.seen_at(place, figure);
         let measured = term
             .servers
             .iter()
@@ -119,8 +119,8 @@ impl Asked<'_> {
 
     /// The term without those servers that have no such figure: what is said names only what was compared.
     fn measured(&self, term: &Term, figure: &str, place: &At) -> Term {
-        let (at, figure) = (term.at.as_ref().unwrap_or(place), term.figure.as_deref().unwrap_or(figure));
-        let is_measured = |server: &&String| self.data.spread(server, at, figure).is_some();
+        let (place, figure) = term.seen_at(place, figure);
+        let is_measured = |server: &&String| self.data.spread(server, place, figure).is_some();
         let servers: Vec<_> = term.servers.iter().filter(is_measured).cloned().collect();
         match servers.is_empty() {
             true => term.clone(),
@@ -146,6 +146,11 @@ impl Asked<'_> {
 impl Term {
     fn one(server: &str) -> Term {
         Term { servers: vec![server.to_owned()], pick: Pick::Highest, at: None, figure: None }
+    }
+
+    /// The place and the figure that it is about: its own, or those of the check.
+    fn seen_at<'t>(&'t self, place: &'t At, figure: &'t str) -> (&'t At, &'t str) {
+        (self.at.as_ref().unwrap_or(place), self.figure.as_deref().unwrap_or(figure))
     }
 
     fn words(&self) -> String {
