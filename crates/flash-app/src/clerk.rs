@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flash_core::program::{Begun, Refusal};
-use flash_os::mailbox::Mailbox;
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use flash_os::letterbox::Letterbox;
+use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::address::decided;
@@ -24,8 +24,7 @@ use crate::programs::Hears;
 /// Where letters to the clerk go.
 #[derive(Debug)]
 pub(crate) struct Mail {
-    letters: Mailbox<Letter>,
-    bell: OwnedFd,
+    letters: Letterbox<Letter>,
     /// Whether the clerk wakes up by itself now and then.
     is_ticking: AtomicBool,
 }
@@ -70,15 +69,11 @@ const DIAL_PAUSE: Duration = Duration::from_millis(100);
 
 impl Mail {
     pub(crate) fn new() -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { letters: Mailbox::new(), bell, is_ticking: AtomicBool::new(false) })
+        Ok(Self { letters: Letterbox::new()?, is_ticking: AtomicBool::new(false) })
     }
 
     pub(crate) fn put(&self, letter: Letter) {
-        if self.letters.put(letter) {
-            // A bell that cannot be rung any more is ringing.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
-        }
+        self.letters.put(letter);
     }
 
     /// Something is kept that is to be looked at now and then.
@@ -98,7 +93,7 @@ impl Clerk {
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, &mail.bell, epoll::EventData::new_u64(BELL), flags)?;
+        epoll::add(&epoll, mail.letters.bell(), epoll::EventData::new_u64(BELL), flags)?;
         Ok(Self {
             mail,
             epoll,

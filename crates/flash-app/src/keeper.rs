@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
 use flash_core::program::Refusal;
+use flash_os::letterbox::Letterbox;
 use flash_os::mailbox::Mailbox;
-use rustix::event::{EventfdFlags, eventfd};
 
 use self::desk::Desk;
 use crate::guard::ForkHelper;
@@ -106,10 +106,9 @@ pub struct Limits {
 
 #[derive(Debug)]
 pub(crate) struct Mail {
-    letters: Mailbox<Letter>,
+    letters: Letterbox<Letter>,
     /// Of these the keeper need not know at once.
     finished: Mailbox<u64>,
-    bell: OwnedFd,
 }
 
 pub(crate) enum Letter {
@@ -125,8 +124,7 @@ impl Keeper {
     /// # Errors
     /// When the process cannot have another thread, or a descriptor more.
     pub fn start(helper: &ForkHelper, limits: Limits, hearing: Hearing) -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let mail = Arc::new(Mail { letters: Mailbox::new(), finished: Mailbox::new(), bell });
+        let mail = Arc::new(Mail { letters: Letterbox::new()?, finished: Mailbox::new() });
         let mut desk = Desk::new(Arc::clone(&mail), helper.door()?, limits, hearing)?;
         let thread = thread::Builder::new().name("programs".into()).spawn(move || desk.run())?;
         Ok(Self { mail, thread: Some(thread) })
@@ -134,13 +132,13 @@ impl Keeper {
 
     /// Has a program begun. Never waits.
     pub fn begin(&self, order: Order) {
-        self.mail.put(Letter::Begin(Box::new(order)));
+        self.mail.letters.put(Letter::Begin(Box::new(order)));
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.mail.put(Letter::Close);
+        self.mail.letters.put(Letter::Close);
         if let Some(thread) = self.thread.take() {
             // It has said why, if it ended otherwise.
             let _ = thread.join();
@@ -162,23 +160,14 @@ impl Running {
     /// It is ended, and does not see its stream's end before: it might take it for that of a whole request.
     pub fn end_before(mut self, stream: OwnedFd) {
         self.is_finished = true;
-        self.mail.put(Letter::End(self.number, Some(stream)));
+        self.mail.letters.put(Letter::End(self.number, Some(stream)));
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.mail.put(Letter::End(self.number, None));
-        }
-    }
-}
-
-impl Mail {
-    fn put(&self, letter: Letter) {
-        if self.letters.put(letter) {
-            // A bell that cannot be rung any more is ringing.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            self.mail.letters.put(Letter::End(self.number, None));
         }
     }
 }

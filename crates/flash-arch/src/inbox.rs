@@ -5,14 +5,11 @@ use std::os::fd::OwnedFd;
 
 use flash_core::job::Outcome;
 use flash_core::program::Begun;
-use flash_os::mailbox::{Letters, Mailbox};
-use rustix::event::{EventfdFlags, eventfd};
+use flash_os::letterbox::Letterbox;
+use flash_os::mailbox::Letters;
 
 #[derive(Debug)]
-pub(crate) struct Inbox {
-    letters: Mailbox<(u64, Letter)>,
-    bell: OwnedFd,
-}
+pub(crate) struct Inbox(Letterbox<(u64, Letter)>);
 
 #[derive(Debug)]
 pub(crate) enum Letter {
@@ -44,27 +41,23 @@ impl From<Begun> for Letter {
 
 impl Inbox {
     pub(crate) fn new() -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { letters: Mailbox::new(), bell })
+        Letterbox::new().map(Self)
     }
 
     /// Becomes readable, as an edge, each time it is rung.
     pub(crate) fn bell(&self) -> &OwnedFd {
-        &self.bell
+        self.0.bell()
     }
 
     pub(crate) fn put(&self, token: u64, letter: impl Into<Letter>) {
-        if self.letters.put((token, letter.into())) {
-            self.ring();
-        }
+        self.0.put((token, letter.into()));
     }
 
     pub(crate) fn ring(&self) {
-        // A bell that cannot be rung any more is ringing.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.0.ring();
     }
 
     pub(crate) fn empty(&self) -> Letters<(u64, Letter)> {
-        self.letters.take_all()
+        self.0.take_all()
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod cachestat;
 pub mod deferral;
+pub mod letterbox;
 pub mod mailbox;
 pub mod namespace;
 pub mod pin;

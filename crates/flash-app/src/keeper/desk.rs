@@ -86,7 +86,7 @@ impl Desk {
     pub(super) fn new(mail: Arc<Mail>, door: OwnedFd, limits: Limits, hearing: Hearing) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, &mail.bell, epoll::EventData::new_u64(BELL), flags)?;
+        epoll::add(&epoll, mail.letters.bell(), epoll::EventData::new_u64(BELL), flags)?;
         let helper = Some(Helper::meet(&door, &epoll)?);
         Ok(Self {
             mail,
