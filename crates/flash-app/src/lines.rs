@@ -1,9 +1,9 @@
 //! What a program complains about, as lines, and only so many of them, however it comes.
 
 /// A longer line is cut.
-pub(crate) const LINE_BYTES_MAX: usize = 1 << 10;
+const LINE_BYTES_MAX: usize = 1 << 10;
 /// What one request's program writes after that nobody reads.
-pub(crate) const BYTES_MAX: u64 = 64 << 10;
+const BYTES_MAX: u64 = 64 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
@@ -38,11 +38,24 @@ impl Lines {
     }
 }
 
+/// What holds for lines whichever way they come.
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::cell::RefCell;
 
     use super::*;
+
+    pub(crate) fn come_one_by_one(heard: impl Fn(&[&[u8]]) -> Vec<String>) {
+        assert_eq!(heard(&[b"one\ntwo", b" and\r\n", b"\nlast"]), ["one", "two and", "", "last"]);
+        assert_eq!(heard(&[]), [""; 0]);
+    }
+
+    pub(crate) fn are_cut_and_counted(heard: impl Fn(&[&[u8]]) -> Vec<String>) {
+        assert_eq!(heard(&[&[b'x'; 3000], b"y\nz\n"]), ["x".repeat(LINE_BYTES_MAX), "z".into()]);
+        let lines = heard(&[&[b'\n'; 60_000], &[b'\n'; 60_000]]);
+        assert_eq!(lines.len() as u64, BYTES_MAX + 1);
+        assert_eq!(lines.last().unwrap(), "(54464 bytes more, not kept)");
+    }
 
     fn heard(pieces: &[&[u8]]) -> Vec<String> {
         let said = RefCell::new(Vec::new());
@@ -55,15 +68,11 @@ mod tests {
 
     #[test]
     fn lines_come_one_by_one_however_they_arrive() {
-        assert_eq!(heard(&[b"one\ntwo", b" and\r\n", b"\nlast"]), ["one", "two and", "", "last"]);
-        assert_eq!(heard(&[]), [""; 0]);
+        come_one_by_one(heard);
     }
 
     #[test]
     fn long_lines_are_cut_and_floods_are_counted() {
-        assert_eq!(heard(&[&[b'x'; 3000], b"y\nz\n"]), ["x".repeat(LINE_BYTES_MAX), "z".into()]);
-        let lines = heard(&[&[b'\n'; 60_000], &[b'\n'; 60_000]]);
-        assert_eq!(lines.len() as u64, BYTES_MAX + 1);
-        assert_eq!(lines.last().unwrap(), "(54464 bytes more, not kept)");
+        are_cut_and_counted(heard);
     }
 }

@@ -73,7 +73,7 @@ mod tests {
     use rustix::pipe::{PipeFlags, pipe_with};
 
     use super::*;
-    use crate::lines::{BYTES_MAX, LINE_BYTES_MAX};
+    use crate::lines;
 
     fn heard(pieces: &[&[u8]]) -> Vec<String> {
         let (read, write) = pipe_with(PipeFlags::NONBLOCK).unwrap();
@@ -92,15 +92,11 @@ mod tests {
 
     #[test]
     fn lines_come_one_by_one_however_they_are_written() {
-        assert_eq!(heard(&[b"one\ntwo", b" and\r\n", b"\nlast"]), ["one", "two and", "", "last"]);
-        assert_eq!(heard(&[]), [""; 0]);
+        lines::tests::come_one_by_one(heard);
     }
 
     #[test]
     fn long_lines_are_cut_and_floods_are_counted() {
-        assert_eq!(heard(&[&[b'x'; 3000], b"y\nz\n"]), ["x".repeat(LINE_BYTES_MAX), "z".into()]);
-        let lines = heard(&[&[b'\n'; 60_000], &[b'\n'; 60_000]]);
-        assert_eq!(lines.len() as u64, BYTES_MAX + 1);
-        assert_eq!(lines.last().unwrap(), "(54464 bytes more, not kept)");
+        lines::tests::are_cut_and_counted(heard);
     }
 }
