@@ -7,12 +7,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use flash_app::{Address, Ears, Programs, Service, Settings, UnixAddress};
+use flash_app::{Address, Programs, Service, Settings, UnixAddress};
 use flash_cgi::Variables;
 use flash_core::program::{Begun, Refusal};
 use tempfile::TempDir;
 
-use crate::exchange::{Asked, PATIENCE, Request};
+use crate::exchange::{Asked, PATIENCE, Request, ears};
 
 pub(crate) struct Bench {
     pub(crate) folder: TempDir,
@@ -38,15 +38,7 @@ impl Bench {
     }
 
     fn in_folder(folder: TempDir, address: Address, settings: Settings) -> Self {
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let (one, other) = (Arc::clone(&said), Arc::clone(&said));
-        let ears = Ears {
-            complaint: Box::new(move |name, line| {
-                one.lock().unwrap().push(format!("{name}: {}", String::from_utf8_lossy(line)));
-            }),
-            say: Box::new(move |what| other.lock().unwrap().push(what.to_string())),
-            handed_over: Arc::new(|_, _| panic!("nothing is handed over here")),
-        };
+        let (ears, said) = ears();
         let programs = Programs::start(vec![Service::FastCgi(address)], None, &settings, ears).unwrap();
         let socket = folder.path().join("socket");
         Self { folder, socket, programs, said }

@@ -4,11 +4,11 @@
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flash_app::{Limits, Programs, Settings};
+use flash_app::{Ears, Limits, Programs, Settings};
 use flash_cgi::Variables;
 use flash_cgi::fastcgi::{Decoder, Encoder, Event};
 use flash_core::path::SitePath;
@@ -27,6 +27,20 @@ pub(crate) struct Request {
     pub(crate) used: bool,
     pub(crate) lease: Box<dyn Lease>,
     stream: UnixStream,
+}
+
+/// Ears that write down all they hear.
+pub(crate) fn ears() -> (Ears, Arc<Mutex<Vec<String>>>) {
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let (one, other) = (Arc::clone(&said), Arc::clone(&said));
+    let ears = Ears {
+        complaint: Box::new(move |name, line| {
+            one.lock().unwrap().push(format!("{name}: {}", String::from_utf8_lossy(line)));
+        }),
+        say: Box::new(move |what| other.lock().unwrap().push(what.to_string())),
+        handed_over: Arc::new(|_, _| panic!("nothing is handed over here")),
+    };
+    (ears, said)
 }
 
 pub(crate) fn settings() -> Settings {

@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_app::{Application, Ears, ForkHelper, Programs, Service, Settings};
+use flash_app::{Application, ForkHelper, Programs, Service, Settings};
 use flash_cgi::Variables;
 use flash_cgi::script::Split;
 use flash_core::program::{Begun, Finish, Refusal};
 
 use crate::Test;
 use crate::bench::{command, folder, look, setup};
-use crate::exchange::{Asked, PATIENCE, Request, settings, wait_until};
+use crate::exchange::{Asked, PATIENCE, Request, ears, settings, wait_until};
 
 pub(crate) const TESTS: &[Test] = &[
     ("an_application_is_started_when_it_is_asked_for", an_application_is_started_when_it_is_asked_for),
@@ -67,15 +67,7 @@ impl Stage {
         std::fs::remove_dir(&setup.folders.remove(0).path).unwrap();
         setup.commands = vec![command(program, words)];
         let helper = ForkHelper::start(setup, &|| Ok(())).unwrap();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let (one, other) = (Arc::clone(&said), Arc::clone(&said));
-        let ears = Ears {
-            complaint: Box::new(move |name, line| {
-                one.lock().unwrap().push(format!("{name}: {}", String::from_utf8_lossy(line)));
-            }),
-            say: Box::new(move |what| other.lock().unwrap().push(what.to_string())),
-            handed_over: Arc::new(|_, _| ()),
-        };
+        let (ears, said) = ears();
         let services = vec![Service::Application(application)];
         let programs = Programs::start(services, Some(&helper), settings, ears).unwrap();
         Self { programs, said, _helper: helper }
