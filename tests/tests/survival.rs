@@ -396,3 +396,25 @@ fn leaves_no_memory_behind(server: &Server) {
     let grown = server.resident_kb().saturating_sub(before);
     assert!(grown < 6_000, "{grown} KB more");
 }
+
+/// Sixty-four helpers, or threads, take turns at reading what others drop.
+#[test]
+fn content_takes_the_memory_that_was_set_aside_for_it() {
+    const FILES: usize = 500;
+    let site = tempfile::tempdir().unwrap();
+    for number in 0..FILES {
+        site::write(&site.path().join(number.to_string()), &site::pattern(1000 + number * 400));
+    }
+    for arch in ["amped", "mt", "pipelined", "uring"] {
+        let server = Server::start(arch, site.path(), &["--file-cache-bytes", "8M"]);
+        let ask = |start: usize| {
+            for number in (0..FILES).map(|turn| (start + turn * 7) % FILES) {
+                assert_eq!(server.get(&format!("/{number}")).status, 200, "{arch}");
+            }
+        };
+        thread::scope(|scope| (0..16).for_each(|client| drop(scope.spawn(move || ask(client * 31)))));
+        let kb = server.resident_kb();
+        assert!(kb < 24 << 10, "{arch}: {kb} KB");
+        server.stop();
+    }
+}

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flash_http::etag::EntityTag;
 use flash_http::media::Media;
 use flash_http::negotiate::Coding;
@@ -98,7 +99,7 @@ pub enum Window {
     /// In the page cache at this moment, this beginning of the window: `sendfile` will not sleep.
     Resident(Range<u64>),
     /// A copy of the window's first bytes.
-    Copied(Vec<u8>),
+    Copied(Bytes),
     /// Not to be had without waiting.
     Absent,
     /// It was absent and has just been read: ask again.

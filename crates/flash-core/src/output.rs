@@ -8,6 +8,8 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::file::{Content, File};
 use crate::record::{Record, Unfinished};
 
@@ -32,7 +34,7 @@ enum Segment {
     /// A range that was in the page cache a moment ago. It never stays here across a wait.
     Resident(Arc<File>, Range<u64>),
     /// Bytes of a body, from that one on, and where in their file they begin, if they are one's.
-    Copied(Vec<u8>, usize, Option<u64>),
+    Copied(Bytes, usize, Option<u64>),
     /// A response ends here: an exchange's last one, or an interim one.
     End(Option<Box<Unfinished>>),
 }
@@ -91,7 +93,7 @@ impl Output {
     }
 
     /// Bytes made or read for this response; `offset` says where in a file they can be read again.
-    pub(crate) fn push_copied(&mut self, bytes: Vec<u8>, offset: Option<u64>) {
+    pub(crate) fn push_copied(&mut self, bytes: Bytes, offset: Option<u64>) {
         if !bytes.is_empty() {
             self.segments.push_back(Segment::Copied(bytes, 0, offset));
         }

@@ -7,6 +7,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
+
 #[derive(Debug)]
 pub struct Account {
     bytes: AtomicU64,
@@ -24,7 +26,7 @@ pub struct Room {
 /// powers of two and little between, as those of files often are.
 #[derive(Debug)]
 pub struct Held {
-    bytes: Box<[u8]>,
+    bytes: Bytes,
     /// None for what counts nowhere.
     _room: Option<Room>,
 }
@@ -66,14 +68,14 @@ impl Drop for Room {
 }
 
 impl Held {
-    pub fn new(bytes: Box<[u8]>, room: Room) -> Self {
+    pub fn new(bytes: Bytes, room: Room) -> Self {
         Self { bytes, _room: Some(room) }
     }
 }
 
-impl<Bytes: Into<Box<[u8]>>> From<Bytes> for Held {
+impl<Own: Into<Bytes>> From<Own> for Held {
     /// Bytes that count nowhere.
-    fn from(bytes: Bytes) -> Self {
+    fn from(bytes: Own) -> Self {
         Self { bytes: bytes.into(), _room: None }
     }
 }
@@ -99,7 +101,7 @@ mod tests {
         let last = account.room_at_last(9);
         assert_eq!(account.left_bytes(), 0);
         drop(last);
-        let held = Held::new([1, 2].into(), first);
+        let held = Held::new(vec![1, 2].into(), first);
         assert_eq!((&held[..], account.left_bytes()), (&[1, 2][..], 4));
         drop(held);
         assert!(account.room(10).is_some());

@@ -1,6 +1,6 @@
 //! The job *find*: walk to a name, examine it, open it, and bring in what will be sent first.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -230,7 +230,7 @@ impl Disk {
         }
         let Some(room) = self.copies.room(size) else { return Reading::Whole(None) };
         if size <= HEAP_FILE_BYTES_MAX {
-            let bytes = open_file::read_whole(file, size, pace);
+            let bytes = open_file::read(file.as_fd(), 0, size as usize, pace);
             return bytes.map(|bytes| Some(Content::Memory(Held::new(bytes, room).into())));
         }
         if !pace.waits() {

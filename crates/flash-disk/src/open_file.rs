@@ -7,7 +7,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use flash_core::file::{self, Stamp, Window};
+use flash_os::block::Block;
 use flash_os::cachestat;
 use flash_os::residency::Residency;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
@@ -48,8 +50,8 @@ impl OpenFile {
 
     /// Reads the beginning of a window into the page cache. Failures will show when somebody asks for it.
     pub(crate) fn warm(&self, window: Range<u64>) {
-        let mut bytes = beginning_of(&window, READ_BYTES_MAX);
-        let _ = read_exact(self.as_fd(), &mut bytes, window.start, Pace::Patient);
+        let bytes = length(&window, READ_BYTES_MAX);
+        let _ = read_exact(self.as_fd(), &mut Block::zeroed(bytes), window.start, Pace::Patient);
     }
 
     /// Whether the open file still holds the bytes of `stamp`. A copy is taken first and this asked afterwards: writes
@@ -60,7 +62,6 @@ impl OpenFile {
     }
 
     fn copy(&self, stamp: &Stamp, window: &Range<u64>, bytes_max: u64, pace: Pace) -> Window {
-        let mut bytes = beginning_of(window, bytes_max);
         let anew = match self.sending {
             Sending::Anew => match reopened(self.as_fd()) {
                 Ok(file) => Some(file),
@@ -69,9 +70,9 @@ impl OpenFile {
             _ => None,
         };
         let file = anew.as_ref().map_or(self.as_fd(), AsFd::as_fd);
-        match read_exact(file, &mut bytes, window.start, pace) {
-            Reading::Whole(()) if self.is_unchanged(stamp) => Window::Copied(bytes),
-            Reading::Whole(()) | Reading::Shrunk => Window::Changed,
+        match read(file, window.start, length(window, bytes_max), pace) {
+            Reading::Whole(bytes) if self.is_unchanged(stamp) => Window::Copied(bytes),
+            Reading::Whole(_) | Reading::Shrunk => Window::Changed,
             Reading::WouldBlock => Window::Absent,
             Reading::Failed => Window::Failed,
         }
@@ -166,9 +167,9 @@ fn reopened(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     timed(Stage::Open, "openat", || openat(CWD, place, flags, Mode::empty()))
 }
 
-/// Room for the beginning of a window.
-fn beginning_of(window: &Range<u64>, bytes_max: u64) -> Vec<u8> {
-    vec![0; (window.end - window.start).min(bytes_max) as usize]
+/// How much of a window is read at once.
+fn length(window: &Range<u64>, bytes_max: u64) -> usize {
+    (window.end - window.start).min(bytes_max) as usize
 }
 
 /// How a read of a certain length went.
@@ -191,10 +192,15 @@ impl<T> Reading<T> {
     }
 }
 
-/// Reads a whole file of the given size.
-pub(crate) fn read_whole(file: &OwnedFd, size: u64, pace: Pace) -> Reading<Box<[u8]>> {
-    let mut bytes = vec![0; size as usize].into_boxed_slice();
-    read_exact(file.as_fd(), &mut bytes, 0, pace).map(|()| bytes)
+/// Reads so many bytes into memory of their own, for which there may be a wait as well.
+pub(crate) fn read(file: BorrowedFd<'_>, offset: u64, length: usize, pace: Pace) -> Reading<Bytes> {
+    let block = match pace.waits() {
+        true => Some(Block::zeroed(length)),
+        false if may_be_read_now(file, offset..offset + length as u64) => Block::zeroed_now(length),
+        false => None,
+    };
+    let Some(mut block) = block else { return Reading::WouldBlock };
+    read_exact(file, &mut block, offset, pace).map(|()| Bytes::from_owner(block))
 }
 
 /// A read that does not wait for an absent page begins to bring it in all the same, and that waits for room in the disk's
@@ -212,9 +218,6 @@ pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pa
         Pace::Now => ReadWriteFlags::NOWAIT,
         Pace::Within | Pace::Patient => ReadWriteFlags::empty(),
     };
-    if !pace.waits() && !may_be_read_now(file, offset..offset + bytes.len() as u64) {
-        return Reading::WouldBlock;
-    }
     let mut done = 0;
     while done < bytes.len() {
         let slices = &mut [IoSliceMut::new(&mut bytes[done..])];

@@ -1,8 +1,9 @@
 //! Thin safe wrappers for the system calls that `rustix` lacks or leaves unsafe: the only unsafe code of Flash.
 //!
-//! Each wrapper does one thing and decides nothing; the list and the semaphore that a loop can use without ever waiting
-//! live here too. Every unsafe block says why it is sound.
+//! Each wrapper does one thing and decides nothing; the list, the semaphore and the memory that a loop can use without
+//! ever waiting live here too. Every unsafe block says why it is sound.
 
+pub mod block;
 pub mod cachestat;
 pub mod deferral;
 pub mod letterbox;

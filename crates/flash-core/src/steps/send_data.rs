@@ -72,7 +72,7 @@ impl Body {
                     output.write(|out| out.extend_from_slice(format!("{:x}\r\n", html.len()).as_bytes()));
                     html.extend_from_slice(if following.is_none() { b"\r\n0\r\n\r\n" } else { b"\r\n" });
                 }
-                output.push_copied(html, None);
+                output.push_copied(html.into(), None);
                 *names = Some(all);
                 *next = following;
                 self.phase = Phase::Ready;

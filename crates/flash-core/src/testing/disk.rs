@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use flash_http::media;
 use flash_http::status::Status;
 
@@ -244,7 +245,7 @@ struct Opened {
 impl Opened {
     fn copy(&self, window: Range<u64>) -> Window {
         let end = window.end.min(window.start + READ_BYTES_MAX);
-        Window::Copied(self.bytes[window.start as usize..end as usize].to_vec())
+        Window::Copied(Bytes::copy_from_slice(&self.bytes[window.start as usize..end as usize]))
     }
 }
 

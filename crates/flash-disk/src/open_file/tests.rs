@@ -24,7 +24,7 @@ fn text() -> Vec<u8> {
 }
 
 fn copied(range: Range<usize>) -> Window {
-    Window::Copied(text()[range].to_vec())
+    Window::Copied(text()[range].to_vec().into())
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn changes_are_noticed() {
 fn a_whole_file_is_read_whole_or_not_at_all() {
     let (file, open, _) = self::file();
     let descriptor = open.as_fd().try_clone_to_owned().unwrap();
-    let read = |size, pace| read_whole(&descriptor, size, pace);
-    assert!(matches!(read(BYTES as u64, Pace::Now), Reading::Whole(bytes) if *bytes == *text()));
-    assert!(matches!(read(BYTES as u64 + 1, Pace::Patient), Reading::Shrunk));
+    let read = |size, pace| read(descriptor.as_fd(), 0, size, pace);
+    assert!(matches!(read(BYTES, Pace::Now), Reading::Whole(bytes) if *bytes == *text()));
+    assert!(matches!(read(BYTES + 1, Pace::Patient), Reading::Shrunk));
     residency::evict(file.as_file()).unwrap();
-    assert!(matches!(read(BYTES as u64, Pace::Now), Reading::WouldBlock));
-    assert!(matches!(read(BYTES as u64, Pace::Patient), Reading::Whole(bytes) if *bytes == *text()));
+    assert!(matches!(read(BYTES, Pace::Now), Reading::WouldBlock));
+    assert!(matches!(read(BYTES, Pace::Patient), Reading::Whole(bytes) if *bytes == *text()));
     assert!(matches!(read(0, Pace::Now), Reading::Whole(bytes) if bytes.is_empty()));
 }

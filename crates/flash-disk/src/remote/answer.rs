@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
+use bytes::Bytes;
 use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File, Stamp, Window};
 use flash_core::job::{Done, Failure, Find, Job, List, Listed, Load};
@@ -11,6 +12,7 @@ use flash_core::listing::Names;
 use flash_core::room::Held;
 use flash_http::media::{self, Media};
 use flash_http::status::Status;
+use flash_os::block::Block;
 use rustix::fs::FileType;
 
 use super::words::{Reader, Writer};
@@ -214,7 +216,7 @@ fn read_content(
         let bytes = words.bytes(HEAP_FILE_BYTES_MAX as usize).ok_or(Malformed)?;
         let whole = bytes.len() as u64 == stamp.size && stamp.size <= disk.settings.memory_file_bytes_max;
         // The helper was told how much room there was.
-        let held = || Held::new(bytes.into(), disk.copies.room_at_last(stamp.size)).into();
+        let held = || Held::new(owned(bytes), disk.copies.room_at_last(stamp.size)).into();
         return whole.then(|| Some((stamp, Content::Memory(held())))).ok_or(Malformed);
     }
     let descriptor = descriptors.next().ok_or(Malformed)?;
@@ -240,13 +242,17 @@ fn read_content(
     }
 }
 
+fn owned(bytes: &[u8]) -> Bytes {
+    Bytes::from_owner(Block::from(bytes))
+}
+
 fn read_window(load: &Load, kind: u8, words: &mut Reader<'_>) -> Option<Window> {
     match kind {
         WARMED if !load.copy => Some(Window::Warmed),
         COPIED => {
             let length = usize::try_from(load.window.end - load.window.start).ok()?;
             let bytes = words.bytes(length)?;
-            (!bytes.is_empty()).then(|| Window::Copied(bytes.to_vec()))
+            (!bytes.is_empty()).then(|| Window::Copied(owned(bytes)))
         }
         CHANGED => Some(Window::Changed),
         UNREADABLE => Some(Window::Failed),

@@ -133,7 +133,7 @@ fn path(words: &mut Reader<'_>) -> Option<SitePath<'static>> {
 
 /// An entry with the stamps that are known, and nothing in it.
 fn known_entry(disk: &Disk, known: Vec<(Option<Coding>, Stamp)>) -> Option<Option<Arc<Entry>>> {
-    let file = |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(Held::from([]).into()));
+    let file = |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(Held::from(vec![]).into()));
     let mut known = known.into_iter();
     let Some(identity) = known.next() else { return Some(None) };
     let variants = Variants { identity: file(identity), coded: known.map(file).collect() };

@@ -28,7 +28,7 @@ fn bytes(disk: &Disk, file: &Arc<File>, range: std::ops::Range<u64>) -> Option<V
             std::os::unix::fs::FileExt::read_exact_at(&copy, &mut bytes, range.start).unwrap();
             Some(bytes)
         }
-        Done::Window(Window::Copied(bytes)) => Some(bytes),
+        Done::Window(Window::Copied(bytes)) => Some(bytes.into()),
         _ => None,
     }
 }

@@ -162,7 +162,7 @@ fn a_copy_is_the_bytes() {
     let job = load(&file, WINDOW, true);
     assert!(disk.try_now(&job).is_none());
     let expected = text(LARGE_BYTES)[WINDOW.start as usize..WINDOW.end as usize].to_vec();
-    assert_eq!(window(Some(help(&disk, &job))), Window::Copied(expected));
+    assert_eq!(window(Some(help(&disk, &job))), Window::Copied(expected.into()));
 }
 
 /// A large window is read by its beginnings, so that no helper holds all of it.

@@ -248,7 +248,7 @@ fn jobs() -> Vec<Job> {
     let path = |text: &'static str| SitePath::parse(text.as_bytes()).unwrap().into_owned();
     let find = |text| Job::Find(Find { path: path(text), known: None, asked_ms: 0 });
     let list = |text| Job::List(List { path: path(text), order: Order::default(), names: None, from: 0 });
-    let content = Content::Memory(Held::from([]).into());
+    let content = Content::Memory(Held::from(vec![]).into());
     let media = flash_http::media::of(b"x.bin");
     let file = || {
         let template = HeaderTemplate::default();
