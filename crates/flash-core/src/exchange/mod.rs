@@ -286,7 +286,8 @@ impl Exchange {
         if self.body.is_complete() {
             self.outgoing.end_body(backend.talk);
         }
-        self.backend_ready();
+        // What has been told nothing says nothing: there is no need to look before waiting for it.
+        (self.blocked.backend_in, self.blocked.backend_out) = (true, false);
         self.stage =
             Stage::Running(Running { backend, decoder: Decoder::new(), heard: false, surplus_bytes: 0 });
         Ok(())
