@@ -36,7 +36,9 @@ impl Conformance {
         let rate = |client: &ClientTally| client.received_bytes as f64 * 8.0 / seconds.max(f64::MIN_POSITIVE);
         let conforms = |client: &&ClientTally| {
             let asked = client.answers + client.failed;
-            rate(client) >= bits_per_second_min as f64 && (client.failed as f64) < FAILED_PART * asked as f64
+            // Whose one large file has not ended yet has asked for nothing by then, and nothing has failed.
+            let is_served = client.failed == 0 || (client.failed as f64) < FAILED_PART * asked as f64;
+            rate(client) >= bits_per_second_min as f64 && is_served
         };
         let mut rates: Vec<f64> = clients.iter().map(rate).collect();
         rates.sort_by(f64::total_cmp);
@@ -70,8 +72,9 @@ mod tests {
             client(399_999, 30, 0),
             client(500_000, 99, 1),
             client(500_000, 100, 1),
+            client(500_000, 0, 0),
         ]);
-        assert_eq!((kept.clients, kept.conforming, kept.holds()), (4, 2, false));
+        assert_eq!((kept.clients, kept.conforming, kept.holds()), (5, 3, false));
         assert_eq!((kept.bits_per_second_slowest, kept.bits_per_second_quickest), (319_999.2, 400_000.0));
         // Whoever got nothing was not even unlucky.
         assert_eq!(of(&[client(0, 0, 0)]).conforming, 0);
