@@ -20,6 +20,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const DELAY: Duration = Duration::from_millis(1);
+/// For the connections to be there.
+const WARM_UP: Duration = Duration::from_secs(1);
 const SECONDS: u64 = 5;
 
 /// What the server and its observer share.
@@ -38,12 +40,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     stay_on(1)?;
 
     let closed = Pace::Closed { clients: 64, think: Duration::ZERO };
-    let capacity = ask(address, closed)?.requests_per_second;
+    let capacity = ask(address, closed, &known)?.requests_per_second;
     known.delay_ns.store(DELAY.as_nanos() as u64, Ordering::Relaxed);
-    known.delays_ns.lock().unwrap().clear();
-    let open =
-        Pace::Open { per_second: capacity / 2.0, arrivals: Arrivals::Poisson, connections_max: 1024 };
-    let report = ask(address, open)?;
+    let open = Pace::Open { per_second: capacity / 2.0, arrivals: Arrivals::Poisson, connections_max: 1024 };
+    let report = ask(address, open, &known)?;
 
     let mut delays_ns = known.delays_ns.lock().unwrap().clone();
     delays_ns.sort_unstable();
@@ -57,19 +57,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn ask(server: SocketAddr, pace: Pace) -> Result<Report, flash_load::Error> {
+fn ask(server: SocketAddr, pace: Pace, known: &Known) -> Result<Report, flash_load::Error> {
     let workload = Arc::new(Urls::new(["/".to_owned()], "all"));
     let load = Load {
         server: Server { address: Address::Tcp(server), authority: server.to_string() },
         crowds: vec![Crowd { workload, pace, manner: Manner::default() }],
         threads: 1,
-        warm_up: Duration::ZERO,
+        warm_up: WARM_UP,
         until: Until::Time(Duration::from_secs(SECONDS)),
         timeout: Duration::from_secs(10),
         bits_per_second_min: None,
         seed: 1,
     };
-    run(&load, &AtomicBool::new(false), |_| {})
+    let mut is_warm = false;
+    run(&load, &AtomicBool::new(false), |live| {
+        if live.elapsed >= WARM_UP && !is_warm {
+            is_warm = true;
+            known.delays_ns.lock().unwrap().clear();
+        }
+    })
 }
 
 fn stay_on(processor: usize) -> rustix::io::Result<()> {
