@@ -8,7 +8,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::file::{Content, File};
 use crate::record::{Record, Unfinished};
@@ -33,8 +33,8 @@ enum Segment {
     Memory(Arc<File>, Range<u64>),
     /// A range that was in the page cache a moment ago. It never stays here across a wait.
     Resident(Arc<File>, Range<u64>),
-    /// Bytes of a body, from that one on, and where in their file they begin, if they are one's.
-    Copied(Bytes, usize, Option<u64>),
+    /// Bytes of a body, and where in their file they begin, if they are one's.
+    Copied(Bytes, Option<u64>),
     /// A response ends here: an exchange's last one, or an interim one.
     End(Option<Box<Unfinished>>),
 }
@@ -95,7 +95,7 @@ impl Output {
     /// Bytes made or read for this response; `offset` says where in a file they can be read again.
     pub(crate) fn push_copied(&mut self, bytes: Bytes, offset: Option<u64>) {
         if !bytes.is_empty() {
-            self.segments.push_back(Segment::Copied(bytes, 0, offset));
+            self.segments.push_back(Segment::Copied(bytes, offset));
         }
     }
 
@@ -122,7 +122,7 @@ impl Output {
                     Content::Memory(bytes) => &bytes[range.start as usize..range.end as usize],
                     Content::Open(_) => unreachable!("a memory segment is made from a file in memory"),
                 },
-                Segment::Copied(bytes, sent, _) => &bytes[*sent..],
+                Segment::Copied(bytes, _) => bytes,
                 Segment::Resident(file, range) if count == 0 => return Front::File(file, range.clone()),
                 Segment::Resident(_, range) => return Front::Slices { count, more: range.end - range.start },
                 Segment::End(_) => continue,
@@ -151,10 +151,11 @@ impl Output {
                     range.start += taken;
                     (taken, range.is_empty())
                 }
-                Segment::Copied(bytes, at, _) => {
-                    let taken = sent.min((bytes.len() - *at) as u64);
-                    *at += taken as usize;
-                    (taken, *at == bytes.len())
+                Segment::Copied(bytes, offset) => {
+                    let taken = sent.min(bytes.len() as u64);
+                    bytes.advance(taken as usize);
+                    *offset = offset.map(|offset| offset + taken);
+                    (taken, bytes.is_empty())
                 }
                 Segment::End(_) => (0, true),
             };
@@ -182,7 +183,7 @@ impl Output {
         // Nothing is ever written behind it, so it is the last.
         let range = match self.segments.back()? {
             Segment::Resident(_, range) => range.clone(),
-            Segment::Copied(bytes, sent, Some(offset)) => offset + *sent as u64..offset + bytes.len() as u64,
+            Segment::Copied(bytes, Some(offset)) => *offset..offset + bytes.len() as u64,
             _ => return None,
         };
         self.segments.pop_back();
