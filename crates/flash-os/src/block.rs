@@ -36,7 +36,7 @@ unsafe impl Send for Free {}
 impl Block {
     /// Zeros. May wait for others who take a block or drop one.
     pub fn zeroed(bytes: usize) -> Self {
-        let free = HEAP.lock().unwrap_or_else(PoisonError::into_inner).take(bytes);
+        let free = heap().take(bytes);
         free.zeroed()
     }
 
@@ -48,10 +48,12 @@ impl Block {
 }
 
 impl From<&[u8]> for Block {
+    /// May wait, too.
     fn from(bytes: &[u8]) -> Self {
-        let mut block = Self::zeroed(bytes.len());
-        block.copy_from_slice(bytes);
-        block
+        let Free(place) = heap().take(bytes.len());
+        // SAFETY: as many bytes as its length says are this thread's own, so the others lie elsewhere.
+        unsafe { place.cast().copy_from_nonoverlapping(NonNull::from(bytes).cast::<u8>(), bytes.len()) };
+        Self(place)
     }
 }
 
@@ -63,6 +65,11 @@ impl Drop for Block {
             None => _ = DROPPED.put(free),
         }
     }
+}
+
+/// The heap, as soon as nobody else is at it.
+fn heap() -> MutexGuard<'static, Heap> {
+    HEAP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The heap, unless somebody else is at it.
