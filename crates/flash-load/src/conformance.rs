@@ -36,7 +36,7 @@ impl Conformance {
         let rate = |client: &ClientTally| client.received_bytes as f64 * 8.0 / seconds.max(f64::MIN_POSITIVE);
         let conforms = |client: &&ClientTally| {
             let asked = client.answers + client.failed;
-            // Whose one large file has not ended yet has asked for nothing by then, and nothing has failed.
+            // One in the middle of its only file counts no request yet, and none has failed.
             let is_served = client.failed == 0 || (client.failed as f64) < FAILED_PART * asked as f64;
             rate(client) >= bits_per_second_min as f64 && is_served
         };
