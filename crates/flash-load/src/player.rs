@@ -160,11 +160,13 @@ impl<'a> Player<'a> {
             if self.has_finished() {
                 return Ok(());
             }
-            self.set_clock()?;
             // Within that time it looks and does not sleep.
             let soon =
                 self.next_due.is_some_and(|due| due.saturating_duration_since(Instant::now()) <= EARLY);
             let nap = if soon { NO_NAP } else { NAP_MAX };
+            if !soon {
+                self.set_clock()?;
+            }
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&nap)) {
                 Ok(_) | Err(Errno::INTR) => {}
