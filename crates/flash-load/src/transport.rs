@@ -1,6 +1,7 @@
 //! A connection's socket. The only way that bytes come and go; whatever else speaks to a server, such as TLS, becomes a
 //! variant here.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -9,10 +10,12 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, recv, send,
     socket_with,
 };
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use socket2::SockRef;
 
 use crate::{Address, Link};
 
+/// Of slow lines: what Ethernet carries.
+const SEGMENT_BYTES: u32 = 1460;
 /// Connections to a loopback address from one source address; more would run out of ports.
 const LOOPBACK_CONNECTIONS_MAX: usize = 25_000;
 
@@ -31,7 +34,10 @@ impl Transport {
         };
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
         if let Some(link) = link {
-            // Before connecting, because the window that is offered to the server then depends on it.
+            // Before connecting, because the segments and the window that are offered to the server depend on it.
+            if family != AddressFamily::UNIX {
+                SockRef::from(&socket).set_tcp_mss(SEGMENT_BYTES).map_err(errno)?;
+            }
             set_socket_recv_buffer_size(&socket, link.buffer_bytes(link.down_bytes_per_second))?;
             set_socket_send_buffer_size(&socket, link.buffer_bytes(link.up_bytes_per_second))?;
         }
@@ -78,8 +84,13 @@ impl AsFd for Transport {
 }
 
 impl Link {
-    /// A fiftieth of a second's bytes, in the bounds of what the kernel takes and what a page load needs.
+    /// A fiftieth of a second's bytes, but no fewer than some segments, whatever the kernel adds to them: a window that has
+    /// no room for one, as loopback's long ones, is tried with a few bytes five times a second, and the line stands still.
     fn buffer_bytes(self, per_second: u64) -> usize {
-        (per_second / 50).clamp(2048, 1 << 20) as usize
+        (per_second / 50).clamp(16 << 10, 1 << 20) as usize
     }
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::INVAL)
 }
