@@ -13,6 +13,9 @@ use bytes::{Buf, Bytes};
 use crate::file::{Content, File};
 use crate::record::{Record, Unfinished};
 
+/// A buffer for others is no larger.
+const BYTES_KEPT_MAX: usize = 64 << 10;
+
 #[derive(Debug, Default)]
 pub struct Output {
     /// Heads and small bodies of all segments, one behind the other.
@@ -65,9 +68,14 @@ impl Output {
         self.since_us.take().map_or(0, |since| now_us.saturating_sub(since))
     }
 
+    /// Heads and bytes that were not sent yet, files' left out.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.bytes.len() - self.bytes_sent
+    }
+
     /// How much memory waits here, roughly: a bound for pipelining.
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes.len() > 64 << 10 || self.segments.len() > 64
+        self.bytes.len() > BYTES_KEPT_MAX || self.segments.len() > 64
     }
 
     pub(crate) fn write<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
@@ -173,6 +181,10 @@ impl Output {
         if self.segments.is_empty() {
             self.bytes.clear();
             self.bytes_sent = 0;
+        } else if self.bytes_sent >= self.bytes.len().max(BYTES_KEPT_MAX) / 2 {
+            // Behind a client that is never done, what has been sent would stay for ever.
+            self.bytes.drain(..self.bytes_sent);
+            self.bytes_sent = 0;
         }
     }
 
@@ -210,7 +222,7 @@ impl Output {
     /// Makes it fit for another connection: a single large response does not keep its memory for ever.
     pub(crate) fn recycle(&mut self) {
         debug_assert!(self.segments.is_empty());
-        self.bytes.shrink_to(64 << 10);
+        self.bytes.shrink_to(BYTES_KEPT_MAX);
         self.response_bytes_sent = 0;
         self.since_us = None;
     }

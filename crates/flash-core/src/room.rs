@@ -41,6 +41,10 @@ impl Account {
         self.bytes_max.saturating_sub(self.bytes.load(Ordering::Relaxed))
     }
 
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
     pub fn room(self: &Arc<Self>, bytes: u64) -> Option<Room> {
         // Counted before it is compared, so that two who come at the same time cannot both have the last of it.
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -58,6 +62,13 @@ impl Account {
 impl Room {
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// More of it, if there is so much.
+    pub fn grow(&mut self, bytes: u64) {
+        if let Some(mut more) = self.account.room(bytes) {
+            self.bytes += std::mem::take(&mut more.bytes);
+        }
     }
 }
 
@@ -98,9 +109,15 @@ mod tests {
         let first = account.room(6).unwrap();
         assert!(account.room(5).is_none());
         assert_eq!((account.left_bytes(), first.bytes()), (4, 6));
-        let last = account.room_at_last(9);
+        let mut last = account.room_at_last(9);
         assert_eq!(account.left_bytes(), 0);
+        last.grow(1);
+        assert_eq!(last.bytes(), 9);
         drop(last);
+        let mut other = account.room(1).unwrap();
+        other.grow(3);
+        assert_eq!((account.left_bytes(), other.bytes()), (0, 4));
+        drop(other);
         let held = Held::new(vec![1, 2].into(), first);
         assert_eq!((&held[..], account.left_bytes()), (&[1, 2][..], 4));
         drop(held);

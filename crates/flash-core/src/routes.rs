@@ -3,11 +3,14 @@
 //! A name below a [`Place::Prefix`] never reaches the pathname cache or the disk. One with a [`Place::Suffix`] is looked up
 //! like any other, because the program's file has to be there.
 
+use std::sync::Arc;
+
 use flash_cgi::Server;
 use flash_cgi::script::{self, Split};
 
 use crate::path::SitePath;
 use crate::program::Talk;
+use crate::room::Account;
 
 /// All of them, and what every program is told.
 #[derive(Debug)]
@@ -15,6 +18,8 @@ pub struct Routes {
     list: Vec<Route>,
     pub(crate) server: Server,
     pub(crate) document_root: Box<[u8]>,
+    /// Memory for what programs have answered and clients have not taken.
+    pub(crate) answers: Arc<Account>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +49,16 @@ pub(crate) struct Routed<'r, 'p> {
 
 impl Routes {
     /// `software` and `document_root`, an absolute path without a slash at its end, are what programs are told.
-    pub fn new(mut list: Vec<Route>, software: &[u8], document_root: &[u8]) -> Self {
+    /// `answers_bytes_max` is for what clients have not taken yet.
+    pub fn new(mut list: Vec<Route>, software: &[u8], document_root: &[u8], answers_bytes_max: u64) -> Self {
         // The longest prefix wins, and a suffix within it does not count.
         list.sort_by_key(|route| match &route.place {
             Place::Prefix(prefix) => std::cmp::Reverse(1 + prefix.len()),
             Place::Suffix(_) => std::cmp::Reverse(0),
         });
-        Self { list, server: Server::new(software, document_root), document_root: document_root.into() }
+        let server = Server::new(software, document_root);
+        let answers = Account::new(answers_bytes_max);
+        Self { list, server, document_root: document_root.into(), answers }
     }
 
     pub(crate) fn of<'p>(&self, path: &'p SitePath<'_>) -> Option<Routed<'_, 'p>> {
@@ -98,7 +106,7 @@ mod tests {
             prefix("/app", 1),
             prefix("/app/old", 2),
         ];
-        let routes = Routes::new(list, b"Flash", b"/srv");
+        let routes = Routes::new(list, b"Flash", b"/srv", 0);
         for (path, expected) in [
             ("/app", Some((1, "/app", ""))),
             ("/app/x.php", Some((1, "/app", "/x.php"))),

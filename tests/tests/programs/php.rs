@@ -2,6 +2,8 @@
 //! php-cgi processes that Flash starts itself.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
 use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, site};
+use rustix::net::{self, AddressFamily, SocketType};
 use tempfile::TempDir;
 
 const APP: &str = r#"<?php
@@ -28,6 +31,9 @@ case '/upload':
     break;
 case '/big':
     for ($i = 0; $i < 1000; $i++) echo str_repeat(chr(65 + $i % 26), 10000);
+    break;
+case '/page':
+    echo str_repeat('a page. ', 800_000);
     break;
 case '/complain':
     error_log('something is wrong');
@@ -191,6 +197,46 @@ fn an_application_behind_php_fpm() {
         check(arch, &server);
         server.stop();
     }
+}
+
+/// More clients than processes, who take nothing of a page that is longer than what the kernel takes for them: others have
+/// their answers nevertheless.
+#[test]
+fn clients_that_are_slow_do_not_hold_up_processes() {
+    let (site, fpm) = (app(), Fpm::start());
+    let fastcgi = format!(".php=unix:{}", fpm.socket().display());
+    for arch in ARCHITECTURES {
+        let server = start(arch, &site, &["--fastcgi", &fastcgi, "--program-buffer-bytes", "512M"]);
+        let mut slow: Vec<TcpStream> = (0..3)
+            .map(|_| {
+                let mut client = connect_narrowly(server.address);
+                client.write_all(b"GET /app.php/page HTTP/1.0\r\n\r\n").unwrap();
+                client.read_exact(&mut [0; 15]).unwrap();
+                client
+            })
+            .collect();
+        assert_eq!(server.get("/app.php").status, 200, "{arch}");
+        let mut piece = [0; 300_000];
+        slow[2].read_exact(&mut piece).unwrap();
+        let head = piece.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        assert!(piece[head + 4..].chunks_exact(8).all(|eight| eight == b"a page. "), "{arch}");
+        let whole = server.get("/app.php/page").body;
+        assert!(whole.chunks(8).all(|eight| eight == b"a page. "), "{arch}");
+        assert_eq!(whole.len(), 6_400_000, "{arch}");
+        // Else the server would wait for them.
+        drop(slow);
+        server.stop();
+    }
+}
+
+/// A connection with little room for what it has not read.
+fn connect_narrowly(server: SocketAddr) -> TcpStream {
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::sockopt::set_socket_recv_buffer_size(&socket, 16 << 10).unwrap();
+    net::connect(&socket, &server).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
 }
 
 #[test]

@@ -202,7 +202,7 @@ impl Server {
             number,
         };
         let routes = vec![route(b"/cgi", Talk::Cgi, 0), route(b"/app", Talk::FastCgi, 1)];
-        parts.site.routes = Some(Routes::new(routes, b"Flash", b"/srv"));
+        parts.site.routes = Some(Routes::new(routes, b"Flash", b"/srv", 64 << 20));
         parts.site.settings =
             Settings { finds_apart: way == Way::Pipelined, body_bytes_max: 64 << 20, ..parts.site.settings };
         parts.programs = Some(Arc::new(troupe));

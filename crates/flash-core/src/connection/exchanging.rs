@@ -216,6 +216,9 @@ impl Connection {
             // Where all has been sent before, this is its end.
             output.sent(0, cx.now.us, &mut cx.tally.records);
         }
+        if let Some(routes) = &cx.site.routes {
+            exchange.make_room(output, &routes.answers);
+        }
         match heard {
             Ok(Ended::Well | Ended::Again) => {}
             Err(fault) => self.give_up(fault, cx),
@@ -225,6 +228,7 @@ impl Connection {
     /// All has been sent: if the program has done its part as well, the exchange is over.
     pub(super) fn leave_exchange(&mut self, cx: &mut Context<'_>) {
         let State::RunProgram(exchange) = &mut self.state else { return };
+        exchange.drained();
         if !exchange.is_over() {
             if !exchange.reply.has_begun()
                 && let Some(output) = self.output.take()

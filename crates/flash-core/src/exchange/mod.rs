@@ -6,10 +6,12 @@
 //! is bounded, because the program is not read. Who began the program, and what becomes of its stream afterwards, is not
 //! known here.
 
+mod ahead;
 mod reply;
 mod request;
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 use flash_http::status::Status;
@@ -19,8 +21,10 @@ use crate::deadline::Waiting;
 use crate::output::Output;
 use crate::program::{Backend, Begun, Finish, Lease, Refusal, Talk};
 use crate::record::Unfinished;
+use crate::room::Account;
 use crate::site::Settings;
 
+use self::ahead::Ahead;
 use self::reply::DISCARD_BYTES_MAX;
 pub(crate) use self::reply::{Reply, Terms, Writer};
 pub(crate) use self::request::{Request, may_be_program};
@@ -37,6 +41,7 @@ pub(crate) struct Exchange {
     is_chunked: bool,
     outgoing: Outgoing,
     pub(crate) reply: Reply,
+    ahead: Ahead,
     pub(crate) record: Option<Unfinished>,
     blocked: Blocked,
     client: Client,
@@ -171,6 +176,7 @@ impl Exchange {
             is_chunked: matches!(body, RequestBody::Chunks { .. }),
             body,
             outgoing: Outgoing::default(),
+            ahead: Ahead::default(),
             record: None,
             blocked: Blocked::default(),
             client: Client::Listening,
@@ -184,7 +190,7 @@ impl Exchange {
     /// The next thing to do, with so much in the input that is not the program's yet.
     pub(crate) fn need(&self, input_bytes: usize, output: Option<&Output>) -> Need {
         let sends = output.is_some_and(|output| !output.is_empty());
-        let has_room = output.is_none_or(|output| !output.is_full());
+        let has_room = output.is_none_or(|output| self.ahead.allows(output.waiting_bytes()));
         let receives = self.receives(input_bytes);
         let running = matches!(self.stage, Stage::Running(_));
         match &self.stage {
@@ -211,6 +217,18 @@ impl Exchange {
         let awaited =
             Awaited { client_in: receives, client_out: sends, backend_in: running && has_room, backend_out };
         Need::Wait(awaited, waiting)
+    }
+
+    /// What the program has said lies in the output. Where its client is behind, it may go on if there is room.
+    pub(crate) fn make_room(&mut self, output: &Output, answers: &Arc<Account>) {
+        if matches!(self.stage, Stage::Running(_)) && !self.ahead.allows(output.waiting_bytes()) {
+            self.ahead.grow(answers);
+        }
+    }
+
+    /// The client has taken everything.
+    pub(crate) fn drained(&mut self) {
+        self.ahead = Ahead::default();
     }
 
     /// Whether there is room for what the client says.

@@ -41,6 +41,11 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "N", default_value = "256", value_parser = count(0, 1 << 20), help_heading = HEADING)]
     pub cgi_queue_max: usize,
 
+    /// Memory for what programs have answered and slow clients have not taken yet, so that no program waits for them; one
+    /// answer has a 64th of it at most. 0: programs wait for whoever is 64 KiB behind
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = size::parse, help_heading = HEADING)]
+    pub program_buffer_bytes: u64,
+
     /// How long a program may be silent. Then 504, or the end of a response that has begun, and the program is ended
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span::parse_positive, help_heading = HEADING)]
     pub program_deadline: Duration,

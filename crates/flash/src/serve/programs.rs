@@ -48,6 +48,7 @@ pub(super) struct Programs {
     settings: Settings,
     folders: Vec<PathBuf>,
     document_root: Vec<u8>,
+    buffer_bytes: u64,
 }
 
 impl Programs {
@@ -74,7 +75,8 @@ impl Programs {
         let is_needed = list.iter().any(|(_, service)| !matches!(service, Service::FastCgi(_)));
         let folders = setup.folders.iter().map(|folder| folder.path.clone()).collect();
         let helper = is_needed.then(|| start_helper(flags, setup)).transpose()?;
-        Ok(Self { list, helper, settings: settings(programs), folders, document_root })
+        let (settings, buffer_bytes) = (settings(programs), programs.program_buffer_bytes);
+        Ok(Self { list, helper, settings, folders, document_root, buffer_bytes })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -99,7 +101,7 @@ impl Programs {
     /// For the site.
     pub(super) fn routes(&self) -> Option<Routes> {
         let routes = self.list.iter().map(|(route, _)| route.clone()).collect();
-        (!self.is_empty()).then(|| Routes::new(routes, SOFTWARE, &self.document_root))
+        (!self.is_empty()).then(|| Routes::new(routes, SOFTWARE, &self.document_root, self.buffer_bytes))
     }
 
     /// What the names of files end in that are programs' and never content.

@@ -1,9 +1,12 @@
 //! Exchanges with programs: what a program is told, what becomes of its answer, and who waits for whom.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::program::{Finish, Refusal, Talk};
+use crate::room::Account;
 use crate::routes::{Place, Route, Routes};
-use crate::testing::{BrokenOff, Manner, STDERR, STDOUT, body_of, end_record, record};
+use crate::testing::{BrokenOff, Manner, Program, STDERR, STDOUT, body_of, end_record, record};
 
 pub(super) const GET: &str = "GET /cgi/a?b=c HTTP/1.1\r\nHost: a\r\n\r\n";
 pub(super) const ANSWER: &[u8] = b"Content-Type: text/plain\n\nhello";
@@ -15,7 +18,7 @@ pub(super) fn routes() -> Routes {
         route(Place::Prefix(b"/app".as_slice().into()), Talk::FastCgi, 1),
         route(Place::Suffix(b".php".as_slice().into()), Talk::FastCgi, 2),
     ];
-    Routes::new(list, b"Flash", b"/srv")
+    Routes::new(list, b"Flash", b"/srv", 0)
 }
 
 pub(super) fn world_of_programs() -> World {
@@ -174,6 +177,43 @@ fn a_client_that_does_not_read_stops_its_program() {
     assert!(matches!(waits, Waits::ForProgram(Awaited { client_out: true, .. })));
     let left = client.program.as_ref().unwrap().says.len();
     assert!(left >= 90, "{left} pieces were left where they are");
+}
+
+#[test]
+fn a_client_that_is_behind_does_not_hold_up_its_program_while_there_is_room() {
+    for (talk, request) in [(Talk::Cgi, GET), (Talk::FastCgi, "GET /app HTTP/1.1\r\nHost: a\r\n\r\n")] {
+        let mut world = world_of_programs();
+        // One answer may have a 64th of it, beyond its first 64 KiB.
+        let answers = Account::new(64 * (512 << 10));
+        world.site.routes.as_mut().unwrap().answers = Arc::clone(&answers);
+        let mut client = running(&mut world, request, talk);
+        client.socket = Socket::FULL;
+        let say = |program: &mut Program, bytes: &[u8]| match talk {
+            Talk::FastCgi => program.say(record(STDOUT, bytes)),
+            Talk::Cgi | Talk::Nph => program.say(bytes),
+        };
+        let say_much = |program: &mut Program| (0..30).for_each(|_| say(program, &[b'~'; 16 << 10]));
+        world.hear(&mut client, |program| {
+            say(program, ANSWER);
+            say_much(program);
+        });
+        assert!(client.program.as_ref().unwrap().says.is_empty(), "{talk:?}: all of it was taken");
+        assert!(answers.left_bytes() < answers.bytes_max());
+        world.hear(&mut client, say_much);
+        let left = client.program.as_ref().unwrap().says.len();
+        assert!((20..30).contains(&left), "{talk:?}: {left} pieces of what is too much are left");
+        for _ in 0..150 {
+            client.connection.client_ready();
+            world.make_room(&mut client, 10_000);
+        }
+        world.hear(&mut client, |program| match talk {
+            Talk::FastCgi => program.say(end_record()),
+            Talk::Cgi | Talk::Nph => program.ended = true,
+        });
+        assert!(client.connection.is_idle(), "{talk:?}");
+        assert_eq!(client.got.iter().filter(|byte| **byte == b'~').count(), 60 * (16 << 10));
+        assert_eq!(answers.left_bytes(), answers.bytes_max(), "{talk:?}: all room was given back");
+    }
 }
 
 #[test]
