@@ -181,6 +181,9 @@ impl Output {
         if self.segments.is_empty() {
             self.bytes.clear();
             self.bytes_sent = 0;
+            if self.bytes.capacity() > 4 * BYTES_KEPT_MAX {
+                self.bytes.shrink_to(BYTES_KEPT_MAX);
+            }
         } else if self.bytes_sent >= self.bytes.len().max(BYTES_KEPT_MAX) / 2 {
             // Behind a client that is never done, what has been sent would stay for ever.
             self.bytes.drain(..self.bytes_sent);

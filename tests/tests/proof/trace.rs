@@ -168,8 +168,10 @@ const WAITS: [&str; 6] = [
 ];
 
 /// Where a thread touches memory that the kernel is just moving to make room for larger pages, or while another thread
-/// has the process get or give back some. Neither waits for a disk, and no program can rule out the first.
-const MEMORY: [&str; 2] = ["migration_entry_wait", "lock_mm_and_find_vma"];
+/// has the process get or give back some; or sends a page of a snapshot while the kernel looks whether it can be dropped,
+/// which it cannot. None waits for a disk, and no program can rule out the first and the last.
+const MEMORY: [&str; 3] =
+    ["migration_entry_wait", "lock_mm_and_find_vma", "__folio_lock < shmem_get_folio_gfp"];
 
 impl Sleeps {
     /// Reads whole entries: `TASK-PID [CPU] … <stack trace>`, then ` => function` for each caller.
@@ -182,9 +184,10 @@ impl Sleeps {
                 // are copied out or a contended lock, has its own functions here.
                 Some(first) if WAITS.contains(first) => self.waits += 1,
                 _ => {
-                    let of_memory = frames.iter().any(|frame| MEMORY.contains(frame));
+                    let stack = frames.join(" < ");
+                    let of_memory = MEMORY.iter().any(|&functions| stack.contains(functions));
                     let reasons = if of_memory { &mut self.memory } else { &mut self.blocks };
-                    *reasons.entry(frames.join(" < ")).or_default() += 1;
+                    *reasons.entry(stack).or_default() += 1;
                 }
             }
         }
@@ -228,9 +231,11 @@ fn only_the_wait_itself_is_a_wait() {
     let open = ["__traceiter_sched_switch", "__schedule", "schedule", "io_schedule", "ext4_bread", "do_open"];
     let moved =
         ["schedule", "io_schedule", "migration_entry_wait_on_locked", "migration_entry_wait", "do_swap_page"];
+    let looked_at = ["schedule", "io_schedule", "__folio_lock", "shmem_get_folio_gfp", "do_sendfile"];
+    let swapped = ["io_schedule", "__folio_lock", "shmem_swapin_folio", "shmem_get_folio_gfp", "do_sendfile"];
     let mut sleeps = Sleeps::default();
-    let entries = [&wait[..], &fault, &open, &moved, &wait, &open].map(entry);
+    let entries = [&wait[..], &fault, &open, &moved, &looked_at, &swapped, &wait, &open].map(entry);
     sleeps.note(&entries.concat());
-    assert_eq!((sleeps.waits, count(&sleeps.blocks), count(&sleeps.memory)), (2, 3, 1), "{sleeps:?}");
+    assert_eq!((sleeps.waits, count(&sleeps.blocks), count(&sleeps.memory)), (2, 4, 2), "{sleeps:?}");
     assert!(most(&sleeps.blocks, 1).ends_with("2 × io_schedule < ext4_bread < do_open"), "{sleeps:?}");
 }
