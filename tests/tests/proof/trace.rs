@@ -168,8 +168,8 @@ const WAITS: [&str; 6] = [
 ];
 
 /// Where a thread touches memory that the kernel is just moving to make room for larger pages, or while another thread
-/// has the process get or give back some; or sends a page of a snapshot while the kernel looks whether it can be dropped,
-/// which it cannot. None waits for a disk, and no program can rule out the first and the last.
+/// has the process get or give back some; or sends a page of a snapshot that the kernel has locked, as it does to look
+/// whether it can be dropped. None waits for a disk, and no program can rule out the first and the last.
 const MEMORY: [&str; 3] =
     ["migration_entry_wait", "lock_mm_and_find_vma", "__folio_lock < shmem_get_folio_gfp"];
 

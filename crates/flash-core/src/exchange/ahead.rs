@@ -20,17 +20,21 @@ pub(super) struct Ahead {
 impl Ahead {
     /// Whether a program whose client has left so much may go on.
     pub(super) fn allows(&self, waiting_bytes: usize) -> bool {
-        let room = self.room.as_ref().map_or(0, Room::bytes);
-        waiting_bytes <= BYTES + room as usize
+        waiting_bytes <= BYTES + self.room_bytes() as usize
     }
 
     /// Makes a step more of room, if there is any to be had.
     pub(super) fn grow(&mut self, answers: &Arc<Account>) {
-        let bytes_max = answers.bytes_max() / PART;
-        match &mut self.room {
-            Some(room) if room.bytes() + STEP_BYTES <= bytes_max => room.grow(STEP_BYTES),
-            None if STEP_BYTES <= bytes_max => self.room = answers.room(STEP_BYTES),
-            _ => {}
+        if self.room_bytes() + STEP_BYTES > answers.bytes_max() / PART {
+            return;
         }
+        match &mut self.room {
+            Some(room) => room.grow(STEP_BYTES),
+            None => self.room = answers.room(STEP_BYTES),
+        }
+    }
+
+    fn room_bytes(&self) -> u64 {
+        self.room.as_ref().map_or(0, Room::bytes)
     }
 }
