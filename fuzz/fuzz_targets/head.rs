@@ -47,7 +47,7 @@ fn read_on(head: &flash_http::Head<'_>) {
     condition::evaluate(head, Some(&validators));
     condition::evaluate(head, None);
     if let Some(value) = head.if_range {
-        condition::if_range_holds(value, &validators);
+        condition::if_range_holds(value, &validators, validators.modified + 1);
     }
     if let Some(value) = head.range {
         range::select(value, 1000);

@@ -8,13 +8,14 @@ pub mod scripts;
 pub mod site;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketType, bind, socket};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// All of them, and each as it is started: an architecture, and flags that make another one of it.
@@ -107,6 +108,14 @@ impl Server {
         connect(self.address)
     }
 
+    /// Connects as another client: any address of the loopback network is this machine's.
+    pub fn connect_from(&self, client: Ipv4Addr) -> TcpStream {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&socket, &SocketAddrV4::new(client, 0)).expect("the address is this machine's");
+        rustix::net::connect(&socket, &self.address).expect("the server accepts");
+        patient(TcpStream::from(socket))
+    }
+
     /// Sends bytes, and returns all that comes back until the server closes.
     pub fn raw(&self, request: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();
@@ -146,7 +155,10 @@ impl Drop for Server {
 }
 
 pub fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("the server accepts");
+    patient(TcpStream::connect(address).expect("the server accepts"))
+}
+
+fn patient(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
     stream

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ fn cases() -> Vec<(&'static str, String, Vec<Expected>)> {
             "length and chunked",
             "GET /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         ),
-        ("an unknown coding", "GET /a.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"),
+        ("a body without an end", "GET /a.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n"),
         ("chunked in HTTP/1.0", "GET /a.txt HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"),
         ("a bad chunk", "GET /a.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"),
         ("a control character", "GET /a.txt HTTP/1.1\r\nHost: h\r\nX: \x01\r\n\r\n"),
@@ -109,6 +110,12 @@ fn cases() -> Vec<(&'static str, String, Vec<Expected>)> {
         let request = bad(head) + "GET /empty HTTP/1.1\r\nHost: h\r\n\r\n";
         cases.push((name, request, one(400, &[("Connection", "close")], None)));
     }
+    cases.push((
+        "9112 §6.1 an unknown coding",
+        bad("GET /a.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n")
+            + "GET /empty HTTP/1.1\r\nHost: h\r\n\r\n",
+        one(501, &[("Connection", "close")], None),
+    ));
     cases.push((
         "9110 §15.5.15 target too long",
         format!("GET /{} HTTP/1.1\r\n", "a".repeat(9000)),
@@ -300,6 +307,30 @@ fn listings_single_pages_error_pages_and_fields() {
 }
 
 #[test]
+fn as_many_fields_as_there_may_be_arrive_whole() {
+    let site = site::make();
+    let long = "x".repeat(32_000);
+    let field = format!("X-Long: {long}");
+    for arch in ARCHITECTURES {
+        let server = Server::start(arch, site.path(), &["--header", &field, "--processes", "2"]);
+        for (path, fields, status) in [
+            ("/a.txt", "", 200),
+            ("/3000000.bin", "", 200),
+            ("/a.txt", "Range: bytes=1-2\r\n", 206),
+            ("/a.txt", "If-None-Match: *\r\n", 304),
+            ("/none", "", 404),
+        ] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n");
+            let reply = reply::only(&server.raw(request.as_bytes()));
+            assert_eq!(reply.status, status, "{arch}: {path}");
+            assert_eq!(reply.field("X-Long"), Some(&*long), "{arch}: {path}");
+            assert_eq!(reply.field("Content-Type").is_some(), status != 304, "{arch}: {path}");
+        }
+        server.stop();
+    }
+}
+
+#[test]
 fn several_listeners_among_them_a_unix_socket() {
     let site = site::make();
     let folder = tempfile::tempdir().unwrap();
@@ -315,5 +346,30 @@ fn several_listeners_among_them_a_unix_socket() {
         assert_eq!(server.get("/a.txt").body, b"0123456789", "{arch}");
         server.stop();
         assert!(!path.exists(), "{arch}: the socket's name is gone with the server");
+    }
+}
+
+#[test]
+fn one_port_of_both_families() {
+    let site = site::make();
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return eprintln!("NOT TESTED: this machine has no IPv6");
+    }
+    let get = |address: SocketAddr| {
+        let mut stream = flash_tests::connect(address);
+        stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        reply::only(&flash_tests::read_all(&mut stream)).body
+    };
+    for arch in ARCHITECTURES {
+        for places in [&["0.0.0.0", "[::]"][..], &["[::]", "127.0.0.1"], &["[::]"], &[""]] {
+            // A port that was free a moment ago.
+            let port = std::net::TcpListener::bind("[::]:0").unwrap().local_addr().unwrap().port();
+            let listen: Vec<String> = places.iter().map(|place| format!("{place}:{port}")).collect();
+            let flags = listen.iter().flat_map(|place| ["--listen", place]).chain(["--processes", "4"]);
+            let server = Server::start(arch, site.path(), &flags.collect::<Vec<_>>());
+            assert_eq!(get((Ipv4Addr::LOCALHOST, port).into()), b"0123456789", "{arch}: {places:?}");
+            assert_eq!(get((Ipv6Addr::LOCALHOST, port).into()), b"0123456789", "{arch}: {places:?}");
+            server.stop();
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Flash among people: slow ones, vanished ones, too many of them, and no descriptors left.
+//! Flash among people: slow ones, vanished ones, and no descriptors left.
 
 #![forbid(unsafe_code)]
 
@@ -138,8 +138,8 @@ fn no_descriptors_left() {
         );
         let held: Vec<TcpStream> = (0..150).map(|_| server.connect()).collect();
         for mut stream in &held {
-            // Those turned away may already be closed.
-            let _ = stream.write_all(REQUEST);
+            // Those turned away may already be closed. The others are busy, or they would give way.
+            let _ = stream.write_all(&REQUEST[..REQUEST.len() - 1]);
         }
         thread::sleep(Duration::from_millis(300));
         let before = server.cpu_seconds();
@@ -151,28 +151,6 @@ fn no_descriptors_left() {
         assert_eq!(server.get("/a.txt").status, 200, "{arch} recovers");
         let said = server.stop();
         assert!(!said.contains("shed=0 "), "{arch}: {said}");
-    }
-}
-
-#[test]
-fn more_connections_than_wanted_get_503() {
-    let site = site::make();
-    for arch in ["amped", "uring", "sped", "pipelined", "mt"] {
-        let server = Server::start(arch, site.path(), &["--connections-max", "3"]);
-        let mut held: Vec<TcpStream> = (0..3).map(|_| server.connect()).collect();
-        for stream in &mut held {
-            stream.write_all(REQUEST).unwrap();
-            let mut some = [0; 12];
-            stream.read_exact(&mut some).unwrap();
-            assert_eq!(&some, b"HTTP/1.1 200", "{arch}");
-        }
-        let mut one_more = server.connect();
-        let _ = one_more.write_all(REQUEST);
-        assert_eq!(reply::only(&read_all(&mut one_more)).status, 503, "{arch}");
-        drop(held);
-        thread::sleep(Duration::from_millis(1200));
-        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
-        server.stop();
     }
 }
 

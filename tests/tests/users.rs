@@ -110,3 +110,39 @@ fn user_folders() {
         server.stop();
     }
 }
+
+/// The numbers of users and groups that a process has, each kind once, as `Uid`, `Gid` and `Groups`.
+fn ids(pid: u32) -> [Vec<u32>; 3] {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    ["Uid:", "Gid:", "Groups:"].map(|kind| {
+        let line = status.lines().find_map(|line| line.strip_prefix(kind)).unwrap();
+        let mut ids: Vec<u32> = line.split_whitespace().map(|id| id.parse().unwrap()).collect();
+        ids.dedup();
+        ids
+    })
+}
+
+#[test]
+fn users_by_name_by_number_and_with_another_group() {
+    if !is_superuser() {
+        return;
+    }
+    let site = site::make();
+    set_mode(site.path(), 0o755);
+    for arch in ARCHITECTURES {
+        for (user, ids_then) in [
+            ("nobody", [NOBODY, NOBODY, NOBODY]),
+            ("nobody:daemon", [NOBODY, 1, 1]),
+            ("65534", [NOBODY, NOBODY, NOBODY]),
+            ("64817:64818", [64_817, 64_818, 64_818]),
+        ] {
+            let server = Server::start(arch, site.path(), &["--user", user, "--processes", "2"]);
+            assert_eq!(server.get("/a.txt").body, b"0123456789", "{arch}: {user}");
+            assert_eq!(ids(server.pid()), ids_then.map(|id| vec![id]), "{arch}: {user}");
+            assert!(!server.stop().contains("runs as root"), "{arch}: {user}");
+        }
+        let server = Server::start(arch, site.path(), &["--processes", "2"]);
+        assert_eq!(server.get("/a.txt").status, 200, "{arch}");
+        assert_eq!(server.stop().matches("flash: the server runs as root: --user").count(), 1, "{arch}");
+    }
+}

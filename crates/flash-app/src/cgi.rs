@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use flash_cgi::response::is_nph;
 use flash_core::program::{Backend, Begin, Begun, Direct, Finish, Lease, Programs, Refusal, Reply, Talk};
 use flash_core::record::Unfinished;
-use flash_os::written::bytes_written;
+use flash_os::written::{bytes_unconfirmed, bytes_written};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 
@@ -55,17 +55,9 @@ impl Programs for Cgi {
                 let Direct { head, socket, record } = *direct;
                 let socket = socket.and_then(|socket| Some((socket.try_clone().ok()?, socket)));
                 let Some((ours, client)) = socket else { return Some(Begun::Failed(Refusal::Busy)) };
-                let client_left = PollFlags::HUP | PollFlags::ERR;
-                // One that has said all it had to say waits for its answer all the same.
-                let leaving = if is_ready(&ours, PollFlags::RDHUP) {
-                    client_left
-                } else {
-                    client_left | PollFlags::RDHUP
-                };
                 let watcher = StraightToClient {
                     written_before: bytes_written(&ours).unwrap_or_default(),
                     client: ours,
-                    leaving,
                     record,
                     account: Arc::clone(&self.account),
                     silence_max: self.silence_max,
@@ -121,11 +113,12 @@ impl Lease for Running {
     }
 }
 
+/// How long a client may take nothing of what its program has written. Its kernel may hold megabytes that it reads slowly.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(15 * 60);
+
 struct StraightToClient {
     client: OwnedFd,
     written_before: u64,
-    /// What is seen of a client that leaves.
-    leaving: PollFlags,
     record: Option<Unfinished>,
     account: Account,
     silence_max: Duration,
@@ -159,13 +152,19 @@ impl Watcher for StraightToClient {
         let written = self.written();
         match self.progress {
             Some((since, before)) if before == written => {
-                if now.saturating_duration_since(since) > self.silence_max {
+                // While the client has something to take, it is the client that is waited for.
+                let patience = match bytes_unconfirmed(&self.client) {
+                    Ok(1..) => self.silence_max.max(CLIENT_PATIENCE),
+                    _ => self.silence_max,
+                };
+                if now.saturating_duration_since(since) > patience {
                     return false;
                 }
             }
             _ => self.progress = Some((now, written)),
         }
-        !is_ready(&self.client, self.leaving)
+        // A client that has closed its side (`RDHUP`) may wait for its answer all the same.
+        !is_gone(&self.client)
     }
 
     fn ended(&mut self, _: Ended) {
@@ -180,8 +179,10 @@ impl Watcher for StraightToClient {
     }
 }
 
-fn is_ready(socket: &OwnedFd, what: PollFlags) -> bool {
-    let mut look = [PollFd::new(socket, what)];
+/// Whether nobody is left at the other side.
+fn is_gone(socket: &OwnedFd) -> bool {
+    let mut look = [PollFd::new(socket, PollFlags::empty())];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut look, Some(&at_once)).is_ok() && look[0].revents().intersects(what)
+    let gone = PollFlags::HUP | PollFlags::ERR;
+    poll(&mut look, Some(&at_once)).is_ok() && look[0].revents().intersects(gone)
 }

@@ -3,7 +3,8 @@
 //! A small process, the guard, is forked while the server has one thread and nothing that a program could inherit. All
 //! it does is to fork the helper, and to wait for it. Should the helper be killed, its servers see their sockets close,
 //! and present themselves at the door again, which the guard keeps open: the next helper finds them there. The guard
-//! ends when its helper has nothing left to do, after the last server has gone.
+//! ends when its helper has nothing left to do, after the last server has gone. Should it end before, the server ends too:
+//! see [`ForkHelper::guard`].
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -31,7 +32,7 @@ pub struct ForkHelper {
 #[derive(Debug)]
 enum Whereabouts {
     /// At the other end of this door.
-    Apart { door: OwnedFd },
+    Apart { door: OwnedFd, guard: Pid },
     /// In a thread of each server process.
     Inside { setup: Arc<Setup> },
 }
@@ -58,7 +59,10 @@ impl ForkHelper {
                 let mut readable = [PollFd::new(&door, PollFlags::IN)];
                 rustix::io::retry_on_intr(|| rustix::event::poll(&mut readable, None))?;
                 match post::receive(&door, &mut post::buffer())? {
-                    Received::Message { bytes: READY, .. } => Ok(Self { place: Whereabouts::Apart { door } }),
+                    Received::Message { bytes: READY, .. } => {
+                        let guard = Pid::from_raw(worker).ok_or(io::ErrorKind::Other)?;
+                        Ok(Self { place: Whereabouts::Apart { door, guard } })
+                    }
                     Received::Message { bytes, .. } => {
                         Err(io::Error::other(String::from_utf8_lossy(bytes).into_owned()))
                     }
@@ -81,10 +85,18 @@ impl ForkHelper {
         Ok(Self { place: Whereabouts::Inside { setup: Arc::new(setup) } })
     }
 
+    /// The guard's process, a child of the one that started it. When it ends, the next fork helper that ends is not replaced.
+    pub fn guard(&self) -> Option<Pid> {
+        match self.place {
+            Whereabouts::Apart { guard, .. } => Some(guard),
+            Whereabouts::Inside { .. } => None,
+        }
+    }
+
     /// A door of one's own to it.
     pub(crate) fn door(&self) -> io::Result<OwnedFd> {
         match &self.place {
-            Whereabouts::Apart { door } => door.try_clone(),
+            Whereabouts::Apart { door, .. } => door.try_clone(),
             Whereabouts::Inside { setup } => {
                 let (door, theirs) = post::pair()?;
                 let setup = Arc::clone(setup);

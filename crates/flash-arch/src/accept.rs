@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use flash_core::record::Peer;
 use flash_os::deferral;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, sockopt,
@@ -39,13 +40,22 @@ const BACKLOG: i32 = 4096;
 const DEFER_SECONDS: i32 = 1;
 
 impl Listener {
+    /// `[::]` takes IPv4 as well; any other address is of one kind.
     pub fn inet(address: SocketAddr) -> io::Result<Self> {
+        Self::of_kind(address, !address.ip().is_unspecified())
+    }
+
+    /// The same for IPv6 alone, where somebody else takes the port's IPv4.
+    pub fn inet6(address: SocketAddr) -> io::Result<Self> {
+        Self::of_kind(address, true)
+    }
+
+    fn of_kind(address: SocketAddr, is_ipv6_only: bool) -> io::Result<Self> {
         let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
         let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
         if address.is_ipv6() {
-            // `[::]` takes IPv4 as well; any other address is of one kind.
-            sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
+            sockopt::set_ipv6_v6only(&socket, is_ipv6_only)?;
         }
         // Accepted sockets inherit it, which saves a call for each: answers leave in whole pieces anyway.
         sockopt::set_tcp_nodelay(&socket, true)?;
@@ -100,6 +110,13 @@ impl Listener {
         if let Place::Unix(path) = &self.place {
             let _ = std::fs::remove_file(path);
         }
+    }
+
+    /// Whether a connection waits to be accepted.
+    pub(crate) fn has_visitor(&self) -> bool {
+        let mut look = [PollFd::new(&self.socket, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut look, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
 
     /// The same socket once more.

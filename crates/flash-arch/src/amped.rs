@@ -3,15 +3,18 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
-use flash_core::job::{Done, Find, Job, Outcome};
+use flash_core::job::{Done, Job, Outcome};
 
 use flash_observe::ledger::Account;
 
 use crate::accept::Listener;
+use crate::children::Child;
+use crate::clock::server_us;
 use crate::culprit;
 use crate::event_loop::Dispatch;
-use crate::helpers::{HelperLimits, Helpers, Offload, Refusal, Waiter};
+use crate::helpers::{Client, HelperLimits, Helpers, Offload, Waiter};
 use crate::inbox::Inbox;
 use crate::port::Port;
 use crate::shared::{Parts, Shared};
@@ -25,31 +28,27 @@ pub(crate) struct Asymmetric {
 }
 
 impl Dispatch for Asymmetric {
-    fn dispatch(&mut self, job: Job, token: u64, account: &Account) -> Option<Outcome> {
+    fn dispatch(&mut self, job: Job, token: u64, client: Client, account: &Account) -> Option<Outcome> {
         let shared = &self.shared;
         let done = account.watch(|| self.without_helpers(&job), || culprit::of_job(&job));
         if let Some(outcome) = done {
             shared.site.learn(&job, &outcome.done);
             return Some(outcome);
         }
-        let known = match &job {
-            Job::Find(Find { known: Some(entry), .. }) => Some(Arc::clone(entry)),
-            _ => None,
+        let now_ms = server_us(Instant::now()) / 1000;
+        let find = match &job {
+            Job::Find(find) => Some(find.clone()),
+            Job::Load(_) | Job::List(_) | Job::Folder(_) | Job::Spool(_) => None,
         };
-        if let Some(known) = &known
-            && shared.site.settings.revalidate_ms > 0
-        {
-            // A second look need not be waited for, unless it was to be at every request: the old answer serves meanwhile.
+        let revalidate_ms = shared.site.settings.revalidate_ms;
+        if let Some(known) = find.as_ref().and_then(|find| find.serves_meanwhile(now_ms, revalidate_ms)) {
+            // If the look is refused, the entry is soon too old, and a request waits for the next look.
             let _ = self.helpers.submit(job, None);
             return Some(Done::Found(Arc::clone(known)).into());
         }
-        let waiter = Waiter { inbox: Arc::clone(&self.inbox), token };
-        let refusal = self.helpers.submit(job, Some(waiter)).err()?;
-        Some(Outcome::from(match (refusal, known) {
-            // What is known is better than nothing.
-            (Refusal::Sick, Some(known)) => Done::Found(known),
-            (refusal, _) => Done::Failed(refusal.failure()),
-        }))
+        let waiter = Waiter { inbox: Arc::clone(&self.inbox), token, client };
+        let failure = self.helpers.submit(job, Some(waiter)).err()?.failure();
+        Some(find.map_or(Done::Failed(failure), |find| find.failed(failure)).into())
     }
 }
 
@@ -68,6 +67,7 @@ pub(crate) fn serve<P: Port>(
     helpers: HelperLimits,
     limits: Limits,
     listeners: Vec<Listener>,
+    needed: &[Child],
     mut parts: Parts,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
@@ -78,5 +78,5 @@ pub(crate) fn serve<P: Port>(
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
     let dispatch =
         |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox, offload };
-    loops::serve::<P, _>(loops, &shared, listeners, dispatch, ready)
+    loops::serve::<P, _>(loops, &shared, listeners, needed, dispatch, ready)
 }

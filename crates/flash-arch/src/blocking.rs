@@ -1,5 +1,6 @@
 //! A runner that serves one connection at a time and waits with it: what *mt* and *mp* share.
 
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use crate::accept::{Listener, turn_away};
+use crate::accept::Listener;
 use crate::exchange::Talker;
 use crate::inbox::{Inbox, Letter};
 use crate::runner::Runner;
@@ -27,11 +28,14 @@ use crate::socket::{self, Received, Sent};
 const LOOK_UP: Duration = Duration::from_millis(500);
 const RECEIVE_BYTES: usize = 16 << 10;
 const PAUSE: Duration = Duration::from_millis(100);
+/// In this time every runner with an idle client has looked whether it should leave it.
+const SEAT_PATIENCE: Duration = LOOK_UP.saturating_mul(2);
 
 pub(crate) struct Blocking<'a> {
     runner: Runner,
-    /// Whether somebody else could use this runner, so that an idle client should not keep it.
-    is_needed: &'a dyn Fn() -> bool,
+    listener: &'a Listener,
+    /// At the last look a connection waited to be accepted.
+    visitor_waited: bool,
     buffer: Box<[u8]>,
     talker: Talker,
     /// Here comes the program that was asked for last. One that comes when nobody waits any more goes with its inbox.
@@ -39,21 +43,21 @@ pub(crate) struct Blocking<'a> {
 }
 
 impl<'a> Blocking<'a> {
-    pub(crate) fn new(shared: Arc<Shared>, is_needed: &'a dyn Fn() -> bool) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, listener: &'a Listener) -> Self {
         let talker = Talker::new(&shared);
         // There are more of these runners than processors: what each kept for itself would be too much in all.
         let runner = Runner::new(shared, LocalCache::new(0));
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
-        Self { runner, is_needed, buffer, talker, inbox: None }
+        Self { runner, listener, visitor_waited: false, buffer, talker, inbox: None }
     }
 
-    /// Accepts and serves until the listener is shut. `around` is called around each connection.
-    pub(crate) fn run(&mut self, listener: &Listener, around: &dyn Fn(&mut dyn FnMut())) {
+    /// Accepts and serves until the listener is shut.
+    pub(crate) fn run(&mut self) {
         static NO_ROOM: Rarely = Rarely::every(Duration::from_secs(5));
         let shared = Arc::clone(&self.runner.shared);
         while !shared.is_draining() {
-            match listener.accept(SocketFlags::empty()) {
-                Ok((socket, peer)) => around(&mut || self.welcome(&shared, &socket, peer)),
+            match self.listener.accept(SocketFlags::empty()) {
+                Ok((socket, peer)) => self.welcome(&shared, socket, peer),
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(Errno::INVAL) => return,
                 Err(error) => {
@@ -67,12 +71,22 @@ impl<'a> Blocking<'a> {
         }
     }
 
-    fn welcome(&mut self, shared: &Arc<Shared>, socket: &OwnedFd, peer: Peer) {
-        let Some(_seat) = shared.seat() else { return turn_away(socket) };
+    fn welcome(&mut self, shared: &Arc<Shared>, socket: OwnedFd, peer: Peer) {
+        let (socket, _seat) = match shared.seat() {
+            Some(seat) => (socket, seat),
+            None => {
+                let Some(visitor) = shared.visitor(socket, peer) else { return };
+                match visitor.wait(SEAT_PATIENCE) {
+                    Some(seat) => (visitor.socket, seat),
+                    None => return visitor.turn_away(),
+                }
+            }
+        };
+        self.visitor_waited = false;
         self.runner.clock.read();
         let mut connection = Connection::new(peer, &shared.site, &self.runner.clock.now);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            self.serve(&mut connection, socket);
+            self.serve(&mut connection, &socket);
             connection.abort(&mut self.runner.cx());
             self.inbox = None;
         }));
@@ -105,18 +119,23 @@ impl<'a> Blocking<'a> {
                     return;
                 }
             }
+            if connection.deadline_ms() <= self.runner.clock.now.ms() {
+                socket::expire(connection, socket, &mut self.runner.cx());
+            }
             match connection.want(&mut self.runner.cx()) {
                 Want::Receive => {
                     let received = socket::receive(socket, &mut self.buffer);
                     self.runner.clock.read();
-                    let cx = &mut self.runner.cx();
+                    let (runner, buffer) = (&mut self.runner, &self.buffer);
                     match received {
-                        Received::Bytes(count) => connection.received(&self.buffer[..count], cx),
-                        Received::End => connection.received_end(cx),
-                        Received::Blocked if connection.receive_blocked() => {}
-                        Received::Blocked if connection.is_idle() && (self.is_needed)() => return,
-                        Received::Blocked => connection.expire(cx),
-                        Received::Gone => connection.abort(cx),
+                        Received::Bytes(count) => connection.received(&buffer[..count], &mut runner.cx()),
+                        Received::End => connection.received_end(&mut runner.cx()),
+                        Received::Blocked => {
+                            if !connection.receive_blocked() && self.leaves(connection) {
+                                return;
+                            }
+                        }
+                        Received::Gone => connection.abort(&mut runner.cx()),
                     }
                 }
                 Want::Send => {
@@ -127,9 +146,7 @@ impl<'a> Blocking<'a> {
                     match sent {
                         Sent::Bytes(count) => connection.sent(count, cx),
                         Sent::Blocked => {
-                            if !connection.send_blocked() {
-                                connection.expire(cx);
-                            }
+                            connection.send_blocked();
                         }
                         Sent::Broken => connection.abort(cx),
                     }
@@ -137,6 +154,8 @@ impl<'a> Blocking<'a> {
                 }
                 Want::Job(job) => {
                     let outcome = self.runner.shared.run(&job);
+                    // What the disk took is not the client's time.
+                    self.runner.clock.read();
                     connection.completed(outcome, &mut self.runner.cx());
                 }
                 Want::Begin => {
@@ -161,6 +180,7 @@ impl<'a> Blocking<'a> {
                         return;
                     }
                 }
+                Want::Reset => return socket::reset(socket),
                 // A job is done where it is wanted, so there is never one to wait for.
                 Want::Completion | Want::HandOver | Want::Close => return,
             }
@@ -204,7 +224,19 @@ impl<'a> Blocking<'a> {
                 connection.begun(begun, &mut self.runner.cx());
             }
         }
-        let cx = &mut self.runner.cx();
-        if gone { connection.abort(cx) } else { connection.expire(cx) }
+        if gone {
+            connection.abort(&mut self.runner.cx());
+        }
+    }
+
+    /// Whether an idle client should not keep this runner, because another client needs it, or a seat.
+    fn leaves(&mut self, connection: &Connection) -> bool {
+        let is_idle = connection.idle_since_ms(&self.runner.shared.site).is_some();
+        if is_idle && self.runner.shared.seats.are_wanted() {
+            return true;
+        }
+        // A free runner may be about to accept: one look says little.
+        let waits = is_idle && self.listener.has_visitor();
+        mem::replace(&mut self.visitor_waited, waits) && waits
     }
 }

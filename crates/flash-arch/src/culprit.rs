@@ -11,6 +11,8 @@ pub(crate) fn of_job(job: &Job) -> (&'static str, Vec<u8>) {
         Job::Find(find) => find.path.as_bytes().to_vec(),
         Job::Load(load) => path_of(&load.file),
         Job::List(list) => list.path.as_bytes().to_vec(),
+        Job::Spool(_) => b"a request's body".to_vec(),
+        Job::Folder(folder) => folder.path.as_bytes().to_vec(),
     };
     (flash_disk::longest_call().name, path)
 }

@@ -13,7 +13,8 @@ use rustix::net::SocketFlags;
 
 use crate::accept::{Listener, turn_away};
 use crate::port::Port;
-use crate::shared::{Seat, Shared};
+use crate::seat::{Seat, Visitor};
+use crate::shared::Shared;
 
 /// So that one loop does not take all that have come, while others wait for work.
 pub(crate) const ACCEPTS_PER_TURN: usize = 16;
@@ -26,6 +27,15 @@ pub(crate) struct Door {
     state: State,
     /// A descriptor held back: given up for a moment, it lets a connection in to be told that there is no room.
     reserve: Option<OwnedFd>,
+}
+
+/// A connection that was accepted.
+pub(crate) enum Arrival {
+    Seated(OwnedFd, Peer, Seat),
+    /// All seats are taken.
+    Visitor(Visitor),
+    /// It has left, or was turned away.
+    Gone,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,29 +106,25 @@ impl Door {
         }
     }
 
-    /// `None` when nobody is waiting or nobody can be let in; `Some(None)` when somebody was turned away.
-    #[allow(clippy::type_complexity)]
+    /// `None` when no connection is waiting, or none can be let in.
     pub(crate) fn accept(
         &mut self,
         shared: &Arc<Shared>,
         port: &mut impl Port,
         listener: usize,
         now_ms: u64,
-    ) -> Option<Option<(OwnedFd, Peer, Seat)>> {
+    ) -> Option<Arrival> {
         static NO_ROOM: Rarely = Rarely::every(Duration::from_secs(5));
         if self.state != State::Open {
             return None;
         }
         match self.listeners.get(listener)?.accept_now() {
-            Ok((socket, peer)) => match shared.seat() {
-                Some(seat) => Some(Some((socket, peer, seat))),
-                None => {
-                    turn_away(&socket);
-                    Some(None)
-                }
-            },
+            Ok((socket, peer)) => Some(match shared.seat() {
+                Some(seat) => Arrival::Seated(socket, peer, seat),
+                None => shared.visitor(socket, peer).map_or(Arrival::Gone, Arrival::Visitor),
+            }),
             // The one at the front left again; there may be others behind it.
-            Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Some(None),
+            Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Some(Arrival::Gone),
             Err(Errno::AGAIN) => None,
             Err(Errno::INVAL) => {
                 self.leave(port, State::Closed);
@@ -135,7 +141,7 @@ impl Door {
                     drop(socket);
                     self.reserve = reserve().ok();
                     if self.reserve.is_some() {
-                        return Some(None);
+                        return Some(Arrival::Gone);
                     }
                 }
                 // Level-triggered, the listener would wake the loop for ever.

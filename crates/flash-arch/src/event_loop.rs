@@ -22,21 +22,25 @@ use flash_observe::ledger::Account;
 use slab::Slab;
 
 use crate::accept::Listener;
-use crate::door::Door;
+use crate::door::{Arrival, Door};
 use crate::exchange::Talker;
+use crate::helpers::Client;
 use crate::inbox::{Inbox, Letter};
+use crate::longest_idle::LongestIdle;
 use crate::port::{Event, Port, TOKEN_MAX, Until, Watched};
 use crate::runner::Runner;
-use crate::shared::{Seat, Shared};
+use crate::seat::{Seat, Visitor};
+use crate::shared::Shared;
+use crate::socket;
 use crate::timers::{Standing, Timers};
 
 use self::slot::{OF_STREAM, Shop, Slot, Stream, Turn, split_stream};
 
 /// What a loop does with a job: the whole difference between the architectures that have loops.
 pub(crate) trait Dispatch {
-    /// Does the job now, or sees to it that its result comes to the loop's inbox under `token`.
-    /// A sleep on the way is counted in `account`.
-    fn dispatch(&mut self, job: Job, token: u64, account: &Account) -> Option<Outcome>;
+    /// Does the job now, or sees to it that its result comes to the loop's inbox under `token`. A queue for helpers is
+    /// fair to each `client`. A sleep on the way is counted in `account`.
+    fn dispatch(&mut self, job: Job, token: u64, client: Client, account: &Account) -> Option<Outcome>;
 }
 
 pub(crate) struct EventLoop<D, P: Port> {
@@ -52,6 +56,9 @@ pub(crate) struct EventLoop<D, P: Port> {
     timers: Timers,
     late: VecDeque<Late>,
     talker: Talker,
+    longest_idle: LongestIdle,
+    /// Listeners at which connections have arrived in this turn.
+    arrivals: Vec<usize>,
 }
 
 /// What takes long, by connection: it waits until all that is ready has been answered from the caches, so that little
@@ -60,6 +67,7 @@ enum Late {
     Job(u64, Job),
     Completed(u64, Outcome),
     Begun(u64, Begun),
+    Visitor(Visitor),
     /// Its program may have said something. However much that is, others come first.
     Heard(u64),
     /// It had its share of a turn and could go on at once.
@@ -78,6 +86,11 @@ const fn token(generation: u32, index: usize) -> u64 {
 
 const fn split(token: u64) -> (u32, usize) {
     ((token >> 32) as u32, token as u32 as usize)
+}
+
+fn slot_of<L>(slots: &Slab<Box<Slot<L>>>, token: u64) -> Option<&Slot<L>> {
+    let (generation, index) = split(token);
+    slots.get(index).map(|slot| &**slot).filter(|slot| slot.generation == generation)
 }
 
 impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
@@ -104,6 +117,8 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             slots: Slab::new(),
             generation: 0,
             late: VecDeque::new(),
+            longest_idle: LongestIdle::default(),
+            arrivals: Vec::new(),
         })
     }
 
@@ -126,6 +141,10 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             let turn = self.account.begin(events, self.runner.clock.read());
             while let Some(event) = self.port.next() {
                 self.handle(event);
+            }
+            // By now those that seemed idle, and were not, have been heard.
+            while let Some(listener) = self.arrivals.pop() {
+                self.accept(listener);
             }
             self.catch_up();
             self.expire();
@@ -167,9 +186,10 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
                 self.late.extend(finished.map(|(token, letter)| match letter {
                     Letter::Done(outcome) => Late::Completed(token, outcome),
                     Letter::Begun(begun) => Late::Begun(token, begun),
+                    Letter::Visitor(visitor) => Late::Visitor(visitor),
                 }));
             }
-            (NO_CONNECTION, listener) => self.accept(listener),
+            (NO_CONNECTION, listener) => self.arrivals.push(listener),
             _ if event.token & OF_STREAM != 0 => self.hear(event.token, P::goes_on(&event.news)),
             _ => self.turn(event.token, |slot, port, cx| {
                 if !port.note(&mut slot.link, event.news) {
@@ -204,13 +224,15 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
                 Some(Late::Begun(token, begun)) => {
                     self.turn(token, |slot, _, cx| slot.connection.begun(begun, cx));
                 }
-                // Nobody may be left to ask for it.
-                Some(Late::Job(token, job)) if self.slot(token).is_some() => {
-                    if let Some(outcome) = self.dispatch.dispatch(job, token, &self.account) {
+                Some(Late::Visitor(visitor)) => self.host(visitor),
+                Some(Late::Job(token, job)) => {
+                    // Nobody may be left to ask for it.
+                    let Some(slot) = slot_of(&self.slots, token) else { continue };
+                    let client = Client::of(slot.connection.peer());
+                    if let Some(outcome) = self.dispatch.dispatch(job, token, client, &self.account) {
                         self.complete(token, outcome);
                     }
                 }
-                Some(Late::Job(..)) => {}
                 None => return,
             }
         }
@@ -226,8 +248,9 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         for _ in 0..crate::door::ACCEPTS_PER_TURN {
             match self.door.accept(&self.runner.shared, &mut self.port, listener, self.runner.clock.now.ms())
             {
-                Some(Some((socket, peer, seat))) => self.welcome(socket, peer, seat),
-                Some(None) => {}
+                Some(Arrival::Seated(socket, peer, seat)) => self.welcome(socket, peer, seat),
+                Some(Arrival::Visitor(visitor)) => self.host(visitor),
+                Some(Arrival::Gone) => {}
                 None => break,
             }
         }
@@ -243,9 +266,26 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             generation: self.generation,
             standing: Standing::NOWHERE,
             stream: Stream { watched: Watched::No, number: 0 },
-            _seat: seat,
+            seat,
         }));
         self.turn(token(self.generation, index), |_, _, _| {});
+    }
+
+    fn host(&mut self, visitor: Visitor) {
+        match self.runner.shared.seat().or_else(|| self.take_seat()) {
+            Some(seat) => self.welcome(visitor.socket, visitor.peer, seat),
+            None => visitor.pass_on(&self.inbox),
+        }
+    }
+
+    /// The seat of the connection that has been idle for longest, which is closed.
+    fn take_seat(&mut self) -> Option<Seat> {
+        let Self { slots, runner, longest_idle, .. } = self;
+        let since = |slot: &Slot<P::Link>| slot.connection.idle_since_ms(&runner.shared.site);
+        let all = slots.iter().map(|(index, slot)| (since(slot), token(slot.generation, index)));
+        let since = |token| since(slot_of(slots, token)?);
+        let token = longest_idle.find(runner.clock.now.ms(), all, since)?;
+        Some(self.close(token)?.pass_on())
     }
 
     fn expire(&mut self) {
@@ -256,16 +296,11 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
                 self.turn(token, |slot, _, cx| {
                     if slot.standing == tick {
                         slot.standing = Standing::NOWHERE;
-                        slot.connection.expire(cx);
+                        socket::expire(&mut slot.connection, &slot.socket, cx);
                     }
                 });
             }
         }
-    }
-
-    fn slot(&self, token: u64) -> Option<&Slot<P::Link>> {
-        let (generation, index) = split(token);
-        self.slots.get(index).map(|slot| &**slot).filter(|slot| slot.generation == generation)
     }
 
     fn turn_all(&mut self, mut what: impl FnMut(&mut Slot<P::Link>, &mut P, &mut Context<'_>)) {
@@ -313,9 +348,17 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             Ok(Turn::Ends) => {}
             Err(panic) => self.runner.shared.panicked(&*panic),
         }
+        self.close(token);
+    }
+
+    /// Forgets a connection. Its seat is free for another one.
+    fn close(&mut self, token: u64) -> Option<Seat> {
+        let (generation, index) = split(token);
+        let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;
         slot.forget_stream(token, &mut self.port);
-        let Slot { socket, link, .. } = *self.slots.remove(index);
+        let Slot { socket, link, seat, .. } = *self.slots.remove(index);
         self.port.close(link, socket, token);
+        Some(seat)
     }
 }
 

@@ -1,26 +1,29 @@
 //! Helpers: threads that do the jobs that would make a loop wait (Flash §3.4), in a pool for each device.
 //!
 //! A loop hands its jobs over without a lock and without a system call that could sleep; everything else is the
-//! helpers' own affair. A device that hangs takes the helpers of its own pool at most.
+//! helpers' own affair. A device that hangs takes the helpers of its own pools at most. Listings have a pool of their own.
 
 mod desk;
 mod health;
 mod pool;
+mod queue;
+mod watcher;
 
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use flash_core::job::{Failure, Job, Outcome};
 use flash_disk::Device;
 use flash_os::mailbox::Mailbox;
-use flash_os::semaphore::Semaphore;
 
 use self::desk::Arrival;
 pub(crate) use self::pool::HELPER_NICE;
 use self::pool::Pool;
+pub(crate) use self::queue::Client;
+use self::watcher::Watcher;
 use crate::inbox::Inbox;
 use crate::shared::Shared;
 
@@ -51,6 +54,7 @@ pub enum Offload {
 pub(crate) struct Waiter {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) token: u64,
+    pub(crate) client: Client,
 }
 
 /// Why a job was not taken.
@@ -65,28 +69,37 @@ pub(crate) enum Refusal {
 pub(crate) struct Helpers {
     limits: HelperLimits,
     shared: Arc<Shared>,
-    /// For whatever has no pool of its own; it is always there.
-    common: Arc<Pool>,
-    others: ArcSwap<Vec<Arc<Pool>>>,
+    /// For whatever has no pools of its own; they are always there.
+    common: Pools,
+    others: ArcSwap<Vec<Pools>>,
     /// Devices that have been met and have no pool yet.
     met: Mailbox<Device>,
-    news: Semaphore,
+    watcher: Arc<Watcher>,
 }
 
-/// Beyond these, devices share the common pool: each has a helper that waits for ever.
-const POOLS_MAX: usize = 32;
+/// The helpers of one device. A folder may take long to read, so listings never take a helper from files.
+#[derive(Clone)]
+struct Pools {
+    files: Arc<Pool>,
+    /// Present if folders are listed.
+    listings: Option<Arc<Pool>>,
+}
+
+/// Beyond these, devices share the common pools: each has a helper that waits for ever.
+const DEVICES_MAX: usize = 32;
+/// Two, so that one long listing does not hold up all others.
+const LISTERS_MAX: usize = 2;
 const STACK_BYTES: usize = 256 << 10;
-/// Nothing has to happen without news; it only has to be some time.
-const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 impl Helpers {
     pub(crate) fn start(limits: HelperLimits, shared: Arc<Shared>) -> io::Result<Arc<Self>> {
-        let common = Pool::start(Device::ELSEWHERE, limits, Arc::clone(&shared), None)?;
-        let (others, met, news) = (ArcSwap::default(), Mailbox::new(), Semaphore::default());
-        let helpers = Arc::new(Self { limits, shared, common, others, met, news });
-        let opener = Arc::clone(&helpers);
+        let watcher = Arc::new(Watcher::new(shared.site.settings.disk_deadline_ms));
+        let common = Pools::start(Device::ELSEWHERE, limits, &shared, &watcher, None)?;
+        let (others, met) = (ArcSwap::default(), Mailbox::new());
+        let helpers = Arc::new(Self { limits, shared, common, others, met, watcher });
+        let watching = Arc::clone(&helpers);
         let builder = thread::Builder::new().name("pools".into()).stack_size(STACK_BYTES);
-        builder.spawn(move || opener.open_pools())?;
+        builder.spawn(move || watching.watch_pools())?;
         Ok(helpers)
     }
 
@@ -95,33 +108,82 @@ impl Helpers {
         let device = self.shared.disk.device_for(&job);
         let arrival = Arrival { job, waiter, came: Instant::now() };
         let others = self.others.load();
-        if let Some(pool) = others.iter().find(|pool| pool.device.number == device.number) {
-            return pool.submit(arrival);
+        if let Some(pools) = others.iter().find(|pools| pools.are_of(device)) {
+            return pools.of(&arrival.job).submit(arrival);
         }
-        if device.number != Device::ELSEWHERE.number && others.len() < POOLS_MAX && self.met.put(device) {
-            self.news.post();
+        if device.number != Device::ELSEWHERE.number && others.len() < DEVICES_MAX && self.met.put(device) {
+            self.watcher.news();
         }
-        self.common.submit(arrival)
+        self.common.of(&arrival.job).submit(arrival)
     }
 
-    /// The life of the thread that opens pools, which no loop may do: it takes memory and starts a thread.
-    fn open_pools(&self) {
+    /// The life of the thread that opens pools and looks whether devices answer, which no loop may do: it takes memory,
+    /// starts threads and waits for locks.
+    fn watch_pools(&self) {
         loop {
-            self.news.wait(IDLE_MAX);
-            for device in self.met.take_all() {
-                let others = self.others.load();
-                if others.len() == POOLS_MAX || others.iter().any(|pool| pool.device.number == device.number)
-                {
-                    continue;
-                }
-                let (shared, elsewhere) = (Arc::clone(&self.shared), Some(Arc::clone(&self.common)));
-                match Pool::start(device, self.limits, shared, elsewhere) {
-                    Ok(pool) => self.others.store(Arc::new(others.iter().cloned().chain([pool]).collect())),
-                    Err(error) => {
-                        self.shared.error_log.say(format_args!("cannot start a helper: {error}"));
-                    }
+            self.watcher.wait(|now| {
+                let pools = self.others.load();
+                let pools = [&self.common].into_iter().chain(pools.iter()).flat_map(Pools::all);
+                let watch = |pool: &Arc<Pool>| pool.watch(now, |_, helper| helper.ns());
+                // Each of them, whatever the others say.
+                pools.map(watch).fold(false, |any, at_work| any | at_work)
+            });
+            self.open_pools();
+        }
+    }
+
+    fn open_pools(&self) {
+        for device in self.met.take_all() {
+            let others = self.others.load();
+            if others.len() == DEVICES_MAX || others.iter().any(|pools| pools.are_of(device)) {
+                continue;
+            }
+            match Pools::start(device, self.limits, &self.shared, &self.watcher, Some(&self.common)) {
+                Ok(pools) => self.others.store(Arc::new(others.iter().cloned().chain([pools]).collect())),
+                Err(error) => {
+                    self.shared.error_log.say(format_args!("cannot start a helper: {error}"));
                 }
             }
+        }
+    }
+}
+
+impl Pools {
+    /// What leads away from the device is handed to `elsewhere`.
+    fn start(
+        device: Device,
+        limits: HelperLimits,
+        shared: &Arc<Shared>,
+        watcher: &Arc<Watcher>,
+        elsewhere: Option<&Self>,
+    ) -> io::Result<Self> {
+        let start = |helpers_max: usize, elsewhere: Option<&Arc<Pool>>| {
+            let limits = HelperLimits { helpers_max, ..limits };
+            Pool::start(device, limits, Arc::clone(shared), Arc::clone(watcher), elsewhere.cloned())
+        };
+        let files = start(limits.helpers_max, elsewhere.map(|pools| &pools.files))?;
+        let listings = match shared.site.settings.list {
+            true => {
+                let elsewhere = elsewhere.and_then(|pools| pools.listings.as_ref());
+                Some(start(limits.helpers_max.min(LISTERS_MAX), elsewhere)?)
+            }
+            false => None,
+        };
+        Ok(Self { files, listings })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Pool>> {
+        std::iter::once(&self.files).chain(&self.listings)
+    }
+
+    fn are_of(&self, device: Device) -> bool {
+        self.files.device.number == device.number
+    }
+
+    fn of(&self, job: &Job) -> &Pool {
+        match (job, &self.listings) {
+            (Job::List(_), Some(listings)) => listings,
+            _ => &self.files,
         }
     }
 }
@@ -140,3 +202,6 @@ impl Waiter {
         self.inbox.put(self.token, outcome);
     }
 }
+
+#[cfg(test)]
+mod tests;

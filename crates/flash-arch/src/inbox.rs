@@ -1,4 +1,4 @@
-//! A loop's inbox: finished jobs, programs that have begun, and a bell that wakes it.
+//! A loop's inbox: finished jobs, programs that have begun, connections without a seat, and a bell that wakes it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,6 +8,8 @@ use flash_core::program::Begun;
 use flash_os::letterbox::Letterbox;
 use flash_os::mailbox::Letters;
 
+use crate::seat::Visitor;
+
 #[derive(Debug)]
 pub(crate) struct Inbox(Letterbox<(u64, Letter)>);
 
@@ -15,6 +17,8 @@ pub(crate) struct Inbox(Letterbox<(u64, Letter)>);
 pub(crate) enum Letter {
     Done(Outcome),
     Begun(Begun),
+    /// It looks for an idle connection whose seat it could have.
+    Visitor(Visitor),
 }
 
 #[cfg(test)]
@@ -22,7 +26,7 @@ impl Letter {
     pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::Done(outcome) => outcome,
-            Self::Begun(begun) => panic!("not a job: {begun:?}"),
+            other => panic!("not a job: {other:?}"),
         }
     }
 }
@@ -36,6 +40,12 @@ impl From<Outcome> for Letter {
 impl From<Begun> for Letter {
     fn from(begun: Begun) -> Self {
         Self::Begun(begun)
+    }
+}
+
+impl From<Visitor> for Letter {
+    fn from(visitor: Visitor) -> Self {
+        Self::Visitor(visitor)
     }
 }
 

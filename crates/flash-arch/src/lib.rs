@@ -15,6 +15,7 @@
 pub mod accept;
 mod amped;
 mod blocking;
+mod children;
 mod clock;
 mod culprit;
 mod door;
@@ -24,6 +25,7 @@ mod exchange;
 mod hands;
 mod helpers;
 mod inbox;
+mod longest_idle;
 mod loops;
 mod mp;
 mod mt;
@@ -31,6 +33,7 @@ mod pipelined;
 mod port;
 mod runner;
 pub mod sandbox;
+mod seat;
 mod shared;
 mod signals;
 mod socket;
@@ -44,6 +47,7 @@ use std::io;
 use std::time::Duration;
 
 pub use crate::accept::Listener;
+pub use crate::children::Child;
 pub use crate::clock::server_us;
 use crate::epoll::Epoll;
 pub use crate::hands::{Chores, Hands, Nursery};
@@ -86,27 +90,31 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-/// Serves until a signal says to stop. `parts` is called once in every process that serves, and `ready` once, when
-/// connections are accepted.
+/// Serves until a signal says to stop, or a process that is needed ends. `parts` is called once in every process that
+/// serves, and `ready` once, when connections are accepted.
+///
+/// # Errors
+/// When it cannot serve, or has stopped because a process that is needed has ended.
 pub fn serve(
     arch: Arch,
     limits: Limits,
     listeners: Vec<Listener>,
+    needed: &[Child],
     parts: impl Fn() -> io::Result<Parts>,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     match arch {
         Arch::Amped { loops, helpers } => {
-            amped::serve::<Epoll>(loops, helpers, limits, listeners, parts()?, ready)
+            amped::serve::<Epoll>(loops, helpers, limits, listeners, needed, parts()?, ready)
         }
         Arch::Uring { loops, helpers } => {
-            amped::serve::<Ringed>(loops, helpers, limits, listeners, parts()?, ready)
+            amped::serve::<Ringed>(loops, helpers, limits, listeners, needed, parts()?, ready)
         }
-        Arch::Sped { loops } => sped::serve(loops, limits, listeners, parts()?, ready),
+        Arch::Sped { loops } => sped::serve(loops, limits, listeners, needed, parts()?, ready),
         Arch::Pipelined { pools, helpers } => {
-            pipelined::serve(pools, helpers, limits, listeners, parts()?, ready)
+            pipelined::serve(pools, helpers, limits, listeners, needed, parts()?, ready)
         }
-        Arch::Mt { threads } => mt::serve(threads, limits, listeners, parts()?, ready),
-        Arch::Mp { processes } => mp::serve(processes, limits, listeners, parts, ready),
+        Arch::Mt { threads } => mt::serve(threads, limits, listeners, needed, parts()?, ready),
+        Arch::Mp { processes } => mp::serve(processes, limits, listeners, needed, parts, ready),
     }
 }

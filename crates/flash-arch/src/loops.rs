@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::accept::Listener;
+use crate::children::Child;
 use crate::event_loop::{Dispatch, EventLoop};
 use crate::inbox::Inbox;
 use crate::port::Port;
@@ -14,6 +15,7 @@ pub(crate) fn serve<P: Port, D: Dispatch + Send + 'static>(
     loops: usize,
     shared: &Arc<Shared>,
     listeners: Vec<Listener>,
+    needed: &[Child],
     dispatch: impl Fn(Arc<Inbox>) -> D,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
@@ -23,17 +25,16 @@ pub(crate) fn serve<P: Port, D: Dispatch + Send + 'static>(
     }
     let listeners = Arc::new(listeners);
     let mut threads = Vec::with_capacity(loops);
-    let mut inboxes = Vec::with_capacity(loops);
-    for number in 0..loops {
-        let inbox = Arc::new(Inbox::new()?);
-        let dispatch = dispatch(Arc::clone(&inbox));
+    let inboxes = (0..loops).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
+    shared.seats.set_hosts(inboxes.clone());
+    for (number, inbox) in inboxes.iter().enumerate() {
+        let dispatch = dispatch(Arc::clone(inbox));
         let event_loop =
-            EventLoop::<D, P>::new(Arc::clone(shared), Arc::clone(&listeners), Arc::clone(&inbox), dispatch)?;
+            EventLoop::<D, P>::new(Arc::clone(shared), Arc::clone(&listeners), Arc::clone(inbox), dispatch)?;
         threads.push(event_loop.spawn(number)?);
-        inboxes.push(inbox);
     }
     ready();
-    signals.wait_for_stop(shared);
+    let stopped = signals.wait_for_stop(shared, needed);
     shared.drain();
     for listener in listeners.iter() {
         listener.shut();
@@ -47,5 +48,5 @@ pub(crate) fn serve<P: Port, D: Dispatch + Send + 'static>(
         let _ = thread.join();
     }
     shared.close(true);
-    Ok(())
+    stopped
 }

@@ -10,11 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_os::worker::{self, Forked};
-use rustix::process::{Pid, Signal, WaitOptions, getppid, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getppid, kill_process, waitpid};
 
 use crate::Limits;
 use crate::accept::Listener;
 use crate::blocking::Blocking;
+use crate::children::{self, Child, Ended};
 use crate::shared::{Parts, Shared};
 use crate::signals::{Heard, Signals};
 
@@ -26,6 +27,7 @@ pub(crate) fn serve(
     processes: usize,
     limits: Limits,
     listeners: Vec<Listener>,
+    needed: &[Child],
     parts: impl Fn() -> io::Result<Parts>,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
@@ -56,20 +58,27 @@ pub(crate) fn serve(
     // Only now, because the workers have signal handlers of their own.
     let mut signals = Signals::new()?;
     ready();
-    loop {
+    let lost = loop {
+        // Before a signal tells: one may have ended before they were heard.
+        if let Some(lost) = children::lost(needed) {
+            break Some(lost);
+        }
         match signals.next() {
-            Heard::Stop => break,
+            Heard::Stop => break None,
             Heard::Reopen => signal_all(&workers, Signal::USR1),
             Heard::Tell => signal_all(&workers, Signal::USR2),
             Heard::ChildEnded => {
-                while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
-                    let Some((number, since)) = workers.remove(&pid) else { continue };
+                for (number, since, status) in ended(&mut workers) {
                     say(format_args!("worker {number} ended ({}): replaced", Ended(status)));
                     thread::sleep(LIFE_MIN.saturating_sub(since.elapsed()));
                     start(number, &mut workers)?;
                 }
             }
         }
+    };
+    if let Some(lost) = &lost {
+        signals.stopping();
+        say(format_args!("{}", lost.farewell()));
     }
     for listener in &listeners {
         listener.shut();
@@ -85,7 +94,15 @@ pub(crate) fn serve(
     }
     signal_all(&workers, Signal::KILL);
     say(format_args!("stopped"));
-    Ok(())
+    lost.map_or(Ok(()), |lost| Err(lost.into()))
+}
+
+/// Workers that have ended. No other child is waited for here.
+fn ended(workers: &mut HashMap<Pid, (usize, Instant)>) -> Vec<(usize, Instant, WaitStatus)> {
+    let look = |pid: &Pid| waitpid(Some(*pid), WaitOptions::NOHANG).ok().flatten();
+    let ended: Vec<_> = workers.keys().filter_map(look).collect();
+    let known = |(pid, status)| workers.remove(&pid).map(|(number, since)| (number, since, status));
+    ended.into_iter().filter_map(known).collect()
 }
 
 /// A worker's life.
@@ -100,21 +117,21 @@ fn work(
     }
     let signals = Signals::new()?;
     let mut parts = parts()?;
-    // Nobody knows whether another process is free, so an idle client may not keep this one for long.
+    // A process is too much to be kept for an idle client for long.
     parts.site.settings.idle_timeout_ms = parts.site.settings.idle_timeout_ms.min(IDLE_MAX_MS);
     let shared = Shared::new(parts, limits);
     let listening = Arc::clone(&shared);
     let (parent, door) = (getppid(), listener.try_clone()?);
     thread::Builder::new().name("signals".into()).spawn(move || {
-        signals.wait_for_stop(&listening);
+        // They are the parent's to wait for.
+        let _ = signals.wait_for_stop(&listening, &[]);
         listening.drain();
         if getppid() != parent {
             // It was killed, so nobody else wakes those that wait for a connection.
             door.shut();
         }
     })?;
-    let is_needed = || false;
-    Blocking::new(Arc::clone(&shared), &is_needed).run(listener, &|serve| serve());
+    Blocking::new(Arc::clone(&shared), listener).run();
     shared.close(false);
     Ok(())
 }
@@ -129,16 +146,4 @@ fn signal_all(workers: &HashMap<Pid, (usize, Instant)>, signal: Signal) {
 /// The parent has no log writer, because it has no threads; it speaks rarely.
 fn say(what: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "flash: {what}");
-}
-
-struct Ended(rustix::process::WaitStatus);
-
-impl std::fmt::Display for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.0.exit_status(), self.0.terminating_signal()) {
-            (Some(code), _) => write!(f, "exit code {code}"),
-            (None, Some(signal)) => write!(f, "signal {signal}"),
-            (None, None) => write!(f, "unknown"),
-        }
-    }
 }

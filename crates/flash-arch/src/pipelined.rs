@@ -28,8 +28,9 @@ use flash_core::Connection;
 use crate::Limits;
 use crate::accept::Listener;
 use crate::amped::Asymmetric;
+use crate::children::Child;
 use crate::clock::Clock;
-use crate::door::{ACCEPTS_PER_TURN, Door};
+use crate::door::{ACCEPTS_PER_TURN, Arrival, Door};
 use crate::epoll::Epoll;
 use crate::helpers::{HelperLimits, Helpers};
 use crate::inbox::Inbox;
@@ -61,6 +62,7 @@ pub(crate) fn serve(
     helpers: HelperLimits,
     limits: Limits,
     listeners: Vec<Listener>,
+    needed: &[Child],
     mut parts: Parts,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
@@ -78,8 +80,9 @@ pub(crate) fn serve(
     let pools = (0..pools)
         .map(|number| Pool::start(number, helpers, &shared, &listeners))
         .collect::<io::Result<Vec<_>>>()?;
+    shared.seats.set_hosts(pools.iter().map(|pool| Arc::clone(pool.queues[0].inbox())).collect());
     ready();
-    signals.wait_for_stop(&shared);
+    let stopped = signals.wait_for_stop(&shared, needed);
     shared.drain();
     for listener in listeners.iter() {
         listener.shut();
@@ -87,7 +90,7 @@ pub(crate) fn serve(
     pools.iter().for_each(Pool::ring);
     pools.into_iter().for_each(Pool::join);
     shared.close(true);
-    Ok(())
+    stopped
 }
 
 pub(crate) struct Pool {
@@ -198,12 +201,14 @@ impl Accept {
         let shared = &self.shared;
         for _ in 0..ACCEPTS_PER_TURN {
             match self.door.accept(shared, &mut self.port, listener, self.clock.now.ms()) {
-                Some(Some((socket, peer, seat))) => {
+                Some(Arrival::Seated(socket, peer, seat)) => {
                     let connection = Connection::new(peer, &shared.site, &self.clock.now);
-                    let slot = Slot { connection, socket, token: NEW, watched: false, _seat: seat };
+                    let slot = Slot { connection, socket, token: NEW, watched: false, seat };
                     batch.push(Item { slot: Box::new(slot), with: With::Nothing });
                 }
-                Some(None) => {}
+                // Idle connections, which might give up their seats, wait at the next step.
+                Some(Arrival::Visitor(visitor)) => self.to_read.inbox().put(NEW, visitor),
+                Some(Arrival::Gone) => {}
                 None => break,
             }
         }

@@ -1,11 +1,11 @@
 //! What all runners of one process share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flash_core::Site;
-use flash_core::job::{Job, Outcome};
+use flash_core::job::{Done, Failure, Job, Outcome};
 use flash_core::program::Programs;
 use flash_disk::Disk;
 use flash_observe::ledger::Ledger;
@@ -13,6 +13,7 @@ use flash_observe::{AccessLog, ErrorLog, Rarely};
 
 use crate::Limits;
 use crate::hands::Hands;
+use crate::seat::Seats;
 
 /// What a process that serves is made of.
 pub struct Parts {
@@ -34,13 +35,10 @@ pub struct Shared {
     pub(crate) programs: Option<Arc<dyn Programs>>,
     pub(crate) ledger: Ledger,
     pub(crate) limits: Limits,
-    connections: AtomicUsize,
+    pub(crate) seats: Seats,
     /// Finish what is under way, begin nothing new.
     draining: AtomicBool,
 }
-
-/// One of the connections that there may be at a time.
-pub(crate) struct Seat(Arc<Shared>);
 
 impl Shared {
     pub(crate) fn new(parts: Parts, limits: Limits) -> Arc<Self> {
@@ -54,31 +52,30 @@ impl Shared {
             programs,
             ledger: Ledger::default(),
             limits,
-            connections: AtomicUsize::new(0),
+            seats: Seats::new(limits.connections_max),
             draining: AtomicBool::new(false),
         })
-    }
-
-    /// A seat for a new connection, if there is one.
-    pub(crate) fn seat(self: &Arc<Self>) -> Option<Seat> {
-        static FULL: Rarely = Rarely::every(Duration::from_secs(5));
-        let seat = Seat(Arc::clone(self));
-        if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max {
-            self.ledger.shed.add(1);
-            let most = self.limits.connections_max;
-            self.error_log
-                .say_rarely(&FULL, format_args!("{most} connections are open: one more was turned away"));
-            return None;
-        }
-        self.ledger.connections.add(1);
-        Some(seat)
     }
 
     /// Does a job on the spot, waiting for the disk.
     pub(crate) fn run(&self, job: &Job) -> Outcome {
         let outcome = self.disk.run(job);
         self.site.learn(job, &outcome.done);
+        self.note(job, &outcome.done);
         outcome
+    }
+
+    /// Writes to the error log what only an operator can mend.
+    pub(crate) fn note(&self, job: &Job, done: &Done) {
+        static OVER_BUDGET: Rarely = Rarely::every(Duration::from_secs(5));
+        if let (Job::List(list), Done::Failed(Failure::OverBudget)) = (job, done) {
+            let path = list.path.as_bytes().escape_ascii();
+            let mib = self.disk.listings_bytes_max() >> 20;
+            self.error_log.say_rarely(
+                &OVER_BUDGET,
+                format_args!("{path}: refused, its listing exceeds what is left of {mib} MiB for listings"),
+            );
+        }
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -92,7 +89,7 @@ impl Shared {
     /// Waits until the last connection is gone, or the time to drain has passed.
     pub(crate) fn wait_for_connections(&self) {
         let give_up = Instant::now() + self.limits.drain;
-        while self.connections.load(Ordering::Relaxed) > 0 && Instant::now() < give_up {
+        while self.seats.are_taken() && Instant::now() < give_up {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -133,11 +130,5 @@ impl Shared {
             .unwrap_or("unknown");
         self.ledger.panics.add(1);
         self.error_log.say_rarely(&PANICS, format_args!("internal error, one connection closed: {what}"));
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
 
+use crate::children::{self, Child};
 use crate::shared::Shared;
 
 pub(crate) struct Signals {
@@ -40,16 +41,31 @@ impl Signals {
             Some(SIGUSR2) => Heard::Tell,
             Some(SIGCHLD) => Heard::ChildEnded,
             Some(_) | None => {
-                self.stopping.store(true, Ordering::Relaxed);
+                self.stopping();
                 Heard::Stop
             }
         }
     }
 
-    pub(crate) fn wait_for_stop(mut self, shared: &Shared) {
+    /// From now on a signal to stop ends the process at once.
+    pub(crate) fn stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until a signal says to stop, or the server has lost a process that it needs.
+    ///
+    /// # Errors
+    /// In the second case, for whoever supervises the server to hear of when it has stopped in order.
+    pub(crate) fn wait_for_stop(mut self, shared: &Shared, needed: &[Child]) -> io::Result<()> {
         loop {
+            // Before a signal tells: one may have ended before they were heard.
+            if let Some(lost) = children::lost(needed) {
+                self.stopping();
+                shared.error_log.say(format_args!("{}", lost.farewell()));
+                return Err(lost.into());
+            }
             match self.next() {
-                Heard::Stop => return,
+                Heard::Stop => return Ok(()),
                 Heard::Reopen => shared.reopen_logs(),
                 Heard::Tell => shared.say_ledger("serving"),
                 Heard::ChildEnded => {}

@@ -2,13 +2,15 @@
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use flash_core::file::Content;
 use flash_core::output::{Front, Output};
+use flash_core::{Connection, Context};
 use flash_observe::ledger::Account;
 use rustix::fs::sendfile;
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 
 use crate::culprit;
 
@@ -96,6 +98,18 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, account: Option<&Account>)
             Err(_) => return Sent::Broken,
         }
     }
+}
+
+/// Ends a connection's wait whose deadline has passed. The same for every architecture.
+pub(crate) fn expire(connection: &mut Connection, socket: &OwnedFd, cx: &mut Context<'_>) {
+    // What cannot be told counts as acknowledged.
+    connection.expire(cx, || flash_os::written::bytes_unconfirmed(socket).unwrap_or_default());
+}
+
+/// When the socket is closed, the kernel forgets what it still has for the client, and tells it so.
+pub(crate) fn reset(socket: &OwnedFd) {
+    // Where that fails, the kernel goes on for as long as it likes.
+    let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
 
 fn send_slices(socket: &OwnedFd, slices: &[IoSlice<'_>], more: u64) -> Result<usize, Errno> {

@@ -8,16 +8,18 @@ use flash_core::job::{Job, Outcome};
 use flash_observe::ledger::Account;
 
 use crate::accept::Listener;
+use crate::children::Child;
 use crate::culprit;
 use crate::epoll::Epoll;
 use crate::event_loop::Dispatch;
+use crate::helpers::Client;
 use crate::shared::{Parts, Shared};
 use crate::{Limits, loops};
 
 pub(crate) struct Inline(pub(crate) Arc<Shared>);
 
 impl Dispatch for Inline {
-    fn dispatch(&mut self, job: Job, _token: u64, account: &Account) -> Option<Outcome> {
+    fn dispatch(&mut self, job: Job, _: u64, _: Client, account: &Account) -> Option<Outcome> {
         Some(account.watch(|| self.0.run(&job), || culprit::of_job(&job)))
     }
 }
@@ -26,9 +28,10 @@ pub(crate) fn serve(
     loops: usize,
     limits: Limits,
     listeners: Vec<Listener>,
+    needed: &[Child],
     parts: Parts,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let shared = Shared::new(parts, limits);
-    loops::serve::<Epoll, _>(loops, &shared, listeners, |_| Inline(Arc::clone(&shared)), ready)
+    loops::serve::<Epoll, _>(loops, &shared, listeners, needed, |_| Inline(Arc::clone(&shared)), ready)
 }

@@ -6,6 +6,7 @@ mod random;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
@@ -36,11 +37,14 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> Parts {
         dotfiles: false,
         memory_file_bytes_max: 1 << 10,
         copies_bytes_max: 1 << 20,
+        listings_bytes_max: 16 << 20,
+        revalidate_ms: 1_000,
         sending: Sending::Pages,
+        names_briefly: Duration::from_secs(1),
         residency_assumed: false,
         template: HeaderTemplate::default(),
     };
-    let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };
+    let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, descriptors_max: 100, threads: 1 };
     Parts {
         site: Site {
             settings: Settings { disk_deadline_ms, ..Settings::default() },

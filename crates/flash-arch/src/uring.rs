@@ -201,6 +201,7 @@ impl Port for Ringed {
             Received::Bytes(count) if count == self.buffer.len() => {}
             _ => link.receiving = Receiving::No,
         }
+        link.ended = received == Received::End;
         received
     }
 
@@ -253,6 +254,11 @@ impl Port for Ringed {
             Until::Received if matches!(link.receiving, Receiving::First | Receiving::No) => {
                 self.ring.receive(socket.as_fd(), token);
                 link.receiving = Receiving::Yes;
+            }
+            // Of a client that sends no more, nothing else would say that it is gone.
+            Until::Completed if link.ended && !link.polling => {
+                self.ring.poll(socket.as_fd(), token, ring::WRITABLE, true);
+                link.polling = true;
             }
             // A send that is under way says so itself.
             Until::Writable if !link.polling && link.sending != Sending::Yes => {

@@ -3,7 +3,7 @@
 //! Nothing is kept here. Whoever reads it decides what becomes of the data, and closes the connection if it is broken.
 
 use flash_http::chunked::Chunked;
-use flash_http::head::{self, Head};
+use flash_http::head::{self, Head, Reject};
 use flash_http::status::Status;
 
 /// A body under way.
@@ -36,7 +36,7 @@ impl RequestBody {
         input: &[u8],
         bytes_max: u64,
         mut sink: impl FnMut(&[u8]),
-    ) -> Result<usize, Status> {
+    ) -> Result<usize, Reject> {
         let (used, complete) = match self {
             Self::Complete => return Ok(0),
             Self::Length { left } => {
@@ -46,10 +46,11 @@ impl RequestBody {
                 (used as usize, *left == 0)
             }
             Self::Chunks { decoder, bytes } => {
-                let progress = decoder.read(input, sink).map_err(|reject| reject.status)?;
+                let progress = decoder.read(input, sink)?;
                 *bytes += progress.data as u64;
                 if *bytes > bytes_max {
-                    return Err(Status::CONTENT_TOO_LARGE);
+                    let (status, reason) = (Status::CONTENT_TOO_LARGE, "the body is too large");
+                    return Err(Reject { status, reason });
                 }
                 (progress.consumed, progress.complete)
             }

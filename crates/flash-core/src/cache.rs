@@ -1,7 +1,8 @@
 //! The pathname cache: from a canonical path to its entry, and with it to header block and content.
 //!
-//! One bound by entries and one by bytes, held by a single weight: an entry counts for its bytes, but for no less
-//! than an even share, so that neither bound can be passed. `quick_cache` evicts; it resists scans.
+//! One bound by entries, one by bytes and one by descriptors, held by a single weight: an entry counts for its bytes, but
+//! for no less than an even share, nor than one for each descriptor that it holds, so that no bound can be passed.
+//! `quick_cache` evicts; it resists scans.
 //!
 //! Nobody sleeps for it: whoever finds a part of it locked tries for a moment, and then does without. What a runner asks
 //! for again and again it keeps in a [`local`](crate::local) cache.
@@ -9,6 +10,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::hint::spin_loop;
 use std::iter;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, RwLock, TryLockError};
 
 use quick_cache::unsync::Cache;
@@ -21,6 +23,8 @@ use crate::path::SitePath;
 pub struct CacheLimits {
     pub entries_max: usize,
     pub bytes_max: u64,
+    /// Open files and snapshots; what is in the heap needs none.
+    pub descriptors_max: usize,
     /// How many threads look things up at the same time: they share the shards.
     pub threads: usize,
 }
@@ -29,6 +33,8 @@ pub struct CacheLimits {
 pub struct PathCache {
     /// A power of two of them, none when the cache is switched off.
     shards: Box<[Shard]>,
+    /// Parts of the hashes of names that were asked for and lead nowhere.
+    doorkeeper: Box<[AtomicU32]>,
     hasher: DefaultHashBuilder,
     file_bytes_max: u64,
     local_bytes_max: u64,
@@ -60,15 +66,19 @@ struct Asked<'a> {
 #[derive(Clone, Debug)]
 struct Weigh {
     least: u64,
+    descriptor: u64,
 }
 
-/// A shard takes no entry heavier than itself, so there are no more of them than leaves each this much.
+/// There are no more shards than leaves each this much.
 const SHARD_BYTES_MIN: u64 = 8 << 20;
+const SHARD_DESCRIPTORS_MIN: u64 = 16;
 /// How often a locked shard is tried: longer than it takes to insert an entry, shorter than a thread's time slice.
 const TRIES: usize = 100;
 /// The runners' own caches may keep this part of all bytes.
 const LOCAL_SHARE: u64 = 8;
 const LOCAL_BYTES_MAX: u64 = 4 << 20;
+/// A name that leads nowhere is known again if no more others have been asked for since then, more or less.
+const DOORKEEPER_NAMES: usize = 4096;
 
 impl PathCache {
     pub fn new(limits: CacheLimits) -> Self {
@@ -78,10 +88,13 @@ impl PathCache {
         let threads = limits.threads.max(1) as u64;
         let local_bytes_max = (bytes / LOCAL_SHARE / threads).min(LOCAL_BYTES_MAX);
         let bytes = bytes - threads * local_bytes_max;
-        let count = (bytes / SHARD_BYTES_MIN).clamp(1, 4 * threads);
+        // A shard takes no entry heavier than itself, and an entry may hold several descriptors.
+        let roomy = (limits.descriptors_max as u64 / SHARD_DESCRIPTORS_MIN).max(1);
+        let count = (bytes / SHARD_BYTES_MIN).clamp(1, 4 * threads).min(roomy);
         let count = if count.is_power_of_two() { count } else { count.next_power_of_two() / 2 };
         let file_bytes_max = (limits.bytes_max / count / 4).min(MEMORY_FILE_BYTES_MAX);
-        let weigh = Weigh { least: (bytes / limits.entries_max.max(1) as u64).max(1) };
+        let share = |most: usize| bytes.div_ceil(most.max(1) as u64).max(1);
+        let weigh = Weigh { least: share(limits.entries_max), descriptor: share(limits.descriptors_max) };
         let shard = || {
             let options = OptionsBuilder::new()
                 .estimated_items_capacity(limits.entries_max / count as usize)
@@ -92,7 +105,8 @@ impl PathCache {
         };
         let count = if limits.entries_max == 0 { 0 } else { count as usize };
         let shards = iter::repeat_with(shard).take(count).collect();
-        Self { shards, hasher: DefaultHashBuilder::default(), file_bytes_max, local_bytes_max }
+        let doorkeeper = iter::repeat_with(AtomicU32::default).take(DOORKEEPER_NAMES).collect();
+        Self { shards, doorkeeper, hasher: DefaultHashBuilder::default(), file_bytes_max, local_bytes_max }
     }
 
     /// The largest file worth a copy in memory.
@@ -123,6 +137,14 @@ impl PathCache {
         shard.insert_with_lifecycle(Key { hash, path: path.into() }, Arc::clone(entry), &mut evicted);
         drop((shard, evicted));
         true
+    }
+
+    /// Whether a name that leads nowhere is worth an entry: when it is asked for again. Names that are made up are asked
+    /// for once, and would evict what is needed.
+    pub(crate) fn admits_refusal(&self, path: &SitePath<'_>) -> bool {
+        let hash = self.hasher.hash_one(path.as_bytes());
+        let seen = (hash >> 32) as u32;
+        self.doorkeeper[hash as usize % DOORKEEPER_NAMES].swap(seen, Ordering::Relaxed) == seen
     }
 
     fn shard(&self, hash: u64) -> Option<&Shard> {
@@ -159,7 +181,8 @@ fn try_often<Lock>(lock: impl Fn() -> Result<Lock, TryLockError<Lock>>) -> Optio
 
 impl Weighter<Key, Arc<Entry>> for Weigh {
     fn weight(&self, key: &Key, entry: &Arc<Entry>) -> u64 {
-        (key.path.len() as u64 + entry.weight_bytes()).max(self.least)
+        let bytes = key.path.len() as u64 + entry.weight_bytes();
+        bytes.max(self.least).max(entry.descriptors() * self.descriptor)
     }
 }
 
@@ -225,7 +248,13 @@ const MEMORY_FILE_BYTES_MAX: u64 = 4 << 20;
 mod tests {
     use super::*;
     use crate::entry::Target;
+    use crate::job::{Done, Find, Job};
+    use crate::testing::Disk;
     use flash_http::status::Status;
+
+    fn limits(entries_max: usize, bytes_max: u64) -> CacheLimits {
+        CacheLimits { entries_max, bytes_max, descriptors_max: entries_max, threads: 1 }
+    }
 
     fn missing() -> Arc<Entry> {
         Arc::new(Entry::new(Target::Refused(Status::NOT_FOUND), 0))
@@ -233,7 +262,7 @@ mod tests {
 
     #[test]
     fn neither_bound_is_passed() {
-        let limits = CacheLimits { entries_max: 6_000, bytes_max: 128 << 20, threads: 2 };
+        let limits = CacheLimits { descriptors_max: 10, threads: 2, ..limits(6_000, 128 << 20) };
         let cache = PathCache::new(limits);
         for number in 0..20_000 {
             let name = format!("/{number}");
@@ -245,8 +274,38 @@ mod tests {
     }
 
     #[test]
+    fn no_more_files_are_held_open_than_there_may_be_descriptors() {
+        let mut disk = Disk::new(0);
+        disk.put("/a", *b"too large for memory");
+        let path = SitePath::parse(b"/a").unwrap();
+        let find = Job::Find(Find { path: path.into_owned(), known: None, asked_ms: 0 });
+        for (descriptors_max, threads) in [(10, 64), (100, 1)] {
+            let limits = CacheLimits { descriptors_max, threads, ..limits(6_000, 128 << 20) };
+            let cache = PathCache::new(limits);
+            for number in 0..1_000 {
+                let Some(Done::Found(open)) = disk.try_now(&find) else { panic!("it is there") };
+                let name = format!("/{number}");
+                assert!(cache.insert(&SitePath::parse(name.as_bytes()).unwrap(), &open));
+            }
+            let open = disk.open_files();
+            assert!((descriptors_max / 2..=descriptors_max).contains(&open), "{open} of {descriptors_max}");
+        }
+        assert_eq!(disk.open_files(), 0);
+    }
+
+    #[test]
+    fn what_leads_nowhere_is_admitted_the_second_time() {
+        let cache = PathCache::new(limits(100, 1 << 20));
+        let admits = |name: String| cache.admits_refusal(&SitePath::parse(name.as_bytes()).unwrap());
+        assert!(!admits("/a".into()) && admits("/a".into()) && admits("/a".into()));
+        let admitted = (0..100_000).filter(|number| admits(format!("/{number}"))).count();
+        assert!(admitted < 10, "{admitted} of those that were asked for once");
+        assert!(!admits("/a".into()), "it was asked for long ago");
+    }
+
+    #[test]
     fn switched_off() {
-        let cache = PathCache::new(CacheLimits { entries_max: 0, bytes_max: 1 << 20, threads: 1 });
+        let cache = PathCache::new(limits(0, 1 << 20));
         let path = SitePath::parse(b"/a").unwrap();
         assert!(cache.insert(&path, &missing()), "there is nothing to wait for");
         assert!(cache.get(&path).is_none());
@@ -255,8 +314,7 @@ mod tests {
 
     #[test]
     fn what_is_locked_is_done_without() {
-        let limits = CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 };
-        let cache = PathCache::new(limits);
+        let cache = PathCache::new(limits(100, 1 << 20));
         let path = SitePath::parse(b"/a").unwrap();
         assert!(cache.insert(&path, &missing()));
         let locked = cache.shards[0].0.write().unwrap();

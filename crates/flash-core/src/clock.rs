@@ -21,6 +21,11 @@ impl Now {
         self.us / 1000
     }
 
+    /// The second of the date, since the Unix epoch.
+    pub(crate) fn unix_seconds(&self) -> i64 {
+        (self.unix_ms / 1000) as i64
+    }
+
     /// The same clock later; the date is written anew only when its second has changed.
     pub fn advance(&mut self, us: u64) {
         let unix_us_before = self.unix_ms * 1000;

@@ -5,17 +5,17 @@
 
 mod answer;
 mod exchanging;
+mod expiry;
 
 use std::sync::Arc;
 
 use flash_http::head::{self, Parsed};
-use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::{Awaited, Exchange, Way};
 use crate::header;
-use crate::job::{Failure, Job, Outcome};
+use crate::job::{Job, Outcome};
 use crate::local::LocalCache;
 use crate::output::Output;
 use crate::record::{Peer, Record, Unfinished};
@@ -87,6 +87,8 @@ pub enum Want {
     /// No more sending; the client may still be, and is to be listened to for a moment.
     ShutdownWrite,
     Close,
+    /// The client is too slow: close, and have the kernel forget what it still has for it.
+    Reset,
 }
 
 #[derive(Debug)]
@@ -126,8 +128,20 @@ enum State {
     /// RFC 9112 §9.6: closing with bytes unread would make the kernel reset the connection under the response.
     Lingering {
         bytes_left: usize,
+        why: Why,
     },
     Closed,
+    /// Its client was too slow.
+    CutOff,
+}
+
+/// Why a connection stays open after its last byte has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// The client may be sending still.
+    Unread,
+    /// The kernel has much of the response, and it matters how fast the client takes it.
+    Unflushed,
 }
 
 #[derive(Debug)]
@@ -147,14 +161,8 @@ impl Connection {
         Self { state: State::ReadRequest, input: Vec::new(), output: None, deadline, peer }
     }
 
-    /// When [`Connection::expire`] is due, in the server's milliseconds.
-    pub fn deadline_ms(&self) -> u64 {
-        self.deadline.ms()
-    }
-
-    /// Whether nothing at all is under way, so that it could be closed without harm.
-    pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::ReadRequest) && self.input.is_empty() && self.output.is_none()
+    pub fn peer(&self) -> Peer {
+        self.peer
     }
 
     pub fn output(&self) -> Option<&Output> {
@@ -184,6 +192,11 @@ impl Connection {
             }
             State::ReadRequest => Waiting::Head,
             State::DropBody(_) => Waiting::Body,
+            // The kernel goes on without the server.
+            State::Lingering { why: Why::Unflushed, .. } if cx.draining => {
+                self.state = State::Closed;
+                return Want::Close;
+            }
             State::Lingering { .. } => Waiting::Linger,
             State::BodyDropped
             | State::Redirected { .. }
@@ -193,12 +206,14 @@ impl Connection {
                 self.deadline.wait(Waiting::Completion, cx.now.ms(), &cx.site.settings);
                 return Want::Completion;
             }
-            State::Closing { linger: true } => {
-                self.state = State::Lingering { bytes_left: LINGER_BYTES_MAX };
+            State::Closing { linger } if *linger || self.deadline.may_have_to_flush() => {
+                let why = if *linger { Why::Unread } else { Why::Unflushed };
+                self.state = State::Lingering { bytes_left: LINGER_BYTES_MAX, why };
                 return Want::ShutdownWrite;
             }
             State::HandedOver => return Want::HandOver,
-            State::Closing { linger: false } | State::Closed => return Want::Close,
+            State::Closing { .. } | State::Closed => return Want::Close,
+            State::CutOff => return Want::Reset,
         };
         self.deadline.wait(waiting, cx.now.ms(), &cx.site.settings);
         Want::Receive
@@ -209,7 +224,7 @@ impl Connection {
         match &mut self.state {
             // It leaves for another thread. What was answered before goes out first, and does not wait there with it.
             State::FindFile(_) if site.settings.finds_apart && self.output.is_some() => None,
-            State::FindFile(finding) => finding.ask().map(Job::Find),
+            State::FindFile(finding) => finding.ask(),
             State::SendBody(sending) => sending.body.ask(),
             _ => None,
         }
@@ -220,15 +235,23 @@ impl Connection {
             // The common case: whole requests, answered out of the driver's own buffer.
             State::ReadRequest if self.input.is_empty() => {
                 let used = self.read_requests(bytes, cx);
-                if used < bytes.len() && self.goes_on() {
-                    self.input = cx.spare.input();
-                    self.input.extend_from_slice(&bytes[used..]);
-                    match self.state {
-                        State::DropBody(_) => self.resume(cx),
-                        State::RunProgram(_) => self.feed(cx),
-                        _ => {}
+                let rest = &bytes[used..];
+                match self.state {
+                    State::DropBody(_) => {
+                        self.drop_bytes(rest, cx);
+                        self.resume(cx);
                     }
+                    _ if rest.is_empty() || !self.goes_on() => {}
+                    State::RunProgram(_) => {
+                        self.keep(rest, cx);
+                        self.feed(cx);
+                    }
+                    _ => self.keep(rest, cx),
                 }
+            }
+            State::DropBody(_) => {
+                self.drop_bytes(bytes, cx);
+                self.resume(cx);
             }
             State::ReadRequest => {
                 let seen = self.input.len();
@@ -237,13 +260,13 @@ impl Connection {
                     self.resume(cx);
                 }
             }
-            State::Lingering { bytes_left } => {
+            State::Lingering { bytes_left, .. } => {
                 *bytes_left = bytes_left.saturating_sub(bytes.len());
                 if *bytes_left == 0 {
                     self.state = State::Closed;
                 }
             }
-            State::Closing { .. } | State::HandedOver | State::Closed => {}
+            State::Closing { .. } | State::HandedOver | State::Closed | State::CutOff => {}
             State::RunProgram(_) => {
                 self.input.extend_from_slice(bytes);
                 self.feed(cx);
@@ -270,7 +293,8 @@ impl Connection {
             | State::SendBody(_)
             | State::HandedOver
             | State::Closing { .. }
-            | State::Closed => {}
+            | State::Closed
+            | State::CutOff => {}
         }
     }
 
@@ -337,12 +361,12 @@ impl Connection {
         self.resume(cx);
     }
 
-    pub fn completed(&mut self, outcome: Outcome, cx: &mut Context<'_>) {
-        let Outcome { done, spent } = outcome;
-        self.deadline.job_ended();
+    pub fn completed(&mut self, Outcome { done, spent }: Outcome, cx: &mut Context<'_>) {
+        let stands_still = matches!(&self.state, State::FindFile(finding) if finding.stands_still(&done));
+        self.deadline.job_ended(stands_still);
         match &mut self.state {
             State::FindFile(finding) if matches!(finding.lookup, Lookup::Asked) => {
-                finding.take(done, spent);
+                finding.take(done, spent, cx.now.ms(), cx.site.settings.revalidate_ms);
                 self.resume(cx);
             }
             State::SendBody(sending) if sending.body.phase == Phase::Asked => {
@@ -356,69 +380,56 @@ impl Connection {
                     self.drained(cx);
                 }
             }
+            State::RunProgram(exchange) if exchange.awaits_job() => self.body_moved(done, cx),
             // Too late: the deadline has answered in its place.
             _ => {}
         }
     }
 
-    /// The deadline has passed.
-    pub fn expire(&mut self, cx: &mut Context<'_>) {
-        match self.deadline.expired(cx.now.ms(), &cx.site.settings) {
-            None => {}
-            Some(Waiting::Idle | Waiting::Linger) => self.state = State::Closed,
-            Some(Waiting::Head | Waiting::Body) if self.is_idle() => self.state = State::Closed,
-            Some(Waiting::Program | Waiting::Body) if matches!(self.state, State::RunProgram(_)) => {
-                self.exchange_is_late(cx);
-            }
-            Some(Waiting::Program) => {}
-            Some(Waiting::Head | Waiting::Body) => self.refuse(Status::REQUEST_TIMEOUT, cx),
-            Some(Waiting::Send) => self.abort(cx),
-            Some(Waiting::Completion) => match &mut self.state {
-                State::FindFile(finding) => {
-                    finding.lookup = Lookup::Failed(Failure::Late);
-                    self.resume(cx);
-                }
-                _ => self.abort(cx),
-            },
-        }
-    }
-
-    /// Ends the connection where it stands, for whatever reason, and records what was under way.
-    pub fn abort(&mut self, cx: &mut Context<'_>) {
-        let record = match std::mem::replace(&mut self.state, State::Closed) {
-            State::SendBody(sending) => sending.record,
-            State::RunProgram(exchange) => exchange.break_off().1,
-            _ => None,
-        };
-        if let Some(mut output) = self.output.take() {
-            output.abandon(cx.now.us, &mut cx.tally.records);
-            if let Some(unfinished) = record {
-                cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
-            }
-            cx.spare.give_back_output(output);
-        }
-        self.input = Vec::new();
-    }
-
     /// Whether bytes behind the current request are worth keeping.
     fn goes_on(&self) -> bool {
-        !matches!(self.state, State::Closing { .. } | State::Lingering { .. } | State::Closed)
+        !matches!(self.state, State::Closing { .. } | State::Lingering { .. } | State::Closed | State::CutOff)
+    }
+
+    /// Bytes of a request that cannot be answered yet.
+    fn keep(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+        if self.input.capacity() == 0 {
+            self.input = cx.spare.input();
+        }
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// These bytes have come while a body is dropped: of them only what stands behind it is kept, behind its request's
+    /// head.
+    fn drop_bytes(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+        let State::DropBody(body) = &mut self.state else { return };
+        match body.drop_from(bytes, &cx.site.settings) {
+            Dropped::Some => self.deadline.progressed(bytes.len() as u64),
+            Dropped::Refused(reject) => {
+                let head = body.take_head();
+                self.refuse(reject, &head, cx);
+            }
+            Dropped::All(used) => {
+                if let State::DropBody(body) = std::mem::replace(&mut self.state, State::BodyDropped) {
+                    self.keep(body.head(), cx);
+                    self.keep(&bytes[used..], cx);
+                }
+            }
+        }
     }
 
     /// Goes on with what is in `input`.
     fn resume(&mut self, cx: &mut Context<'_>) {
         while !self.input.is_empty() {
-            if let State::DropBody(body) = &mut self.state {
-                match body.drop_from(&mut self.input, &cx.site.settings) {
-                    Dropped::All => self.state = State::BodyDropped,
-                    Dropped::Some(bytes) => return self.deadline.progressed(bytes),
-                    Dropped::Refused(status) => return self.refuse(status, cx),
-                }
-            }
             if let State::RunProgram(_) = self.state {
                 return self.feed(cx);
             }
             let mut input = std::mem::take(&mut self.input);
+            if let State::DropBody(_) = self.state {
+                self.drop_bytes(&input, cx);
+                cx.spare.give_back_input(input);
+                continue;
+            }
             let used = self.read_requests(&input, cx);
             if used == input.len() || !self.goes_on() {
                 return cx.spare.give_back_input(input);
@@ -444,7 +455,7 @@ impl Connection {
                     }
                 }
                 Err(reject) => {
-                    self.refuse(reject.status, cx);
+                    self.refuse(reject, &input[used..], cx);
                     used = input.len();
                 }
             }

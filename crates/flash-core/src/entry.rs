@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flash_http::negotiate::{Accepts, Coding, CodingSet};
 use flash_http::status::Status;
 
-use crate::file::File;
+use crate::file::{Content, File};
 
 #[derive(Debug)]
 pub struct Entry {
@@ -29,6 +29,22 @@ pub enum Target {
     /// Nothing to serve, and the status that says why: 403 or 404.
     Refused(Status),
 }
+
+/// How far an entry may be trusted, by the time since the last look at the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// Younger than `--revalidate`.
+    Fresh,
+    /// Older, and this caller is the one that has the disk looked at. The entry answers meanwhile.
+    Due,
+    /// Older, and another caller has the disk looked at. The entry answers meanwhile.
+    BeingChecked,
+    /// Too old to answer: the request waits for a look at the disk.
+    Stale,
+}
+
+/// No answer is older than this many times `--revalidate`.
+pub const STALE_AFTER: u64 = 2;
 
 /// A file and its precompressed siblings.
 #[derive(Debug)]
@@ -57,6 +73,10 @@ impl Entry {
         Self { target, checked_ms: AtomicU64::new(checked_ms), claimed_ms: AtomicU64::new(checked_ms) }
     }
 
+    pub(crate) fn leads_somewhere(&self) -> bool {
+        !matches!(self.target, Target::Refused(_))
+    }
+
     pub fn files(&self) -> impl Iterator<Item = &Arc<File>> {
         let variants = match &self.target {
             Target::File(variants) => Some(variants),
@@ -69,11 +89,31 @@ impl Entry {
         size_of::<Entry>() as u64 + self.files().map(|file| file.weight_bytes()).sum::<u64>()
     }
 
-    /// True for exactly one caller once the answer is older than `after_ms`: that one looks again.
-    pub fn claim_check(&self, now_ms: u64, after_ms: u64) -> bool {
+    /// How many files it holds open.
+    pub(crate) fn descriptors(&self) -> u64 {
+        self.files().filter(|file| matches!(file.content, Content::Open(_))).count() as u64
+    }
+
+    /// Whether the entry may answer a request now, or the disk has to be looked at for it.
+    pub(crate) fn freshness(&self, now_ms: u64, revalidate_ms: u64) -> Freshness {
+        match self.age_ms(now_ms) {
+            age if age < revalidate_ms => Freshness::Fresh,
+            age if age >= STALE_AFTER * revalidate_ms => Freshness::Stale,
+            _ if self.claim_check(now_ms, revalidate_ms) => Freshness::Due,
+            _ => Freshness::BeingChecked,
+        }
+    }
+
+    /// True for exactly one caller once the last claim is older than `after_ms`: that one looks again.
+    fn claim_check(&self, now_ms: u64, after_ms: u64) -> bool {
         let claimed = self.claimed_ms.load(Ordering::Relaxed);
         now_ms.saturating_sub(claimed) >= after_ms
             && self.claimed_ms.compare_exchange(claimed, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The time since the last look at the disk.
+    pub fn age_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.checked_ms())
     }
 
     pub fn checked(&self, now_ms: u64) {

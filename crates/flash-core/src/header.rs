@@ -1,8 +1,10 @@
 //! Ready-made header blocks, and the writer of all other heads.
 //!
 //! A file's block holds every field of its 200 response but the date's value, which is written over at send time
-//! (Flash §5.3). The block ends before the empty line, so that a `Connection` field can still follow.
+//! (Flash §5.3); so is the time of modification while it lies in the future. The block ends before the empty line, so that
+//! a `Connection` field can still follow.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
 
@@ -15,6 +17,8 @@ use crate::file::Stamp;
 
 const DATE_BYTES: usize = 29;
 const OK_LINE: &[u8] = b"HTTP/1.1 200 OK\r\nDate: ";
+/// Where the date stands in the first of a file's validators.
+const LAST_MODIFIED: Range<usize> = 15..15 + DATE_BYTES;
 
 /// What every response carries, by the site's settings.
 #[derive(Clone, Debug, Default)]
@@ -29,11 +33,22 @@ pub struct HeaderTemplate {
     pub uncached: bool,
 }
 
+impl HeaderTemplate {
+    /// What the fields of a template may take in a head.
+    pub const BYTES_MAX: usize = 32 << 10;
+
+    /// What they take.
+    pub fn bytes(&self) -> usize {
+        self.fields.len()
+            + self.cache_control.as_ref().map_or(0, |value| "Cache-Control: \r\n".len() + value.len())
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct HeaderBlock {
     /// The 200 response's head without its last CRLF; the date's value is blank.
     bytes: Box<[u8]>,
-    /// The fields that a 304 repeats (RFC 9110 §15.4.5).
+    /// The fields that a 304 repeats (RFC 9110 §15.4.5). A template is at most half of what these numbers hold.
     validators: Range<u16>,
     /// The fields that describe the representation, which a 206 repeats as well.
     representation: Range<u16>,
@@ -89,11 +104,26 @@ impl HeaderBlock {
         false
     }
 
-    /// Appends the 200 head: the block with today's date, and the end.
-    pub(crate) fn write_ok(&self, date: &[u8; DATE_BYTES], connection: Connection, out: &mut Vec<u8>) {
+    /// Appends the 200 head: the block with today's date, and the end. A file that says it was modified later than now was
+    /// modified now (RFC 9110 §8.8.2.1).
+    pub(crate) fn write_ok(
+        &self,
+        date: &[u8; DATE_BYTES],
+        is_modified_later: bool,
+        age_s: Option<u64>,
+        connection: Connection,
+        out: &mut Vec<u8>,
+    ) {
         let start = out.len() + OK_LINE.len();
         out.extend_from_slice(&self.bytes);
         out[start..start + DATE_BYTES].copy_from_slice(date);
+        if is_modified_later {
+            let validators = start - OK_LINE.len() + usize::from(self.validators.start);
+            out[validators..][LAST_MODIFIED].copy_from_slice(date);
+        }
+        if let Some(age_s) = age_s {
+            let _ = write!(out, "Age: {age_s}\r\n");
+        }
         out.extend_from_slice(connection.end_of_head());
     }
 
@@ -101,8 +131,13 @@ impl HeaderBlock {
         &self.bytes[usize::from(range.start)..usize::from(range.end)]
     }
 
-    pub(crate) fn validators(&self) -> &[u8] {
-        self.slice(&self.validators)
+    /// `Last-Modified`, `ETag` and what else a 304 repeats. As with [`HeaderBlock::write_ok`].
+    pub(crate) fn validators(&self, date: &[u8; DATE_BYTES], is_modified_later: bool) -> Cow<'_, [u8]> {
+        let mut validators = Cow::Borrowed(self.slice(&self.validators));
+        if is_modified_later {
+            validators.to_mut()[LAST_MODIFIED].copy_from_slice(date);
+        }
+        validators
     }
 
     /// `Accept-Ranges` and `Content-Encoding`.

@@ -2,28 +2,35 @@
 //!
 //! The request path makes them and takes their results; `flash-disk` does them; `flash-arch` decides who.
 
+use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flash_http::status::Status;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, STALE_AFTER};
 use crate::file::{File, Window};
-use crate::listing::{Names, Order};
+use crate::listing::{Batch, Listing, Order, Seen};
 use crate::path::SitePath;
+use crate::room::Held;
 
 #[derive(Clone, Debug)]
 pub enum Job {
     Find(Find),
     Load(Load),
     List(List),
+    Spool(Spool),
+    /// A part of a [`List`]. It comes from the listing itself, whose helper may leave it to another process.
+    Folder(Box<Folder>),
 }
 
 /// Walk to a pathname, examine what is there, open it, and bring in its content or its first window.
 #[derive(Clone, Debug)]
 pub struct Find {
     pub path: SitePath<'static>,
-    /// The entry that is held now, when this is a second look. It serves until the answer is there.
+    /// The cached entry, when this is another look at the disk for it.
     pub known: Option<Arc<Entry>>,
     /// When it was asked for, in the server's milliseconds: the answer is at least as new.
     pub asked_ms: u64,
@@ -38,15 +45,56 @@ pub struct Load {
     pub copy: bool,
 }
 
-/// Write the next rows of a folder's listing.
+/// Do the next step of a listing, or write one of its pages.
 #[derive(Clone, Debug)]
 pub struct List {
     pub path: SitePath<'static>,
     pub order: Order,
-    /// The folder's names as first read; the first job reads them.
-    pub names: Option<Arc<Names>>,
-    pub from: usize,
+    /// When the request came, in the server's milliseconds.
+    pub asked_ms: u64,
+    /// None with the first job of a request, which joins a listing or begins one.
+    pub listing: Option<Arc<Listing>>,
+    pub page: u32,
 }
+
+/// Keep a part of a request's body outside of memory, or bring a part of it back.
+#[derive(Clone, Debug)]
+pub enum Spool {
+    /// Appends to what is there. The first part has no file yet.
+    Write { file: Option<Arc<dyn SpoolFile>>, bytes: Arc<Held> },
+    /// At least one byte, and none beyond the end.
+    Read { file: Arc<dyn SpoolFile>, range: Range<u64> },
+}
+
+/// Where a body lies, as the disk side made it. The request path passes it on and never calls its methods. The last handle
+/// to it gives the place back.
+pub trait SpoolFile: Debug + Send + Sync {
+    /// # Errors
+    /// [`Failure::Full`] where there is no room for the bytes, and [`Failure::Broken`].
+    fn append(&self, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// # Errors
+    /// [`Failure::Broken`].
+    fn read(&self, range: Range<u64>) -> Result<Bytes, Failure>;
+}
+
+/// Read a part of a folder.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    pub path: SitePath<'static>,
+    pub part: Part,
+}
+
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// The next names from this place on. A folder that is not open yet is opened.
+    Names { open: Option<Arc<dyn OpenFolder>>, from: u64 },
+    /// What each of these names leads to.
+    Details(Batch),
+}
+
+/// A folder held open while its names are read, as the disk side made it. The request path passes it on.
+pub trait OpenFolder: AsFd + Debug + Send + Sync {}
 
 /// How a job ended, and what it took.
 #[derive(Clone, Debug)]
@@ -73,18 +121,33 @@ pub struct Spent {
 #[derive(Clone, Debug)]
 pub enum Done {
     Found(Arc<Entry>),
+    /// The look at the disk failed. `known` is what an earlier look found.
+    Unchecked {
+        known: Arc<Entry>,
+        failure: Failure,
+    },
     Window(Window),
     Listed(Listed),
+    /// Written.
+    Spooled(Arc<dyn SpoolFile>),
+    /// Read back.
+    Unspooled(Bytes),
+    /// Names of a folder, and where the following ones begin; `None` after the last.
+    Names {
+        names: Batch,
+        open: Arc<dyn OpenFolder>,
+        next: Option<u64>,
+    },
+    /// In the order of the question. None for a name that would not be served.
+    Details(Vec<Option<Seen>>),
     Failed(Failure),
 }
 
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Finished HTML of the rows.
-    pub rows: Vec<u8>,
-    pub names: Arc<Names>,
-    /// Where the following job begins; `None` after the last row.
-    pub next: Option<usize>,
+    pub listing: Arc<Listing>,
+    /// The page that was asked for. None if the listing needs another step first.
+    pub page: Option<Bytes>,
 }
 
 /// Why a job has no result. None of these says anything about the file, so none is kept in a cache.
@@ -92,6 +155,8 @@ pub struct Listed {
 pub enum Failure {
     /// No helper, no descriptor, no memory: worth trying again. Answered with 503.
     Busy,
+    /// The memory for listings is used up. Answered with 503.
+    OverBudget,
     /// It took longer than the deadline. Answered with 503.
     Late,
     /// Its device has not answered others. Answered with 503, at once.
@@ -100,6 +165,8 @@ pub enum Failure {
     Broken,
     /// It is gone since its folder was looked at. Answered with 404.
     Gone,
+    /// There is no room for what was to be written. Answered with 507.
+    Full,
 }
 
 impl From<Done> for Outcome {
@@ -122,20 +189,46 @@ impl AddAssign for Spent {
 impl Failure {
     pub fn status(self) -> Status {
         match self {
-            Self::Busy | Self::Late | Self::Sick => Status::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::OverBudget | Self::Late | Self::Sick => Status::SERVICE_UNAVAILABLE,
             Self::Broken => Status::INTERNAL_SERVER_ERROR,
             Self::Gone => Status::NOT_FOUND,
+            Self::Full => Status::INSUFFICIENT_STORAGE,
+        }
+    }
+}
+
+impl Find {
+    /// The cached entry, if it is young enough to answer requests until the look at the disk is done.
+    pub fn serves_meanwhile(&self, now_ms: u64, revalidate_ms: u64) -> Option<&Arc<Entry>> {
+        self.known.as_ref().filter(|known| known.age_ms(now_ms) < STALE_AFTER * revalidate_ms)
+    }
+
+    /// The result of a look at the disk that failed.
+    pub fn failed(&self, failure: Failure) -> Done {
+        match &self.known {
+            Some(known) => Done::Unchecked { known: Arc::clone(known), failure },
+            None => Done::Failed(failure),
         }
     }
 }
 
 impl Job {
+    /// The result of a job that failed.
+    pub fn failed(&self, failure: Failure) -> Done {
+        match self {
+            Self::Find(find) => find.failed(failure),
+            Self::Load(_) | Self::List(_) | Self::Folder(_) | Self::Spool(_) => Done::Failed(failure),
+        }
+    }
+
     /// What the job works on, for the error log.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Find(_) => "find",
             Self::Load(_) => "load",
             Self::List(_) => "list",
+            Self::Spool(_) => "spool",
+            Self::Folder(_) => "folder",
         }
     }
 }

@@ -1,12 +1,19 @@
-//! Folder listings: their order, and the HTML of a page that works without scripts.
+//! Folder listings: one object in memory for all requests that read it.
 //!
-//! The names come from the disk side, which also calls [`row`]; what is here only writes text.
+//! A [`Listing`] holds a folder's [`Names`] in order, and pages of finished HTML. It is made in short steps, and each step
+//! is a job that a waiting connection asks for. A listing that no connection waits for therefore goes no further.
+//! The [`ListingCache`] joins requests for the same listing. It reads no folder; the disk side does that.
 
-use std::io::Write;
+mod cache;
+mod html;
+mod made;
+mod names;
 
-use flash_http::{date, percent};
+pub use self::cache::ListingCache;
+pub use self::made::{Listing, Maker, Step};
+pub use self::names::{Batch, Kind, NAME_BYTES_MAX, Name, Names, OverBudget};
 
-/// How the visitor wants the rows, from the query: `?sort=size&order=desc`.
+/// The order of the rows, from the query: `?sort=size&order=desc`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Order {
     pub by: Column,
@@ -21,25 +28,18 @@ pub enum Column {
     Time,
 }
 
-/// A folder's names in the order of their rows.
-#[derive(Debug, Default)]
-pub struct Names {
-    pub names: Vec<Name>,
-    /// How many names were left out, because a folder had more than any page should show.
-    pub left_out: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
-    pub name: Box<[u8]>,
-    pub details: Option<Details>,
-    pub folder: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Details {
     pub size: u64,
+    /// Seconds since the Unix epoch.
     pub modified: i64,
+}
+
+/// What a look at a name finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub details: Details,
+    pub folder: bool,
 }
 
 impl Order {
@@ -56,158 +56,19 @@ impl Order {
         order
     }
 
-    pub fn sort(self, names: &mut [Name]) {
-        names.sort_unstable_by(|a, b| {
-            let details = |name: &Name| name.details.unwrap_or(Details { size: 0, modified: 0 });
-            let by_column = match self.by {
-                Column::Name => std::cmp::Ordering::Equal,
-                Column::Size => details(a).size.cmp(&details(b).size),
-                Column::Time => details(a).modified.cmp(&details(b).modified),
-            };
-            let order = by_column.then_with(|| a.name.cmp(&b.name));
-            let order = if self.descending { order.reverse() } else { order };
-            // Folders stay in front, whichever way the rest runs.
-            b.folder.cmp(&a.folder).then(order)
-        });
-    }
-}
-
-const STYLE: &str = "\
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.3rem; overflow-wrap: anywhere } table { border-collapse: collapse; width: 100% }
-th { text-align: left; border-bottom: 1px solid #8888 } th, td { padding: .2rem .6rem }
-td:first-child { overflow-wrap: anywhere } td + td, th + th { text-align: right; white-space: nowrap }
-td + td { font-variant-numeric: tabular-nums } tr:hover td { background: #8882 } a { text-decoration: none }
-a:hover { text-decoration: underline } @media (max-width: 36rem) { tr > :nth-child(3) { display: none } }";
-
-/// The page up to its first row.
-pub(crate) fn write_start(path: &[u8], order: Order, out: &mut Vec<u8>) {
-    let title = escaped(path);
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}\n</style>\n\
-         <h1>{title}</h1>\n<table>\n<thead><tr>"
-    );
-    for (column, name, label) in [
-        (Column::Name, "name", "Name"),
-        (Column::Size, "size", "Size"),
-        (Column::Time, "time", "Modified (UTC)"),
-    ] {
-        let current = order.by == column;
-        let turn = if current && !order.descending { "&amp;order=desc" } else { "" };
-        let mark = match (current, order.descending) {
-            (false, _) => "",
-            (true, false) => " ↑",
-            (true, true) => " ↓",
+    fn compare(self, a: &Name<'_>, b: &Name<'_>) -> std::cmp::Ordering {
+        let details = |name: &Name<'_>| name.details.unwrap_or(Details { size: 0, modified: 0 });
+        let by_column = match self.by {
+            Column::Name => std::cmp::Ordering::Equal,
+            Column::Size => details(a).size.cmp(&details(b).size),
+            Column::Time => details(a).modified.cmp(&details(b).modified),
         };
-        let _ = write!(out, "<th><a href=\"?sort={name}{turn}\">{label}</a>{mark}</th>");
+        let order = by_column.then_with(|| a.name.cmp(b.name));
+        let order = if self.descending { order.reverse() } else { order };
+        // Folders stay in front in either direction.
+        b.folder.cmp(&a.folder).then(order)
     }
-    out.extend_from_slice(b"</tr></thead>\n<tbody>\n");
-    if path != b"/" {
-        out.extend_from_slice(b"<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n");
-    }
-}
-
-/// One row. What could not be examined has neither size nor time.
-pub fn row(name: &Name, details: Option<Details>, out: &mut Vec<u8>) {
-    let slash = if name.folder { "/" } else { "" };
-    // The prefix keeps a colon in the name from reading as a scheme (RFC 3986 §4.2).
-    let mut link = b"./".to_vec();
-    percent::encode_path(&name.name, &mut link);
-    let (link, text) = (escaped(&link), escaped(&name.name));
-    let _ = write!(out, "<tr><td><a href=\"{link}{slash}\">{text}{slash}</a></td><td>");
-    match details {
-        Some(details) if !name.folder => write_size(details.size, out),
-        _ => {}
-    }
-    out.extend_from_slice(b"</td><td>");
-    if let Some(details) = details {
-        write_time(details.modified, out);
-    }
-    out.extend_from_slice(b"</td></tr>\n");
-}
-
-pub(crate) fn write_end(names: &Names, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"</tbody>\n</table>\n");
-    if names.left_out > 0 {
-        let _ = writeln!(out, "<p>… and {} more, which are not shown.", names.left_out);
-    }
-    out.extend_from_slice(b"</html>\n");
-}
-
-fn write_size(bytes: u64, out: &mut Vec<u8>) {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut unit = 0;
-    let mut scaled = bytes as f64;
-    while scaled >= 999.5 && unit + 1 < units.len() {
-        scaled /= 1024.0;
-        unit += 1;
-    }
-    let digits = usize::from(unit > 0 && scaled < 9.95);
-    let _ = write!(out, "<span title=\"{bytes} bytes\">{scaled:.digits$} {}</span>", units[unit]);
-}
-
-/// `06 Nov 1994 08:49`: the middle of an HTTP date.
-fn write_time(unix_seconds: i64, out: &mut Vec<u8>) {
-    out.extend_from_slice(&date::format(unix_seconds)[5..22]);
-}
-
-/// Text for HTML. Names need not be UTF-8: what is not shows as a replacement, and its link still works.
-fn escaped(text: &[u8]) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for character in String::from_utf8_lossy(text).chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            control if control.is_control() => safe.push('\u{fffd}'),
-            plain => safe.push(plain),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn name(name: &str, folder: bool, size: u64) -> Name {
-        Name { name: name.as_bytes().into(), details: Some(Details { size, modified: 0 }), folder }
-    }
-
-    #[test]
-    fn folders_first_then_the_column() {
-        let mut names = vec![name("b", false, 1), name("a", false, 2), name("z", true, 0)];
-        let order = |names: &[Name]| names.iter().map(|n| n.name[0] as char).collect::<String>();
-        Order::of_query(None).sort(&mut names);
-        assert_eq!(order(&names), "zab");
-        Order::of_query(Some(b"sort=size")).sort(&mut names);
-        assert_eq!(order(&names), "zba");
-        Order::of_query(Some(b"sort=name&order=desc")).sort(&mut names);
-        assert_eq!(order(&names), "zba");
-    }
-
-    #[test]
-    fn names_cannot_break_out() {
-        let mut out = Vec::new();
-        row(&name("a\"><script>:%\u{7}", false, 1), None, &mut out);
-        let html = String::from_utf8(out).unwrap();
-        assert!(!html.contains("<script>"), "{html}");
-        assert!(html.contains("href=\"./a%22%3E%3Cscript%3E:%25%07\""), "{html}");
-    }
-
-    #[test]
-    fn sizes_for_people() {
-        for (bytes, text) in
-            [(0, "0 B"), (999, "999 B"), (1536, "1.5 KiB"), (10 << 20, "10 MiB"), (1 << 40, "1.0 TiB")]
-        {
-            let mut out = Vec::new();
-            write_size(bytes, &mut out);
-            assert!(String::from_utf8(out).unwrap().contains(&format!(">{text}<")), "{bytes}");
-        }
-    }
-}
+mod tests;

@@ -62,7 +62,8 @@ impl LocalCache {
 
     /// The shared cache had this for the target, good until then.
     pub(crate) fn offer(&mut self, target: &[u8], entry: &Entry, now_ms: u64, until_ms: u64) {
-        if self.slots.is_empty() || until_ms <= now_ms {
+        // What holds files open stays with the shared cache, which counts them. Sending those takes far longer than a lock.
+        if self.slots.is_empty() || until_ms <= now_ms || entry.descriptors() > 0 {
             return;
         }
         let hash = self.hasher.hash_one(target);
@@ -94,6 +95,9 @@ impl LocalCache {
 mod tests {
     use super::*;
     use crate::entry::Target;
+    use crate::job::{Done, Find, Job};
+    use crate::path::SitePath;
+    use crate::testing::Disk;
     use flash_http::status::Status;
 
     fn missing() -> Entry {
@@ -114,6 +118,20 @@ mod tests {
         assert_eq!(local.bytes, 0, "what is over has been swept away");
         local.offer(b"/a", &missing(), 1001, 2000);
         assert!(local.get(b"/a", 1001).is_some());
+    }
+
+    #[test]
+    fn what_holds_a_file_open_is_not_kept() {
+        let mut disk = Disk::new(0);
+        disk.put("/a", *b"too large for memory");
+        let path = SitePath::parse(b"/a").unwrap().into_owned();
+        let found = disk.try_now(&Job::Find(Find { path, known: None, asked_ms: 0 }));
+        let Some(Done::Found(open)) = found else { panic!("it is there") };
+        let mut local = LocalCache::new(1 << 20);
+        (0..3).for_each(|_| local.offer(b"/a", &open, 0, 1000));
+        assert!(local.get(b"/a", 0).is_none());
+        drop(open);
+        assert_eq!(disk.open_files(), 0);
     }
 
     #[test]

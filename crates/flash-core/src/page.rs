@@ -1,25 +1,36 @@
 //! Error pages: the site's own where it has them, plain ones otherwise.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use flash_http::status::Status;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Pages {
-    own: HashMap<u16, Vec<u8>>,
+    /// The site's own, and plain ones for what is answered most.
+    ready: HashMap<u16, Vec<u8>>,
 }
 
 impl Pages {
     /// Pages by status code, in HTML.
-    pub fn new(own: HashMap<u16, Vec<u8>>) -> Self {
-        Self { own }
+    pub fn new(mut own: HashMap<u16, Vec<u8>>) -> Self {
+        for status in [Status::FORBIDDEN, Status::NOT_FOUND, Status::SERVICE_UNAVAILABLE] {
+            own.entry(status.0).or_insert_with(|| plain(status).into_bytes());
+        }
+        Self { ready: own }
     }
 
-    pub(crate) fn write(&self, status: Status, out: &mut Vec<u8>) {
-        match self.own.get(&status.0) {
-            Some(page) => out.extend_from_slice(page),
-            None => out.extend_from_slice(plain(status).as_bytes()),
+    pub(crate) fn get(&self, status: Status) -> Cow<'_, [u8]> {
+        match self.ready.get(&status.0) {
+            Some(page) => Cow::Borrowed(page),
+            None => Cow::Owned(plain(status).into_bytes()),
         }
+    }
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self::new(HashMap::new())
     }
 }
 
@@ -41,11 +52,8 @@ mod tests {
     #[test]
     fn own_pages_come_first() {
         let pages = Pages::new(HashMap::from([(404, b"lost".to_vec())]));
-        let mut out = Vec::new();
-        pages.write(Status::NOT_FOUND, &mut out);
-        assert_eq!(out, b"lost");
-        out.clear();
-        pages.write(Status::FORBIDDEN, &mut out);
-        assert!(out.starts_with(b"<!doctype html>"));
+        assert_eq!(*pages.get(Status::NOT_FOUND), *b"lost");
+        assert!(pages.get(Status::FORBIDDEN).starts_with(b"<!doctype html>"));
+        assert!(pages.get(Status::BAD_REQUEST).starts_with(b"<!doctype html>"));
     }
 }

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use flash_http::head::Head;
+use flash_http::head::{Head, Reject};
 use flash_http::status::Status;
 
 use crate::clock::Now;
@@ -29,8 +29,11 @@ pub struct Record {
     pub spent: Spent,
     /// Of the duration, from the response's first byte on, without waiting for the disk.
     pub send_us: u64,
-    /// The request line as received, without its CRLF; empty when none could be made out.
+    /// The request line as received, without its CRLF. Of a request that was refused, as much of it as was read, up to a
+    /// kibibyte: empty when there was nothing.
     pub request_line: Box<[u8]>,
+    /// Why bytes were no request, or came too slowly; empty for all others.
+    pub reason: &'static str,
     /// The `Host` field's value, as received; empty when absent.
     pub host: Box<[u8]>,
     /// The `Referer` field's value; empty when absent.
@@ -71,14 +74,16 @@ impl Unfinished {
             host: bytes(head.host),
             referer: bytes(head.referer),
             user_agent: bytes(head.user_agent),
-            ..Record::of_refusal(peer, status, now)
+            ..Record::new(peer, status, now)
         };
         Self { record, head_bytes, started_us, begun_us: now.us, waited_ns: 0 }
     }
 
-    /// For bytes that were no request.
-    pub(crate) fn of_refusal(peer: Peer, status: Status, head_bytes: u64, now: &Now) -> Self {
-        let record = Record::of_refusal(peer, status, now);
+    /// For bytes that were no request, of which these were the first.
+    pub(crate) fn of_refusal(peer: Peer, reject: Reject, bytes: &[u8], head_bytes: u64, now: &Now) -> Self {
+        let Reject { status, reason } = reject;
+        let request_line = line_so_far(bytes).into();
+        let record = Record { request_line, reason, ..Record::new(peer, status, now) };
         Self { record, head_bytes, started_us: now.us, begun_us: now.us, waited_ns: 0 }
     }
 
@@ -100,7 +105,7 @@ impl Unfinished {
 }
 
 impl Record {
-    fn of_refusal(peer: Peer, status: Status, now: &Now) -> Self {
+    fn new(peer: Peer, status: Status, now: &Now) -> Self {
         let nothing = Box::default;
         Self {
             peer,
@@ -109,6 +114,7 @@ impl Record {
             spent: Spent::default(),
             send_us: 0,
             request_line: nothing(),
+            reason: "",
             host: nothing(),
             referer: nothing(),
             user_agent: nothing(),
@@ -116,4 +122,15 @@ impl Record {
             body_bytes: 0,
         }
     }
+}
+
+const REQUEST_LINE_BYTES_MAX: usize = 1024;
+
+/// What was read of a request line: it may stand behind an empty one, and need not have ended.
+fn line_so_far(bytes: &[u8]) -> &[u8] {
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = bytes.iter().take(2).take_while(|byte| is_end(byte)).count();
+    let line = &bytes[start..];
+    let end = line.iter().take(REQUEST_LINE_BYTES_MAX).take_while(|byte| !is_end(byte)).count();
+    &line[..end]
 }

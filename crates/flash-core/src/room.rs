@@ -64,11 +64,11 @@ impl Room {
         self.bytes
     }
 
-    /// More of it, if there is so much.
-    pub fn grow(&mut self, bytes: u64) {
-        if let Some(mut more) = self.account.room(bytes) {
-            self.bytes += std::mem::take(&mut more.bytes);
-        }
+    /// More of it, if there is so much. Returns whether there was.
+    pub fn grow(&mut self, bytes: u64) -> bool {
+        let Some(mut more) = self.account.room(bytes) else { return false };
+        self.bytes += std::mem::take(&mut more.bytes);
+        true
     }
 }
 
@@ -88,6 +88,12 @@ impl<Own: Into<Bytes>> From<Own> for Held {
     /// Bytes that count nowhere.
     fn from(bytes: Own) -> Self {
         Self { bytes: bytes.into(), _room: None }
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 
@@ -111,11 +117,11 @@ mod tests {
         assert_eq!((account.left_bytes(), first.bytes()), (4, 6));
         let mut last = account.room_at_last(9);
         assert_eq!(account.left_bytes(), 0);
-        last.grow(1);
+        assert!(!last.grow(1));
         assert_eq!(last.bytes(), 9);
         drop(last);
         let mut other = account.room(1).unwrap();
-        other.grow(3);
+        assert!(other.grow(3));
         assert_eq!((account.left_bytes(), other.bytes()), (0, 4));
         drop(other);
         let held = Held::new(vec![1, 2].into(), first);

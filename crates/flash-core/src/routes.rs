@@ -18,7 +18,7 @@ pub struct Routes {
     list: Vec<Route>,
     pub(crate) server: Server,
     pub(crate) document_root: Box<[u8]>,
-    /// Memory for what programs have answered and clients have not taken.
+    /// Memory for what programs have answered and clients have not taken, and for bodies that are not whole.
     pub(crate) answers: Arc<Account>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Routed<'r, 'p> {
 
 impl Routes {
     /// `software` and `document_root`, an absolute path without a slash at its end, are what programs are told.
-    /// `answers_bytes_max` is for what clients have not taken yet.
+    /// `answers_bytes_max` is for what clients have not taken yet, and for bodies that are not whole.
     pub fn new(mut list: Vec<Route>, software: &[u8], document_root: &[u8], answers_bytes_max: u64) -> Self {
         // The longest prefix wins, and a suffix within it does not count.
         list.sort_by_key(|route| match &route.place {

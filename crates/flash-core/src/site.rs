@@ -27,7 +27,7 @@ pub struct Settings {
     pub head_timeout_ms: u64,
     /// Between one response and the next request's first byte.
     pub idle_timeout_ms: u64,
-    /// A client that takes, or sends a body, more slowly than this over ten seconds is let go.
+    /// A client that acknowledges a response, or sends a body, more slowly than this on average is cut off.
     pub bytes_per_second_min: u64,
     /// For a job, from its asking to its result.
     pub disk_deadline_ms: u64,
@@ -70,12 +70,15 @@ pub(crate) const INLINE_BYTES_MAX: u64 = 4 << 10;
 pub const WINDOW_BYTES: u64 = 1 << 20;
 
 impl Site {
-    /// Keeps what a finished job found out. Whoever did the job calls this, once. Returns `false` when the cache was not
-    /// to be had: who can wait may try again.
+    /// Keeps what a finished job found out; of a name that leads nowhere, when it is asked for again. Whoever did the job
+    /// calls this, once. Returns `false` when the cache was not to be had: who can wait may try again.
     pub fn learn(&self, job: &Job, done: &Done) -> bool {
         if let (Job::Find(find), Done::Found(entry)) = (job, done) {
-            let unchanged = find.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, entry));
-            if !unchanged {
+            let is_kept = match &find.known {
+                Some(known) => !Arc::ptr_eq(known, entry),
+                None => entry.leads_somewhere() || self.paths.admits_refusal(&find.path),
+            };
+            if is_kept {
                 return self.paths.insert(&find.path, entry);
             }
         }

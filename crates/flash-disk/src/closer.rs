@@ -1,4 +1,5 @@
-//! A thread that closes files, because the last close of a deleted file frees its blocks.
+//! A thread that closes files, because the last close of a deleted file frees its blocks, and that gives back the blocks of
+//! request bodies, for the same reason.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,16 +11,26 @@ use std::time::Duration;
 use flash_os::mailbox::Mailbox;
 use flash_os::semaphore::Semaphore;
 
+use crate::spool::Held;
+
 /// A handle; the thread ends with it.
 #[derive(Debug)]
 pub(crate) struct Closer(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    // As many as there are descriptors: that is its bound.
-    files: Mailbox<OwnedFd>,
+    // As many as there are descriptors, and requests: that is its bound.
+    left: Mailbox<Left>,
     work: Semaphore,
     ends: AtomicBool,
+}
+
+/// What somebody has no use for any more. Dropping it takes its time.
+#[derive(Debug)]
+#[expect(dead_code, reason = "all that is ever done with it is to drop it")]
+enum Left {
+    File(OwnedFd),
+    Body(Held),
 }
 
 /// Nothing has to happen without a file; it only has to be some time.
@@ -35,7 +46,16 @@ impl Closer {
 
     /// Never waits.
     pub(crate) fn close(&self, file: OwnedFd) {
-        if self.0.files.put(file) {
+        self.put(Left::File(file));
+    }
+
+    /// The same for what a body was kept in.
+    pub(crate) fn give_back(&self, body: Held) {
+        self.put(Left::Body(body));
+    }
+
+    fn put(&self, left: Left) {
+        if self.0.left.put(left) {
             self.0.work.post();
         }
     }
@@ -52,7 +72,7 @@ impl Shared {
     fn close_all(&self) {
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
-            self.files.take_all().for_each(drop);
+            self.left.take_all().for_each(drop);
         }
     }
 }

@@ -64,10 +64,14 @@ impl Disk {
                 user_root = users.root(user, pace)?;
                 (&*user_root, name)
             }
-            None => (self.root()?, find.path.relative()),
+            None => (&*self.root, find.path.relative()),
         };
-        let place = match self.place(root, &find.path, name, pace) {
-            Err(Stop::Missing) if std::ptr::eq(root, self.root()?) => {
+        let place = self.place(root, &find.path, name, pace);
+        if matches!(place, Err(Stop::Missing)) && self.learner.is_some() && pace.waits() {
+            root.learn_names(name);
+        }
+        let place = match place {
+            Err(Stop::Missing) if std::ptr::eq(root, &*self.root) => {
                 if let Some(target) = self.script_above(&find.path, pace)? {
                     return Ok(Some(target));
                 }
@@ -137,7 +141,7 @@ impl Disk {
     fn fallback(&self, path: &SitePath<'_>, pace: Pace) -> Result<Place, Stop> {
         match &self.settings.spa {
             Some(page) if !path.name().contains(&b'.') => {
-                let examined = self.root()?.examine(page, pace)?;
+                let examined = self.root.examine(page, pace)?;
                 Ok(Place::File(page.clone(), examined))
             }
             _ => Err(Stop::Missing),

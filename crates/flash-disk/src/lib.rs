@@ -11,31 +11,38 @@ mod find;
 mod list;
 mod meter;
 mod mounts;
+mod names;
 mod open_file;
 mod programs;
 pub mod remote;
 mod root;
 mod snapshot;
+mod spool;
 mod users;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Done, Failure, Find, Job, Outcome};
+use flash_core::job::{Done, Failure, Job, List, Outcome, Spent};
 use flash_core::path::SitePath;
 use flash_core::room::Account;
 
 pub use crate::meter::{LongestCall, longest_call};
 
 use crate::closer::Closer;
+use crate::list::Listings;
+use crate::names::learner::Learner;
 use crate::root::{Root, Stop};
 use crate::users::Users;
 
-pub use crate::mounts::{Device, Powers, Terms};
+pub use crate::mounts::{Device, NameRule, Powers, Terms};
+pub use crate::spool::Spool;
 
 /// What is served of the folder, and how names lead to it.
 #[derive(Clone, Debug)]
@@ -59,7 +66,13 @@ pub struct Settings {
     pub memory_file_bytes_max: u64,
     /// Memory for all copies, those still being sent after the cache let them go among them.
     pub copies_bytes_max: u64,
+    /// Memory for listings; one that does not fit is refused.
+    pub listings_bytes_max: u64,
+    /// How long a listing answers further requests.
+    pub revalidate_ms: u64,
     pub sending: Sending,
+    /// How long the names of a folder are held in memory where nothing tells that it has changed.
+    pub names_briefly: Duration,
     /// Take it for granted that a file's pages are in memory, for experiments: who sends them may have to wait.
     pub residency_assumed: bool,
     pub template: HeaderTemplate,
@@ -88,17 +101,21 @@ pub enum FollowLinks {
 
 #[derive(Debug)]
 pub struct Disk {
-    root: Root,
-    /// Only other processes may look for anything; see [`remote`].
-    is_elsewhere: bool,
+    root: Arc<Root>,
     users: Option<Users>,
     settings: Settings,
     copies: Arc<Account>,
+    listings: Arc<Listings>,
+    /// How long a step of a listing takes at most, but for its last call.
+    list_step: Duration,
     /// Whether whoever sends a file may wait for it.
     senders_wait: bool,
+    /// Where threads look for names that must not wait: they are spared much by [`names`].
+    learner: Option<Learner>,
     closer: Option<Arc<Closer>>,
     /// For files that are not on local devices.
     remote_closer: Option<Arc<Closer>>,
+    spool: Option<Spool>,
 }
 
 /// Whether a call may wait.
@@ -120,39 +137,43 @@ impl Pace {
 impl Disk {
     /// Opens the folder to serve.
     pub fn open(folder: &Path, settings: Settings) -> io::Result<Self> {
-        let root = Root::site(folder, settings.follow_links)?;
-        let users = settings
-            .user_dirs
-            .clone()
-            .map(|folder| Users::new(folder, settings.follow_links, Arc::clone(root.mounts())));
+        let root = Arc::new(Root::site(folder, settings.follow_links, settings.names_briefly)?);
+        let users = settings.user_dirs.clone().map(|folder| Users::new(folder, settings.follow_links, &root));
         let copies = Account::new(settings.copies_bytes_max);
+        let listings = Arc::new(Listings::new(settings.revalidate_ms, settings.listings_bytes_max));
         Ok(Self {
             root,
-            is_elsewhere: false,
             users,
             settings,
             copies,
+            listings,
+            list_step: list::STEP,
             senders_wait: true,
+            learner: None,
             closer: None,
             remote_closer: None,
+            spool: None,
         })
     }
 
     /// Leaves the folder to other processes. What these have found and opened can be sent from here; looking for more is
     /// always theirs, see [`remote`].
     pub fn leave_to_others(&mut self) {
-        self.is_elsewhere = true;
+        self.root.leave_to_others();
     }
 
-    /// The folder; who may not reach it cannot go on without somebody else.
-    fn root(&self) -> Result<&Root, Stop> {
-        if self.is_elsewhere { Err(Stop::WouldBlock) } else { Ok(&self.root) }
+    /// Where request bodies are kept that do not fit into memory. Without, there is no room for them.
+    pub fn keep_bodies_in(&mut self, spool: Spool) {
+        self.spool = Some(spool);
     }
 
     /// Lets threads of their own close files from now on: the last close of a deleted file frees its blocks, and
     /// that is disk work. For architectures whose runners must not wait.
     pub fn close_elsewhere(&mut self) -> io::Result<()> {
         self.senders_wait = false;
+        if !self.root.is_elsewhere() {
+            self.learner = Some(Learner::start(Arc::clone(&self.root))?);
+        }
         self.closer = Some(Arc::new(Closer::start("closer")?));
         self.remote_closer = Some(Arc::new(Closer::start("remote-closer")?));
         Ok(())
@@ -171,13 +192,23 @@ impl Disk {
         match job {
             Job::Find(find) => self.device_of(&find.path),
             Job::List(list) => self.device_of(&list.path),
+            Job::Spool(_) => Device::SPOOL,
+            Job::Folder(folder) => self.device_of(&folder.path),
             Job::Load(load) => self.device_of_file(&load.file).unwrap_or(Device::ELSEWHERE),
         }
     }
 
+    /// The memory for all listings.
+    pub fn listings_bytes_max(&self) -> u64 {
+        self.settings.listings_bytes_max
+    }
+
     /// The device in words, for people: where it is mounted, and its type.
     pub fn device_name(&self, device: Device) -> String {
-        self.root.mounts().table().name_of(device)
+        match device {
+            Device::SPOOL => "the folder for temporary files".into(),
+            device => self.root.mounts().table().name_of(device),
+        }
     }
 
     fn device_of(&self, path: &SitePath<'_>) -> Device {
@@ -185,6 +216,10 @@ impl Disk {
             Some((users, (user, name))) => users.device_of(user, name),
             None => self.root.device_of(path.relative()),
         }
+    }
+
+    fn is_users(&self, path: &SitePath<'_>) -> bool {
+        self.users.is_some() && find::user_of(path).is_some()
     }
 
     /// `None` for a file that is in memory, whatever becomes of its device.
@@ -200,9 +235,15 @@ impl Disk {
     /// Does the job, waiting as long as it takes.
     pub fn run(&self, job: &Job) -> Outcome {
         let (done, spent) = meter::measured(|| match job {
-            Job::Find(find) => self.find(find, Pace::Patient).unwrap_or_else(|stop| stop.answer_to(find)),
+            Job::Find(find) => again_if(is_busy, || self.find(find, Pace::Patient))
+                .unwrap_or_else(|stop| find.failed(stop.failure())),
             Job::Load(load) => Done::Window(load.file.wait_for_window(load.window.clone())),
-            Job::List(list) => self.list(list, Pace::Patient).unwrap_or_else(Stop::into_done),
+            Job::List(list) => {
+                let done = self.list(list, Pace::Patient, &mut |job| self.part(&job, Pace::Patient));
+                done.unwrap_or(Done::Failed(Failure::Broken))
+            }
+            Job::Spool(spool) => self.spool(spool),
+            Job::Folder(_) => self.part(job, Pace::Patient).unwrap_or(Done::Failed(Failure::Broken)),
         });
         Outcome { done, spent }
     }
@@ -217,8 +258,14 @@ impl Disk {
         match job {
             Job::Find(find) => match self.find(find, Pace::Now) {
                 Ok(done) => Some(done),
-                Err(Stop::WouldBlock) => None,
-                Err(stop) => Some(stop.answer_to(find)),
+                // A helper can wait until there is room again.
+                Err(Stop::WouldBlock | Stop::Busy) => {
+                    if let Some(learner) = self.learner.as_ref().filter(|_| !self.is_users(&find.path)) {
+                        learner.left(find.path.relative());
+                    }
+                    None
+                }
+                Err(stop) => Some(find.failed(stop.failure())),
             },
             Job::Load(load)
                 if self.device_of_file(&load.file).is_some_and(|device| !device.terms.is_local()) =>
@@ -229,8 +276,9 @@ impl Disk {
                 Window::Absent => None,
                 window => Some(Done::Window(window)),
             },
-            // No system call reads a folder without waiting.
-            Job::List(_) => None,
+            Job::List(list) => self.list_now(list),
+            // No system call reads a folder without waiting, nor writes a file.
+            Job::Folder(_) | Job::Spool(_) => None,
         }
     }
 
@@ -239,33 +287,75 @@ impl Disk {
     /// Whoever helps at a local device waits for no other: `None` when the name leads to one.
     pub fn help(&self, job: &Job, device: Device) -> Option<Outcome> {
         let pace = if device.terms.is_local() { Pace::Within } else { Pace::Patient };
+        if let (Job::Find(_), Some(learner)) = (job, &self.learner) {
+            learner.helped();
+        }
         let (done, spent) = meter::measured(|| match job {
-            Job::Find(find) => match self.find(find, pace) {
+            Job::Find(find) => match again_if(is_busy, || self.find(find, pace)) {
                 Err(Stop::Elsewhere) => None,
-                result => Some(result.unwrap_or_else(|stop| stop.answer_to(find))),
+                result => Some(result.unwrap_or_else(|stop| find.failed(stop.failure()))),
             },
             Job::Load(load) => Some(Done::Window(load.file.load_window(load.window.clone(), load.copy))),
-            Job::List(list) => match self.list(list, pace) {
-                Err(Stop::Elsewhere) => None,
-                result => Some(result.unwrap_or_else(Stop::into_done)),
-            },
+            Job::List(list) => self.list(list, pace, &mut |job| self.part(&job, pace)),
+            Job::Folder(_) => self.part(job, pace),
+            Job::Spool(spool) => Some(self.spool(spool)),
         });
         done.map(|done| Outcome { done, spent })
     }
+
+    /// Does a step of a listing with another's hands: `ask` does the parts of it that need the disk.
+    pub fn list_with(
+        &self,
+        list: &List,
+        device: Device,
+        mut ask: impl FnMut(&Job) -> Option<Outcome>,
+    ) -> Option<Outcome> {
+        let pace = if device.terms.is_local() { Pace::Within } else { Pace::Patient };
+        let mut spent = Spent::default();
+        let done = self.list(list, pace, &mut |job| {
+            let outcome = ask(&job)?;
+            spent += outcome.spent;
+            Some(outcome.done)
+        });
+        done.map(|done| Outcome { done, spent })
+    }
+
+    /// A part of a listing; `None` if it would wait for another device.
+    fn part(&self, job: &Job, pace: Pace) -> Option<Done> {
+        let Job::Folder(folder) = job else { return Some(Done::Failed(Failure::Broken)) };
+        match again_if(is_busy, || self.folder(folder, pace)) {
+            Err(Stop::Elsewhere) => None,
+            result => Some(result.unwrap_or_else(|stop| Done::Failed(stop.failure()))),
+        }
+    }
+}
+
+/// Tries several times where no descriptor or memory is left: what caches let go, others close a moment later. For those
+/// who may wait.
+pub fn again_if<T>(is_busy: impl Fn(&T) -> bool, mut attempt: impl FnMut() -> T) -> T {
+    for pause in PAUSES_MS {
+        match attempt() {
+            result if is_busy(&result) => thread::sleep(Duration::from_millis(pause)),
+            result => return result,
+        }
+    }
+    attempt()
+}
+
+/// A tenth of a second in all.
+const PAUSES_MS: [u64; 5] = [1, 4, 15, 30, 50];
+
+fn is_busy(result: &Result<Done, Stop>) -> bool {
+    matches!(result, Err(Stop::Busy))
 }
 
 impl Stop {
-    /// A disk that fails a second look does not take away what the first one found.
-    fn answer_to(self, find: &Find) -> Done {
-        find.known.as_ref().map_or_else(|| self.into_done(), |known| Done::Found(Arc::clone(known)))
-    }
-
-    fn into_done(self) -> Done {
-        Done::Failed(match self {
+    fn failure(self) -> Failure {
+        match self {
             Stop::Missing | Stop::Forbidden => Failure::Gone,
             Stop::WouldBlock | Stop::Busy => Failure::Busy,
             Stop::Broken | Stop::Elsewhere => Failure::Broken,
-        })
+        }
     }
 }
 

@@ -1,100 +1,249 @@
-//! The job *list*: a folder's names in order, and rows of them.
+//! The jobs *list* and *folder*: steps of a listing, and the parts of a folder that they are made from.
+//!
+//! The listing itself, and what its rows look like, is [`flash_core::listing`]'s business.
 
-use std::io::Write as _;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use flash_core::job::{Done, List, Listed};
-use flash_core::listing::{self, Column, Details, Name, Names};
-use rustix::fs::{Dir, FileType};
+use bytes::Bytes;
+use flash_core::job::{self, Done, Folder, Job, List, Listed, Part};
+use flash_core::listing::{Batch, Details, Kind, ListingCache, Maker, NAME_BYTES_MAX, Seen};
+use flash_os::block::Block;
+use rustix::fs::{FileType, RawDir, SeekFrom, seek, tell};
 
+use crate::closer::Closer;
 use crate::meter::{Stage, timed};
 use crate::root::{self, Root, Stop};
 use crate::users::Users;
 use crate::{Disk, Pace};
 
-/// Rows in one job: enough to be worth a helper's wake-up, little enough for one buffer.
-pub(crate) const ROWS_PER_JOB: usize = 256;
-/// A page with more rows than this is of no use to anybody.
-pub(crate) const NAMES_MAX: usize = 200_000;
+/// A step of a listing takes no longer, but for its last call. A folder that is read in one step is sent with its length.
+pub(crate) const STEP: Duration = Duration::from_millis(50);
+/// What one call returns of a folder. In names, at least 24 bytes each.
+const READ_BYTES: usize = 32 << 10;
+pub(crate) const READ_NAMES_MAX: usize = READ_BYTES / 24;
+
+/// The listings in memory, and whether a thread is there to let go of them.
+#[derive(Debug)]
+pub(crate) struct Listings {
+    pub(crate) cache: ListingCache,
+    is_swept: AtomicBool,
+    /// For helpers that find another at work on their listing: notified when a step ends.
+    turn: Mutex<()>,
+    step_ended: Condvar,
+}
+
+/// A folder whose names are being read.
+#[derive(Debug)]
+pub(crate) struct OpenFolder {
+    /// `None` only while it is dropped.
+    file: Option<OwnedFd>,
+    closer: Option<Arc<Closer>>,
+}
+
+/// One step of a listing.
+struct AtWork<'a> {
+    listings: &'a Arc<Listings>,
+    ask: &'a mut dyn FnMut(Job) -> Option<Done>,
+    pace: Pace,
+    until: Instant,
+}
 
 impl Disk {
-    pub(crate) fn list(&self, list: &List, pace: Pace) -> Result<Done, Stop> {
+    /// Does a step of a listing; `ask` reads the folder. `None` if the step would wait for another device.
+    pub(crate) fn list(
+        &self,
+        list: &List,
+        pace: Pace,
+        ask: &mut dyn FnMut(Job) -> Option<Done>,
+    ) -> Option<Done> {
+        let until = Instant::now() + self.list_step;
+        let mut step = AtWork { listings: &self.listings, ask, pace, until };
+        let done = self.listings.cache.list(list, &mut step);
+        self.listings.step_ended.notify_all();
+        done
+    }
+
+    /// A page that is in memory.
+    pub(crate) fn list_now(&self, list: &List) -> Option<Done> {
+        let listing = match &list.listing {
+            Some(listing) => Arc::clone(listing),
+            None => self.listings.cache.get_now(list)?,
+        };
+        let page = Some(listing.page_now(list.page)?);
+        Some(Done::Listed(Listed { listing, page }))
+    }
+
+    /// A part of a folder, read here.
+    pub(crate) fn folder(&self, folder: &Folder, pace: Pace) -> Result<Done, Stop> {
         let user_root;
-        let (root, folder) = match self.users.as_ref().zip(crate::find::user_of(&list.path)) {
+        let (root, below) = match self.users.as_ref().zip(crate::find::user_of(&folder.path)) {
             Some((users, (user, below))) => {
                 user_root = Users::root(users, user, pace)?;
                 (&*user_root, below)
             }
-            None => (self.root()?, list.path.relative()),
+            None => (&*self.root, folder.path.relative()),
         };
-        let names = match &list.names {
-            Some(names) => Arc::clone(names),
-            None => Arc::new(self.names(root, folder, list, pace)?),
-        };
-        let end = names.names.len().min(list.from + ROWS_PER_JOB);
-        let mut rows = Vec::with_capacity(ROWS_PER_JOB * 192);
-        for name in &names.names[list.from.min(end)..end] {
-            // What has vanished since then, or leads out of the root, is not shown.
-            let known = name.details.map(|details| (details, name.folder));
-            if let Some((details, folder)) =
-                known.map_or_else(|| look(root, folder, name, pace), |known| Ok(Some(known)))?
-            {
-                listing::row(&Name { folder, ..name.clone() }, Some(details), &mut rows);
+        match &folder.part {
+            Part::Names { open, from } => {
+                let open = match open {
+                    Some(open) => Arc::clone(open),
+                    None => Arc::new(self.open_folder(root.open_folder(below, pace)?)),
+                };
+                let (names, next) = self.names(open.as_fd(), *from)?;
+                Ok(Done::Names { names, open, next })
+            }
+            Part::Details(names) => {
+                let seen = names.iter().map(|(name, _)| look(root, below, name, pace));
+                seen.collect::<Result<_, _>>().map(Done::Details)
             }
         }
-        let next = (end < names.names.len()).then_some(end);
-        Ok(Done::Listed(Listed { rows, names, next }))
     }
 
-    fn names(&self, root: &Root, folder: &[u8], list: &List, pace: Pace) -> Result<Names, Stop> {
-        let place: OwnedFd = root.open_folder(folder, pace)?;
-        let mut names = Names::default();
-        let mut folder_names = Dir::new(place).map_err(Stop::of)?;
-        while let Some(entry) = timed(Stage::Read, "getdents64", || folder_names.next()) {
+    /// A folder that was opened, here or by another process.
+    pub(crate) fn open_folder(&self, file: OwnedFd) -> OpenFolder {
+        let terms = self.root.mounts().table().device_of(root::mount_of(&file)).terms;
+        let closer = if terms.is_local() { &self.closer } else { &self.remote_closer };
+        OpenFolder { file: Some(file), closer: closer.clone() }
+    }
+
+    /// The names that one call returns, from this place on, and where the next ones begin.
+    fn names(&self, folder: BorrowedFd<'_>, from: u64) -> Result<(Batch, Option<u64>), Stop> {
+        // A helper process may have died after it had read on.
+        if tell(folder).map_err(Stop::of)? != from {
+            seek(folder, SeekFrom::Start(from)).map_err(Stop::of)?;
+        }
+        let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
+        let mut entries = RawDir::new(folder, &mut buffer);
+        let mut names = Batch::default();
+        loop {
+            let Some(entry) = timed(Stage::Read, "getdents64", || entries.next()) else {
+                return Ok((names, None));
+            };
             let entry = entry.map_err(Stop::of)?;
             let name = entry.file_name().to_bytes();
             let hidden = matches!(name, b"." | b"..") || (name.starts_with(b".") && !self.settings.dotfiles);
-            let kind = entry.file_type();
-            let servable = matches!(
-                kind,
-                FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown
-            );
-            if hidden || !servable {
-                continue;
+            let kind = match entry.file_type() {
+                FileType::RegularFile => Some(Kind::File),
+                FileType::Directory => Some(Kind::Folder),
+                FileType::Symlink | FileType::Unknown => Some(Kind::Unclear),
+                _ => None,
+            };
+            if let Some(kind) = kind.filter(|_| !hidden && name.len() <= NAME_BYTES_MAX) {
+                names.push(name, kind);
             }
-            if names.names.len() == NAMES_MAX {
-                names.left_out += 1;
-                continue;
+            let next = entry.next_entry_cookie();
+            if entries.is_buffer_empty() {
+                return Ok((names, Some(next)));
             }
-            let mut name = Name { name: name.into(), details: None, folder: kind == FileType::Directory };
-            // Other orders need every file's details before the first row; so does a link that may be a folder.
-            let unclear = matches!(kind, FileType::Symlink | FileType::Unknown);
-            if unclear || list.order.by != Column::Name {
-                let Some((details, is_folder)) = look(root, folder, &name, pace)? else { continue };
-                name = Name { details: Some(details), folder: is_folder, ..name };
-            }
-            names.names.push(name);
         }
-        list.order.sort(&mut names.names);
-        Ok(names)
     }
 }
 
 /// Size, time and kind of one name; `None` for what would not be served.
-fn look(root: &Root, folder: &[u8], name: &Name, pace: Pace) -> Result<Option<(Details, bool)>, Stop> {
-    let mut path = Vec::with_capacity(folder.len() + 1 + name.name.len());
+fn look(root: &Root, folder: &[u8], name: &[u8], pace: Pace) -> Result<Option<Seen>, Stop> {
+    let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
     if !folder.is_empty() {
-        let _ = path.write_all(folder);
+        path.extend_from_slice(folder);
         path.push(b'/');
     }
-    path.extend_from_slice(&name.name);
+    path.extend_from_slice(name);
     let root::Examined { kind, stamp, .. } = match root.examine(&path, pace) {
-        Err(Stop::Elsewhere) => return Err(Stop::Elsewhere),
+        Err(stop @ (Stop::Elsewhere | Stop::Busy)) => return Err(stop),
         Err(_) => return Ok(None),
         Ok(examined) => examined,
     };
     let details = Details { size: stamp.size, modified: stamp.modified_seconds() };
     let servable = matches!(kind, FileType::RegularFile | FileType::Directory);
-    Ok(servable.then_some((details, kind == FileType::Directory)))
+    Ok(servable.then_some(Seen { details, folder: kind == FileType::Directory }))
 }
+
+impl Listings {
+    pub(crate) fn new(keep_ms: u64, bytes_max: u64) -> Self {
+        Self {
+            cache: ListingCache::new(keep_ms, bytes_max),
+            is_swept: AtomicBool::new(false),
+            turn: Mutex::new(()),
+            step_ended: Condvar::new(),
+        }
+    }
+
+    /// Starts a thread that lets go of kept listings when their time is over, unless there is one.
+    fn sweep(self: &Arc<Self>) -> io::Result<()> {
+        if self.is_swept.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let listings = Arc::clone(self);
+        let life = move || {
+            loop {
+                thread::sleep(Duration::from_millis(listings.cache.keep_ms()));
+                if listings.cache.age() {
+                    continue;
+                }
+                listings.is_swept.store(false, Ordering::Release);
+                // A listing may have come since.
+                if !listings.cache.keeps_any() || listings.is_swept.swap(true, Ordering::AcqRel) {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("listings".into()).stack_size(64 << 10).spawn(life);
+        thread.map(drop).inspect_err(|_| self.is_swept.store(false, Ordering::Release))
+    }
+}
+
+impl Maker for AtWork<'_> {
+    fn ask(&mut self, job: Job) -> Option<Done> {
+        (self.ask)(job)
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
+    fn wait(&mut self) -> bool {
+        // The other may wait for a device that this helper does not wait for.
+        let may_wait = self.pace == Pace::Patient;
+        if may_wait {
+            // A step that has ended by now is noticed at the end of this one at the latest.
+            let turn = self.listings.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = self.until.saturating_duration_since(Instant::now());
+            drop(self.listings.step_ended.wait_timeout(turn, left));
+        }
+        may_wait
+    }
+
+    fn kept(&mut self) {
+        // Without the thread the listing stays until the next one finds its time over, or needs its room.
+        let _ = self.listings.sweep();
+    }
+
+    fn make_room(&mut self) -> bool {
+        self.listings.cache.make_room()
+    }
+
+    fn hold(&self, page: &[u8]) -> Bytes {
+        Bytes::from_owner(Block::from(page))
+    }
+}
+
+impl AsFd for OpenFolder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_ref().expect("a folder is open until it is dropped").as_fd()
+    }
+}
+
+impl Drop for OpenFolder {
+    fn drop(&mut self) {
+        if let (Some(file), Some(closer)) = (self.file.take(), &self.closer) {
+            closer.close(file);
+        }
+    }
+}
+
+impl job::OpenFolder for OpenFolder {}

@@ -13,6 +13,8 @@ pub(crate) enum Stage {
     Walk,
     Open,
     Read,
+    /// Counted as reading: both are what moving a file's bytes takes.
+    Write,
 }
 
 /// The call of the last job that took longest.
@@ -50,7 +52,7 @@ pub(crate) fn timed<T>(stage: Stage, name: &'static str, call: impl FnOnce() -> 
     match stage {
         Stage::Walk => meter.spent.walk_ns += ns,
         Stage::Open => meter.spent.open_ns += ns,
-        Stage::Read => meter.spent.read_ns += ns,
+        Stage::Read | Stage::Write => meter.spent.read_ns += ns,
     }
     if ns > meter.longest.ns {
         meter.longest = LongestCall { name, ns };

@@ -35,7 +35,7 @@ use crate::root;
 
 pub use self::table::Device;
 pub(crate) use self::table::Table;
-pub use self::terms::{Powers, Terms};
+pub use self::terms::{NameRule, Powers, Terms};
 
 /// The mounts that this thread, and those it starts, can see.
 const LIST: &str = "/proc/thread-self/mountinfo";

@@ -21,7 +21,7 @@ impl Disk {
 
     /// It is there, which is all that a server may know of it. A user's is not run, because programs run as the site's.
     pub(crate) fn script(&self, root: &Root, name: &[u8]) -> Result<Target, Stop> {
-        match std::ptr::eq(root, self.root()?) {
+        match std::ptr::eq(root, &*self.root) {
             true => Ok(Target::Script([b"/", name].concat().into())),
             false => Err(Stop::Forbidden),
         }
@@ -29,7 +29,7 @@ impl Disk {
 
     /// A script whose name ends before the path does: what follows is for itself to understand.
     pub(crate) fn script_above(&self, path: &SitePath<'_>, pace: Pace) -> Result<Option<Target>, Stop> {
-        let root = self.root()?;
+        let root = &*self.root;
         let splits =
             self.settings.scripts.iter().flat_map(|suffix| script::suffixed(path.as_bytes(), suffix));
         for name in splits.filter(|split| !split.info.is_empty()).map(|split| &split.name[1..]) {

@@ -6,16 +6,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{StatVfsMountFlags, Statx, StatxAttributes, StatxFlags};
 use rustix::fs::{fstatvfs, openat, openat2, statx};
 use rustix::io::Errno;
 
 use flash_core::file::Stamp;
 
 use crate::meter::{Stage, timed};
-use crate::mounts::{Device, Mounts, Table};
+use crate::mounts::{Device, Mounts, NameRule, Table};
+use crate::names::NameTables;
+use crate::names::read::{Place, Reading};
+use crate::names::table::State;
 use crate::{FollowLinks, Pace};
 
 #[derive(Debug)]
@@ -25,6 +30,9 @@ pub(crate) struct Root {
     real_path: PathBuf,
     follow_links: FollowLinks,
     mounts: Arc<Mounts>,
+    names: Arc<NameTables>,
+    /// Only other processes may look for anything.
+    is_elsewhere: AtomicBool,
     kind: Kind,
 }
 
@@ -32,8 +40,8 @@ pub(crate) struct Root {
 enum Kind {
     /// The root that the table of mounts is made for.
     Site,
-    /// Anywhere, on this mount.
-    Home(Option<u64>),
+    /// Anywhere, on this mount. No other root has this number.
+    Home { mount: Option<u64>, number: u32 },
 }
 
 /// Why a look led nowhere.
@@ -50,6 +58,15 @@ pub(crate) enum Stop {
     Broken,
 }
 
+/// Where a walk begins that must not leave its mount, and the name from there on.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    from: BorrowedFd<'a>,
+    name: &'a [u8],
+    /// The number of the mount's door.
+    door: u64,
+}
+
 /// What a name leads to.
 #[derive(Debug)]
 pub(crate) struct Examined {
@@ -58,6 +75,8 @@ pub(crate) struct Examined {
     pub(crate) owner: u32,
     /// The kernel's number of the mount that it is on, since Linux 5.8.
     pub(crate) mount: Option<u64>,
+    /// Names here depend on keys.
+    pub(crate) is_encrypted: bool,
     /// The time of access is so old that reading sets it, as mounts do by default (relatime).
     is_access_due: bool,
 }
@@ -66,24 +85,52 @@ pub(crate) struct Examined {
 const ACCESS_NOTED_EVERY_NS: i64 = 23 * 3_600_000_000_000;
 
 impl Root {
-    /// The folder to serve.
-    pub(crate) fn site(folder: &Path, follow_links: FollowLinks) -> io::Result<Self> {
+    /// The folder to serve. Where nothing tells that a folder has changed, its names are held as long as `briefly`.
+    pub(crate) fn site(folder: &Path, follow_links: FollowLinks, briefly: Duration) -> io::Result<Self> {
         let real_path = folder.canonicalize()?;
         let folder = open_root(&real_path)?;
         let mounts = Arc::new(Mounts::new(folder.try_clone()?, &real_path)?);
-        Ok(Self { folder, real_path, follow_links, mounts, kind: Kind::Site })
+        let (names, is_elsewhere) = (Arc::new(NameTables::new(briefly)), AtomicBool::new(false));
+        Ok(Self { folder, real_path, follow_links, mounts, names, is_elsewhere, kind: Kind::Site })
     }
 
-    /// A user's folder.
-    pub(crate) fn home(folder: &Path, follow_links: FollowLinks, mounts: Arc<Mounts>) -> io::Result<Self> {
+    /// A user's folder, beside the site.
+    pub(crate) fn home(
+        folder: &Path,
+        follow_links: FollowLinks,
+        mounts: Arc<Mounts>,
+        names: Arc<NameTables>,
+    ) -> io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
         let real_path = folder.canonicalize()?;
         let folder = open_root(&real_path)?;
-        let kind = Kind::Home(mount_of(&folder));
-        Ok(Self { folder, real_path, follow_links, mounts, kind })
+        let kind = Kind::Home { mount: mount_of(&folder), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
+        Ok(Self {
+            folder,
+            real_path,
+            follow_links,
+            mounts,
+            names,
+            is_elsewhere: AtomicBool::new(false),
+            kind,
+        })
+    }
+
+    /// From now on this process looks for nothing itself. What others told it is missing, it knows.
+    pub(crate) fn leave_to_others(&self) {
+        self.is_elsewhere.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere.load(Ordering::Relaxed)
     }
 
     pub(crate) fn mounts(&self) -> &Arc<Mounts> {
         &self.mounts
+    }
+
+    pub(crate) fn names(&self) -> &Arc<NameTables> {
+        &self.names
     }
 
     /// The device that a walk to this name would wait for, symbolic links apart.
@@ -91,7 +138,7 @@ impl Root {
         let table = self.mounts.table();
         match self.kind {
             Kind::Site => table.mount_of(name).0.device,
-            Kind::Home(mount) => table.device_of(mount),
+            Kind::Home { mount, .. } => table.device_of(mount),
         }
     }
 
@@ -125,6 +172,10 @@ impl Root {
     }
 
     fn open_name(&self, name: &[u8], flags: OFlags, pace: Pace) -> Result<OwnedFd, Stop> {
+        if self.is_elsewhere() {
+            let is_missing = self.names.lack(self.number(), name, |_, _| None);
+            return Err(if is_missing { Stop::Missing } else { Stop::WouldBlock });
+        }
         match pace {
             Pace::Now => self.walk_now(name, flags).map_err(|error| match error {
                 Errno::XDEV => Stop::WouldBlock,
@@ -141,10 +192,18 @@ impl Root {
     /// Walks through what the dentry cache holds of a single local mount.
     fn walk_now(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let table = self.mounts.table();
-        let (folder, name) = self.way_now(&table, name).ok_or(Errno::AGAIN)?;
+        let way = self.way_now(&table, name).ok_or(Errno::AGAIN)?;
+        if self.names.lack(self.number(), name, |folder, state| self.is_unchanged_now(&table, folder, state))
+        {
+            return Err(Errno::NOENT);
+        }
+        self.open_cached(way, flags)
+    }
+
+    fn open_cached(&self, way: Way<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         let resolve = self.resolve() | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
         loop {
-            match open_at(folder, name, flags, resolve) {
+            match open_at(way.from, way.name, flags, resolve) {
                 Err(Errno::INTR) => {}
                 // Before Linux 5.12 nothing can be asked of the dentry cache alone.
                 Err(Errno::INVAL) => return Err(Errno::AGAIN),
@@ -153,27 +212,91 @@ impl Root {
         }
     }
 
+    /// Whether the folder of this name is in that state; `None` if the answer is not in memory.
+    fn is_unchanged_now(&self, table: &Table, name: &[u8], state: &State) -> Option<bool> {
+        let way = self.way_now(table, name)?;
+        let examined = if way.name.is_empty() {
+            examine(way.from)
+        } else {
+            match self.open_cached(way, OFlags::PATH | OFlags::DIRECTORY) {
+                Ok(place) => examine(place),
+                Err(Errno::AGAIN) => return None,
+                Err(_) => return Some(false),
+            }
+        };
+        Some(examined.is_ok_and(|examined| State { door: way.door, stamp: examined.stamp } == *state))
+    }
+
+    /// How many names of its folder a helper process is to tell, should it find this name missing.
+    pub(crate) fn names_wanted(&self, name: &[u8]) -> u32 {
+        self.names.wanted(self.number(), name)
+    }
+
+    /// What a helper process told of the folder of this path.
+    pub(crate) fn take_names(&self, path: &[u8], reading: Reading) {
+        if let Some(folder) = self.names.visit(self.number(), path) {
+            self.names.publish(&folder, reading);
+        }
+    }
+
+    /// For a helper that found this name missing: reads the names of the folder in which it would be, if that promises to
+    /// spare other look-ups.
+    pub(crate) fn learn_names(&self, name: &[u8]) {
+        let Some((path, place)) = self.folder_of_missing(name) else { return };
+        let Some(folder) = self.names.visit(self.number(), path) else { return };
+        if let Some(names_max) = folder.missed(&place.state()) {
+            let hash = |name: &[u8], _| self.names.hash(name);
+            self.names.publish(&folder, place.read(names_max, self.names.briefly(), hash));
+        }
+    }
+
+    /// The folder in which this name would be, or the first part of it that is missing. `None` where the names of folders
+    /// cannot be held in memory. May wait for the name's device, as [`Pace::Within`].
+    pub(crate) fn folder_of_missing<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], Place)> {
+        let table = self.mounts.table();
+        self.way_now(&table, name)?;
+        let above = |name: &&'n [u8]| (!name.is_empty()).then(|| parent(name));
+        let (path, open, door) = std::iter::successors(Some(parent(name)), above).find_map(|path| {
+            let way = self.way_now(&table, path)?;
+            let flags = OFlags::PATH | OFlags::DIRECTORY;
+            let place = open_at(way.from, way.name, flags, self.resolve() | ResolveFlags::NO_XDEV).ok()?;
+            Some((path, place, way.door))
+        })?;
+        let examined = examine(&open).ok()?;
+        let rule = table.device_of(examined.mount).terms.name_rule();
+        (rule != NameRule::Ask).then_some((path, Place { open, examined, door, rule }))
+    }
+
+    /// Tells apart the roots that share their name tables.
+    fn number(&self) -> u32 {
+        match self.kind {
+            Kind::Site => 0,
+            Kind::Home { number, .. } => number,
+        }
+    }
+
     /// Walks on one local mount, waiting for it.
     fn walk_within(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Stop> {
         let table = self.mounts.table();
-        let (folder, name) = self.way_now(&table, name).ok_or(Stop::Elsewhere)?;
-        match persist(|| open_at(folder, name, flags, self.resolve() | ResolveFlags::NO_XDEV)) {
+        let way = self.way_now(&table, name).ok_or(Stop::Elsewhere)?;
+        match persist(|| open_at(way.from, way.name, flags, self.resolve() | ResolveFlags::NO_XDEV)) {
             // An absolute link or another mount.
             Err(Errno::XDEV) => Err(Stop::Elsewhere),
             result => result.map_err(Stop::of),
         }
     }
 
-    /// Where a walk that must not leave its mount begins, and the name from there on.
-    fn way_now<'a>(&'a self, table: &'a Table, name: &'a [u8]) -> Option<(BorrowedFd<'a>, &'a [u8])> {
+    /// How a walk goes that must not leave its mount.
+    fn way_now<'a>(&'a self, table: &'a Table, name: &'a [u8]) -> Option<Way<'a>> {
         match self.kind {
             Kind::Site => {
                 let (mount, name) = table.mount_of(name);
                 let door = mount.door.as_ref().filter(|_| mount.device.terms.looks_now())?;
-                Some((door.as_fd(), name))
+                Some(Way { from: door.as_fd(), name, door: door.number() })
             }
-            Kind::Home(mount) => {
-                table.device_of(mount).terms.looks_now().then(|| (self.folder.as_fd(), name))
+            Kind::Home { mount, .. } => {
+                let looks_now = table.device_of(mount).terms.looks_now();
+                looks_now.then(|| Way { from: self.folder.as_fd(), name, door: 0 })
             }
         }
     }
@@ -198,6 +321,11 @@ impl Root {
         let below = real.strip_prefix(&self.real_path).map_err(|_| Stop::Forbidden)?;
         self.walk(below.as_os_str().as_bytes(), flags).map_err(Stop::of)
     }
+}
+
+/// The name without its last part.
+fn parent(name: &[u8]) -> &[u8] {
+    name.iter().rposition(|&byte| byte == b'/').map_or(b"", |slash| &name[..slash])
 }
 
 fn persist<T>(walk: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -235,6 +363,11 @@ fn open_at(
     timed(stage, "openat2", || openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
 }
 
+/// Opens a folder to read its names. `O_NOATIME` is for its owner only, and so not asked for.
+pub(crate) fn open_listed(place: &OwnedFd) -> Result<OwnedFd, Errno> {
+    open_at(place.as_fd(), b"", OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::empty())
+}
+
 /// The kernel's number of the mount that an open place is on.
 pub(crate) fn mount_of(place: impl AsFd) -> Option<u64> {
     mount_in(&statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?)
@@ -251,7 +384,7 @@ fn notes_access(file: &OwnedFd) -> bool {
 }
 
 /// The state of an open place. Attributes of local files are in memory once the file is open.
-pub(crate) fn examine(place: &OwnedFd) -> Result<Examined, Stop> {
+pub(crate) fn examine(place: impl AsFd) -> Result<Examined, Stop> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
     let stat =
         timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, wanted)).map_err(Stop::of)?;
@@ -273,6 +406,7 @@ pub(crate) fn examine(place: &OwnedFd) -> Result<Examined, Stop> {
         },
         owner: stat.stx_uid,
         mount: mount_in(&stat),
+        is_encrypted: stat.stx_attributes.contains(StatxAttributes::ENCRYPTED),
     })
 }
 

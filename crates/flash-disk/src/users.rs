@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flash_os::user;
 
 use crate::mounts::{Device, Mounts};
+use crate::names::NameTables;
 use crate::root::{Root, Stop};
 use crate::{FollowLinks, Pace};
 
@@ -16,6 +17,7 @@ pub(crate) struct Users {
     folder: Vec<u8>,
     follow_links: FollowLinks,
     mounts: Arc<Mounts>,
+    names: Arc<NameTables>,
     roots: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
 }
 
@@ -23,8 +25,10 @@ pub(crate) struct Users {
 const ROOTS_MAX: usize = 1024;
 
 impl Users {
-    pub(crate) fn new(folder: Vec<u8>, follow_links: FollowLinks, mounts: Arc<Mounts>) -> Self {
-        Self { folder, follow_links, mounts, roots: Mutex::default() }
+    /// Of the site with this root.
+    pub(crate) fn new(folder: Vec<u8>, follow_links: FollowLinks, site: &Root) -> Self {
+        let (mounts, names) = (Arc::clone(site.mounts()), Arc::clone(site.names()));
+        Self { folder, follow_links, mounts, names, roots: Mutex::default() }
     }
 
     pub(crate) fn root(&self, name: &[u8], pace: Pace) -> Result<Arc<Root>, Stop> {
@@ -44,7 +48,7 @@ impl Users {
         // The superuser's home is nobody's web site.
         let user = user::named(name).filter(|user| user.id != 0).ok_or(Stop::Missing)?;
         let folder = user.home.join(OsStr::from_bytes(&self.folder));
-        let root = Root::home(&folder, self.follow_links, Arc::clone(&self.mounts));
+        let root = Root::home(&folder, self.follow_links, Arc::clone(&self.mounts), Arc::clone(&self.names));
         let root = Arc::new(root.map_err(|_| Stop::Missing)?);
         let mut roots = self.lock();
         if roots.len() >= ROOTS_MAX {

@@ -11,7 +11,7 @@ use crate::{Head, date};
 pub struct Validators<'a> {
     /// Strong, with its quotes.
     pub etag: &'a [u8],
-    /// Unix seconds, as in Last-Modified.
+    /// Unix seconds, as in Last-Modified: never later than now.
     pub modified: i64,
 }
 
@@ -58,12 +58,13 @@ pub fn evaluate(head: &Head<'_>, validators: Option<&Validators<'_>>) -> Outcome
 }
 
 /// Whether the value of If-Range stands for this very representation, so that a part of it may be sent
-/// (RFC 9110 §13.1.5). A date must be the very one in Last-Modified, not merely a later one.
-pub fn if_range_holds(value: &[u8], validators: &Validators<'_>) -> bool {
+/// (RFC 9110 §13.1.5), in Unix seconds `now`. A date must be the very one in Last-Modified, not merely a later one, and
+/// strong: within the second of its modification a file may change again, and its date be the same (§8.8.2.2).
+pub fn if_range_holds(value: &[u8], validators: &Validators<'_>, now: i64) -> bool {
     match value {
         [b'"', ..] => etag::matches(value, validators.etag, Comparison::Strong),
         [b'W', b'/', ..] => false,
-        _ => date::parse(value) == Some(validators.modified),
+        _ => validators.modified < now && date::parse(value) == Some(validators.modified),
     }
 }
 
@@ -145,11 +146,16 @@ mod tests {
 
     #[test]
     fn rfc9110_13_1_5_if_range() {
-        let holds = |value: &str| {
-            if_range_holds(value.as_bytes(), &Validators { etag: b"\"v\"", modified: MODIFIED })
+        let holds_at = |value: &str, now| {
+            if_range_holds(value.as_bytes(), &Validators { etag: b"\"v\"", modified: MODIFIED }, now)
         };
+        let holds = |value| holds_at(value, MODIFIED + 1);
         assert!(holds("\"v\"") && holds(AT));
         assert!(!holds("W/\"v\"") && !holds("\"u\"") && !holds(BEFORE) && !holds("") && !holds("v"));
         assert!(!holds("Sun, 06 Nov 1994 08:49:38 GMT"));
+        assert!(
+            !holds_at(AT, MODIFIED) && holds_at("\"v\"", MODIFIED),
+            "the second of its change is not over"
+        );
     }
 }

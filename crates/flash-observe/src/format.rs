@@ -18,7 +18,8 @@ pub enum Format {
     Combined,
     /// An object with `time`, `client`, `request`, `host`, `status`, `bytes`, `duration_us`, `referer` and
     /// `user_agent`; and of the duration, in microseconds too: what jobs took to `walk`, to `open` and to `read`, how long
-    /// they waited in the helpers' `queue`, what the `help` took in all, and what it took to `send` the response.
+    /// they waited in the helpers' `queue`, what the `help` took in all, and what it took to `send` the response. What was
+    /// refused because it was no request, or came too slowly, has the `reason`.
     Json,
 }
 
@@ -78,6 +79,10 @@ fn json(record: &Record, line: &mut Vec<u8>) {
     json_text(&record.referer, line);
     line.extend_from_slice(b"\",\"user_agent\":\"");
     json_text(&record.user_agent, line);
+    if !record.reason.is_empty() {
+        line.extend_from_slice(b"\",\"reason\":\"");
+        json_text(record.reason.as_bytes(), line);
+    }
     line.extend_from_slice(b"\"}\n");
 }
 

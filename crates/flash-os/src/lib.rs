@@ -5,6 +5,7 @@
 
 pub mod block;
 pub mod cachestat;
+pub mod cpu_clock;
 pub mod deferral;
 pub mod letterbox;
 pub mod mailbox;

@@ -16,6 +16,7 @@ pub struct User {
 }
 
 const ENTRY_BYTES_MAX: usize = 64 << 10;
+const GROUP_BYTES_MAX: usize = 16 << 20;
 
 /// The user of that name, if there is one.
 pub fn named(name: &[u8]) -> Option<User> {
@@ -33,12 +34,50 @@ pub fn named(name: &[u8]) -> Option<User> {
     user_of(&entry, &buffer)
 }
 
+/// The name of the user of that number, if there is one.
+pub fn name_of(id: u32) -> Option<Vec<u8>> {
+    // SAFETY: as in `named`.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut buffer = vec![0; ENTRY_BYTES_MAX];
+    let mut found = ptr::null_mut();
+    // SAFETY: all four are valid for the call, and the buffer's length is its own.
+    let result = unsafe { libc::getpwuid_r(id, &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
+    if result != 0 || found.is_null() { None } else { text_at(entry.pw_name, &buffer) }
+}
+
+/// The number of the group of that name, if there is one.
+pub fn group_named(name: &[u8]) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // Its members are part of an entry.
+    let mut bytes = ENTRY_BYTES_MAX;
+    loop {
+        // SAFETY: `group` is pointers and numbers, for which all zeroes is a value.
+        let mut entry: libc::group = unsafe { std::mem::zeroed() };
+        let mut buffer = vec![0; bytes];
+        let mut found = ptr::null_mut();
+        // SAFETY: all four are valid for the call, and the buffer's length is its own.
+        let result = unsafe {
+            libc::getgrnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found)
+        };
+        match result {
+            libc::ERANGE if bytes < GROUP_BYTES_MAX => bytes *= 4,
+            0 if !found.is_null() => return Some(entry.gr_gid),
+            _ => return None,
+        }
+    }
+}
+
 /// Takes an entry's parts out of the buffer that they lie in. Where its home is elsewhere, it is nobody's.
 fn user_of(entry: &libc::passwd, buffer: &[libc::c_char]) -> Option<User> {
-    let start = entry.pw_dir.addr().checked_sub(buffer.as_ptr().addr())?;
-    let home = buffer.get(start..)?.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0);
-    let home = OsString::from_vec(home.collect()).into();
+    let home = OsString::from_vec(text_at(entry.pw_dir, buffer)?).into();
     Some(User { id: entry.pw_uid, group: entry.pw_gid, home })
+}
+
+/// The text that begins there in the buffer.
+fn text_at(start: *const libc::c_char, buffer: &[libc::c_char]) -> Option<Vec<u8>> {
+    let start = start.addr().checked_sub(buffer.as_ptr().addr())?;
+    let text = buffer.get(start..)?.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0);
+    Some(text.collect())
 }
 
 /// All users that can be listed. Those of large directories usually cannot.
@@ -63,14 +102,18 @@ pub fn all() -> Vec<User> {
     users
 }
 
-/// Makes this process, all of its threads, that user's for good, with that user's groups and no others.
+/// Makes this process, all of its threads, that user's for good, with that user's groups and no others; without a name,
+/// with the first of them alone.
 ///
 /// # Errors
 /// When the process is not root's.
-pub fn become_user(name: &[u8], user: &User) -> io::Result<()> {
-    let name = CString::new(name)?;
-    // SAFETY: `name` is a C string that outlives the call; the numbers are numbers.
-    check(unsafe { libc::initgroups(name.as_ptr(), user.group) })?;
+pub fn become_user(name: Option<&[u8]>, user: &User) -> io::Result<()> {
+    match name.map(CString::new).transpose()? {
+        // SAFETY: `name` is a C string that outlives the call; the numbers are numbers.
+        Some(name) => check(unsafe { libc::initgroups(name.as_ptr(), user.group) })?,
+        // SAFETY: one number is read, which outlives the call.
+        None => check(unsafe { libc::setgroups(1, &user.group) })?,
+    }
     // SAFETY: numbers only. The group comes first, since afterwards there would be no right to it.
     check(unsafe { libc::setresgid(user.group, user.group, user.group) })?;
     // SAFETY: numbers only.
@@ -90,6 +133,13 @@ mod tests {
         assert_eq!(named(b"root"), Some(User { id: 0, group: 0, home: "/root".into() }));
         assert_eq!(named(b"no-such-user-here"), None);
         assert_eq!(named(b"a\0b"), None);
+    }
+
+    #[test]
+    fn names_of_numbers_and_numbers_of_groups() {
+        assert_eq!((name_of(0), name_of(4_000_000_001)), (Some(b"root".to_vec()), None));
+        assert_eq!((group_named(b"root"), group_named(b"no-such-group-here")), (Some(0), None));
+        assert_eq!(group_named(b"a\0b"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How much was written to a TCP connection, by whichever process.
+//! How much was written to a TCP connection, by whichever process, and how much of that has not arrived.
 
 use std::io;
 use std::mem;
@@ -14,14 +14,23 @@ pub fn bytes_written(connection: impl AsFd) -> io::Result<u64> {
     // SAFETY: plain numbers, for which all zeroes is a value.
     let mut info: libc::tcp_info = unsafe { mem::zeroed() };
     let mut length = mem::size_of_val(&info) as libc::socklen_t;
-    let mut queued: libc::c_int = 0;
     // SAFETY: the kernel writes at most `length` bytes into `info`, which is as long.
     check(unsafe {
         libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &mut length)
     })?;
+    Ok(info.tcpi_bytes_acked + bytes_unconfirmed(connection)?)
+}
+
+/// Bytes that the connection has taken and the other side has not confirmed. Of sockets that are not TCP's the kernel
+/// counts the memory they take instead.
+///
+/// # Errors
+/// For anything but a socket.
+pub fn bytes_unconfirmed(connection: impl AsFd) -> io::Result<u64> {
+    let mut queued: libc::c_int = 0;
     // SAFETY: the kernel writes one number into `queued`.
-    check(unsafe { libc::ioctl(socket, libc::TIOCOUTQ, &mut queued) })?;
-    Ok(info.tcpi_bytes_acked + u64::from(queued.unsigned_abs()))
+    check(unsafe { libc::ioctl(connection.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut queued) })?;
+    Ok(queued.unsigned_abs().into())
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
@@ -47,5 +56,25 @@ mod tests {
         client.read_exact(&mut [0; 100_000]).unwrap();
         assert_eq!(bytes_written(&server).unwrap() - before, 100_000);
         assert!(bytes_written(UnixStream::pair().unwrap().0).is_err());
+    }
+
+    #[test]
+    fn what_the_client_has_no_room_for_is_unconfirmed() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        server.set_nonblocking(true).unwrap();
+        assert_eq!(bytes_unconfirmed(&server).unwrap(), 0);
+        let mut taken = 0;
+        while let Ok(count) = server.write(&[0; 10_000]) {
+            taken += count as u64;
+        }
+        let unconfirmed = bytes_unconfirmed(&server).unwrap();
+        assert!((1..=taken).contains(&unconfirmed), "{unconfirmed} of {taken}");
+        let mut read = 0;
+        while read < taken {
+            read += client.read(&mut [0; 10_000]).unwrap() as u64;
+        }
+        assert_eq!(bytes_unconfirmed(&server).unwrap(), 0);
     }
 }

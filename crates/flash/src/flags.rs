@@ -30,6 +30,7 @@ pub(crate) use log::{LogFormat, LogTo};
 pub(crate) use mount::{Mount, Upstream, Words};
 pub(crate) use programs::{Programs, Spawn};
 pub(crate) use serve::{Arch, FollowLinks, Helpers, Sandbox, Serve, Switch};
+pub(crate) use size::shown as shown_size;
 
 /// A web server whose event loop never waits for a disk.
 #[derive(Debug, Parser)]

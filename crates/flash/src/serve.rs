@@ -1,37 +1,40 @@
 //! `flash serve`: flags become a site, listeners and an architecture.
 
+use std::env;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use flash_arch::{Arch, HelperLimits, Limits, Listener, Offload, Parts};
+use flash_arch::{Arch, Child, HelperLimits, Limits, Listener, Offload, Parts};
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::site::{Settings, Site};
-use flash_disk::{Disk, FollowLinks, Sending};
+use flash_disk::{Disk, FollowLinks, Sending, Spool};
 use flash_observe::{AccessLog, ErrorLog};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
 use crate::flags::{self, FileCache, Listen};
+use crate::serve::descriptors::Table;
 use crate::serve::logs::Logs;
 use crate::serve::programs::Programs;
 use crate::serve::rights::Rights;
+use crate::serve::shares::Shares;
 
+mod descriptors;
 mod logs;
+mod memory;
 mod programs;
 mod rights;
+mod shares;
 
 /// The part of a user's home that is served.
 const PUBLIC_FOLDER: &str = "public_html";
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
-/// Descriptors for logs, helpers and the like.
-const DESCRIPTORS_ASIDE: usize = 64;
 
 pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     rights::check(flags)?;
@@ -39,46 +42,67 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         .dir
         .canonicalize()
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
+    let shares = Shares::new(flags, memory::available_bytes(Path::new("/")));
     // Before anything is open that programs could inherit, and before this process is large.
-    let programs = Programs::prepare(flags, &folder)?;
-    let descriptors = descriptors();
-    let plan =
-        Plan { flags, programs, arch: arch(flags), path_entries: flags.path_cache.min(descriptors / 2) };
+    let programs = Programs::prepare(flags, &folder, shares.program_buffer_bytes)?;
+    let table = table(flags, &shares, &programs);
+    let share = table.share();
+    let arch = arch(flags, &Shares { helpers_max: share.helpers, ..shares }, share.connections);
+    let plan = Plan { flags, shares, programs, arch, cached_files: share.cached };
     // What is wrong with the folders shall be said before anybody listens.
     let file_bytes_max = PathCache::new(plan.cache_limits()).file_bytes_max();
     let open = || plan.disk(&folder, file_bytes_max);
     open().map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let pages = plan.pages()?;
-    let listeners = flags.listen.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+    let (fields_bytes, most) = (plan.template().bytes(), HeaderTemplate::BYTES_MAX);
+    if fields_bytes > most {
+        let what = "bytes of --header and --cache-control for every response";
+        return Err(Failure::Usage(format!(
+            "{fields_bytes} {what}: {most} are the most (see flash serve --help)"
+        )));
+    }
+    let listeners =
+        flags.listen.iter().map(|place| listen(place, &flags.listen)).collect::<Result<Vec<_>, _>>()?;
     let places = listeners.iter().map(Listener::to_string).collect::<Vec<_>>().join(" and ");
     let logs = Logs::open(flags)?;
-    let site = rights::Site { folder: &folder, open: &open, listeners: &listeners, logs: &logs.paths };
+    let spool = || plan.spool();
+    let site = rights::Site {
+        folder: &folder,
+        open: &open,
+        spool: &spool,
+        listeners: &listeners,
+        logs: &logs.paths,
+    };
     // Refused or not, the server serves. In a sandbox they would be refused.
     let _ = flash_os::pin::refuse_huge_pages();
-    let _ = flash_os::pin::widen_descriptor_table(descriptors.min(DESCRIPTORS_READY));
+    let _ = flash_os::pin::widen_descriptor_table(table.limit.min(DESCRIPTORS_READY));
     let rights = Rights::give_up(flags, &site)?;
-    let helpers = flags.helpers_max * if rights.has_processes() { 2 } else { 1 };
-    let room = descriptors.saturating_sub(plan.path_entries + helpers + DESCRIPTORS_ASIDE);
-    let room = plan.programs.leave(room, &flags.programs).max(1);
-    let limits =
-        Limits { connections_max: flags.connections_max.unwrap_or(room).min(room), drain: flags.drain };
+    let connections_max = share.connections.min(flags.connections_max.unwrap_or(usize::MAX));
+    let limits = Limits { connections_max, drain: flags.drain };
     let ready = || {
-        let line =
-            format!("flash: serving {} at {places} ({}{rights})\n", folder.display(), Shape(plan.arch));
+        let (folder, shape, caches) = (folder.display(), Shape(plan.arch), plan.caches());
+        let line = format!("flash: serving {folder} at {places} ({shape}{rights}{caches})\n");
         // With standard error closed there is nobody who waits for this line.
         let _ = io::stderr().write_all(line.as_bytes());
+        if let Some(warning) = table.warning() {
+            let _ = writeln!(io::stderr(), "flash: {warning}");
+        }
         rights.say_gaps();
     };
-    flash_arch::serve(plan.arch, limits, listeners, || plan.parts(&folder, &pages, &logs, &rights), ready)
+    let needed: Vec<Child> = rights.child().into_iter().chain(plan.programs.child()).collect();
+    let parts = || plan.parts(&folder, &pages, &logs, &rights);
+    flash_arch::serve(plan.arch, limits, listeners, &needed, parts, ready)
         .map_err(|error| Failure::Run(error.to_string()))
 }
 
 /// The flags, and what was worked out of them once.
 struct Plan<'a> {
     flags: &'a flags::Serve,
+    shares: Shares,
     programs: Programs,
     arch: Arch,
-    path_entries: usize,
+    /// Files that the caches of a process may hold open.
+    cached_files: usize,
 }
 
 impl Plan<'_> {
@@ -100,7 +124,14 @@ impl Plan<'_> {
         };
         let disk = match rights.take_disk() {
             Some(disk) => disk,
-            None => self.disk(folder, site.paths.file_bytes_max())?,
+            None => {
+                let mut disk = self.disk(folder, site.paths.file_bytes_max())?;
+                // Whoever began the server has heard of a failure.
+                if let Ok(Some(spool)) = self.spool() {
+                    disk.keep_bodies_in(spool);
+                }
+                disk
+            }
         };
         // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
         // without.
@@ -174,58 +205,84 @@ impl Plan<'_> {
             },
             // Half as much again may be on its way to clients after the cache has let it go.
             copies_bytes_max: self.cache_limits().bytes_max * 3 / 2,
+            listings_bytes_max: self.shares.listings_bytes(self.processes()),
+            revalidate_ms: ms(flags.revalidate),
             sending: match flags.experiments.file_cache {
                 FileCache::Memory if flags.zero_copy == flags::Switch::Off => Sending::Copies,
                 FileCache::Memory | FileCache::Descriptor => Sending::Pages,
                 FileCache::Mapped => Sending::Map,
                 FileCache::Off => Sending::Anew,
             },
+            names_briefly: flags.revalidate,
             residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
             template: self.template(),
         };
         Disk::open(folder, settings)
     }
 
+    /// Where one process keeps the bodies of requests for programs, if there are any programs.
+    fn spool(&self) -> io::Result<Option<Spool>> {
+        if self.programs.is_empty() {
+            return Ok(None);
+        }
+        Spool::open(&temporary_folder()).map(Some)
+    }
+
     /// Processes share the bounds, because each has caches of its own: with 32 of them 187 entries and 4 MB each.
     fn cache_limits(&self) -> CacheLimits {
-        let (processes, threads) = match self.arch {
-            Arch::Amped { loops, .. } | Arch::Uring { loops, .. } | Arch::Sped { loops } => (1, loops),
+        let threads = match self.arch {
+            Arch::Amped { loops, .. } | Arch::Uring { loops, .. } | Arch::Sped { loops } => loops,
             // Of a pool's threads one looks things up.
-            Arch::Pipelined { pools, .. } => (1, pools),
-            Arch::Mt { threads } => (1, threads.min(processors() * 2)),
-            Arch::Mp { processes } => (processes, 1),
+            Arch::Pipelined { pools, .. } => pools,
+            Arch::Mt { threads } => threads.min(processors() * 2),
+            Arch::Mp { .. } => 1,
         };
+        let processes = self.processes();
         CacheLimits {
-            entries_max: self.path_entries.div_ceil(processes),
-            bytes_max: self.flags.file_cache_bytes / processes as u64,
+            entries_max: self.flags.path_cache.div_ceil(processes),
+            descriptors_max: self.cached_files,
+            bytes_max: self.shares.file_cache_bytes / processes as u64,
             threads,
+        }
+    }
+
+    /// How many processes have caches of their own.
+    fn processes(&self) -> usize {
+        if let Arch::Mp { processes } = self.arch { processes } else { 1 }
+    }
+
+    /// `, file cache 32M`, of all processes; nothing where none of it is kept.
+    fn caches(&self) -> String {
+        match self.flags.experiments.file_cache {
+            FileCache::Memory => format!(", file cache {}", flags::shown_size(self.shares.file_cache_bytes)),
+            FileCache::Descriptor | FileCache::Mapped | FileCache::Off => String::new(),
         }
     }
 }
 
-fn arch(flags: &flags::Serve) -> Arch {
-    let loops = flags.loops.unwrap_or_else(processors);
+fn arch(flags: &flags::Serve, shares: &Shares, connections: usize) -> Arch {
+    let (loops, helpers) = (loops(flags), helpers(flags, shares));
     match flags.arch {
-        flags::Arch::Amped => Arch::Amped { loops, helpers: helpers(flags) },
+        flags::Arch::Amped => Arch::Amped { loops, helpers },
         flags::Arch::Uring => match rings(flags) {
-            Ok(()) => Arch::Uring { loops, helpers: helpers(flags) },
+            Ok(()) => Arch::Uring { loops, helpers },
             Err(why) => {
                 let line = format!("flash: io_uring is not available here ({why}): serving as amped\n");
                 // As with the line that says where: nobody may be listening.
                 let _ = io::stderr().write_all(line.as_bytes());
-                Arch::Amped { loops, helpers: helpers(flags) }
+                Arch::Amped { loops, helpers }
             }
         },
         flags::Arch::Sped => Arch::Sped { loops },
-        flags::Arch::Pipelined => Arch::Pipelined { pools: loops, helpers: helpers(flags) },
-        flags::Arch::Mt => Arch::Mt { threads: flags.threads },
-        flags::Arch::Mp => Arch::Mp { processes: flags.processes },
+        flags::Arch::Pipelined => Arch::Pipelined { pools: loops, helpers },
+        flags::Arch::Mt => Arch::Mt { threads: flags.threads.min(connections) },
+        flags::Arch::Mp => Arch::Mp { processes: shares.processes },
     }
 }
 
-fn helpers(flags: &flags::Serve) -> HelperLimits {
+fn helpers(flags: &flags::Serve, shares: &Shares) -> HelperLimits {
     HelperLimits {
-        helpers_max: flags.helpers_max,
+        helpers_max: shares.helpers_max,
         queue_max: flags.helper_queue_max,
         single_flight: flags.experiments.single_flight == flags::Switch::On,
         offload: match flags.experiments.offload {
@@ -244,6 +301,11 @@ fn rings(flags: &flags::Serve) -> Result<(), String> {
     }
 }
 
+/// Large files are not for `/tmp`, which is in memory on many machines.
+fn temporary_folder() -> PathBuf {
+    env::var_os("TMPDIR").filter(|folder| !folder.is_empty()).map_or_else(|| "/var/tmp".into(), PathBuf::from)
+}
+
 fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -252,16 +314,48 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Raises the limit of open files as far as it goes, and returns it.
-fn descriptors() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let current = if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { limit.current };
-    current.map_or(1 << 20, |current| current as usize)
+/// Who wants what of the table of open files.
+fn table(flags: &flags::Serve, shares: &Shares, programs: &Programs) -> Table {
+    let (of_programs, of_connection) = programs.descriptors(&flags.programs);
+    let connections = match flags.arch {
+        // A process has a table of its own, and one connection.
+        flags::Arch::Mp => Some(1),
+        // A thread has a descriptor for its next connection even while it waits for one.
+        flags::Arch::Mt => Some(flags.threads.max(flags.listen.len())),
+        _ => flags.connections_max,
+    };
+    Table {
+        limit: descriptors::raise_limit(),
+        own: descriptors::own(flags.arch, loops(flags), flags.listen.len()),
+        helpers: match flags.arch {
+            flags::Arch::Amped | flags::Arch::Uring => shares.helpers_max,
+            _ => 0,
+        },
+        programs: of_programs,
+        of_connection,
+        connections,
+        entries: match flags.arch {
+            flags::Arch::Mp => flags.path_cache.div_ceil(shares.processes),
+            _ => flags.path_cache,
+        },
+    }
 }
 
-fn listen(place: &Listen) -> Result<Listener, Failure> {
+fn loops(flags: &flags::Serve) -> usize {
+    flags.loops.unwrap_or_else(processors)
+}
+
+/// Where the port's IPv4 is asked for besides, `[::]` is for IPv6 alone.
+fn listen(place: &Listen, all: &[Listen]) -> Result<Listener, Failure> {
+    let takes_ipv4_of = |port: u16| {
+        let is_it =
+            |place: &Listen| matches!(place, Listen::Inet(SocketAddr::V4(other)) if other.port() == port);
+        port != 0 && all.iter().any(is_it)
+    };
     let listener = match place {
+        Listen::Inet(address) if address.is_ipv6() && takes_ipv4_of(address.port()) => {
+            Listener::inet6(*address)
+        }
         Listen::Inet(address) => Listener::inet(*address),
         Listen::EveryAddress(port) => {
             Listener::inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port))).or_else(|error| {

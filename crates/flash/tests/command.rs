@@ -61,6 +61,22 @@ fn a_wrong_command_line_is_one_line_and_code_2() {
 }
 
 #[test]
+fn more_fields_than_a_head_holds_are_refused() {
+    let field = format!("X-Long: {}", "x".repeat(20_000));
+    let page = tempfile::tempdir().expect("a temporary folder");
+    let folder = page.path().to_str().expect("its path is text");
+    for words in
+        [&["--header", &field, "--header", &field][..], &["--header", &field, "--cache-control", &field]]
+    {
+        let output = run(&[&["serve", folder, "--listen", "127.0.0.1:0"], words].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        assert!(said.starts_with("flash: 400") && said.contains("32768 are the most"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
 fn the_manual_and_completions_come_from_the_flags() {
     for words in [&["man"][..], &["man", "serve"], &["completions", "zsh"]] {
         let output = run(words);

@@ -65,6 +65,21 @@ fn a_slow_client_gets_everything() {
     });
 }
 
+/// The program waits for its client meanwhile, and is not silent.
+#[test]
+fn a_client_may_read_nothing_for_longer_than_a_program_may_be_silent() {
+    let (site, scripts) = (site::make(), scripts::make());
+    scripts::script(scripts.path(), "much", "#!/bin/sh\nprintf '\\n'; exec head -c 40000000 /dev/zero");
+    let direct = format!("/direct={}", scripts.path().display());
+    let server = Server::start("amped", site.path(), &["--cgi-direct", &direct, "--program-deadline", "1s"]);
+    let mut client = server.connect();
+    client.write_all(b"GET /direct/much HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let got = read_all(&mut client).len();
+    assert!(got > 40_000_000, "{got} bytes");
+    server.stop();
+}
+
 #[test]
 fn a_client_that_has_closed_its_side_gets_everything() {
     everywhere(|arch, server| {

@@ -97,27 +97,6 @@ fn a_child_that_holds_the_pipe_does_not_hold_the_client() {
     });
 }
 
-#[test]
-fn a_client_that_leaves_ends_its_program() {
-    let (site, scripts) = (site::make(), scripts::make());
-    let cgi = format!("/cgi={}", scripts.path().display());
-    for arch in ARCHITECTURES {
-        let flags = ["--processes", "4", "--program-deadline", "10m", "--cgi", &cgi];
-        let server = Server::start(arch, site.path(), &flags);
-        for name in ["stubborn", "flood"] {
-            let mut client = server.connect();
-            write!(client, "GET /cgi/{name} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-            wait_until("it runs", || programs(scripts.path()) > 0);
-            if name == "flood" {
-                client.read_exact(&mut [0; 100_000]).unwrap();
-            }
-            drop(client);
-            wait_until("it is ended", || programs(scripts.path()) == 0);
-        }
-        server.stop();
-    }
-}
-
 /// Nobody else waits for programs that wait, and there are never more of them than allowed.
 #[test]
 fn programs_have_limits_and_others_do_not_wait() {
@@ -183,6 +162,33 @@ fn a_fork_helper_that_is_killed_is_replaced() {
         client.read_exact(&mut vec![0; 3_000_000]).expect("the program goes on");
         wait_until("programs are begun again", || server.get("/cgi/python").status == 200);
     });
+}
+
+/// The guard is killed, so that no fork helper would follow the one that there is: what is under way is finished, and
+/// whoever supervises the server hears of a failure.
+#[test]
+fn without_its_guard_the_server_ends_in_order() {
+    let (site, scripts) = (site::make(), scripts::make());
+    let late = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nsoon '; sleep 1; echo and late";
+    scripts::script(scripts.path(), "late", late);
+    let cgi = format!("/cgi={}", scripts.path().display());
+    for arch in ARCHITECTURES {
+        let mut server = Server::start(arch, site.path(), &[&FLAGS[..], &["--cgi", &cgi]].concat());
+        let mut client = server.connect();
+        client.write_all(b"GET /cgi/late HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        client.read_exact(&mut [0; 10]).unwrap();
+        let family = family::of(&server);
+        let guard = family.iter().find(|process| process.name() == "flash-guard");
+        guard.unwrap_or_else(|| panic!("{arch}: there is a guard")).kill();
+        let rest = read_all(&mut client);
+        assert!(String::from_utf8_lossy(&rest).contains("and late"), "{arch}: what is under way is finished");
+        assert_eq!(server.wait(PATIENCE), Some(Some(1)), "{arch}: {}", server.said());
+        wait_until("nothing is left", || family.iter().all(|process| !process.lives()));
+        let why = "the guard of the fork helper ended (signal 9)";
+        wait_until("it says why", || server.said().ends_with(&format!("flash: stopped because {why}\n")));
+        let said = server.said();
+        assert!(said.contains(&format!("flash: {why} and cannot be started again")), "{arch}: {said}");
+    }
 }
 
 /// Nothing is left of many programs: no process, no descriptor, no memory.

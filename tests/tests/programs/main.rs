@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod cgi;
+mod chunked;
 mod direct;
 mod faults;
+mod leaving;
 mod php;

@@ -3,16 +3,18 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, read_all, site};
 use rustix::net::{self, AddressFamily, SocketType};
 use tempfile::TempDir;
+
+use crate::chunked::chunks;
 
 const APP: &str = r#"<?php
 session_save_path(getenv('SESSIONS') ?: '/tmp');
@@ -31,6 +33,14 @@ case '/upload':
     break;
 case '/big':
     for ($i = 0; $i < 1000; $i++) echo str_repeat(chr(65 + $i % 26), 10000);
+    break;
+case '/late':
+    usleep(200000);
+    echo 'late';
+    break;
+case '/told':
+    $body = file_get_contents('php://input');
+    echo $_SERVER['CONTENT_LENGTH'], ' ', strlen($body), ' ', hash('crc32b', $body);
     break;
 case '/complain':
     error_log('something is wrong');
@@ -144,6 +154,21 @@ fn check(arch: &str, server: &Server) {
     assert_eq!(text(&reply::only(&server.raw(again.as_bytes()))), "visit 2", "{arch}");
     let big = server.get("/app.php/big").body;
     assert!(big.len() == 10_000_000 && big[9_999_999] == b'A' + (999 % 26) as u8, "{arch}: {}", big.len());
+    for pause in [Duration::ZERO, Duration::from_millis(100)] {
+        let mut client = server.connect();
+        client.write_all(b"GET /app.php/late HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        std::thread::sleep(pause);
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(text(&reply::only(&read_all(&mut client))), "late", "{arch}: its side is closed");
+    }
+    // One after the other over the connection that is kept to the application.
+    for size in [10, 100_000, 900_000, 3_000_000] {
+        let body = site::pattern(size);
+        let head = "POST /app.php/told HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let request = [head.as_bytes(), &chunks(&body, 70_000)].concat();
+        let said = text(&reply::only(&server.raw(&request)));
+        assert_eq!(said, format!("{size} {size} {}", crc32b(&body)), "{arch}: in chunks");
+    }
     let upload = upload(server);
     assert_eq!(
         upload,

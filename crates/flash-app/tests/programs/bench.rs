@@ -279,7 +279,14 @@ pub(crate) fn helper(other: u32) -> u32 {
     let is_there = || {
         let named =
             |pid: &u32| look(*pid).is_some_and(|(name, state, _)| name == "flash-fork" && state != 'Z');
-        found = children(guard()).into_iter().find(|pid| *pid != other && named(pid));
+        // A program on its way to be executed has that name too, for a moment.
+        let lasts = |pid: &u32| {
+            named(pid) && {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                named(pid)
+            }
+        };
+        found = children(guard()).into_iter().find(|pid| *pid != other && lasts(pid));
         found.is_some()
     };
     wait_until(is_there, || "there is no fork helper".into());

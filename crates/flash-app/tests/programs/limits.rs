@@ -121,7 +121,7 @@ fn no_process_left() {
     }
     // A user whom nobody else is.
     let prepare = || {
-        become_user(b"nobody", &User { id: 64_817, group: 64_817, home: "/".into() })?;
+        become_user(Some(b"nobody"), &User { id: 64_817, group: 64_817, home: "/".into() })?;
         // The guard, the helper, and two more.
         Ok(setrlimit(Resource::Nproc, Rlimit { current: Some(4), maximum: Some(4) })?)
     };

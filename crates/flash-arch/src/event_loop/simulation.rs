@@ -35,6 +35,8 @@ struct Simulation {
     /// Tokens of connections that were there once.
     old: Vec<u64>,
     answered: usize,
+    /// How many gave up their seats.
+    evicted: usize,
 }
 
 /// Jobs that nobody has done yet, and for whom they are.
@@ -90,7 +92,7 @@ impl Simulation {
         let (inbox, held) = (Arc::new(Inbox::new().unwrap()), Held::default());
         let hold = Hold { held: Arc::clone(&held), random: Random::new(random.next()) };
         let event_loop = EventLoop::new(shared, Arc::default(), Arc::clone(&inbox), hold).unwrap();
-        Self { random, event_loop, inbox, held, old: Vec::new(), answered: 0 }
+        Self { random, event_loop, inbox, held, old: Vec::new(), answered: 0, evicted: 0 }
     }
 
     fn run(mut self, steps: usize) {
@@ -114,7 +116,7 @@ impl Simulation {
     }
 
     fn come(&mut self) {
-        let Some(seat) = self.event_loop.runner.shared.seat() else { return };
+        let Some(seat) = self.event_loop.runner.shared.seat().or_else(|| self.take_seat()) else { return };
         let (socket, other_end) = UnixStream::pair().unwrap();
         let asked: Vec<u64> = (0..self.random.within(1..6)).map(|_| self.random.within(0..PATHS)).collect();
         let input =
@@ -136,6 +138,17 @@ impl Simulation {
         let socket = OwnedFd::from(socket);
         assert!(self.event_loop.port.wires.insert(socket.as_raw_fd(), wire).is_none());
         self.event_loop.welcome(socket, Peer::Unix, seat);
+    }
+
+    /// One that has been idle gives up its seat, and nothing that it was asked for is missing.
+    fn take_seat(&mut self) -> Option<Seat> {
+        let seat = self.event_loop.take_seat()?;
+        let wire = self.event_loop.port.ended.last().expect("a connection has ended");
+        let heard = &wire.input[..wire.heard];
+        assert!(heard.is_empty() || heard.ends_with(b"\r\n\r\n"), "it was in the middle of a request");
+        assert_eq!(wire.judge(), heard.windows(4).filter(|four| four == b"\r\n\r\n").count());
+        self.evicted += 1;
+        Some(seat)
     }
 
     /// Something happens at a connection's other end, and the loop hears of it.
@@ -221,6 +234,7 @@ impl Simulation {
         let seats: Vec<_> = (0..SLOTS_MAX).map_while(|_| self.event_loop.runner.shared.seat()).collect();
         assert_eq!(seats.len(), SLOTS_MAX, "a seat is lost");
         assert!(self.answered > 100, "hardly anybody was answered");
+        assert!(self.evicted > 5, "hardly anybody gave up a seat");
     }
 }
 
@@ -286,7 +300,7 @@ fn done(job: &Job) -> Done {
 }
 
 impl Dispatch for Hold {
-    fn dispatch(&mut self, job: Job, token: u64, _: &Account) -> Option<Outcome> {
+    fn dispatch(&mut self, job: Job, token: u64, _: Client, _: &Account) -> Option<Outcome> {
         if self.random.chance(20) {
             return Some(done(&job).into());
         }

@@ -14,8 +14,8 @@ use super::Late;
 use crate::exchange::Talker;
 use crate::inbox::Inbox;
 use crate::port::{Port, Until, Watched};
-use crate::shared::Seat;
-use crate::socket::{Received, Sent};
+use crate::seat::Seat;
+use crate::socket::{self, Received, Sent};
 use crate::timers::Standing;
 
 /// A connection and what the loop knows about its socket.
@@ -26,7 +26,7 @@ pub(super) struct Slot<L> {
     pub(super) generation: u32,
     pub(super) standing: Standing,
     pub(super) stream: Stream,
-    pub(super) _seat: Seat,
+    pub(super) seat: Seat,
 }
 
 /// What is known of the stream of a connection's program. Each has a number, so that nothing is taken for news of one
@@ -140,6 +140,10 @@ impl<L> Slot<L> {
                     return Turn::Ends;
                 }
                 Want::Close => return Turn::Ends,
+                Want::Reset => {
+                    socket::reset(&self.socket);
+                    return Turn::Ends;
+                }
             }
         }
         Turn::Waits(Until::Others)

@@ -13,7 +13,8 @@ mod wish;
 use std::sync::Arc;
 
 use flash_core::job::{Failure, Job, Outcome};
-use flash_disk::{Device, remote};
+use flash_disk::Device;
+use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
 pub use self::nursery::{Chores, Nursery};
 use self::process::Asked;
@@ -28,7 +29,13 @@ pub enum Hands {
 }
 
 /// What one helper thread works with.
-pub(crate) enum Hand {
+pub(crate) struct Hand {
+    kind: Kind,
+    /// The processor time of the thread or process that does the present job.
+    clock: Arc<CurrentClock>,
+}
+
+enum Kind {
     Own,
     Lent(Arc<Nursery>),
 }
@@ -45,46 +52,75 @@ impl Hands {
         }
     }
 
-    /// For a thread that is about to begin.
+    /// For the calling thread, which is about to begin.
     pub(crate) fn hand(&self) -> Hand {
-        match self {
-            Self::Threads => Hand::Own,
+        let kind = match self {
+            Self::Threads => Kind::Own,
             Self::Processes(nursery) => {
                 nursery.lend();
-                Hand::Lent(Arc::clone(nursery))
+                Kind::Lent(Arc::clone(nursery))
             }
-        }
+        };
+        Hand { kind, clock: Arc::new(CurrentClock::new(CpuClock::of_this_thread())) }
     }
 }
 
 impl Hand {
     /// Does a job, as [`Disk::help`](flash_disk::Disk::help) would.
     pub(crate) fn help(&self, shared: &Shared, job: &Job, device: Device) -> Option<Outcome> {
-        match self {
-            Self::Own => shared.disk.help(job, device),
-            Self::Lent(nursery) => ask(nursery, shared, job, device),
+        let outcome = match (&self.kind, job) {
+            (Kind::Own, _) => shared.disk.help(job, device),
+            // The file is open in the server, which needs no rights to it.
+            (Kind::Lent(_), Job::Spool(_)) => {
+                self.clock.set(CpuClock::of_this_thread());
+                shared.disk.help(job, device)
+            }
+            // The listing is made here, of parts of the folder that the process reads.
+            (Kind::Lent(nursery), Job::List(list)) => {
+                shared.disk.list_with(list, device, |part| ask(nursery, &self.clock, shared, part, device))
+            }
+            (Kind::Lent(nursery), _) => ask(nursery, &self.clock, shared, job, device),
+        };
+        if let Some(outcome) = &outcome {
+            shared.note(job, &outcome.done);
         }
+        outcome
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<CurrentClock> {
+        &self.clock
     }
 }
 
 impl Drop for Hand {
     fn drop(&mut self) {
-        if let Self::Lent(nursery) = self {
+        if let Kind::Lent(nursery) = &self.kind {
             nursery.take_back();
         }
     }
 }
 
-fn ask(nursery: &Nursery, shared: &Shared, job: &Job, device: Device) -> Option<Outcome> {
+fn ask(
+    nursery: &Nursery,
+    clock: &CurrentClock,
+    shared: &Shared,
+    job: &Job,
+    device: Device,
+) -> Option<Outcome> {
     let say_lost = |what: std::fmt::Arguments<'_>| shared.error_log.say_rarely(&nursery.lost, what);
     for _ in 0..TRIES_MAX {
         let mut process = match nursery.process(|idle| say_lost(format_args!("{idle} ended: replaced"))) {
             Ok(process) => process,
             Err(error) => {
                 shared.error_log.say_rarely(&nursery.refused, format_args!("cannot start a helper: {error}"));
-                return Some(remote::undone(job, Failure::Busy).into());
+                return Some(job.failed(Failure::Busy).into());
             }
         };
+        let Some(its_clock) = process.clock() else {
+            say_lost(format_args!("{process} ended during a {}: replaced", job.name()));
+            continue;
+        };
+        clock.set(its_clock);
         match process.ask(&shared.disk, job, device) {
             Asked::Answered(outcome) => {
                 nursery.keep(process);
@@ -94,7 +130,7 @@ fn ask(nursery: &Nursery, shared: &Shared, job: &Job, device: Device) -> Option<
             Asked::Lost(why) => say_lost(format_args!("{process} {why} during a {}: replaced", job.name())),
         }
     }
-    Some(remote::undone(job, Failure::Broken).into())
+    Some(job.failed(Failure::Broken).into())
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! Each wish is granted by a process of its own, so that none waits for another: a new helper, a log opened again, the
 //! sockets' names removed at the end. The nursery keeps the rights that it began with, but all it ever reads are
 //! wishes. It leaves signals to the server, has a process group of its own, and when the server is gone, however that
-//! came, it takes all helpers with it. Should it be killed, the helpers go on, and the server keeps those that it has.
+//! came, it takes all helpers with it. Should it be killed, the helpers go on until the server has ended in order, which
+//! it then does ([`children`](crate::children)).
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -20,12 +21,13 @@ use flash_observe::{Destination, Rarely};
 use flash_os::worker::{self, Forked};
 use parking_lot::Mutex;
 use rustix::net::SendFlags;
-use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+use rustix::process::{Pid, Signal};
 
 use super::helper;
 use super::post;
 use super::process::Process;
 use super::wish::Wish;
+use crate::children::Child;
 
 /// What is done in other processes for a server that cannot do it itself.
 pub struct Chores<'a> {
@@ -95,6 +97,11 @@ impl Nursery {
         }
     }
 
+    /// The process, which the server cannot do without.
+    pub fn child(&self) -> Child {
+        Child { pid: self.pid, name: "the nursery of helper processes" }
+    }
+
     /// A helper process for one job. Tells of those that turn out to have ended meanwhile.
     pub(super) fn process(&self, ended: impl Fn(&Process)) -> io::Result<Process> {
         loop {
@@ -153,9 +160,7 @@ impl Nursery {
             Ok(()) => Ok(ours),
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 self.is_gone.store(true, Ordering::Relaxed);
-                // Nobody else waits for it.
-                let _ = waitpid(Some(self.pid), WaitOptions::NOHANG);
-                Err(io::Error::other("the nursery of helper processes is gone; restart the server"))
+                Err(io::Error::other("the nursery of helper processes is gone"))
             }
             Err(error) => Err(error),
         }

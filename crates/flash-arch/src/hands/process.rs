@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
 use flash_core::job::{Failure, Job, Outcome};
-use flash_disk::{Device, Disk, remote};
+use flash_disk::{Device, Disk};
+use flash_os::cpu_clock::CpuClock;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -16,6 +17,8 @@ pub(super) struct Process {
     number: usize,
     socket: OwnedFd,
     buffer: Box<[u8]>,
+    /// Known once the process has said that it is ready.
+    clock: Option<CpuClock>,
 }
 
 pub(super) enum Asked {
@@ -32,7 +35,7 @@ pub(super) enum Why {
 
 impl Process {
     pub(super) fn new(number: usize, socket: OwnedFd) -> Self {
-        Self { number, socket, buffer: post::buffer() }
+        Self { number, socket, buffer: post::buffer(), clock: None }
     }
 
     /// Whether it waits to be asked: it has neither ended nor said anything that nobody wanted to know.
@@ -41,28 +44,41 @@ impl Process {
         rustix::net::recv(&self.socket, &mut [0; 1][..], flags).is_err_and(|error| error == Errno::AGAIN)
     }
 
+    /// The clock of its processor time; waits until the process is ready. `None` if it never will be.
+    pub(super) fn clock(&mut self) -> Option<CpuClock> {
+        if self.clock.is_none() {
+            let letter = post::receive(&self.socket, &mut self.buffer).ok()??;
+            let pid = u32::from_ne_bytes(letter.bytes.as_ref().try_into().ok()?);
+            self.clock = Some(CpuClock::of_process(pid));
+        }
+        self.clock
+    }
+
     /// Has it do a job, and waits as long as that takes.
     pub(super) fn ask(&mut self, disk: &Disk, job: &Job, device: Device) -> Asked {
+        flash_disk::again_if(Option::is_none, || self.ask_once(disk, job, device))
+            .unwrap_or_else(|| Asked::Answered(Some(job.failed(Failure::Busy).into())))
+    }
+
+    /// `None` when there is no memory or no descriptor left for it: a matter of time.
+    fn ask_once(&mut self, disk: &Disk, job: &Job, device: Device) -> Option<Asked> {
         let question = disk.ask(job, device);
         if let Err(error) =
             post::send(&self.socket, &question.bytes, question.descriptor.as_slice(), SendFlags::empty())
         {
             return match error.kind() {
-                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Asked::Lost(Why::Ended),
-                // No memory or no descriptor left: a matter of time.
-                _ => Asked::Answered(Some(remote::undone(job, Failure::Busy).into())),
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Some(Asked::Lost(Why::Ended)),
+                _ => None,
             };
         }
-        match post::receive(&self.socket, &mut self.buffer) {
-            Ok(Some(letter)) if letter.incomplete => {
-                Asked::Answered(Some(remote::undone(job, Failure::Busy).into()))
-            }
+        Some(match post::receive(&self.socket, &mut self.buffer) {
+            Ok(Some(letter)) if letter.incomplete => return None,
             Ok(Some(letter)) => disk
                 .understand(job, &letter.bytes, letter.descriptors)
                 .map_or(Asked::Lost(Why::AnsweredNonsense), Asked::Answered),
             Ok(None) => Asked::Lost(Why::Ended),
             Err(_) => Asked::Lost(Why::AnsweredNonsense),
-        }
+        })
     }
 }
 

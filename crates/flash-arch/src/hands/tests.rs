@@ -69,7 +69,12 @@ impl Bench {
                 settings: Settings::default(),
                 template: HeaderTemplate::default(),
                 pages: Pages::default(),
-                paths: PathCache::new(CacheLimits { entries_max: 100, bytes_max: 1 << 20, threads: 1 }),
+                paths: PathCache::new(CacheLimits {
+                    entries_max: 100,
+                    bytes_max: 1 << 20,
+                    descriptors_max: 100,
+                    threads: 1,
+                }),
                 routes: None,
             },
             disk: {
@@ -115,7 +120,10 @@ fn settings() -> flash_disk::Settings {
         dotfiles: false,
         memory_file_bytes_max: 1 << 10,
         copies_bytes_max: 1 << 20,
+        listings_bytes_max: 1 << 20,
+        revalidate_ms: 0,
         sending: Sending::Copies,
+        names_briefly: Duration::from_secs(1),
         residency_assumed: false,
         template: HeaderTemplate::default(),
     }
@@ -127,6 +135,7 @@ fn disk(folder: &Path) -> Disk {
 
 fn behave(manner: Manner, socket: &OwnedFd, mut disk: Disk) {
     let mut buffer = post::buffer();
+    let _ = post::send(socket, &std::process::id().to_ne_bytes(), &[], SendFlags::empty());
     while let Ok(Some(letter)) = post::receive(socket, &mut buffer) {
         let answer = match manner {
             Manner::Dies => return,
@@ -215,7 +224,9 @@ fn a_process_that_speaks_unasked_is_asked_no_more() {
 fn helpers_retire_with_the_hands_that_they_serve() {
     let bench = Bench::new(&[Manner::Helps, Manner::Helps]);
     let (first, second) = (bench.hand(), bench.hand());
-    let processes: Vec<Process> = (0..2).map(|_| bench.nursery.process(|_| ()).unwrap()).collect();
+    let mut processes: Vec<Process> = (0..2).map(|_| bench.nursery.process(|_| ()).unwrap()).collect();
+    // One whose first word nobody has heard does not wait to be asked.
+    assert!(processes.iter_mut().all(|process| process.clock().is_some()));
     processes.into_iter().for_each(|process| bench.nursery.keep(process));
     assert_eq!(bench.nursery.idle.lock().len(), 2);
     drop(first);

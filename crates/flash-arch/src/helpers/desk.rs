@@ -2,28 +2,31 @@
 //!
 //! It lies under the pool's lock, which no loop ever waits for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use flash_core::job::Job;
+use flash_core::job::{Find, Job};
+use flash_core::listing::Order;
+use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
 use super::Waiter;
+use super::queue::{FairQueue, Lane};
 
 #[derive(Default)]
 pub(super) struct Desk {
-    pub(super) queue: VecDeque<Task>,
-    /// Jobs in the queue or under way, and who waits for them since when.
-    pub(super) asked: HashMap<Kind, Vec<(Waiter, Instant)>>,
+    pub(super) queue: FairQueue<Task>,
+    /// Jobs in the queue or under way.
+    pub(super) asked: HashMap<Kind, Asked>,
     pub(super) helpers: usize,
     pub(super) idle: usize,
     pub(super) started: usize,
-    /// When the jobs under way began, the oldest first.
-    begun_us: Vec<u64>,
+    /// The oldest first.
+    pub(super) under_way: Vec<UnderWay>,
     /// When that job began which began last of those that came back.
     good_us: u64,
-    /// Tells apart the jobs that are nobody's equal.
+    /// Numbers jobs.
     serial: u64,
     /// No two jobs are equal.
     all_differ: bool,
@@ -36,10 +39,32 @@ pub(super) struct Arrival {
 }
 
 pub(super) struct Task {
+    /// Its own among all jobs.
+    pub(super) number: u64,
     pub(super) kind: Kind,
     pub(super) job: Job,
     pub(super) came: Instant,
 }
+
+/// A job's number, and who waits for its result since when.
+pub(super) struct Asked {
+    number: u64,
+    pub(super) waiters: Vec<(Waiter, Instant)>,
+}
+
+/// A job that a helper works on.
+pub(super) struct UnderWay {
+    number: u64,
+    begun_us: u64,
+    helper: Arc<CurrentClock>,
+    /// What the helper's clock showed when it was last looked at.
+    cpu_ns: Option<u64>,
+    /// When the helper was last seen to have used the processor, or its job's beginning.
+    moved_us: u64,
+}
+
+/// Less processor time than this is no progress: a sleeper that is woken for a moment uses some.
+const PROGRESS_NS: u64 = 50_000;
 
 /// Jobs of the same kind have the same result.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -51,7 +76,27 @@ pub(super) enum Kind {
         window: Range<u64>,
         copy: bool,
     },
+    /// The next step of a listing that is not ready.
+    List {
+        path: Box<[u8]>,
+        order: Order,
+    },
+    /// A page of one that is, known by its address as a file is.
+    Page {
+        listing: usize,
+        page: u32,
+    },
     Single(u64),
+}
+
+impl Arrival {
+    /// Where the job waits.
+    pub(super) fn lane(&self) -> Lane {
+        match &self.job {
+            Job::Find(Find { known: Some(_), .. }) => Lane::Looks,
+            _ => Lane::Client(self.waiter.as_ref().map_or_else(Default::default, |waiter| waiter.client)),
+        }
+    }
 }
 
 impl Desk {
@@ -84,14 +129,20 @@ impl Desk {
     /// Joins a job to its equal, if there is one.
     pub(super) fn join(&mut self, arrival: Arrival) -> Result<(), (Kind, Arrival)> {
         let kind = self.kind(&arrival.job);
-        let Some(waiters) = self.asked.get_mut(&kind) else { return Err((kind, arrival)) };
-        waiters.extend(arrival.waiter.map(|waiter| (waiter, arrival.came)));
+        let lane = arrival.lane();
+        let Some(asked) = self.asked.get_mut(&kind) else { return Err((kind, arrival)) };
+        asked.waiters.extend(arrival.waiter.map(|waiter| (waiter, arrival.came)));
+        self.queue.stand(asked.number, lane);
         Ok(())
     }
 
-    pub(super) fn queue_up(&mut self, kind: Kind, Arrival { job, waiter, came }: Arrival) {
-        self.asked.insert(kind.clone(), waiter.map(|waiter| (waiter, came)).into_iter().collect());
-        self.queue.push_back(Task { kind, job, came });
+    pub(super) fn queue_up(&mut self, kind: Kind, arrival: Arrival) {
+        self.serial += 1;
+        let (number, lane) = (self.serial, arrival.lane());
+        let Arrival { job, waiter, came } = arrival;
+        let waiters = waiter.map(|waiter| (waiter, came)).into_iter().collect();
+        self.asked.insert(kind.clone(), Asked { number, waiters });
+        self.queue.push(number, Task { number, kind, job, came }, lane);
     }
 
     fn kind(&mut self, job: &Job) -> Kind {
@@ -102,6 +153,12 @@ impl Desk {
                 window: load.window.clone(),
                 copy: load.copy,
             },
+            Job::List(list) if !self.all_differ => match &list.listing {
+                Some(listing) if listing.is_ready() => {
+                    Kind::Page { listing: Arc::as_ptr(listing).addr(), page: list.page }
+                }
+                _ => Kind::List { path: list.path.as_bytes().into(), order: list.order },
+            },
             _ => {
                 self.serial += 1;
                 Kind::Single(self.serial)
@@ -110,26 +167,39 @@ impl Desk {
     }
 
     /// An idle helper goes to work.
-    pub(super) fn begin(&mut self, now_us: u64) {
+    pub(super) fn begin(&mut self, number: u64, now_us: u64, helper: Arc<CurrentClock>) {
         self.idle -= 1;
-        self.begun_us.push(now_us);
+        self.under_way.push(UnderWay { number, begun_us: now_us, helper, cpu_ns: None, moved_us: now_us });
     }
 
     /// It is back.
-    pub(super) fn end(&mut self, begun_us: u64) {
+    pub(super) fn end(&mut self, number: u64) {
         self.idle += 1;
-        self.good_us = self.good_us.max(begun_us);
-        if let Some(place) = self.begun_us.iter().position(|begun| *begun == begun_us) {
-            self.begun_us.remove(place);
+        if let Some(place) = self.under_way.iter().position(|job| job.number == number) {
+            self.good_us = self.good_us.max(self.under_way.remove(place).begun_us);
         }
     }
 
-    /// Since when the device may have ceased to answer: the beginning of the oldest job under way with none behind it
-    /// that has come back. Where every hand is taken, there can be none behind: then that of the last.
-    pub(super) fn suspect_us(&self, helpers_max: usize) -> Option<u64> {
-        let newer = self.begun_us.iter().find(|begun| **begun > self.good_us);
-        let last = self.begun_us.last().filter(|_| self.begun_us.len() >= helpers_max);
-        newer.or(last).copied()
+    /// Looks which helpers have used the processor since the last time. `cpu_ns` reads the clock of a job's helper.
+    pub(super) fn observe(&mut self, now_us: u64, cpu_ns: impl Fn(u64, CpuClock) -> Option<u64>) {
+        for job in &mut self.under_way {
+            let now_ns = cpu_ns(job.number, job.helper.get());
+            match (job.cpu_ns, now_ns) {
+                (Some(before), Some(now)) if now < before + PROGRESS_NS => {}
+                (Some(_), _) => (job.cpu_ns, job.moved_us) = (now_ns, now_us),
+                (None, _) => job.cpu_ns = now_ns,
+            }
+        }
+    }
+
+    /// Since when the device may have ceased to answer: for so long the helpers have been in a call that the kernel does
+    /// not return from. Of the jobs under way those count that no later one has come back from; where every helper is
+    /// taken there can be none later, and then all have to be stuck.
+    pub(super) fn stuck_us(&self, helpers_max: usize) -> Option<u64> {
+        let newer = self.under_way.iter().filter(|job| job.begun_us > self.good_us);
+        let all_taken = self.under_way.len() >= helpers_max;
+        let last = || self.under_way.iter().map(|job| job.moved_us).max().filter(|_| all_taken);
+        newer.map(|job| job.moved_us).min().or_else(last)
     }
 }
 
@@ -137,39 +207,62 @@ impl Desk {
 mod tests {
     use super::*;
 
+    fn clock() -> Arc<CurrentClock> {
+        Arc::new(CurrentClock::new(CpuClock::of_this_thread()))
+    }
+
+    fn begin(desk: &mut Desk, now_us: u64) {
+        desk.begin(now_us, now_us, clock());
+    }
+
     #[test]
     fn a_job_that_hangs_alone_says_nothing_of_the_device() {
         let mut desk = Desk::default();
         assert_eq!([desk.enrol(), desk.enrol(), desk.enrol()], [1, 2, 3]);
-        assert_eq!(desk.suspect_us(3), None);
-        desk.begin(10);
-        assert_eq!(desk.suspect_us(3), Some(10));
-        desk.begin(20);
-        assert_eq!(desk.suspect_us(3), Some(10));
+        assert_eq!(desk.stuck_us(3), None);
+        begin(&mut desk, 10);
+        assert_eq!(desk.stuck_us(3), Some(10));
+        begin(&mut desk, 20);
+        assert_eq!(desk.stuck_us(3), Some(10));
         desk.end(20);
-        assert_eq!(desk.suspect_us(3), None, "one that began later is back");
-        desk.begin(30);
-        assert_eq!(desk.suspect_us(3), Some(30), "the next says something again");
-        desk.begin(40);
-        assert_eq!(desk.suspect_us(3), Some(30));
+        assert_eq!(desk.stuck_us(3), None, "one that began later is back");
+        begin(&mut desk, 30);
+        assert_eq!(desk.stuck_us(3), Some(30), "the next says something again");
+        begin(&mut desk, 40);
+        assert_eq!(desk.stuck_us(3), Some(30));
         desk.end(10);
-        assert_eq!(desk.suspect_us(3), Some(30), "late news is old news");
+        assert_eq!(desk.stuck_us(3), Some(30), "late news is old news");
         desk.end(40);
-        assert_eq!(desk.suspect_us(3), None);
+        assert_eq!(desk.stuck_us(3), None);
     }
 
     #[test]
     fn with_every_hand_taken_the_last_one_counts() {
         let mut desk = Desk::default();
         assert_eq!([desk.enrol(), desk.enrol()], [1, 2]);
-        desk.begin(10);
-        desk.begin(20);
+        begin(&mut desk, 10);
+        begin(&mut desk, 20);
         desk.end(20);
-        desk.begin(30);
+        begin(&mut desk, 30);
         desk.end(30);
-        desk.begin(31);
-        desk.end(31);
-        desk.begin(31);
-        assert_eq!(desk.suspect_us(2), Some(31));
+        desk.begin(1, 31, clock());
+        desk.end(1);
+        begin(&mut desk, 31);
+        assert_eq!(desk.stuck_us(2), Some(31));
+    }
+
+    #[test]
+    fn a_helper_that_uses_the_processor_is_not_stuck() {
+        let mut desk = Desk::default();
+        desk.enrol();
+        begin(&mut desk, 10);
+        desk.observe(100, |_, _| Some(5));
+        assert_eq!(desk.stuck_us(9), Some(10), "the first look only notes what there is");
+        desk.observe(200, |_, _| Some(5 + PROGRESS_NS - 1));
+        assert_eq!(desk.stuck_us(9), Some(10), "woken for a moment");
+        desk.observe(300, |_, _| Some(5 + PROGRESS_NS));
+        assert_eq!(desk.stuck_us(9), Some(300));
+        desk.observe(400, |_, _| Some(5 + PROGRESS_NS));
+        assert_eq!(desk.stuck_us(9), Some(300));
     }
 }

@@ -10,15 +10,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::job::{Done, Failure, Job, Outcome, Spent};
+use flash_core::job::{Done, Failure, Find, Job, Outcome, Spent};
 use flash_disk::Device;
 use flash_observe::Rarely;
+use flash_os::cpu_clock::{CpuClock, CurrentClock};
 use flash_os::mailbox::Mailbox;
 use flash_os::semaphore::Semaphore;
 use parking_lot::Mutex;
 
-use super::desk::{Arrival, Desk, Kind, Task};
-use super::health::{Health, Verdict};
+use super::desk::{Arrival, Desk, Task};
+use super::health::{Change, Health, Verdict};
+use super::queue::Lane;
+use super::watcher::Watcher;
 use super::{HelperLimits, Refusal, Waiter};
 use crate::clock::server_us;
 use crate::hands::Hand;
@@ -29,6 +32,7 @@ pub(super) struct Pool {
     limits: HelperLimits,
     pub(super) shared: Arc<Shared>,
     elsewhere: Option<Arc<Self>>,
+    watcher: Arc<Watcher>,
     arrivals: Mailbox<Arrival>,
     /// Jobs that no helper has begun yet.
     waiting: AtomicUsize,
@@ -38,9 +42,9 @@ pub(super) struct Pool {
     pub(super) desk: Mutex<Desk>,
 }
 
-/// What nobody waits for may take one in so many of the queue's places: on a busy disk second looks are soon more than
-/// requests, and must not turn those away.
-const AHEAD: usize = 8;
+/// So many more than the queue may hold wait at most while another thread holds its lock; it may be at the lowest priority.
+/// The next one with the lock gives up what is too much, so that a flood costs its own client.
+const UNSORTED_MAX: usize = 4096;
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
 pub(crate) const HELPER_NICE: i32 = 19;
@@ -52,9 +56,10 @@ impl Pool {
         device: Device,
         limits: HelperLimits,
         shared: Arc<Shared>,
+        watcher: Arc<Watcher>,
         elsewhere: Option<Arc<Self>>,
     ) -> io::Result<Arc<Self>> {
-        let pool = Arc::new(Self::without_helpers(device, limits, shared, elsewhere));
+        let pool = Arc::new(Self::without_helpers(device, limits, shared, watcher, elsewhere));
         let number = pool.desk.lock().enrol();
         pool.spawn(number)?;
         Ok(pool)
@@ -64,6 +69,7 @@ impl Pool {
         device: Device,
         limits: HelperLimits,
         shared: Arc<Shared>,
+        watcher: Arc<Watcher>,
         elsewhere: Option<Arc<Self>>,
     ) -> Self {
         let deadline = Duration::from_millis(shared.site.settings.disk_deadline_ms);
@@ -72,6 +78,7 @@ impl Pool {
             limits,
             shared,
             elsewhere,
+            watcher,
             arrivals: Mailbox::new(),
             waiting: AtomicUsize::new(0),
             work: Semaphore::default(),
@@ -82,38 +89,21 @@ impl Pool {
 
     /// Takes a job, to be done soon, or says why not. Never waits.
     pub(super) fn submit(&self, mut arrival: Arrival) -> Result<(), Refusal> {
-        if arrival.waiter.is_none() && self.waiting.load(Ordering::Relaxed) >= self.limits.queue_max / AHEAD {
-            return Err(Refusal::Full);
-        }
-        let is_probe =
-            match self.health.ask(server_us(arrival.came), self.waiting.load(Ordering::Relaxed) > 0) {
-                Verdict::Well => false,
-                Verdict::Probe => true,
-                Verdict::Sick { news } => {
-                    if news {
-                        self.say("does not answer: requests for it get 503 until it does");
-                    }
-                    return Err(Refusal::Sick);
-                }
-            };
+        let queued = self.waiting.load(Ordering::Relaxed);
+        let is_probe = match self.health.ask(server_us(arrival.came), queued > 0) {
+            Verdict::Well => false,
+            Verdict::Probe => true,
+            Verdict::Sick => return Err(Refusal::Sick),
+        };
         if is_probe {
             arrival.waiter = None;
         }
-        if self.is_full() {
-            // Equals among them may take places only because no helper has had the time to look.
-            if let Some(mut desk) = self.desk.try_lock() {
-                self.sort_arrivals(&mut desk);
-                arrival = match desk.join(arrival) {
-                    Ok(()) => {
-                        self.shared.ledger.joined.add(1);
-                        return Ok(());
-                    }
-                    Err((_, arrival)) => arrival,
-                };
-            }
-            if self.is_full() {
-                self.refuse();
-                return Err(Refusal::Full);
+        if queued >= self.limits.queue_max {
+            match self.desk.try_lock() {
+                Some(mut desk) => return self.squeeze_in(&mut desk, arrival),
+                None if queued >= self.limits.queue_max + UNSORTED_MAX => return self.refuse(),
+                // Who holds the lock sorts it in.
+                None => {}
             }
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -122,17 +112,46 @@ impl Pool {
         if is_probe { Err(Refusal::Sick) } else { Ok(()) }
     }
 
-    fn is_full(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) >= self.limits.queue_max
+    /// Takes a job into a queue that may be full: one that waits already is joined, and a client without many jobs takes
+    /// the place of another's.
+    fn squeeze_in(&self, desk: &mut Desk, arrival: Arrival) -> Result<(), Refusal> {
+        self.sort_arrivals(desk);
+        let (kind, arrival) = match desk.join(arrival) {
+            Ok(()) => {
+                self.shared.ledger.joined.add(1);
+                return Ok(());
+            }
+            Err(new) => new,
+        };
+        if desk.queue.len() >= self.limits.queue_max {
+            match desk.queue.shed_for(arrival.lane()) {
+                Some(task) => self.shed(desk, &task),
+                None => return self.refuse(),
+            }
+        }
+        desk.queue_up(kind, arrival);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.work.post();
+        Ok(())
     }
 
-    fn refuse(&self) {
+    /// A job that was given up for others: its clients are told.
+    fn shed(&self, desk: &mut Desk, task: &Task) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let _ = self.refuse();
+        for (waiter, _) in desk.asked.remove(&task.kind).into_iter().flat_map(|asked| asked.waiters) {
+            waiter.tell(task.job.failed(Failure::Busy).into());
+        }
+    }
+
+    fn refuse(&self) -> Result<(), Refusal> {
         static FULL: Rarely = Rarely::every(Duration::from_secs(5));
         self.shared.ledger.queue_full.add(1);
         let most = self.limits.queue_max;
         self.shared
             .error_log
             .say_rarely(&FULL, format_args!("{most} jobs wait for the disk: one more was refused"));
+        Err(Refusal::Full)
     }
 
     fn say(&self, what: &str) {
@@ -160,7 +179,7 @@ impl Pool {
                 if self.desk.lock().may_leave() {
                     return;
                 }
-            } else if let Some((task, begun, another)) = self.take(Instant::now) {
+            } else if let Some((task, begun, another)) = self.take(hand.clock(), Instant::now) {
                 if let Some(number) = another {
                     self.start_another(number);
                 }
@@ -171,17 +190,36 @@ impl Pool {
 
     /// The next job, unless it was one that somebody does already. If nobody is left to wait for more, another helper
     /// is to be started, under the number that comes with it.
-    fn take(&self, clock: impl FnOnce() -> Instant) -> Option<(Task, Instant, Option<usize>)> {
+    fn take(
+        &self,
+        helper: &Arc<CurrentClock>,
+        clock: impl FnOnce() -> Instant,
+    ) -> Option<(Task, Instant, Option<usize>)> {
         let mut desk = self.desk.lock();
         self.sort_arrivals(&mut desk);
-        let task = desk.queue.pop_front()?;
+        let mut task = desk.queue.pop()?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         // Read under the lock: jobs are to begin in the order of their times.
         let begun = clock();
-        desk.begin(server_us(begun));
+        if let Job::Find(find) = &mut task.job {
+            find.asked_ms = find.asked_ms.max(server_us(begun) / 1000);
+        }
+        desk.begin(task.number, server_us(begun), Arc::clone(helper));
         self.judge(&desk, begun);
         let is_last = desk.idle == 0 && desk.helpers < self.limits.helpers_max;
-        Some((task, begun, is_last.then(|| desk.enrol())))
+        let another = is_last.then(|| desk.enrol());
+        drop(desk);
+        self.watcher.wake();
+        Some((task, begun, another))
+    }
+
+    /// Looks whether the device answers. Returns whether a helper is at work, so that this has to be done again.
+    pub(super) fn watch(&self, now: Instant, cpu_ns: impl Fn(u64, CpuClock) -> Option<u64>) -> bool {
+        let mut desk = self.desk.lock();
+        let now_us = server_us(now);
+        desk.observe(now_us, cpu_ns);
+        self.say_change(self.health.watched(desk.stuck_us(self.limits.helpers_max), now_us));
+        !desk.under_way.is_empty()
     }
 
     fn sort_arrivals(&self, desk: &mut Desk) {
@@ -191,14 +229,27 @@ impl Pool {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
                     self.shared.ledger.joined.add(1);
                 }
-                Err((kind, arrival)) => desk.queue_up(kind, arrival),
+                Err((kind, arrival)) => {
+                    desk.queue_up(kind, arrival);
+                    if desk.queue.len() > self.limits.queue_max
+                        && let Some(task) = desk.queue.shed_for(Lane::Looks)
+                    {
+                        self.shed(desk, &task);
+                    }
+                }
             }
         }
     }
 
     fn judge(&self, desk: &Desk, now: Instant) {
-        if self.health.tell(desk.suspect_us(self.limits.helpers_max), server_us(now)) {
-            self.say("answers again");
+        self.say_change(self.health.told(desk.stuck_us(self.limits.helpers_max), server_us(now)));
+    }
+
+    fn say_change(&self, change: Option<Change>) {
+        match change {
+            Some(Change::FellSick) => self.say("does not answer: requests for it get 503 until it does"),
+            Some(Change::Recovered) => self.say("answers again"),
+            None => {}
         }
     }
 
@@ -211,30 +262,30 @@ impl Pool {
         }
     }
 
-    fn perform(&self, Task { kind, job, came }: Task, begun: Instant, hand: &Hand) {
+    fn perform(&self, task: Task, begun: Instant, hand: &Hand) {
+        let Task { job, came, .. } = &task;
         let deadline = Duration::from_millis(self.shared.site.settings.disk_deadline_ms);
-        let outcome = match begun.saturating_duration_since(came) > deadline {
+        let outcome = match begun.saturating_duration_since(*came) > deadline {
             // Whoever asked for it has been answered long ago.
-            true => Some(Done::Failed(Failure::Late).into()),
-            false => catch_unwind(AssertUnwindSafe(|| hand.help(&self.shared, &job, self.device)))
+            true => Some(job.failed(Failure::Late).into()),
+            false => catch_unwind(AssertUnwindSafe(|| hand.help(&self.shared, job, self.device)))
                 .unwrap_or_else(|panic| {
                     self.shared.panicked(&*panic);
-                    Some(Done::Failed(Failure::Broken).into())
+                    Some(job.failed(Failure::Broken).into())
                 }),
         };
         if let Some(outcome) = &outcome {
-            while !self.shared.site.learn(&job, &outcome.done) {
+            while !self.shared.site.learn(job, &outcome.done) {
                 thread::yield_now();
             }
         }
-        self.finish(&kind, &job, begun, outcome, Instant::now);
+        self.finish(&task, begun, outcome, Instant::now);
     }
 
     /// A helper is back from a job: everybody who waits for it is told.
     fn finish(
         &self,
-        kind: &Kind,
-        job: &Job,
+        Task { number, kind, job, .. }: &Task,
         begun: Instant,
         outcome: Option<Outcome>,
         clock: impl FnOnce() -> Instant,
@@ -244,13 +295,15 @@ impl Pool {
             let mut desk = self.desk.lock();
             // Those who have asked for the same by now need not ask the disk.
             self.sort_arrivals(&mut desk);
-            desk.end(server_us(begun));
+            desk.end(*number);
             let now = clock();
             self.judge(&desk, now);
-            (desk.asked.remove(kind), now)
+            let mut waiters = desk.asked.remove(kind).map_or_else(Vec::new, |asked| asked.waiters);
+            self.look_again(&mut desk, job, begun, outcome.as_ref(), &mut waiters);
+            (waiters, now)
         };
         let help_ns = now.saturating_duration_since(begun).as_nanos() as u64;
-        for (waiter, came) in waiters.into_iter().flatten() {
+        for (waiter, came) in waiters {
             match outcome.clone() {
                 Some(Outcome { done, spent }) => {
                     // Who joined late waited for no helper.
@@ -262,14 +315,43 @@ impl Pool {
         }
     }
 
+    /// A look at the disk that began too long before a request came is too old an answer for it. These requests wait for
+    /// another look.
+    fn look_again(
+        &self,
+        desk: &mut Desk,
+        job: &Job,
+        begun: Instant,
+        outcome: Option<&Outcome>,
+        waiters: &mut Vec<(Waiter, Instant)>,
+    ) {
+        let (Job::Find(find), Some(Outcome { done: Done::Found(entry), .. })) = (job, outcome) else {
+            return;
+        };
+        let good_for = Duration::from_millis(self.shared.site.settings.revalidate_ms);
+        let late = waiters.extract_if(.., |(_, came)| *came > begun + good_for);
+        for (waiter, came) in late.collect::<Vec<_>>() {
+            let job = Job::Find(Find { known: Some(Arc::clone(entry)), ..find.clone() });
+            match desk.join(Arrival { job, waiter: Some(waiter), came }) {
+                Ok(()) => {}
+                Err((kind, arrival)) => {
+                    desk.queue_up(kind, arrival);
+                    self.waiting.fetch_add(1, Ordering::Relaxed);
+                    self.work.post();
+                }
+            }
+        }
+    }
+
     fn send_elsewhere(&self, job: Job, waiter: Waiter, came: Instant) {
         let (inbox, token) = (Arc::clone(&waiter.inbox), waiter.token);
+        let known = job.clone();
         let refusal = match &self.elsewhere {
             Some(pool) => pool.submit(Arrival { job, waiter: Some(waiter), came }).err(),
             None => Some(Refusal::Full),
         };
         if let Some(refusal) = refusal {
-            inbox.put(token, Outcome::from(Done::Failed(refusal.failure())));
+            inbox.put(token, Outcome::from(known.failed(refusal.failure())));
         }
     }
 }
@@ -277,4 +359,4 @@ impl Pool {
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use flash_core::Context;
 use flash_core::local::LocalCache;
+use flash_core::{Connection, Context};
 use flash_observe::ledger::Account;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -19,7 +19,9 @@ use crate::pipelined::steps::{At, Next, OF_STREAM, Work};
 use crate::pipelined::ward::{Slot, Ward};
 use crate::pipelined::{NEW, Queues};
 use crate::runner::Runner;
+use crate::seat::{Seat, Visitor};
 use crate::shared::Shared;
+use crate::socket;
 
 pub(super) struct Station<W> {
     work: W,
@@ -128,6 +130,10 @@ impl<W: Work + Send + 'static> Station<W> {
                     With::Done(outcome)
                 }
                 Letter::Begun(begun) => With::Begun(begun),
+                Letter::Visitor(visitor) => {
+                    self.host(visitor);
+                    continue;
+                }
             };
             self.resume(token, with, |_, _| {});
         }
@@ -135,11 +141,34 @@ impl<W: Work + Send + 'static> Station<W> {
             self.turn(slot, with, |_, _| {});
         }
         for token in self.ward.due(self.runner.clock.now.ms()) {
-            self.resume(token, With::Nothing, |slot, cx| slot.connection.expire(cx));
+            self.resume(token, With::Nothing, |slot, cx| {
+                socket::expire(&mut slot.connection, &slot.socket, cx);
+            });
         }
         if self.runner.shared.is_draining() {
             self.drain();
         }
+    }
+
+    /// A new connection found all seats taken.
+    fn host(&mut self, visitor: Visitor) {
+        let shared = Arc::clone(&self.runner.shared);
+        match shared.seat().or_else(|| self.take_seat()) {
+            Some(seat) => {
+                let connection = Connection::new(visitor.peer, &shared.site, &self.runner.clock.now);
+                let slot = Slot { connection, socket: visitor.socket, token: NEW, watched: false, seat };
+                self.turn(Box::new(slot), With::Nothing, |_, _| {});
+            }
+            None => visitor.pass_on(self.queue.inbox()),
+        }
+    }
+
+    /// The seat of the connection that has been idle for longest, which is closed.
+    fn take_seat(&mut self) -> Option<Seat> {
+        let site = &self.runner.shared.site;
+        let idle = self.ward.take_longest_idle(site, self.runner.clock.now.ms())?;
+        self.work.forget(&idle);
+        Some(idle.seat.pass_on())
     }
 
     fn handle(&mut self, token: u64, flags: epoll::EventFlags) {

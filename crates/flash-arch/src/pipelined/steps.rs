@@ -14,6 +14,7 @@ use slab::Slab;
 use crate::amped::Asymmetric;
 use crate::event_loop::Dispatch;
 use crate::exchange::Talker;
+use crate::helpers::Client;
 use crate::inbox::Inbox;
 use crate::pipelined::queue::With;
 use crate::pipelined::ward::Slot;
@@ -49,6 +50,9 @@ pub(super) trait Work {
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next;
 
+    /// The connection is closed elsewhere.
+    fn forget(&mut self, _slot: &Slot) {}
+
     /// Whether no connection will come back here.
     fn is_over(&self) -> bool {
         true
@@ -81,6 +85,8 @@ struct Socket {
     readable: bool,
     /// The client has closed its side: reads go on until they see the end.
     hung_up: bool,
+    /// Both directions are gone, which was said while the connection was elsewhere.
+    gone: bool,
 }
 
 impl ReadRequest {
@@ -100,11 +106,15 @@ impl ReadRequest {
             stream: Watched::No,
             readable: true,
             hung_up: false,
+            gone: false,
         });
     }
 
     fn serve(&mut self, slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         let socket = &mut self.sockets[slot.number()];
+        if socket.gone {
+            slot.connection.abort(cx);
+        }
         for _ in 0..WANTS_PER_TURN {
             match slot.connection.want(cx) {
                 Want::Receive if !socket.readable => {
@@ -166,6 +176,10 @@ impl ReadRequest {
                     return Next::Ends;
                 }
                 Want::Close => return Next::Ends,
+                Want::Reset => {
+                    socket::reset(&slot.socket);
+                    return Next::Ends;
+                }
                 want => return elsewhere(want, slot, cx),
             }
         }
@@ -217,6 +231,7 @@ impl Work for ReadRequest {
             let ended = EventFlags::RDHUP | EventFlags::HUP;
             socket.readable |= flags.intersects(EventFlags::IN | EventFlags::ERR | ended);
             socket.hung_up |= flags.intersects(ended);
+            socket.gone |= flags.intersects(EventFlags::HUP | EventFlags::ERR);
         }
     }
 
@@ -233,9 +248,13 @@ impl Work for ReadRequest {
             With::Nothing | With::Job(_) | With::Done(_) | With::Begun(_) => self.serve(slot, at, cx),
         };
         if matches!(next, Next::Ends) {
-            self.sockets.remove(slot.number());
+            self.forget(slot);
         }
         next
+    }
+
+    fn forget(&mut self, slot: &Slot) {
+        self.sockets.remove(slot.number());
     }
 
     fn is_over(&self) -> bool {
@@ -301,7 +320,7 @@ impl Work for SendHeader {
                 }
             }
             // The first window is read by somebody else, and the head does not wait for it.
-            Want::Job(job @ (Job::Load(_) | Job::List(_))) => {
+            Want::Job(job @ (Job::Load(_) | Job::List(_) | Job::Spool(_))) => {
                 Self::send(slot, at, cx);
                 Next::To(Step::SendData, With::Job(job))
             }
@@ -352,7 +371,9 @@ impl Work for SendData {
                         Sent::Broken => slot.connection.abort(cx),
                     }
                 }
-                Want::Job(job @ (Job::Load(_) | Job::List(_))) => self.read(job, slot, at, cx),
+                Want::Job(job @ (Job::Load(_) | Job::List(_) | Job::Spool(_))) => {
+                    self.read(job, slot, at, cx)
+                }
                 want => return elsewhere(want, slot, cx),
             }
         }
@@ -365,6 +386,7 @@ fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
     match want {
         Want::Receive
         | Want::Close
+        | Want::Reset
         | Want::Begin
         | Want::SendBackend
         | Want::ReceiveBackend
@@ -374,7 +396,7 @@ fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
         | Want::Exchange(_) => Next::To(Step::ReadRequest, With::Nothing),
         Want::Send => Next::To(Step::SendHeader, With::Nothing),
         Want::Job(job @ Job::Find(_)) => Next::To(Step::FindFile, With::Job(job)),
-        Want::Job(job @ (Job::Load(_) | Job::List(_))) => Next::To(Step::SendData, With::Job(job)),
+        Want::Job(job) => Next::To(Step::SendData, With::Job(job)),
         Want::Completion => Next::Waits,
         Want::ShutdownWrite => {
             if rustix::net::shutdown(&slot.socket, rustix::net::Shutdown::Write).is_err() {
@@ -392,7 +414,7 @@ impl At<'_> {
 
     /// Does the job now, or leaves it to the step's helper.
     fn dispatch(&self, dispatch: &mut Asymmetric, job: Job, slot: &Slot) -> Option<Outcome> {
-        let outcome = dispatch.dispatch(job, slot.token, self.account)?;
+        let outcome = dispatch.dispatch(job, slot.token, Client::of(slot.connection.peer()), self.account)?;
         self.account.spend(&outcome.spent);
         Some(outcome)
     }

@@ -2,9 +2,10 @@
 
 use std::os::fd::OwnedFd;
 
-use flash_core::Connection;
+use flash_core::{Connection, Site};
 
-use crate::shared::Seat;
+use crate::longest_idle::LongestIdle;
+use crate::seat::Seat;
 use crate::timers::{Standing, Timers};
 
 /// A connection and its socket. It is in one place at a time: with a step, in a ward, or in a queue.
@@ -15,7 +16,7 @@ pub(super) struct Slot {
     pub(super) token: u64,
     /// Sending data hears when its socket takes more.
     pub(super) watched: bool,
-    pub(super) _seat: Seat,
+    pub(super) seat: Seat,
 }
 
 impl Slot {
@@ -29,6 +30,7 @@ pub(super) struct Ward {
     places: Vec<Place>,
     guests: usize,
     timers: Timers,
+    longest_idle: LongestIdle,
 }
 
 struct Place {
@@ -38,7 +40,12 @@ struct Place {
 
 impl Ward {
     pub(super) fn new(now_ms: u64) -> Self {
-        Self { places: Vec::new(), guests: 0, timers: Timers::new(now_ms) }
+        Self {
+            places: Vec::new(),
+            guests: 0,
+            timers: Timers::new(now_ms),
+            longest_idle: LongestIdle::default(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -62,6 +69,19 @@ impl Ward {
         let guest = place.guest.take_if(|slot| slot.token == token)?;
         self.guests -= 1;
         Some(guest)
+    }
+
+    /// Lets out the connection that has been idle for longest.
+    pub(super) fn take_longest_idle(&mut self, site: &Site, now_ms: u64) -> Option<Box<Slot>> {
+        let since = |place: &Place| {
+            Some((place.guest.as_ref()?.connection.idle_since_ms(site), place.guest.as_ref()?.token))
+        };
+        let of = |token: u64| {
+            let guest = self.places.get(token as u32 as usize)?.guest.as_ref()?;
+            guest.connection.idle_since_ms(site).filter(|_| guest.token == token)
+        };
+        let token = self.longest_idle.find(now_ms, self.places.iter().filter_map(since), of)?;
+        self.take(token)
     }
 
     /// The tokens of those whose deadline may have passed.

@@ -88,6 +88,10 @@ const SERVER: &[c_long] = &[
     libc::SYS_getrusage,
     // The nursery, should it end.
     libc::SYS_wait4,
+    // The file for request bodies, which is open already.
+    libc::SYS_pwrite64,
+    libc::SYS_fallocate,
+    libc::SYS_ftruncate,
 ];
 
 /// Walking and looking. Where to, Landlock decides.

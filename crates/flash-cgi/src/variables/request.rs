@@ -87,6 +87,11 @@ impl Variables {
         }
     }
 
+    /// §4.1.2: of a body whose length the head does not say, as one in chunks, once it is known.
+    pub fn add_content_length(&mut self, bytes: u64) {
+        self.push_number(b"CONTENT_LENGTH", bytes);
+    }
+
     fn push_number(&mut self, name: &[u8], number: u64) {
         self.push(name, itoa::Buffer::new().format(number).as_bytes());
     }
@@ -100,8 +105,7 @@ impl Variables {
         }
         let mut seen = 0u64;
         for (name, value) in head.fields {
-            // §4.1.2: not for a chunked body, whose length is to be seen at its end. A client that says 0 is told on, since
-            // a program that wants a form rather reads an empty one than none.
+            // §4.1.2. A client that says 0 is told on, since a program that wants a form rather reads an empty one than none.
             if name.eq_ignore_ascii_case(b"content-length") {
                 let length = if let Body::Length(length) = head.body { length } else { 0 };
                 self.push_number(b"CONTENT_LENGTH", length);

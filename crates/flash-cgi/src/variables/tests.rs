@@ -151,6 +151,9 @@ fn rfc3875_4_1_2_lengths_and_types() {
     assert_eq!(with("Content-Length: 0012", "CONTENT_LENGTH").as_deref(), Some("12"));
     assert_eq!(with("Content-Length: 0", "CONTENT_LENGTH").as_deref(), Some("0"));
     assert_eq!(with("Transfer-Encoding: chunked", "CONTENT_LENGTH"), None);
+    let mut variables = Variables::default();
+    variables.add_content_length(1 << 40);
+    assert_eq!(variables.get(b"CONTENT_LENGTH"), Some(&b"1099511627776"[..]));
     assert_eq!(with("A: b", "CONTENT_LENGTH"), None);
     assert_eq!(with("content-type: a/b;\tc=d", "CONTENT_TYPE").as_deref(), Some("a/b;\\tc=d"));
     assert_eq!(with("A: b", "CONTENT_TYPE"), None);

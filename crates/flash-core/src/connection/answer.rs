@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use flash_http::head::{self, Expect, Head};
+use bytes::Bytes;
+use flash_http::head::{self, Expect, Head, Reject};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
@@ -11,7 +12,8 @@ use crate::body::RequestBody;
 use crate::entry::{Entry, Target};
 use crate::exchange::{Exchange, Request, Terms};
 use crate::header;
-use crate::job::{Failure, Spent};
+use crate::job::{Failure, List, Spent};
+use crate::listing::Listing;
 use crate::record::Unfinished;
 use crate::steps::find_file::{self, Finding, Found, Lookup};
 use crate::steps::read_request::{self, Asked, DropBody};
@@ -20,6 +22,8 @@ use crate::steps::send_header::{Responder, Response};
 /// What a head is answered with.
 enum Answer {
     Entry(Arc<Entry>),
+    /// A folder's listing, and its first page.
+    Listing(Arc<Listing>, Bytes),
     /// Whatever stands at the path, a program answers.
     Program,
     Error(Status),
@@ -38,6 +42,7 @@ impl Connection {
         let mut connection = read_request::connection_after(head, cx.draining);
         let mut linger = false;
         let mut since = (cx.now.us, Spent::default());
+        let mut age_s = None;
         let asked = read_request::asked(head, cx.site);
         let mut answer = match (asked, &mut self.state) {
             (Asked::Refused(status), _) => {
@@ -53,13 +58,18 @@ impl Connection {
                 since = (finding.started_us, finding.spent);
                 match &finding.lookup {
                     Lookup::Found(entry) => Answer::Entry(Arc::clone(entry)),
+                    Lookup::Stale(entry) => {
+                        age_s = Some(entry.age_ms(cx.now.ms()) / 1000);
+                        Answer::Entry(Arc::clone(entry))
+                    }
+                    Lookup::Listed(listing, page) => Answer::Listing(Arc::clone(listing), page.clone()),
                     Lookup::Failed(failure) => {
                         if *failure == Failure::Late {
                             connection = header::Connection::Closes;
                         }
                         Answer::Error(failure.status())
                     }
-                    Lookup::Wanted(_) | Lookup::Asked => return Answered::NotYet,
+                    Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked => return Answered::NotYet,
                 }
             }
             (Asked::File(path) | Asked::Program(path), _) => {
@@ -81,7 +91,7 @@ impl Connection {
                 _ => None,
             },
             Answer::Program => Some(None),
-            Answer::Error(_) | Answer::Options => None,
+            Answer::Listing(..) | Answer::Error(_) | Answer::Options => None,
         };
         match (script, asked) {
             (Some(script), _) => return self.run_program(head, head_bytes, script, since, cx),
@@ -103,20 +113,41 @@ impl Connection {
             }
             (None, _) => {}
         }
+        if let Answer::Entry(entry) = &answer
+            && let Some(list) = self.list_wanted(head, entry, cx)
+        {
+            let (waits, redirects) = (self.body_waits(head), self.redirects());
+            let (started_us, spent) = since;
+            let lookup = Lookup::ListWanted(list);
+            let finding = Finding { lookup, started_us, spent, body_waits: waits, redirects, progress: 0 };
+            self.state = State::FindFile(Box::new(finding));
+            return Answered::NotYet;
+        }
         if linger {
             connection = header::Connection::Closes;
         }
         let output = self.output.get_or_insert_with(|| cx.spare.output());
         let head_only = head.method == Method::Head;
-        let mut responder = Responder { site: cx.site, now: cx.now, output, connection, head_only };
+        let mut responder = Responder { site: cx.site, now: cx.now, output, connection, head_only, age_s };
         let response = match answer {
             Answer::Entry(entry) => responder.respond(head, &entry),
+            Answer::Listing(listing, page) => responder.listing(head, Some((&listing, page))),
             Answer::Error(status) => responder.error(status),
             Answer::Options => responder.options(),
             Answer::Program => unreachable!("a program has been sent for"),
         };
         self.answered(head, response, linger, since, cx);
         Answered::Yes
+    }
+
+    /// The listing that answers, if the entry is a folder. An answer to HEAD needs none.
+    fn list_wanted(&self, head: &Head<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List> {
+        match (&entry.target, head.method, head.target) {
+            (Target::Folder, Method::Get, head::Target::Origin { path, query }) if cx.site.settings.list => {
+                find_file::list(path, query, cx.now)
+            }
+            _ => None,
+        }
     }
 
     /// Its body is of no use, but has to be out of the way.
@@ -148,7 +179,13 @@ impl Connection {
         let request = Request::new(head, head_bytes, script, terms, self.redirects(), since);
         // Where it was dropped because no program stood there a moment ago, its end is all that is left of it.
         let body = if self.body_waits(head) { RequestBody::of(head) } else { RequestBody::Complete };
-        self.state = State::RunProgram(Box::new(Exchange::new(request, body)));
+        let mut exchange = Exchange::new(request, body);
+        // Such a program begins when its request's body is there, so that its client cannot wait for it.
+        let leave = exchange.spools() && std::mem::take(&mut exchange.request.expects);
+        self.state = State::RunProgram(Box::new(exchange));
+        if leave {
+            self.tell_to_continue(cx);
+        }
         Answered::Yes
     }
 
@@ -192,15 +229,16 @@ impl Connection {
         self.state = if linger { State::Closing { linger } } else { after(connection) };
     }
 
-    /// Answers bytes that were no request, or that came too slowly, and closes.
-    pub(super) fn refuse(&mut self, status: Status, cx: &mut Context<'_>) {
+    /// Answers bytes that were no request, or that came too slowly, and closes. The log is shown the first of them.
+    pub(super) fn refuse(&mut self, reject: Reject, bytes: &[u8], cx: &mut Context<'_>) {
         let output = self.output.get_or_insert_with(|| cx.spare.output());
         let connection = header::Connection::Closes;
         let response =
-            Responder { site: cx.site, now: cx.now, output, connection, head_only: false }.error(status);
+            Responder { site: cx.site, now: cx.now, output, connection, head_only: false, age_s: None }
+                .error(reject.status);
         cx.tally.responses += 1;
         if cx.site.settings.log {
-            output.push_end(Unfinished::of_refusal(self.peer, status, response.head_bytes, cx.now));
+            output.push_end(Unfinished::of_refusal(self.peer, reject, bytes, response.head_bytes, cx.now));
         }
         self.input = Vec::new();
         self.state = State::Closing { linger: true };

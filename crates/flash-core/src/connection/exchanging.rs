@@ -9,6 +9,7 @@ use super::{Complaint, Connection, Context, State, Want, after};
 use crate::deadline::Waiting;
 use crate::exchange::{Ended, Exchange, Fault, Need, Release, Reply, Way, Writer};
 use crate::header;
+use crate::job::{Done, Failure};
 use crate::program::{Begin, Begun};
 use crate::record::Unfinished;
 use crate::steps::send_header::Responder;
@@ -41,6 +42,14 @@ impl Connection {
             Need::ReceiveBackend => Want::ReceiveBackend,
             Need::ShutBackend => Want::ShutdownBackend,
             Need::Release => Want::Release,
+            Need::Job => match self.exchange_mut().and_then(Exchange::job) {
+                Some(job) => Want::Job(job),
+                None => Want::Completion,
+            },
+            Need::Completion => {
+                self.deadline.wait(Waiting::Completion, now_ms, settings);
+                Want::Completion
+            }
             Need::SendClient => {
                 if let Some(output) = &mut self.output {
                     output.shown(cx.now.us);
@@ -62,10 +71,9 @@ impl Connection {
         let is_alone = self.output.is_none() && self.input.is_empty();
         let peer = self.peer;
         let State::RunProgram(exchange) = &mut self.state else { return None };
-        let begin = exchange.request.begin(peer, local, is_alone, cx);
-        match &begin {
-            Some(_) => exchange.asked(),
-            None => self.give_up(Fault::of_program("stands where no route leads"), cx),
+        let begin = exchange.begin(peer, local, is_alone, cx);
+        if begin.is_none() {
+            self.give_up(Fault::of_program("stands where no route leads"), cx);
         }
         begin
     }
@@ -175,7 +183,7 @@ impl Connection {
     /// Hands the program what has come of the request's body.
     pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
         let State::RunProgram(exchange) = &mut self.state else { return };
-        match exchange.feed(&mut self.input, &cx.site.settings) {
+        match exchange.feed(&mut self.input, cx.site) {
             Ok(bytes) => self.deadline.progressed(bytes),
             Err(fault) => return self.give_up(fault, cx),
         }
@@ -259,6 +267,24 @@ impl Connection {
         self.resume(cx);
     }
 
+    /// A part of the body was written, or is here again.
+    pub(super) fn body_moved(&mut self, done: Done, cx: &mut Context<'_>) {
+        let Some(exchange) = self.exchange_mut() else { return };
+        match exchange.job_done(done) {
+            Ok(()) => self.feed(cx),
+            Err(fault) => self.give_up(fault, cx),
+        }
+    }
+
+    /// A job about the body has taken too long.
+    pub(super) fn body_is_late(&mut self, cx: &mut Context<'_>) {
+        if let Some(exchange) = self.exchange_mut() {
+            // It may be done yet, and must not be taken for what the next request asks for.
+            exchange.request.terms.connection = header::Connection::Closes;
+        }
+        self.give_up(Fault::of_spool(Failure::Late), cx);
+    }
+
     /// The program has taken too long, or the client has with its request's body.
     pub(super) fn exchange_is_late(&mut self, cx: &mut Context<'_>) {
         let status = match self.deadline.is_for(Waiting::Body) {
@@ -296,8 +322,8 @@ impl Connection {
         };
         let output = self.output.get_or_insert_with(|| cx.spare.output());
         let head_only = request.terms.head_only;
-        let response =
-            Responder { site: cx.site, now: cx.now, output, connection, head_only }.error(fault.status);
+        let response = Responder { site: cx.site, now: cx.now, output, connection, head_only, age_s: None }
+            .error(fault.status);
         if linger {
             self.input = Vec::new();
         }

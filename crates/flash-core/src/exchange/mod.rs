@@ -3,13 +3,17 @@
 //! It stands in the place of the steps *find file* to *send data*. There are two sockets in two directions, and the
 //! exchange knows which of the four was found blocked: its driver waits only when each is blocked or of no use. What a
 //! program has been told and not taken is bounded, because the client is not read meanwhile; what a client has not taken
-//! is bounded, because the program is not read. Who began the program, and what becomes of its stream afterwards, is not
+//! is bounded, because the program is not read. A body in chunks comes first, see [`spooled`]. Who began the program, and what becomes of its stream afterwards, is not
 //! known here.
 
 mod ahead;
+mod feed;
+mod outgoing;
 mod reply;
 mod request;
+mod spooled;
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -17,17 +21,20 @@ use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 use flash_http::status::Status;
 
 use crate::body::RequestBody;
+use crate::connection::Context;
 use crate::deadline::Waiting;
+use crate::job::Failure;
 use crate::output::Output;
-use crate::program::{Backend, Begun, Finish, Lease, Refusal, Talk};
-use crate::record::Unfinished;
+use crate::program::{Backend, Begin, Begun, Finish, Lease, Refusal, Talk};
+use crate::record::{Peer, Unfinished};
 use crate::room::Account;
-use crate::site::Settings;
 
 use self::ahead::Ahead;
+use self::outgoing::{End, Outgoing};
 use self::reply::DISCARD_BYTES_MAX;
 pub(crate) use self::reply::{Reply, Terms, Writer};
 pub(crate) use self::request::{Request, may_be_program};
+use self::spooled::Spooled;
 
 /// What a client has sent and its program has not taken; also what it may send ahead for a next request.
 const OUTGOING_BYTES_MAX: usize = 64 << 10;
@@ -37,8 +44,8 @@ pub(crate) struct Exchange {
     pub(crate) request: Request,
     stage: Stage,
     body: RequestBody,
-    /// Its length was not known beforehand. A FastCGI program that goes by CONTENT_LENGTH leaves it unread.
-    is_chunked: bool,
+    /// The body, if it comes in chunks, until the program has been given all of it.
+    spooled: Option<Box<Spooled>>,
     outgoing: Outgoing,
     pub(crate) reply: Reply,
     ahead: Ahead,
@@ -49,6 +56,8 @@ pub(crate) struct Exchange {
 
 #[derive(Debug)]
 enum Stage {
+    /// The request's body comes in chunks: its length is known at its end, and told to the program before all else.
+    Spooling,
     /// What the client has sent by now is read first, to know whether it has left.
     Wanted,
     Asked,
@@ -82,26 +91,6 @@ impl Release {
     }
 }
 
-/// Bytes for the program, framed.
-#[derive(Debug, Default)]
-struct Outgoing {
-    bytes: Vec<u8>,
-    sent: usize,
-    end: End,
-}
-
-/// The end of what the program is told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum End {
-    #[default]
-    NotYet,
-    /// The stream is to be shut in that direction when the bytes before have left.
-    Due,
-    Said,
-    /// The program does not listen: what was meant for it is dropped.
-    Unheard,
-}
-
 /// Which directions had nothing to give, or no room, when they were last tried.
 #[derive(Debug, Default)]
 struct Blocked {
@@ -114,7 +103,7 @@ struct Blocked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Client {
     Listening,
-    /// It closed its side with its request, and waits for the answer.
+    /// It closed its side, and may wait for the answer.
     HalfClosed,
 }
 
@@ -142,6 +131,9 @@ pub(crate) enum Need {
     ReceiveBackend,
     ShutBackend,
     Release,
+    /// A job about the body; and its result, before anything else.
+    Job,
+    Completion,
     Wait(Awaited, Waiting),
 }
 
@@ -157,6 +149,22 @@ impl Fault {
     pub(crate) fn of_program(reason: &'static str) -> Self {
         Self { status: Status::BAD_GATEWAY, reason: Some(reason) }
     }
+
+    /// A body in chunks could not be kept, or not be brought back.
+    pub(crate) fn of_spool(failure: Failure) -> Self {
+        let reason = match failure {
+            // Whoever refuses jobs says so.
+            Failure::Busy | Failure::OverBudget | Failure::Sick => None,
+            Failure::Late => {
+                Some("cannot have its request's body: the folder for temporary files takes too long")
+            }
+            Failure::Full => Some("cannot have its request's body: the folder for temporary files is full"),
+            Failure::Broken | Failure::Gone => {
+                Some("cannot have its request's body: the folder for temporary files fails")
+            }
+        };
+        Self { status: failure.status(), reason }
+    }
 }
 
 /// What a program's end, or a failure to begin it, leads to.
@@ -169,22 +177,19 @@ pub(crate) enum Ended {
 
 impl Exchange {
     pub(crate) fn new(request: Request, body: RequestBody) -> Self {
+        let is_chunked = matches!(body, RequestBody::Chunks { .. });
         Self {
             reply: Reply::new(),
             request,
-            stage: Stage::Wanted,
-            is_chunked: matches!(body, RequestBody::Chunks { .. }),
+            stage: if is_chunked { Stage::Spooling } else { Stage::Wanted },
             body,
+            spooled: is_chunked.then(|| Box::new(Spooled::new())),
             outgoing: Outgoing::default(),
-            ahead: Ahead::default(),
+            ahead: Ahead::of_answer(),
             record: None,
             blocked: Blocked::default(),
             client: Client::Listening,
         }
-    }
-
-    pub(crate) fn body_is_complete(&self) -> bool {
-        self.body.is_complete()
     }
 
     /// The next thing to do, with so much in the input that is not the program's yet.
@@ -196,6 +201,8 @@ impl Exchange {
         match &self.stage {
             Stage::Over(Some(_)) => return Need::Release,
             _ if sends && !self.blocked.client_out => return Need::SendClient,
+            _ if self.spooled.as_ref().is_some_and(|spooled| spooled.is_wanted()) => return Need::Job,
+            _ if self.awaits_job() => return Need::Completion,
             Stage::Running(_) if !self.blocked.backend_out && self.outgoing.left() > 0 => {
                 return Need::SendBackend;
             }
@@ -207,7 +214,8 @@ impl Exchange {
             Stage::Running(_) if has_room && !self.blocked.backend_in => return Need::ReceiveBackend,
             _ => {}
         }
-        let awaits_body = running && receives && !self.body.is_complete();
+        let takes_body = running || matches!(self.stage, Stage::Spooling);
+        let awaits_body = takes_body && receives && !self.body.is_complete();
         let waiting = match (sends, awaits_body) {
             (true, _) => Waiting::Send,
             (false, true) => Waiting::Body,
@@ -228,7 +236,7 @@ impl Exchange {
 
     /// The client has taken everything.
     pub(crate) fn drained(&mut self) {
-        self.ahead = Ahead::default();
+        self.ahead = Ahead::of_answer();
     }
 
     /// Whether there is room for what the client says.
@@ -262,22 +270,18 @@ impl Exchange {
         }
     }
 
-    /// The client closed its side. `false` if it has left: nobody waits for an answer any more.
-    pub(crate) fn client_ended(&mut self, input: &[u8]) -> bool {
-        // A program is told of its request's beginning only when it has begun, so the body may lie in the input.
-        let came_whole = match &self.body {
-            RequestBody::Complete => true,
-            RequestBody::Length { left } => input.len() as u64 >= *left,
-            RequestBody::Chunks { decoder, .. } => {
-                decoder.clone().decode(input).is_ok_and(|progress| progress.complete)
-            }
-        };
-        self.client = Client::HalfClosed;
-        came_whole && matches!(self.stage, Stage::Wanted)
-    }
-
-    pub(crate) fn asked(&mut self) {
+    /// What is to be begun; `None` if no route leads there. `is_alone` says whether the client waits for nothing else.
+    pub(crate) fn begin(
+        &mut self,
+        peer: Peer,
+        local: Option<SocketAddr>,
+        is_alone: bool,
+        cx: &mut Context<'_>,
+    ) -> Option<Begin> {
+        let body_bytes = self.spooled.as_ref().map(|spooled| spooled.bytes());
+        let begin = self.request.begin(peer, local, is_alone, body_bytes, cx)?;
         self.stage = Stage::Asked;
+        Some(begin)
     }
 
     pub(crate) fn is_asked(&self) -> bool {
@@ -301,7 +305,7 @@ impl Exchange {
             Talk::Nph => Reply::raw(),
             Talk::Cgi | Talk::FastCgi => Reply::new(),
         };
-        if self.body.is_complete() {
+        if self.body.is_complete() && self.spooled.is_none() {
             self.outgoing.end_body(backend.talk);
         }
         // What has been told nothing says nothing: there is no need to look before waiting for it.
@@ -311,32 +315,11 @@ impl Exchange {
         Ok(())
     }
 
-    /// Moves what belongs to the body from the front of `input` to the program, as far as there is room. Returns how
-    /// much it was.
-    pub(crate) fn feed(&mut self, input: &mut Vec<u8>, settings: &Settings) -> Result<u64, Fault> {
-        let Stage::Running(Running { backend: Backend { talk, .. }, .. }) = &self.stage else { return Ok(0) };
-        let (talk, outgoing) = (*talk, &mut self.outgoing);
-        let mut used = 0;
-        while !self.body.is_complete() && used < input.len() && outgoing.left() < OUTGOING_BYTES_MAX {
-            let room = OUTGOING_BYTES_MAX - outgoing.left();
-            let piece = &input[used..input.len().min(used + room)];
-            used += self
-                .body
-                .read(piece, settings.body_bytes_max, |data| outgoing.put(data, talk))
-                .map_err(|status| Fault { status, reason: None })?;
-            if self.body.is_complete() {
-                outgoing.end_body(talk);
-            }
-        }
-        input.drain(..used);
-        Ok(used as u64)
-    }
-
     pub(crate) fn backend(&self) -> Option<&OwnedFd> {
         match &self.stage {
             Stage::Running(running) => Some(&running.backend.stream),
             Stage::Over(release) => release.as_ref().map(|release| &release.stream),
-            Stage::Wanted | Stage::Asked => None,
+            Stage::Spooling | Stage::Wanted | Stage::Asked => None,
         }
     }
 
@@ -390,7 +373,7 @@ impl Exchange {
                     self.reply.end(writer)?;
                     // A part of the request that is still here would be taken for the next one's beginning.
                     let clean = rest.is_empty() && self.outgoing.left() == 0;
-                    let clean = clean && self.outgoing.end == End::Said && !self.is_chunked;
+                    let clean = clean && self.outgoing.end == End::Said;
                     self.over(if clean { Finish::Reusable } else { Finish::Ended });
                     return Ok(Ended::Well);
                 }
@@ -444,38 +427,13 @@ impl Exchange {
         if let Stage::Running(Running { backend: Backend { stream, talk, lease, .. }, .. }) = self.stage {
             let is_told = match talk {
                 Talk::FastCgi => self.outgoing.sent == 0,
-                Talk::Cgi | Talk::Nph => !self.body.is_complete(),
+                Talk::Cgi | Talk::Nph => self.outgoing.end != End::Said,
             };
             if is_told {
                 lease.finish(stream, Finish::Aborted);
             }
         }
         (self.request, self.record)
-    }
-}
-
-impl Outgoing {
-    fn left(&self) -> usize {
-        self.bytes.len() - self.sent
-    }
-
-    fn put(&mut self, data: &[u8], talk: Talk) {
-        match (self.end, talk) {
-            (End::Unheard, _) => {}
-            (_, Talk::FastCgi) => Encoder.body(data, &mut self.bytes),
-            (_, Talk::Cgi | Talk::Nph) => self.bytes.extend_from_slice(data),
-        }
-    }
-
-    fn end_body(&mut self, talk: Talk) {
-        match (self.end, talk) {
-            (End::Unheard, _) => {}
-            (_, Talk::FastCgi) => {
-                Encoder.end_body(&mut self.bytes);
-                self.end = End::Said;
-            }
-            (_, Talk::Cgi | Talk::Nph) => self.end = End::Due,
-        }
     }
 }
 

@@ -238,8 +238,14 @@ impl Writer<'_> {
     /// RFC 3875 §6.2.3: the program leaves the document to us.
     fn page(&mut self, head: &response::Head<'_>) {
         let Terms { connection, head_only, .. } = *self.terms;
-        let mut responder =
-            Responder { site: self.site, now: self.now, output: self.output, connection, head_only };
+        let mut responder = Responder {
+            site: self.site,
+            now: self.now,
+            output: self.output,
+            connection,
+            head_only,
+            age_s: None,
+        };
         let response = responder.page(head.status, |writer| {
             // The page has a type of its own.
             let fields = head.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-type"));

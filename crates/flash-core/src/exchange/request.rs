@@ -88,12 +88,13 @@ impl Request {
     }
 
     /// What is to be begun for it; `None` if no route leads there. `is_alone` says whether the client waits for nothing
-    /// else.
+    /// else, and `body_bytes` how long the body is, if its head does not say it.
     pub(crate) fn begin(
         &mut self,
         peer: Peer,
         local: Option<SocketAddr>,
         is_alone: bool,
+        body_bytes: Option<u64>,
         cx: &mut Context<'_>,
     ) -> Option<Begin> {
         let site = cx.site;
@@ -114,6 +115,9 @@ impl Request {
             _ => Ends::Unix,
         };
         let mut variables = Variables::of_request(&head, &routes.server, &ends);
+        if let Some(bytes) = body_bytes {
+            variables.add_content_length(bytes);
+        }
         // Which CGI script it is, whoever begins it finds out.
         if !matches!((&route.place, route.talk), (Place::Prefix(_), Talk::Cgi | Talk::Nph)) {
             let file = [&*routes.document_root, split.name].concat();

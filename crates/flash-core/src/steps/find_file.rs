@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flash_http::status::Status;
 
 use crate::clock::Now;
-use crate::entry::Entry;
-use crate::job::{Done, Failure, Find, Spent};
+use crate::entry::{Entry, Freshness, STALE_AFTER};
+use crate::job::{Done, Failure, Find, Job, List, Listed, Spent};
+use crate::listing::{Listing, Order};
 use crate::local::LocalCache;
 use crate::path::{PathError, SitePath};
 use crate::site::Site;
@@ -30,45 +32,90 @@ pub(crate) struct Finding {
     pub(crate) body_waits: bool,
     /// How many programs have sent the request on to here.
     pub(crate) redirects: u8,
+    /// How far its listing was after the last step.
+    pub(crate) progress: u64,
 }
 
 #[derive(Debug)]
 pub(crate) enum Lookup {
     Wanted(Find),
+    /// A folder was found. Its listing, or the next step of one.
+    ListWanted(List),
     Asked,
     Found(Arc<Entry>),
+    /// The disk does not answer or fails: the response is made from an entry that is too old, and says its age.
+    Stale(Arc<Entry>),
+    /// A listing, and its first page.
+    Listed(Arc<Listing>, Bytes),
     Failed(Failure),
 }
 
 impl Finding {
     pub(crate) fn new(find: Find, body_waits: bool, redirects: u8, now: &Now) -> Self {
         let (started_us, spent) = (now.us, Spent::default());
-        Self { lookup: Lookup::Wanted(find), started_us, spent, body_waits, redirects }
+        Self { lookup: Lookup::Wanted(find), started_us, spent, body_waits, redirects, progress: 0 }
     }
 
     /// The job. Once.
-    pub(crate) fn ask(&mut self) -> Option<Find> {
-        if !matches!(self.lookup, Lookup::Wanted(_)) {
+    pub(crate) fn ask(&mut self) -> Option<Job> {
+        if !matches!(self.lookup, Lookup::Wanted(_) | Lookup::ListWanted(_)) {
             return None;
         }
         match std::mem::replace(&mut self.lookup, Lookup::Asked) {
-            Lookup::Wanted(find) => Some(find),
+            Lookup::Wanted(find) => Some(Job::Find(find)),
+            Lookup::ListWanted(list) => Some(Job::List(list)),
             _ => None,
         }
     }
 
-    pub(crate) fn take(&mut self, done: Done, spent: Spent) {
-        self.spent = spent;
+    pub(crate) fn take(&mut self, done: Done, spent: Spent, now_ms: u64, revalidate_ms: u64) {
+        self.spent += spent;
         self.lookup = match done {
             Done::Found(entry) => Lookup::Found(entry),
+            Done::Unchecked { known, failure } => {
+                let is_young = known.age_ms(now_ms) < STALE_AFTER * revalidate_ms;
+                match failure {
+                    _ if is_young => Lookup::Found(known),
+                    Failure::Sick | Failure::Broken => Lookup::Stale(known),
+                    Failure::Busy | Failure::OverBudget | Failure::Late | Failure::Gone | Failure::Full => {
+                        Lookup::Failed(failure)
+                    }
+                }
+            }
+            Done::Listed(Listed { listing, page: Some(page) }) => Lookup::Listed(listing, page),
+            Done::Listed(Listed { listing, page: None }) => {
+                self.progress = listing.progress();
+                Lookup::ListWanted(List {
+                    path: listing.path().clone(),
+                    order: listing.order(),
+                    asked_ms: now_ms,
+                    listing: Some(listing),
+                    page: 0,
+                })
+            }
             Done::Failed(failure) => Lookup::Failed(failure),
-            Done::Window(_) | Done::Listed(_) => Lookup::Failed(Failure::Broken),
+            Done::Window(_)
+            | Done::Names { .. }
+            | Done::Details(_)
+            | Done::Spooled(_)
+            | Done::Unspooled(_) => Lookup::Failed(Failure::Broken),
         };
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.lookup, Lookup::Found(_) | Lookup::Failed(_))
+    /// Whether the job has brought its listing no further: another helper has been in one call all the time.
+    pub(crate) fn stands_still(&self, done: &Done) -> bool {
+        matches!(done, Done::Listed(Listed { listing, page: None }) if listing.progress() == self.progress)
     }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.lookup, Lookup::Found(_) | Lookup::Stale(_) | Lookup::Listed(..) | Lookup::Failed(_))
+    }
+}
+
+/// The first job of a listing. `None` for a path that no request could have led to a folder.
+pub(crate) fn list(raw_path: &[u8], query: Option<&[u8]>, now: &Now) -> Option<List> {
+    let path = SitePath::parse(raw_path).ok()?.into_owned();
+    Some(List { path, order: Order::of_query(query), asked_ms: now.ms(), listing: None, page: 0 })
 }
 
 pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, now: &Now) -> Found {
@@ -120,12 +167,13 @@ fn search(
     local: &mut LocalCache,
     now: &Now,
 ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
-    match site.paths.get(path) {
-        None => Err(None),
-        Some(entry) if entry.claim_check(now.ms(), site.settings.revalidate_ms) => Err(Some(entry)),
-        Some(entry) => {
+    let Some(entry) = site.paths.get(path) else { return Err(None) };
+    match entry.freshness(now.ms(), site.settings.revalidate_ms) {
+        Freshness::Fresh => {
             local.offer(asked, &entry, now.ms(), entry.checked_ms() + site.settings.revalidate_ms);
             Ok(entry)
         }
+        Freshness::BeingChecked => Ok(entry),
+        Freshness::Due | Freshness::Stale => Err(Some(entry)),
     }
 }

@@ -8,8 +8,7 @@ use flash_http::range::Multipart;
 
 use crate::file::File;
 use crate::job::{Job, List, Load};
-use crate::listing::{Names, Order};
-use crate::path::SitePath;
+use crate::listing::Listing;
 use crate::site::WINDOW_BYTES;
 
 /// The rest of a response's body, while it has to be read piece by piece.
@@ -27,11 +26,10 @@ pub(crate) enum Source {
         copy: bool,
     },
     Listing {
-        path: SitePath<'static>,
-        order: Order,
+        listing: Arc<Listing>,
+        /// The page after those that are in the output or sent.
+        next: u32,
         chunked: bool,
-        names: Option<Arc<Names>>,
-        next: Option<usize>,
     },
 }
 
@@ -86,9 +84,9 @@ impl Body {
         Self { source: Source::File { file: Arc::clone(file), parts, copy: false }, phase: Phase::Wanted }
     }
 
-    pub(crate) fn listing(path: SitePath<'static>, order: Order, chunked: bool) -> Self {
-        let source = Source::Listing { path, order, chunked, names: None, next: Some(0) };
-        Self { source, phase: Phase::Wanted }
+    /// The pages from `next` on; those before are in the output.
+    pub(crate) fn of_listing(listing: &Arc<Listing>, next: u32, chunked: bool) -> Self {
+        Self { source: Source::Listing { listing: Arc::clone(listing), next, chunked }, phase: Phase::Ready }
     }
 
     /// The next piece, as a job. Once.
@@ -104,10 +102,13 @@ impl Body {
                 let window = range.start..end.min(range.end);
                 Job::Load(Load { file: Arc::clone(file), window, copy: *copy })
             }
-            Source::Listing { path, order, names, next, .. } => {
-                let (path, order, names) = (path.clone(), *order, names.clone());
-                Job::List(List { path, order, names, from: (*next)? })
-            }
+            Source::Listing { listing, next, .. } => Job::List(List {
+                path: listing.path().clone(),
+                order: listing.order(),
+                asked_ms: 0,
+                listing: Some(Arc::clone(listing)),
+                page: *next,
+            }),
         };
         self.phase = Phase::Asked;
         Some(job)
@@ -117,7 +118,7 @@ impl Body {
     pub(crate) fn is_finished(&self) -> bool {
         match &self.source {
             Source::File { parts, .. } => parts.parts.is_empty() && parts.tail.is_empty(),
-            Source::Listing { next, .. } => next.is_none(),
+            Source::Listing { listing, next, .. } => *next >= listing.page_count(),
         }
     }
 }

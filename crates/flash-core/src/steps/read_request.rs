@@ -2,7 +2,7 @@
 //!
 //! The head itself is read by `flash_http::head`.
 
-use flash_http::head::{Body, Expect, Head, Target, Version};
+use flash_http::head::{Body, Expect, Head, Reject, Target, Version};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
@@ -69,10 +69,11 @@ pub(crate) struct DropBody {
 }
 
 pub(crate) enum Dropped {
-    /// The whole body; the input now begins with its request's head.
-    All,
-    Some(u64),
-    Refused(Status),
+    /// The whole body, which so many of the bytes ended.
+    All(usize),
+    /// All of the bytes.
+    Some,
+    Refused(Reject),
 }
 
 impl DropBody {
@@ -80,17 +81,22 @@ impl DropBody {
         Self { head: head_bytes.into(), body: RequestBody::of(head) }
     }
 
-    pub(crate) fn drop_from(&mut self, input: &mut Vec<u8>, settings: &Settings) -> Dropped {
-        let used = match self.body.read(input, settings.body_bytes_max, |_| {}) {
-            Ok(used) => used,
-            Err(status) => return Dropped::Refused(status),
-        };
-        if self.body.is_complete() {
-            input.splice(..used, self.head.iter().copied());
-            Dropped::All
-        } else {
-            input.drain(..used);
-            Dropped::Some(used as u64)
+    /// Nothing is kept of what is dropped, wherever it lies.
+    pub(crate) fn drop_from(&mut self, bytes: &[u8], settings: &Settings) -> Dropped {
+        match self.body.read(bytes, settings.body_bytes_max, |_| {}) {
+            Ok(used) if self.body.is_complete() => Dropped::All(used),
+            Ok(_) => Dropped::Some,
+            Err(reject) => Dropped::Refused(reject),
         }
+    }
+
+    /// The head, which nobody is going to answer.
+    pub(crate) fn take_head(&mut self) -> Box<[u8]> {
+        std::mem::take(&mut self.head)
+    }
+
+    /// The head of the request whose body this was.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
     }
 }

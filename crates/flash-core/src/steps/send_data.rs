@@ -3,9 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::file::{Content, File, Window};
 use crate::job::{Done, Listed};
-use crate::listing;
+use crate::listing::Listing;
 use crate::output::Output;
 use crate::steps::read_file::{Body, Part, Parts, Phase, Source};
 
@@ -26,6 +28,33 @@ pub(crate) fn start(file: &Arc<File>, parts: Parts, output: &mut Output) -> Opti
         }
         Content::Open(_) if file.size() == 0 => None,
         Content::Open(_) => Some(Box::new(Body::of_file(file, parts))),
+    }
+}
+
+/// Begins the body of a listing with its first page.
+pub(crate) fn start_listing(
+    listing: &Arc<Listing>,
+    first: Bytes,
+    chunked: bool,
+    output: &mut Output,
+) -> Option<Box<Body>> {
+    let is_last = listing.page_count() == 1;
+    push_page(first, is_last, chunked, output);
+    (!is_last).then(|| Box::new(Body::of_listing(listing, 1, chunked)))
+}
+
+fn push_page(page: Bytes, is_last: bool, chunked: bool, output: &mut Output) {
+    // RFC 9112 §7.1. A chunk without bytes would be the last.
+    let chunked = chunked.then_some(page.len());
+    if let Some(bytes) = chunked.filter(|bytes| *bytes > 0) {
+        output.write(|out| out.extend_from_slice(format!("{bytes:x}\r\n").as_bytes()));
+        output.push_copied(page, None);
+        output.write(|out| out.extend_from_slice(b"\r\n"));
+    } else {
+        output.push_copied(page, None);
+    }
+    if chunked.is_some() && is_last {
+        output.write(|out| out.extend_from_slice(b"0\r\n\r\n"));
     }
 }
 
@@ -56,26 +85,15 @@ impl Body {
                 }
                 Ok(())
             }
-            (Source::Listing { path, order, chunked, names, next }, Done::Listed(listed)) => {
-                let Listed { rows, names: all, next: following } = listed;
-                let mut html = Vec::with_capacity(rows.len() + 2048);
-                if names.is_none() {
-                    listing::write_start(path.as_bytes(), *order, &mut html);
-                }
-                html.extend_from_slice(&rows);
-                if following.is_none() {
-                    listing::write_end(&all, &mut html);
-                }
-                // A chunk without bytes would be the last.
-                if *chunked && !html.is_empty() {
-                    // RFC 9112 §7.1.
-                    output.write(|out| out.extend_from_slice(format!("{:x}\r\n", html.len()).as_bytes()));
-                    html.extend_from_slice(if following.is_none() { b"\r\n0\r\n\r\n" } else { b"\r\n" });
-                }
-                output.push_copied(html.into(), None);
-                *names = Some(all);
-                *next = following;
+            (Source::Listing { listing, next, chunked }, Done::Listed(Listed { page: Some(page), .. })) => {
+                *next += 1;
+                push_page(page, *next == listing.page_count(), *chunked, output);
                 self.phase = Phase::Ready;
+                Ok(())
+            }
+            // Ask for the page once more.
+            (Source::Listing { .. }, Done::Listed(Listed { page: None, .. })) => {
+                self.phase = Phase::Wanted;
                 Ok(())
             }
             _ => Err(Broken),
@@ -84,10 +102,22 @@ impl Body {
 
     /// The output is empty: the next piece is due. Returns whether there is one.
     pub(crate) fn next(&mut self, output: &mut Output) -> bool {
-        if let Source::File { parts, .. } = &mut self.source {
-            parts.write_tail(output);
-        }
         self.phase = Phase::Wanted;
+        match &mut self.source {
+            Source::File { parts, .. } => parts.write_tail(output),
+            Source::Listing { listing, next, chunked } => {
+                // A page is empty if all of its names have vanished.
+                while output.is_empty()
+                    && let Some(page) = listing.page_now(*next)
+                {
+                    *next += 1;
+                    push_page(page, *next == listing.page_count(), *chunked, output);
+                }
+                if !output.is_empty() {
+                    self.phase = Phase::Ready;
+                }
+            }
+        }
         !self.is_finished()
     }
 

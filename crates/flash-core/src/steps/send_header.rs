@@ -2,8 +2,10 @@
 //!
 //! Bodies that are in memory follow at once; what has to be read from a disk is returned as a [`Body`].
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flash_http::condition::{self, Outcome, Validators};
 use flash_http::head::{Head, Target, Version};
 use flash_http::method::Method;
@@ -16,7 +18,7 @@ use crate::clock::Now;
 use crate::entry::{self, Entry, Variants};
 use crate::file::{Content, File};
 use crate::header::{Connection, HeadWriter};
-use crate::listing::Order;
+use crate::listing::Listing;
 use crate::output::Output;
 use crate::path::SitePath;
 use crate::site::{INLINE_BYTES_MAX, Site};
@@ -31,6 +33,8 @@ pub(crate) struct Responder<'a> {
     pub(crate) connection: Connection,
     /// The answer to HEAD ends with its head.
     pub(crate) head_only: bool,
+    /// The value of `Age`: seconds since the last look at the disk, where that is longer than it should be.
+    pub(crate) age_s: Option<u64>,
 }
 
 /// A response whose head is in the output.
@@ -47,7 +51,7 @@ impl Responder<'_> {
         match &entry.target {
             entry::Target::File(variants) => self.file(head, variants),
             entry::Target::FolderWithoutSlash => self.redirect(head),
-            entry::Target::Folder if self.site.settings.list => self.listing(head),
+            entry::Target::Folder if self.site.settings.list => self.listing(head, None),
             entry::Target::Folder | entry::Target::Script(_) => self.error(Status::FORBIDDEN),
             entry::Target::Refused(status) => self.error(*status),
         }
@@ -58,7 +62,8 @@ impl Responder<'_> {
         if is_plain(head) {
             return self.whole(file);
         }
-        let validators = Validators { etag: file.etag.as_bytes(), modified: file.stamp.modified_seconds() };
+        let (now, modified) = (self.now.unix_seconds(), file.stamp.modified_seconds());
+        let validators = Validators { etag: file.etag.as_bytes(), modified: modified.min(now) };
         match condition::evaluate(head, Some(&validators)) {
             Outcome::NotModified => return self.not_modified(file),
             Outcome::PreconditionFailed => return self.error(Status::PRECONDITION_FAILED),
@@ -68,7 +73,7 @@ impl Responder<'_> {
             // RFC 9110 §14.2: Range is defined for GET only.
             (Some(range), None) if head.method == Method::Get => range,
             (Some(range), Some(value))
-                if head.method == Method::Get && condition::if_range_holds(value, &validators) =>
+                if head.method == Method::Get && condition::if_range_holds(value, &validators, now) =>
             {
                 range
             }
@@ -83,7 +88,8 @@ impl Responder<'_> {
     }
 
     fn whole(&mut self, file: &Arc<File>) -> Response {
-        let (date, connection) = (&self.now.date, self.connection);
+        let (date, connection, age_s) = (&self.now.date, self.connection, self.age_s);
+        let is_modified_later = self.is_modified_later(file);
         // A small body goes into the same bytes as its head: copying it costs less than a second slice.
         let inline = match &file.content {
             Content::Memory(bytes) if !self.head_only && file.size() <= INLINE_BYTES_MAX => Some(bytes),
@@ -93,7 +99,8 @@ impl Responder<'_> {
         let anew = template.uncached.then(|| file.head_anew(template));
         let head_bytes = self.output.write(|out| {
             let before = out.len();
-            anew.as_ref().unwrap_or(&file.head).write_ok(date, connection, out);
+            let head = anew.as_ref().unwrap_or(&file.head);
+            head.write_ok(date, is_modified_later, age_s, connection, out);
             let head_bytes = out.len() - before;
             out.extend_from_slice(inline.map_or(&[][..], |bytes| bytes));
             head_bytes
@@ -106,14 +113,24 @@ impl Responder<'_> {
     }
 
     fn not_modified(&mut self, file: &File) -> Response {
-        self.head(Status::NOT_MODIFIED, |head| head.lines(file.head.validators()))
+        let validators = self.validators(file);
+        self.head(Status::NOT_MODIFIED, |head| head.lines(&validators))
+    }
+
+    fn is_modified_later(&self, file: &File) -> bool {
+        file.stamp.modified_seconds() > self.now.unix_seconds()
+    }
+
+    fn validators<'f>(&self, file: &'f File) -> Cow<'f, [u8]> {
+        file.head.validators(&self.now.date, self.is_modified_later(file))
     }
 
     fn partial(&mut self, file: &Arc<File>, range: std::ops::Range<u64>) -> Response {
         let mut content_range = Vec::new();
         range::write_content_range(&range, file.size(), &mut content_range);
+        let validators = self.validators(file);
         let response = self.head(Status::PARTIAL_CONTENT, |head| {
-            head.lines(file.head.validators())
+            head.lines(&validators)
                 .lines(file.head.representation())
                 .field("Content-Type", file.media.content_type.as_bytes())
                 .field("Content-Range", &content_range)
@@ -133,8 +150,9 @@ impl Responder<'_> {
         let mut content_type = Vec::new();
         multipart.write_content_type(&mut content_type);
         let parts = Parts::multipart(&multipart, ranges);
+        let validators = self.validators(file);
         let response = self.head(Status::PARTIAL_CONTENT, |head| {
-            head.lines(file.head.validators())
+            head.lines(&validators)
                 .lines(file.head.representation())
                 .field("Content-Type", &content_type)
                 .number("Content-Length", multipart.content_length(ranges))
@@ -164,21 +182,29 @@ impl Responder<'_> {
         self.page(Status::MOVED_PERMANENTLY, |head| head.field("Location", &location))
     }
 
-    fn listing(&mut self, head: &Head<'_>) -> Response {
-        let Target::Origin { path, query } = head.target else { return self.error(Status::BAD_REQUEST) };
-        let Ok(path) = SitePath::parse(path) else { return self.error(Status::BAD_REQUEST) };
-        // Its length is not known before its last row: chunked, or for HTTP/1.0 until the connection closes.
+    /// A listing with its first page; none for HEAD, whose answer reads no folder.
+    pub(crate) fn listing(&mut self, head: &Head<'_>, listing: Option<(&Arc<Listing>, Bytes)>) -> Response {
+        let fields = self.site.template.fields.as_slice();
+        let content_type = b"text/html; charset=utf-8";
+        if let Some(pages) = listing.as_ref().and_then(|(listing, _)| listing.whole_now()) {
+            let length = pages.iter().map(|page| page.len() as u64).sum();
+            let response = self.head(Status::OK, |head| {
+                head.lines(fields).field("Content-Type", content_type).number("Content-Length", length)
+            });
+            pages.into_iter().for_each(|page| self.output.push_copied(page, None));
+            return response;
+        }
+        // The length is not known before the last page: chunked, or for HTTP/1.0 until the connection closes.
         let chunked = head.version == Version::Http11;
         if !chunked {
             self.connection = Connection::Closes;
         }
-        let fields = self.site.template.fields.as_slice();
         let response = self.head(Status::OK, |head| {
-            let head = head.lines(fields).field("Content-Type", b"text/html; charset=utf-8");
+            let head = head.lines(fields).field("Content-Type", content_type);
             if chunked { head.field("Transfer-Encoding", b"chunked") } else { head }
         });
-        let rest = (!self.head_only)
-            .then(|| Box::new(Body::listing(path.into_owned(), Order::of_query(query), chunked)));
+        let rest =
+            listing.and_then(|(listing, page)| send_data::start_listing(listing, page, chunked, self.output));
         Response { rest, ..response }
     }
 
@@ -200,9 +226,8 @@ impl Responder<'_> {
         status: Status,
         fields: impl FnOnce(HeadWriter<'_>) -> HeadWriter<'_>,
     ) -> Response {
-        let mut page = Vec::new();
-        self.site.pages.write(status, &mut page);
-        let template = self.site.template.fields.as_slice();
+        let site = self.site;
+        let (page, template) = (site.pages.get(status), site.template.fields.as_slice());
         let response = self.head(status, |head| {
             fields(head)
                 .lines(template)
@@ -216,10 +241,11 @@ impl Responder<'_> {
     }
 
     fn head(&mut self, status: Status, fields: impl FnOnce(HeadWriter<'_>) -> HeadWriter<'_>) -> Response {
-        let (date, connection) = (&self.now.date, self.connection);
+        let (date, connection, age_s) = (&self.now.date, self.connection, self.age_s);
         let head_bytes = self.output.write(|out| {
             let before = out.len();
-            fields(HeadWriter::new(out, status, date)).end(connection);
+            let head = fields(HeadWriter::new(out, status, date));
+            age_s.into_iter().fold(head, |head, age_s| head.number("Age", age_s)).end(connection);
             out.len() - before
         });
         self.done(status, head_bytes, None)

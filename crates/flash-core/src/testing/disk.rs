@@ -13,8 +13,8 @@ use flash_http::status::Status;
 use crate::entry::{Entry, Target, Variants};
 use crate::file::{Content, File, OpenFile, Stamp, Window};
 use crate::header::HeaderTemplate;
-use crate::job::{Done, Failure, Find, Job, List, Listed};
-use crate::listing::{self, Details, Name, Names};
+use crate::job::{self, Done, Failure, Find, Job, Listed, OpenFolder, Part, Spool, SpoolFile};
+use crate::listing::{Batch, Details, Kind, ListingCache, Maker, Seen};
 use crate::room::Held;
 
 /// What a look at a window finds, in the order of the script. After its end everything is resident.
@@ -38,8 +38,11 @@ pub(crate) struct Disk {
     contents: HashMap<u64, Arc<[u8]>>,
     shared: Arc<Mutex<Shared>>,
     memory_file_bytes_max: u64,
-    /// Makes every `find` fail.
+    /// Makes every `find` fail, and every `spool`.
     pub(crate) failure: Option<Failure>,
+    pub(crate) listings: ListingCache,
+    /// A job for a listing does as little as it can.
+    pub(crate) short_steps: bool,
     /// How many jobs were done, by [`Job::name`].
     pub(crate) done: HashMap<&'static str, usize>,
 }
@@ -47,7 +50,7 @@ pub(crate) struct Disk {
 #[derive(Debug)]
 enum Place {
     File(Stamp),
-    Folder { chunks: Vec<usize> },
+    Folder { pages: Vec<usize> },
     FolderWithoutSlash,
     Script,
     Refused(Status),
@@ -76,6 +79,8 @@ impl Disk {
             shared: Arc::default(),
             memory_file_bytes_max,
             failure: None,
+            listings: ListingCache::new(1_000, 1 << 20),
+            short_steps: false,
             done: HashMap::new(),
         }
     }
@@ -106,14 +111,15 @@ impl Disk {
         self.places.remove(path);
     }
 
-    /// How many of the files that were opened are still held by somebody.
+    /// How many of the files that were opened, or made for bodies, are still held by somebody.
     pub(crate) fn open_files(&self) -> usize {
         Arc::strong_count(&self.shared) - 1
     }
 
-    /// A folder whose listing takes as many jobs as there are numbers, each that many rows.
-    pub(crate) fn put_folder(&mut self, path: &'static str, chunks: &[usize]) {
-        self.places.insert(path, Place::Folder { chunks: chunks.to_vec() });
+    /// A folder whose listing has as many pages as there are numbers, each with that many rows. The other names of a page
+    /// vanish between two looks; that of a single page has none.
+    pub(crate) fn put_folder(&mut self, path: &'static str, pages: &[usize]) {
+        self.places.insert(path, Place::Folder { pages: pages.to_vec() });
         if let Some(bare) = path.strip_suffix('/').filter(|bare| !bare.is_empty()) {
             self.places.insert(bare, Place::FolderWithoutSlash);
         }
@@ -161,7 +167,15 @@ impl Disk {
                 Window::Absent => return None,
                 window => Done::Window(window),
             },
-            Job::List(_) => return None,
+            Job::List(list) => {
+                let listing = match &list.listing {
+                    Some(listing) => Arc::clone(listing),
+                    None => self.listings.get_now(list)?,
+                };
+                let page = Some(listing.page_now(list.page)?);
+                return Some(Done::Listed(Listed { listing, page }));
+            }
+            Job::Folder(_) | Job::Spool(_) => return None,
         };
         *self.done.entry(job.name()).or_default() += 1;
         Some(done)
@@ -174,13 +188,29 @@ impl Disk {
         match job {
             Job::Find(find) => self.find(find),
             Job::Load(load) => Done::Window(load.file.load_window(load.window.clone(), load.copy)),
-            Job::List(list) => self.list(list),
+            Job::Spool(spool) => self.spool(spool),
+            Job::List(list) => {
+                self.listings.list(list, &mut Worker(self)).expect("nothing is on another device")
+            }
+            Job::Folder(folder) => self.read_folder(folder),
         }
+    }
+
+    fn spool(&self, spool: &Spool) -> Done {
+        let done = self.failure.map_or(Ok(()), Err).and_then(|()| match spool {
+            Spool::Write { file, bytes } => {
+                let new = || Spooled { bytes: Mutex::default(), _shared: Arc::clone(&self.shared) };
+                let file = file.clone().unwrap_or_else(|| Arc::new(new()));
+                file.append(bytes).map(|()| Done::Spooled(file))
+            }
+            Spool::Read { file, range } => file.read(range.clone()).map(Done::Unspooled),
+        });
+        done.unwrap_or_else(Done::Failed)
     }
 
     fn find(&self, find: &Find) -> Done {
         if let Some(failure) = self.failure {
-            return Done::Failed(failure);
+            return find.failed(failure);
         }
         let path = std::str::from_utf8(find.path.as_bytes()).expect("the tests' paths are text");
         let target = match self.places.get(path) {
@@ -211,26 +241,94 @@ impl Disk {
         File::new(*stamp, media::of(path.as_bytes()), None, false, &HeaderTemplate::default(), content)
     }
 
-    fn list(&self, list: &List) -> Done {
-        let path = std::str::from_utf8(list.path.as_bytes()).expect("the tests' paths are text");
-        let Some(Place::Folder { chunks }) = self.places.get(path) else {
+    fn read_folder(&self, folder: &job::Folder) -> Done {
+        let path = std::str::from_utf8(folder.path.as_bytes()).expect("the tests' paths are text");
+        let Some(Place::Folder { pages }) = self.places.get(path) else {
             return Done::Failed(Failure::Gone);
         };
-        // Here `from` counts jobs, which is the disk's own affair.
-        let mut rows = Vec::new();
-        for number in 0..chunks[list.from] {
-            let details = Some(Details { size: number as u64, modified: 784_887_151 });
-            let name = format!("{}-{number}.txt", list.from).into_bytes().into();
-            listing::row(&Name { name, details, folder: false }, details, &mut rows);
+        match &folder.part {
+            Part::Names { open, from } => {
+                let count = if pages.len() > 1 { PAGE_ROWS * pages.len() } else { pages[0] };
+                let mut names = Batch::default();
+                let end = count.min(*from as usize + READ_NAMES_MAX);
+                for number in *from as usize..end {
+                    let name = format!("{}-{}.txt", number / PAGE_ROWS, number % PAGE_ROWS);
+                    names.push(name.as_bytes(), Kind::File);
+                }
+                let open = open.clone().unwrap_or_else(|| {
+                    Arc::new(OpenedFolder { descriptor: io::stdin(), _shared: Arc::clone(&self.shared) })
+                });
+                Done::Names { names, open, next: (end < count).then_some(end as u64) }
+            }
+            Part::Details(names) => {
+                let look = |(name, _): (&[u8], Kind)| {
+                    let name = std::str::from_utf8(name).expect("the tests' names are text");
+                    let numbers = name.strip_suffix(".txt").and_then(|name| name.split_once('-'));
+                    let (page, number) = numbers.expect("a name that was given out");
+                    let number: usize = number.parse().expect("a number");
+                    let is_there = number < pages[page.parse::<usize>().expect("a number")];
+                    let details = Details { size: number as u64, modified: 784_887_151 };
+                    is_there.then_some(Seen { details, folder: false })
+                };
+                Done::Details(names.iter().map(look).collect())
+            }
         }
-        let next = (list.from + 1 < chunks.len()).then_some(list.from + 1);
-        Done::Listed(Listed { rows, names: Arc::new(Names::default()), next })
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Names of a page of a listing, unless they are long.
+pub(crate) const PAGE_ROWS: usize = 256;
+/// Names that come at a time.
+const READ_NAMES_MAX: usize = 100;
+
+/// Whoever does the job of a listing.
+struct Worker<'a>(&'a Disk);
+
+impl Maker for Worker<'_> {
+    fn ask(&mut self, job: Job) -> Option<Done> {
+        match job {
+            Job::Folder(folder) => Some(self.0.read_folder(&folder)),
+            other => panic!("no part of a listing: {other:?}"),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.short_steps
+    }
+
+    fn wait(&mut self) -> bool {
+        unreachable!("there is one thread")
+    }
+
+    fn kept(&mut self) {}
+
+    fn make_room(&mut self) -> bool {
+        self.0.listings.make_room()
+    }
+
+    fn hold(&self, page: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(page)
+    }
+}
+
+#[derive(Debug)]
+struct OpenedFolder {
+    descriptor: io::Stdin,
+    /// Counts as a file.
+    _shared: Arc<Mutex<Shared>>,
+}
+
+impl AsFd for OpenedFolder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl OpenFolder for OpenedFolder {}
 
 /// A file too large for memory.
 #[derive(Debug)]
@@ -286,5 +384,29 @@ impl OpenFile for Opened {
 
     fn memory_bytes(&self) -> u64 {
         0
+    }
+}
+
+/// A request's body, or the first part of it.
+#[derive(Debug)]
+struct Spooled {
+    bytes: Mutex<Vec<u8>>,
+    /// Counts as an open file.
+    _shared: Arc<Mutex<Shared>>,
+}
+
+impl SpoolFile for Spooled {
+    fn append(&self, bytes: &[u8]) -> Result<(), Failure> {
+        assert!(!bytes.is_empty());
+        self.bytes.lock().expect("no test panics while it holds the lock").extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Bytes, Failure> {
+        assert!(!range.is_empty());
+        let bytes = self.bytes.lock().expect("no test panics while it holds the lock");
+        // As much as it likes.
+        let end = range.end.min(range.start + READ_BYTES_MAX);
+        Ok(Bytes::copy_from_slice(&bytes[range.start as usize..end as usize]))
     }
 }

@@ -2,6 +2,7 @@
 //! time, and stops where they would wait.
 
 use std::io::IoSlice;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
@@ -52,6 +53,8 @@ pub(crate) struct Client {
     /// A job of this connection that is not done yet.
     pub(crate) pending: Option<Job>,
     pub(crate) write_is_shut: bool,
+    /// The server had the kernel forget what was left for it.
+    pub(crate) is_reset: bool,
     /// It has closed its side, which nobody has seen yet.
     pub(crate) leaves: bool,
     /// What is to be begun.
@@ -67,6 +70,8 @@ pub(crate) struct Client {
 pub(crate) struct Socket {
     /// Until it blocks; `None` if it never does.
     room_bytes: Option<usize>,
+    /// Bytes that the kernel has taken and the client has not acknowledged.
+    pub(crate) unacknowledged: u64,
 }
 
 /// Why the driver stopped.
@@ -81,14 +86,17 @@ pub(crate) enum Waits {
     Closed,
 }
 
+/// A client on another machine.
+const PEER: Peer = Peer::Inet(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 7), 1024)));
+
 impl Socket {
     /// Takes everything.
-    pub(crate) const WIDE: Self = Self { room_bytes: None };
+    pub(crate) const WIDE: Self = Self { room_bytes: None, unacknowledged: 0 };
     /// Takes nothing before somebody makes room.
     pub(crate) const FULL: Self = Self::with_room(0);
 
     pub(crate) const fn with_room(bytes: usize) -> Self {
-        Self { room_bytes: Some(bytes) }
+        Self { room_bytes: Some(bytes), unacknowledged: 0 }
     }
 
     fn most(&self) -> usize {
@@ -105,7 +113,8 @@ impl Socket {
 impl World {
     /// 2001-09-09 01:46:40 UTC, five seconds after the server's start.
     pub(crate) fn new(settings: Settings, disk: Disk) -> Self {
-        let limits = CacheLimits { entries_max: 1000, bytes_max: 64 << 20, threads: 1 };
+        let limits =
+            CacheLimits { entries_max: 1000, bytes_max: 64 << 20, descriptors_max: 1000, threads: 1 };
         let (template, pages) = (HeaderTemplate::default(), Pages::default());
         Self {
             site: Site { settings, template, pages, paths: PathCache::new(limits), routes: None },
@@ -122,11 +131,12 @@ impl World {
 
     pub(crate) fn connect(&mut self) -> Client {
         let mut client = Client {
-            connection: Connection::new(Peer::Unix, &self.site, &self.now),
+            connection: Connection::new(PEER, &self.site, &self.now),
             socket: Socket::WIDE,
             got: Vec::new(),
             pending: None,
             write_is_shut: false,
+            is_reset: false,
             leaves: false,
             begin: None,
             program: None,
@@ -257,7 +267,7 @@ impl World {
 
     /// The wire takes so much more.
     pub(crate) fn make_room(&mut self, client: &mut Client, bytes: usize) -> Waits {
-        client.socket = Socket::with_room(client.socket.room_bytes.unwrap_or(0) + bytes);
+        client.socket.room_bytes = Some(client.socket.room_bytes.unwrap_or(0) + bytes);
         self.turn(client)
     }
 
@@ -266,7 +276,8 @@ impl World {
         let later = self.now.us + ms * 1000;
         self.now.advance(later);
         self.disk.forget_vouched();
-        self.with(client, |connection, cx| connection.expire(cx));
+        let unacknowledged = client.socket.unacknowledged;
+        self.with(client, |connection, cx| connection.expire(cx, || unacknowledged));
         self.turn(client)
     }
 
@@ -321,6 +332,10 @@ impl World {
                 }
                 Want::ShutdownWrite => client.write_is_shut = true,
                 Want::Close => return Waits::Closed,
+                Want::Reset => {
+                    client.is_reset = true;
+                    return Waits::Closed;
+                }
             }
         }
         panic!("the connection never comes to rest: {:?}", client.connection);

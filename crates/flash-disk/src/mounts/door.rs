@@ -2,6 +2,7 @@
 //! another mount.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
@@ -14,13 +15,20 @@ use crate::root;
 pub(crate) struct Door {
     /// `None` only while it is dropped.
     folder: Option<OwnedFd>,
+    /// No other door ever has this number, while the kernel gives a mount's number to another one later.
+    number: u64,
     /// The last one out of a mount that was detached does the work of unmounting it.
     closer: Arc<OnceLock<Arc<Closer>>>,
 }
 
 impl Door {
     pub(crate) fn new(folder: OwnedFd, closer: Arc<OnceLock<Arc<Closer>>>) -> Self {
-        Self { folder: Some(folder), closer }
+        static DOORS: AtomicU64 = AtomicU64::new(1);
+        Self { folder: Some(folder), number: DOORS.fetch_add(1, Ordering::Relaxed), closer }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::door::Door;
 use super::info::Line;
 use super::table::{Device, Reached, Table, below};
-use super::terms::{self, Powers, Terms};
+use super::terms::{self, NameRule, Powers, Terms};
 
 #[derive(Debug)]
 pub(crate) struct Known {
@@ -91,7 +91,7 @@ impl Known {
     pub(crate) fn entered(&mut self, mount: u64, door: Door, powers: Powers) {
         let Some(line) = self.lines.iter().find(|line| line.id == mount) else { return };
         if let Some(facts) = self.filesystems.get_mut(&Filesystem::of(line)) {
-            facts.powers = Some(powers);
+            facts.powers = Some(Powers { names: NameRule::of(&line.kind), ..powers });
         }
         self.doors.insert(mount, Arc::new(door));
     }
@@ -112,7 +112,7 @@ impl Known {
                 Some(powers) => Terms::Local(powers),
                 None if near.contains(&filesystem) => Terms::Unproven,
                 // Nobody looks at mounts beside the root. What they cannot do they refuse, and never wait instead.
-                None => Terms::Local(Powers::ALL),
+                None => Terms::Local(Powers { names: NameRule::of(&line.kind), ..Powers::ALL }),
             };
             Device { number: facts.number, terms }
         };

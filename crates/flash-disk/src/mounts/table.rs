@@ -20,6 +20,9 @@ impl Device {
     /// Whatever has no known place: where links out of a mount lead, users' homes that nobody asked for yet, what was
     /// unmounted or has not been noticed.
     pub const ELSEWHERE: Self = Self { number: 0, terms: Terms::Remote };
+
+    /// Where request bodies are kept, whatever that is: uploads take no helper from those who read.
+    pub const SPOOL: Self = Self { number: u32::MAX, terms: Terms::Remote };
 }
 
 /// A mount that names below the root lead to.

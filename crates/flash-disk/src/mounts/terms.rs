@@ -25,10 +25,35 @@ pub struct Powers {
     pub reads_now: bool,
     /// `mincore` sees what is in memory, for those who may know it.
     pub tells_residency: bool,
+    pub names: NameRule,
+}
+
+/// For how long the names of a folder may be held in memory. It follows from the type of the filesystem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// They may not: the disk is asked each time.
+    Ask,
+    /// As long as the folder's stamp is the same, but not for long. A change of an overlay's layers from below leaves
+    /// the stamp as it is.
+    Briefly,
+    /// As long as the folder's stamp is the same.
+    WhileUnchanged,
 }
 
 impl Powers {
-    pub(crate) const ALL: Self = Self { looks_now: true, reads_now: true, tells_residency: true };
+    /// Of those that are probed.
+    pub(crate) const ALL: Self =
+        Self { looks_now: true, reads_now: true, tells_residency: true, names: NameRule::Ask };
+}
+
+impl NameRule {
+    pub(crate) fn of(kind: &[u8]) -> Self {
+        match kind {
+            b"overlay" => Self::Briefly,
+            _ if LISTED.iter().any(|listed| listed.as_bytes() == kind) => Self::WhileUnchanged,
+            _ => Self::Ask,
+        }
+    }
 }
 
 impl Terms {
@@ -47,6 +72,14 @@ impl Terms {
         matches!(self, Self::Local(Powers { reads_now: true, .. }))
     }
 
+    /// For how long the names of a folder may be held in memory.
+    pub(crate) fn name_rule(self) -> NameRule {
+        match self {
+            Self::Local(powers) => powers.names,
+            Self::Unproven | Self::Remote => NameRule::Ask,
+        }
+    }
+
     /// Whether pages may be sent as they are. Without proof a look at them still errs on the safe side.
     pub(crate) fn lends(self) -> bool {
         matches!(self, Self::Unproven | Self::Local(Powers { tells_residency: true, .. }))
@@ -61,6 +94,11 @@ const LOCAL: [&str; 31] = [
     "hfs", "hfsplus", "iso9660", "jffs2", "jfs", "minix", "msdos", "nilfs2", "ntfs3", "ramfs", "reiserfs",
     "romfs", "rootfs", "squashfs", "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs",
 ];
+
+/// Local types on which each change of a folder's names sets the folder's times, and no name is found but those that are
+/// listed. Others keep short names (`vfat`), hidden ones (`zfs`), or spell names in more than one way.
+const LISTED: [&str; 10] =
+    ["btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "ramfs", "squashfs", "tmpfs", "xfs"];
 
 /// Whether the filesystem of `line` is local; `all` are the mounts among which an overlay's layers lie.
 pub(crate) fn is_local(line: &Line, all: &[Line]) -> bool {
@@ -112,6 +150,21 @@ mod tests {
         ] {
             assert_eq!(is_local(&line(kind, "/x", ""), &[]), local, "{kind}");
         }
+    }
+
+    #[test]
+    fn names_are_held_where_a_change_leaves_a_trace() {
+        for (kind, rule) in [
+            ("ext4", NameRule::WhileUnchanged),
+            ("xfs", NameRule::WhileUnchanged),
+            ("overlay", NameRule::Briefly),
+            ("vfat", NameRule::Ask),
+            ("nfs4", NameRule::Ask),
+            ("", NameRule::Ask),
+        ] {
+            assert_eq!(NameRule::of(kind.as_bytes()), rule, "{kind}");
+        }
+        assert!(LISTED.iter().all(|listed| LOCAL.contains(listed)));
     }
 
     #[test]

@@ -5,14 +5,15 @@ use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
 use flash_core::file::Window;
-use flash_core::job::{Done, Job, List, Load};
+use flash_core::job::{Done, Job, Load};
 use flash_core::listing::Order;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
 };
 
 use super::*;
-use crate::tests::{Folder, find, find_job, help, outcome, path, variants};
+use crate::tests::list::list_job;
+use crate::tests::{Folder, find, find_job, help, outcome, variants};
 use crate::{Disk, FollowLinks, Sending};
 
 /// Mounts are made where nobody else sees them, and go with their last thread.
@@ -142,7 +143,7 @@ fn one_that_reads_nothing_at_once_is_still_looked_at() {
         warm(&disk, &["/near/x", "/near/b"]);
         assert_eq!(now(&disk, "/near/b").as_deref(), Some("redirect"));
         assert_eq!(now(&disk, "/near/x").is_some(), near.terms.reads_now());
-        let list = List { path: path("/near/"), order: Order::default(), names: None, from: 0 };
+        let list = list_job("/near/", Order::default(), 0);
         assert_eq!(disk.device_for(&Job::List(list)), near);
         assert!(disk.device_name(near).ends_with("root/near (tmpfs)"), "{}", disk.device_name(near));
     });
@@ -168,7 +169,7 @@ fn a_mount_that_never_answers_is_never_asked() {
         for name in ["/link", "/linked/x", "/linked/", "/linked"] {
             assert!(disk.help(&find_job(name, None), here).is_none(), "{name}");
         }
-        let list = List { path: path("/"), order: Order::default(), names: None, from: 0 };
+        let list = list_job("/", Order::default(), 0);
         assert!(disk.help(&Job::List(list), here).is_none());
         warm(&disk, &["/a.txt"]);
         assert_eq!(now(&disk, "/a.txt").as_deref(), Some("a"));
@@ -239,6 +240,113 @@ fn others_are_noticed_beside_it() {
         folder.put("later/x", "later");
         warm(&disk, &["/later/x"]);
         wait_until("the later mount is entered", || now(&disk, "/later/x").is_some());
+    });
+}
+
+/// Asks for new names until one is known to be missing at once.
+#[track_caller]
+fn learn(disk: &Disk, folder: &str, device: Device) {
+    let mut number = 0;
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        let name = || format!("{folder}fresh-{:?}-{number}", Instant::now());
+        if now(disk, &name()).as_deref() == Some("404") {
+            return;
+        }
+        assert!(Instant::now() < give_up, "{folder}: never learned");
+        assert!(disk.help(&find_job(name(), None), device).is_some());
+        number += 1;
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn each_mount_has_names_of_its_own() {
+    with_own_mounts(|folder| {
+        folder.put("near/below", "covered");
+        let disk = watched(folder);
+        let own = wait_for(&disk, "/near/x", Terms::looks_now);
+        thread::sleep(Duration::from_millis(40));
+        learn(&disk, "/near/", own);
+        tmpfs(folder, "near");
+        folder.put("near/above", "above");
+        assert_ne!(now(&disk, "/near/above").as_deref(), Some("404"), "the mount may not be noticed yet");
+        let near = wait_for(&disk, "/near/x", |terms| {
+            terms.is_local() && disk.device_for(&find_job("/near/x", None)) != own
+        });
+        assert_ne!(now(&disk, "/near/above").as_deref(), Some("404"));
+        learn(&disk, "/near/", near);
+        unmount(folder.path("near"), UnmountFlags::DETACH).unwrap();
+        // Until it is noticed that the mount is gone, its door is still open.
+        wait_until("it is gone", || now(&disk, "/near/below").as_deref() != Some("404"));
+        let _silent = Silent::mount(folder, "near");
+        assert_ne!(now(&disk, "/near/anything").as_deref(), Some("404"));
+        wait_for(&disk, "/near/x", |terms| terms == Terms::Remote);
+        assert_eq!(now(&disk, "/near/anything"), None);
+    });
+}
+
+/// An image that is mounted in place of an older one may have its device, and folders with the same times.
+#[test]
+fn a_mount_in_the_place_of_another_has_names_of_its_own() {
+    with_own_mounts(|folder| {
+        bound(folder, "near");
+        folder.put("near/x", "x");
+        let disk = watched(folder);
+        let door = || {
+            let table = disk.root.mounts().table();
+            table.mount_of(b"near/x").0.door.as_ref().map(|door| door.number())
+        };
+        let root = disk.root.mounts().table().mount_of(b"x").0.door.as_ref().map(|door| door.number());
+        wait_until("the mount is entered", || door().is_some_and(|door| Some(door) != root));
+        let before = door();
+        thread::sleep(Duration::from_millis(40));
+        learn(&disk, "/near/", disk.device_for(&find_job("/near/x", None)));
+        unmount(folder.path("near"), UnmountFlags::DETACH).unwrap();
+        bound(folder, "near");
+        wait_until("the other is entered", || {
+            door().is_some_and(|door| ![root, before].contains(&Some(door)))
+        });
+        assert_eq!(
+            now(&disk, &format!("/near/fresh-{:?}", Instant::now())),
+            None,
+            "though its times are the same"
+        );
+    });
+}
+
+/// Its layers may be changed from below, which leaves no trace.
+#[test]
+fn the_names_of_an_overlay_are_held_for_a_moment() {
+    with_own_mounts(|folder| {
+        let beside = |name: &str| folder.outside.path().join(name);
+        ["lower", "upper", "work"].iter().for_each(|name| fs::create_dir(beside(name)).unwrap());
+        fs::create_dir(folder.path("near")).unwrap();
+        let layers = ["lower", "upper", "work"].map(|name| format!("{name}dir={}", beside(name).display()));
+        let layers = std::ffi::CString::new(layers.join(",")).unwrap();
+        let flags = MountFlags::empty();
+        if let Err(error) = mount("flash", folder.path("near"), "overlay", flags, layers.as_c_str()) {
+            return eprintln!("skipped: no overlay can be mounted: {error}");
+        }
+        fs::write(beside("lower").join("x"), "x").unwrap();
+        let briefly = Duration::from_millis(300);
+        let mut disk = folder.disk_with(|settings| settings.names_briefly = briefly);
+        disk.close_elsewhere().unwrap();
+        disk.watch_mounts().unwrap();
+        let near = wait_for(&disk, "/near/x", Terms::looks_now);
+        assert_eq!(near.terms.name_rule(), NameRule::Briefly);
+        thread::sleep(Duration::from_millis(40));
+        learn(&disk, "/near/", near);
+        fs::write(beside("lower").join("from-below"), "").unwrap();
+        thread::sleep(briefly);
+        assert_ne!(now(&disk, "/near/from-below").as_deref(), Some("404"));
+        learn(&disk, "/near/", near);
+        folder.put("near/from-above", "");
+        assert_ne!(
+            now(&disk, "/near/from-above").as_deref(),
+            Some("404"),
+            "what has left a trace is seen at once"
+        );
     });
 }
 

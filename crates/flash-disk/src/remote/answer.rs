@@ -7,8 +7,8 @@ use std::vec::IntoIter;
 use bytes::Bytes;
 use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File, Stamp, Window};
-use flash_core::job::{Done, Failure, Find, Job, List, Listed, Load};
-use flash_core::listing::Names;
+use flash_core::job::{Done, Failure, Find, Folder, Job, Load, Part};
+use flash_core::listing::{Details, Seen};
 use flash_core::room::Held;
 use flash_http::media::{self, Media};
 use flash_http::status::Status;
@@ -16,10 +16,9 @@ use flash_os::block::Block;
 use rustix::fs::FileType;
 
 use super::words::{Reader, Writer};
-use super::{Malformed, question, undone};
+use super::{Malformed, folder, question};
 use crate::Disk;
 use crate::find::HEAP_FILE_BYTES_MAX;
-use crate::list::{NAMES_MAX, ROWS_PER_JOB};
 use crate::root;
 use crate::snapshot::Snapshot;
 
@@ -34,8 +33,9 @@ const WARMED: u8 = 7;
 const COPIED: u8 = 8;
 const CHANGED: u8 = 9;
 const UNREADABLE: u8 = 10;
-const LISTED: u8 = 11;
+const NAMES: u8 = 11;
 const SCRIPT: u8 = 12;
+const DETAILS: u8 = 13;
 
 const IN_HEAP: u8 = 0;
 const IN_SNAPSHOT: u8 = 1;
@@ -44,8 +44,11 @@ const ON_DISK: u8 = 2;
 const FAILURES: [Failure; 4] = [Failure::Busy, Failure::Late, Failure::Broken, Failure::Gone];
 const TYPE_BYTES_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 256;
-/// The rows of one job: names of the greatest length, of which every byte needs an escape, come to less.
-const ROWS_BYTES_MAX: usize = ROWS_PER_JOB << 12;
+
+/// A name that would not be served.
+const NOTHING: u8 = 0;
+const A_FILE: u8 = 1;
+const A_FOLDER: u8 = 2;
 
 pub(super) fn write(job: &Job, done: &Done, words: &mut Writer) {
     match (job, done) {
@@ -63,17 +66,19 @@ pub(super) fn write(job: &Job, done: &Done, words: &mut Writer) {
             // Only the asker can say what is resident when it is needed.
             Window::Resident(_) | Window::Absent | Window::Failed => words.u8(UNREADABLE),
         },
-        (Job::List(list), Done::Listed(listed)) => {
-            words.u8(LISTED);
-            words.bytes(&listed.rows);
-            if list.names.is_none() {
-                words.u64(listed.names.left_out as u64);
-                words.u32(listed.names.names.len() as u32);
-                listed.names.names.iter().for_each(|name| super::write_name(name, words));
-            }
+        (_, Done::Names { names, next, .. }) => {
+            words.u8(NAMES);
+            question::write_names(names, words);
+            words.u8(next.is_some().into());
+            next.iter().for_each(|next| words.u64(*next));
         }
-        (_, Done::Listed(_)) => words.u8(FAILED),
-        (_, Done::Failed(failure)) => {
+        (_, Done::Details(seen)) => {
+            words.u8(DETAILS);
+            seen.iter().for_each(|seen| write_seen(seen.as_ref(), words));
+        }
+        (_, Done::Listed(_)) => unreachable!("a helper process makes no listing"),
+        (_, Done::Spooled(_) | Done::Unspooled(_)) => unreachable!("a helper process keeps no bodies"),
+        (_, Done::Failed(failure) | Done::Unchecked { failure, .. }) => {
             words.u8(FAILED);
             words.u8(FAILURES.iter().position(|other| other == failure).unwrap_or_default() as u8);
         }
@@ -118,12 +123,17 @@ pub(super) fn read(
     let kind = words.u8().ok_or(Malformed)?;
     if kind == FAILED {
         let failure = words.u8().and_then(|code| FAILURES.get(usize::from(code))).ok_or(Malformed)?;
-        return Ok(undone(job, *failure));
+        return Ok(job.failed(*failure));
     }
     match job {
         Job::Find(find) => read_found(disk, find, kind, words, descriptors),
         Job::Load(load) => read_window(load, kind, words).map(Done::Window).ok_or(Malformed),
-        Job::List(list) => read_listed(list, kind, words).map(Done::Listed).ok_or(Malformed),
+        Job::Folder(folder) => match &folder.part {
+            Part::Names { .. } => read_names(disk, folder, kind, words, descriptors).ok_or(Malformed),
+            Part::Details(names) => read_details(names.len(), kind, words).ok_or(Malformed),
+        },
+        // A helper process is never asked for one.
+        Job::List(_) | Job::Spool(_) => Err(Malformed),
     }
 }
 
@@ -142,11 +152,14 @@ fn read_found(
         (FOLDER, _) => Target::Folder,
         (FOLDER_WITHOUT_SLASH, _) => Target::FolderWithoutSlash,
         (FORBIDDEN, _) => Target::Refused(Status::FORBIDDEN),
-        (NOT_FOUND, _) => Target::Refused(Status::NOT_FOUND),
+        (NOT_FOUND, _) if descriptors.as_slice().is_empty() => {
+            folder::read(&disk.root, find.path.relative(), words).ok_or(Malformed)?;
+            Target::Refused(Status::NOT_FOUND)
+        }
         (SCRIPT, _) => Target::Script(read_script(disk, find, words).ok_or(Malformed)?),
         (FILE, _) => match read_variants(disk, find, words, descriptors)? {
             Some(variants) => Target::File(variants),
-            None => return Ok(undone(&Job::Find(find.clone()), Failure::Busy)),
+            None => return Ok(find.failed(Failure::Busy)),
         },
         _ => return Err(Malformed),
     };
@@ -260,18 +273,44 @@ fn read_window(load: &Load, kind: u8, words: &mut Reader<'_>) -> Option<Window> 
     }
 }
 
-fn read_listed(list: &List, kind: u8, words: &mut Reader<'_>) -> Option<Listed> {
-    if kind != LISTED {
+fn read_names(
+    disk: &Disk,
+    folder: &Folder,
+    kind: u8,
+    words: &mut Reader<'_>,
+    descriptors: &mut IntoIter<OwnedFd>,
+) -> Option<Done> {
+    if kind != NAMES {
         return None;
     }
-    let rows = words.bytes(ROWS_BYTES_MAX)?.to_vec();
-    let names = match &list.names {
-        Some(names) => Arc::clone(names),
-        None => {
-            let left_out = usize::try_from(words.u64()?).ok()?;
-            Arc::new(Names { names: words.many(NAMES_MAX, super::read_name)?, left_out })
-        }
+    let names = question::read_names(words)?;
+    let next = if words.bool()? { Some(words.u64()?) } else { None };
+    let open = match &folder.part {
+        Part::Names { open: Some(open), .. } => Arc::clone(open),
+        _ => question::open_folder(disk, descriptors.next()?)?,
     };
-    let end = list.from.saturating_add(ROWS_PER_JOB);
-    Some(Listed { rows, next: (end < names.names.len()).then_some(end), names })
+    Some(Done::Names { names, open, next })
+}
+
+fn write_seen(seen: Option<&Seen>, words: &mut Writer) {
+    let Some(Seen { details, folder }) = seen else { return words.u8(NOTHING) };
+    words.u8(if *folder { A_FOLDER } else { A_FILE });
+    words.u64(details.size);
+    words.i64(details.modified);
+}
+
+fn read_details(count: usize, kind: u8, words: &mut Reader<'_>) -> Option<Done> {
+    if kind != DETAILS {
+        return None;
+    }
+    let mut seen = || {
+        let folder = match words.u8()? {
+            NOTHING => return Some(None),
+            kind @ (A_FILE | A_FOLDER) => kind == A_FOLDER,
+            _ => return None,
+        };
+        let details = Details { size: words.u64()?, modified: words.i64()? };
+        Some(Some(Seen { details, folder }))
+    };
+    (0..count).map(|_| seen()).collect::<Option<_>>().map(Done::Details)
 }

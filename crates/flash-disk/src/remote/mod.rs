@@ -8,18 +8,20 @@
 //! How questions and answers travel, and what becomes of a helper that answers nonsense, is not decided here.
 
 mod answer;
+mod folder;
 mod question;
 mod words;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use flash_core::entry::Target;
 use flash_core::file::Content;
-use flash_core::job::{Done, Failure, Job, Outcome, Spent};
-use flash_core::listing::{Details, Name};
+use flash_core::job::{Done, Failure, Job, Outcome, Part, Spent};
 use flash_core::room::Account;
+use flash_http::status::Status;
 
 use crate::root::Stop;
-use crate::{Device, Disk, Powers, Terms};
+use crate::{Device, Disk, Powers, Terms, names};
 use words::{Reader, Writer};
 
 /// A job in words.
@@ -42,8 +44,8 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// An answer or a question is never larger. The longest are the names of a huge folder.
-pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// An answer or a question is never larger. The longest is a small file with a compressed copy of it in each coding.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// No message comes with more descriptors: a file, and a compressed copy of it in each coding.
 pub const DESCRIPTORS_MAX: usize = 4;
 
@@ -52,6 +54,7 @@ impl Disk {
     pub fn ask<'a>(&self, job: &'a Job, device: Device) -> Question<'a> {
         let mut words = Writer::default();
         words.u8(device.terms.is_local().into());
+        words.u32(self.names_wanted(job));
         let descriptor = question::write(job, self.copies.left_bytes(), &mut words);
         Question { bytes: words.bytes, descriptor }
     }
@@ -65,6 +68,7 @@ impl Disk {
         } else {
             Device::ELSEWHERE
         };
+        let names_max = words.u32()?.min(names::TABLE_NAMES_MAX);
         let room_bytes = words.u64()?;
         let job = question::read(self, &mut words, descriptors)?;
         words.end()?;
@@ -80,7 +84,23 @@ impl Disk {
         words.u8(HERE);
         [spent.walk_ns, spent.open_ns, spent.read_ns].into_iter().for_each(|ns| words.u64(ns));
         answer::write(&job, &done, &mut words);
-        Some(Answer { bytes: words.bytes, done })
+        if let (Job::Find(find), Done::Found(entry)) = (&job, &done)
+            && matches!(entry.target, Target::Refused(Status::NOT_FOUND))
+        {
+            folder::write(&self.root, find.path.relative(), names_max, &mut words);
+        }
+        // The asker has the folder already.
+        let is_open = |part: &Part| matches!(part, Part::Names { open: Some(_), .. });
+        let is_known = matches!(&job, Job::Folder(folder) if is_open(&folder.part));
+        Some(Answer { bytes: words.bytes, done: if is_known { Done::Failed(Failure::Busy) } else { done } })
+    }
+
+    /// How many names of its folder are to be told of a name that turns out to be missing.
+    fn names_wanted(&self, job: &Job) -> u32 {
+        match job {
+            Job::Find(find) if !self.is_users(&find.path) => self.root.names_wanted(find.path.relative()),
+            _ => 0,
+        }
     }
 
     /// What an answer to this job means: what [`Disk::help`] would have returned.
@@ -106,17 +126,13 @@ impl Disk {
     }
 }
 
-/// The result of a job that nobody could do. What a first look found is still served when a second one fails.
-pub fn undone(job: &Job, failure: Failure) -> Done {
-    match job {
-        Job::Find(find) => find.known.clone().map_or(Done::Failed(failure), Done::Found),
-        _ => Done::Failed(failure),
-    }
-}
-
 impl Answer {
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let Done::Found(entry) = &self.done else { return Vec::new() };
+        let entry = match &self.done {
+            Done::Found(entry) => entry,
+            Done::Names { open, .. } => return vec![open.as_fd()],
+            _ => return Vec::new(),
+        };
         let open = entry.files().filter_map(|file| match &file.content {
             Content::Open(open) => Some(open.as_fd()),
             Content::Memory(_) => None,
@@ -139,32 +155,6 @@ fn spent(words: &mut Reader<'_>) -> Option<Spent> {
 
 /// An hour.
 const SPENT_NS_MAX: u64 = 3_600_000_000_000;
-
-/// A name of a folder, with what is known about it.
-fn write_name(name: &Name, words: &mut Writer) {
-    words.bytes(&name.name);
-    words.u8(u8::from(name.folder) | u8::from(name.details.is_some()) << 1);
-    if let Some(details) = name.details {
-        words.u64(details.size);
-        words.i64(details.modified);
-    }
-}
-
-fn read_name(words: &mut Reader<'_>) -> Option<Name> {
-    let name = words.bytes(NAME_BYTES_MAX)?;
-    if name.is_empty() || matches!(name, b"." | b"..") || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
-        return None;
-    }
-    let kind = words.u8().filter(|kind| *kind < 4)?;
-    let details = match kind & 2 {
-        0 => None,
-        _ => Some(Details { size: words.u64()?, modified: words.i64()? }),
-    };
-    Some(Name { name: name.into(), details, folder: kind & 1 != 0 })
-}
-
-/// NAME_MAX of the kernel.
-const NAME_BYTES_MAX: usize = 255;
 
 impl From<Stop> for Malformed {
     fn from(_: Stop) -> Self {

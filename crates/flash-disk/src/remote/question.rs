@@ -1,15 +1,15 @@
 //! Questions: what a helper has to know to do a job.
 //!
 //! Of an entry that is known already a helper learns the stamps, which is enough to see that nothing has changed. Of a
-//! listing it gets no more names than make the next rows.
+//! listing it is asked for parts of the folder; the listing itself is made in the process that serves.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File, Stamp};
-use flash_core::job::{Find, Job, List, Load};
-use flash_core::listing::{Column, Names, Order};
+use flash_core::job::{Find, Folder, Job, Load, OpenFolder, Part};
+use flash_core::listing::{Batch, Kind, NAME_BYTES_MAX};
 use flash_core::path::SitePath;
 use flash_core::room::Held;
 use flash_core::site::WINDOW_BYTES;
@@ -20,12 +20,13 @@ use rustix::fs::FileType;
 
 use super::words::{Reader, Writer};
 use crate::Disk;
-use crate::list::ROWS_PER_JOB;
+use crate::list::READ_NAMES_MAX;
 use crate::root;
 
 const FIND: u8 = 1;
 const LOAD: u8 = 2;
-const LIST: u8 = 3;
+const NAMES: u8 = 3;
+const DETAILS: u8 = 4;
 
 /// More than any target that a head can hold.
 const PATH_BYTES_MAX: usize = 1 << 20;
@@ -35,6 +36,8 @@ const VARIANTS_MAX: usize = 1 + Coding::ALL.len();
 pub(super) fn write<'a>(job: &'a Job, room_bytes: u64, words: &mut Writer) -> Option<BorrowedFd<'a>> {
     words.u64(room_bytes);
     match job {
+        // No helper process needs to: the file is open in the server.
+        Job::Spool(_) => unreachable!("the server's own threads keep bodies"),
         Job::Find(find) => {
             words.u8(FIND);
             words.bytes(find.path.as_bytes());
@@ -57,24 +60,22 @@ pub(super) fn write<'a>(job: &'a Job, room_bytes: u64, words: &mut Writer) -> Op
                 Content::Memory(_) => None,
             }
         }
-        Job::List(List { path, order, names, from }) => {
-            words.u8(LIST);
-            words.bytes(path.as_bytes());
-            words.u8(match order.by {
-                Column::Name => 0,
-                Column::Size => 1,
-                Column::Time => 2,
-            });
-            words.u8(order.descending.into());
-            words.u8(names.is_some().into());
-            if let Some(names) = names {
-                let end = names.names.len().min(from + ROWS_PER_JOB);
-                let rows = names.names.get(*from..end).unwrap_or_default();
-                words.u32(rows.len() as u32);
-                rows.iter().for_each(|name| super::write_name(name, words));
+        Job::Folder(folder) => match &folder.part {
+            Part::Names { open, from } => {
+                words.u8(NAMES);
+                words.bytes(folder.path.as_bytes());
+                words.u64(*from);
+                words.u8(open.is_some().into());
+                open.as_ref().map(|open| open.as_fd())
             }
-            None
-        }
+            Part::Details(names) => {
+                words.u8(DETAILS);
+                words.bytes(folder.path.as_bytes());
+                write_names(names, words);
+                None
+            }
+        },
+        Job::List(_) => unreachable!("a listing is made where it is served, see Disk::list_with"),
     }
 }
 
@@ -99,28 +100,49 @@ pub(super) fn read(disk: &Disk, words: &mut Reader<'_>, descriptors: Vec<OwnedFd
             let open = Content::Open(Arc::new(disk.open_file(file, &examined)));
             Job::Load(Load { file: bare_file(disk, stamp, None, open), window, copy })
         }
-        LIST => {
-            let path = path(words)?;
-            let by = match words.u8()? {
-                0 => Column::Name,
-                1 => Column::Size,
-                2 => Column::Time,
-                _ => return None,
-            };
-            let order = Order { by, descending: words.bool()? };
-            let names = match words.bool()? {
-                true => {
-                    let names = words.many(ROWS_PER_JOB, super::read_name)?;
-                    Some(Arc::new(Names { names, left_out: 0 }))
-                }
+        NAMES => {
+            let (path, from) = (path(words)?, words.u64()?);
+            let open = match words.bool()? {
+                true => Some(open_folder(disk, descriptors.next()?)?),
                 false => None,
             };
-            Job::List(List { path, order, names, from: 0 })
+            Job::Folder(Box::new(Folder { path, part: Part::Names { open, from } }))
+        }
+        DETAILS => {
+            let (path, names) = (path(words)?, read_names(words)?);
+            Job::Folder(Box::new(Folder { path, part: Part::Details(names) }))
         }
         _ => return None,
     };
     descriptors.next().is_none().then_some(job)
 }
+
+pub(super) fn open_folder(disk: &Disk, folder: OwnedFd) -> Option<Arc<dyn OpenFolder>> {
+    root::examine(&folder).ok().filter(|it| it.kind == FileType::Directory)?;
+    Some(Arc::new(disk.open_folder(folder)))
+}
+
+pub(super) fn write_names(names: &Batch, words: &mut Writer) {
+    words.u32(names.len() as u32);
+    for (name, kind) in names.iter() {
+        words.bytes(name);
+        words.u8(KINDS.iter().position(|other| *other == kind).unwrap_or_default() as u8);
+    }
+}
+
+pub(super) fn read_names(words: &mut Reader<'_>) -> Option<Batch> {
+    let mut names = Batch::default();
+    words.many(READ_NAMES_MAX, |words| {
+        let name = words.bytes(NAME_BYTES_MAX)?;
+        let is_name =
+            !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0));
+        let kind = KINDS.get(usize::from(words.u8()?))?;
+        is_name.then(|| names.push(name, *kind))
+    })?;
+    Some(names)
+}
+
+const KINDS: [Kind; 3] = [Kind::File, Kind::Folder, Kind::Unclear];
 
 /// A path is canonical or none at all, whoever sends it.
 fn path(words: &mut Reader<'_>) -> Option<SitePath<'static>> {

@@ -177,3 +177,19 @@ fn small_files_are_in_memory_and_large_ones_open() {
     assert!(matches!(variants(&more).identity.content, Content::Open(_)));
     assert_eq!(variants(&more).identity.size(), MEMORY_FILE_BYTES_MAX + 1);
 }
+
+#[test]
+fn what_is_busy_is_tried_again_for_a_while() {
+    let tries = |busy: usize| {
+        let mut tried = 0;
+        let is_busy = |&tried: &usize| tried <= busy;
+        let last = crate::again_if(is_busy, || {
+            tried += 1;
+            tried
+        });
+        (last, tried)
+    };
+    assert_eq!(tries(0), (1, 1));
+    assert_eq!(tries(3), (4, 4));
+    assert_eq!(tries(100), (6, 6), "and then no more");
+}

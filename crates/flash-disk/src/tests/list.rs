@@ -1,36 +1,54 @@
-//! Listings: which names, in which order, in how many jobs.
+//! Listings: which names, in which order, in how many pages, and for how many requests.
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::thread;
+use std::time::Instant;
 
+use bytes::Bytes;
 use flash_core::job::{List, Listed};
-use flash_core::listing::{Column, Names, Order};
+use flash_core::listing::{Column, Listing, Order};
 
 use super::*;
 
 const BY_NAME: Order = Order { by: Column::Name, descending: false };
 
-/// One job after the other; the links of each one's rows.
-fn list(disk: &Disk, folder: &str, order: Order) -> Vec<Vec<String>> {
-    let mut jobs = Vec::new();
-    let mut names: Option<Arc<Names>> = None;
-    let mut from = Some(0);
-    while let Some(next) = from {
-        let listed = list_once(disk, folder, order, names, next);
-        jobs.push(links(&listed.rows));
-        (names, from) = (Some(listed.names), listed.next);
-    }
-    jobs
+pub(crate) fn list_job(folder: &str, order: Order, asked_ms: u64) -> List {
+    List { path: path(folder), order, asked_ms, listing: None, page: 0 }
 }
 
+/// Does jobs until this page is there.
 #[track_caller]
-fn list_once(disk: &Disk, folder: &str, order: Order, names: Option<Arc<Names>>, from: usize) -> Listed {
-    let job = Job::List(List { path: path(folder), order, names, from });
-    assert!(disk.try_now(&job).is_none(), "no call reads a folder without waiting");
-    match help(disk, &job).done {
-        Done::Listed(listed) => listed,
-        other => panic!("no listing: {other:?}"),
+pub(super) fn list_page(list: &List, mut does: impl FnMut(&List) -> Outcome) -> (Arc<Listing>, Bytes) {
+    let mut list = list.clone();
+    loop {
+        match does(&list).done {
+            Done::Listed(Listed { listing, page: Some(page) }) => return (listing, page),
+            Done::Listed(Listed { listing, page: None }) => list.listing = Some(listing),
+            other => panic!("no listing: {other:?}"),
+        }
     }
+}
+
+/// All pages, one after the other.
+#[track_caller]
+pub(super) fn list_pages(list: &List, mut does: impl FnMut(&List) -> Outcome) -> Vec<Bytes> {
+    let (listing, first) = list_page(list, &mut does);
+    let mut pages = vec![first];
+    for page in 1..listing.page_count() {
+        let list = List { listing: Some(Arc::clone(&listing)), page, ..list.clone() };
+        pages.push(list_page(&list, &mut does).1);
+    }
+    pages
+}
+
+/// The links of each page's rows.
+#[track_caller]
+pub(super) fn list(disk: &Disk, folder: &str, order: Order) -> Vec<Vec<String>> {
+    let job = list_job(folder, order, 0);
+    assert!(disk.try_now(&Job::List(job.clone())).is_none(), "no call reads a folder without waiting");
+    let pages = list_pages(&job, |list| help(disk, &Job::List(list.clone())));
+    pages.iter().map(|page| links(page)).collect()
 }
 
 fn links(rows: &[u8]) -> Vec<String> {
@@ -59,46 +77,126 @@ fn folders_come_first_and_columns_order_the_rest() {
 }
 
 #[test]
-fn a_large_folder_takes_several_jobs() {
+fn a_large_folder_has_several_pages() {
     let folder = Folder::new();
-    let names: Vec<String> = (0..600).map(|number| format!("{number:04}")).collect();
+    let names: Vec<String> = (0..2000).map(|number| format!("{number:04}")).collect();
     for name in &names {
         fs::write(folder.path(name), "x").unwrap();
     }
-    let disk = folder.disk();
-    for by in [Column::Name, Column::Size, Column::Time] {
-        let jobs = list(&disk, "/", Order { by, descending: false });
-        assert_eq!(jobs.len(), 3);
-        let mut all = jobs.concat();
-        if by == Column::Time {
-            all.sort();
+    let mut disk = folder.disk();
+    for step in [Duration::ZERO, Duration::from_secs(60)] {
+        disk.list_step = step;
+        for by in [Column::Name, Column::Size, Column::Time] {
+            let pages = list(&disk, "/", Order { by, descending: false });
+            assert_eq!(pages.len(), 8);
+            let mut all = pages.concat();
+            if by == Column::Time {
+                all.sort();
+            }
+            assert_eq!(all, names);
         }
-        assert_eq!(all, names);
     }
 }
 
 #[test]
-fn an_empty_folder_is_one_job_without_rows() {
+fn an_empty_folder_has_one_page_without_rows() {
     assert_eq!(list(&Folder::new().disk(), "/", BY_NAME), [Vec::<String>::new()]);
 }
 
-/// What disappears while a listing is under way is left out, even all of a job's names.
+/// What disappears while a listing is under way is left out, even all of a page's names.
 #[test]
-fn names_that_vanish_between_jobs_are_left_out() {
+fn names_that_vanish_between_pages_are_left_out() {
     let folder = Folder::new();
     for number in 0..600 {
         fs::write(folder.path(&format!("{number:04}")), "x").unwrap();
     }
-    let disk = folder.disk();
-    let first = list_once(&disk, "/", BY_NAME, None, 0);
+    let mut disk = folder.disk();
+    disk.list_step = Duration::ZERO;
+    let run = |list: &List| disk.run(&Job::List(list.clone()));
+    let first = list_job("/", BY_NAME, 0);
+    let (listing, _) = list_page(&first, run);
     for number in 256..513 {
         fs::remove_file(folder.path(&format!("{number:04}"))).unwrap();
     }
-    let second = list_once(&disk, "/", BY_NAME, Some(Arc::clone(&first.names)), first.next.unwrap());
-    assert!(second.rows.is_empty());
-    let third = list_once(&disk, "/", BY_NAME, Some(second.names), second.next.unwrap());
-    assert_eq!(links(&third.rows)[0], "0513");
-    assert_eq!(third.next, None);
+    let page = |page| List { listing: Some(Arc::clone(&listing)), page, ..first.clone() };
+    assert!(list_page(&page(1), run).1.is_empty());
+    assert_eq!(links(&list_page(&page(2), run).1)[0], "0513");
+    assert_eq!(listing.page_count(), 3);
+}
+
+#[test]
+fn for_a_while_others_get_the_same_at_once() {
+    let folder = Folder::new();
+    folder.put("a.txt", "a");
+    let disk = folder.disk_with(|settings| settings.revalidate_ms = 1_000);
+    let at = |asked_ms| Job::List(list_job("/", BY_NAME, asked_ms));
+    assert!(disk.try_now(&at(0)).is_none());
+    let (_, first) = list_page(&list_job("/", BY_NAME, 0), |list| disk.run(&Job::List(list.clone())));
+    folder.put("b.txt", "b");
+    let Some(Outcome { done: Done::Listed(Listed { page: Some(page), .. }), .. }) = disk.try_now(&at(999))
+    else {
+        panic!("it is read again")
+    };
+    assert_eq!(page, first);
+    assert!(disk.try_now(&at(1_000)).is_none());
+    let (_, second) = list_page(&list_job("/", BY_NAME, 1_000), |list| disk.run(&Job::List(list.clone())));
+    assert_eq!(links(&second), ["a.txt", "b.txt"]);
+}
+
+#[test]
+fn a_listing_that_is_asked_for_no_more_gives_its_memory_back() {
+    let folder = Folder::new();
+    folder.put("a.txt", "a");
+    let disk = folder.disk_with(|settings| settings.revalidate_ms = 50);
+    let account = Arc::clone(disk.listings.cache.account());
+    for asked_ms in [0, 10_000] {
+        drop(list_page(&list_job("/", BY_NAME, asked_ms), |list| disk.run(&Job::List(list.clone()))));
+        assert!(account.left_bytes() < account.bytes_max(), "it is kept");
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while account.left_bytes() < account.bytes_max() {
+            assert!(Instant::now() < give_up, "it is never let go");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// In some architectures each connection's thread does its jobs itself.
+#[test]
+fn threads_that_list_at_the_same_time_share_the_work() {
+    let folder = Folder::new();
+    for number in 0..3000 {
+        fs::write(folder.path(&format!("{number:04}")), "x").unwrap();
+    }
+    let mut disk = folder.disk_with(|settings| settings.revalidate_ms = 3_600_000);
+    disk.list_step = Duration::from_millis(1);
+    let by_size = Order { by: Column::Size, descending: false };
+    let found: Vec<_> = thread::scope(|scope| {
+        let run = || list_page(&list_job("/", by_size, 0), |list| disk.run(&Job::List(list.clone()))).0;
+        let threads = [(); 8].map(|()| scope.spawn(run));
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(found.iter().all(|listing| Arc::ptr_eq(listing, &found[0])));
+}
+
+#[test]
+fn a_listing_beyond_the_budget_is_refused() {
+    let folder = Folder::new();
+    for number in 0..3000 {
+        fs::write(folder.path(&format!("{number:04}-{}", "x".repeat(100))), "x").unwrap();
+    }
+    let disk = folder.disk_with(|settings| settings.listings_bytes_max = 200_000);
+    let mut list = list_job("/", BY_NAME, 0);
+    let failure = loop {
+        match disk.run(&Job::List(list.clone())).done {
+            Done::Listed(Listed { listing, page: None }) => list.listing = Some(listing),
+            Done::Failed(failure) => break failure,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(failure, Failure::OverBudget);
+    let account = disk.listings.cache.account();
+    drop(list);
+    assert_eq!(account.left_bytes(), account.bytes_max());
 }
 
 #[test]
@@ -154,6 +252,6 @@ fn a_folder_within_a_folder() {
 #[test]
 fn a_folder_that_is_gone_cannot_be_listed() {
     let disk = Folder::new().disk();
-    let job = Job::List(List { path: path("/gone/"), order: BY_NAME, names: None, from: 0 });
+    let job = Job::List(list_job("/gone/", BY_NAME, 0));
     assert!(matches!(disk.run(&job).done, Done::Failed(Failure::Gone)));
 }

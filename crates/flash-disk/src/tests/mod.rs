@@ -3,18 +3,20 @@
 mod changes;
 mod find;
 mod links;
-mod list;
+pub(crate) mod list;
+mod missing;
 mod pages;
 mod programs;
 mod remote;
 mod snapshots;
+mod spool;
 mod users;
 mod windows;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use flash_core::entry::{Entry, Target, Variants};
 use flash_core::file::{Content, File};
@@ -72,7 +74,10 @@ impl Folder {
             dotfiles: false,
             memory_file_bytes_max: MEMORY_FILE_BYTES_MAX,
             copies_bytes_max: 16 << 20,
+            listings_bytes_max: 16 << 20,
+            revalidate_ms: 0,
             sending: Sending::Copies,
+            names_briefly: Duration::from_secs(1),
             residency_assumed: false,
             template: HeaderTemplate::default(),
         };
@@ -90,7 +95,7 @@ fn set_modified(path: &Path, time: SystemTime) {
     fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-pub(crate) fn path(path: impl AsRef<[u8]>) -> SitePath<'static> {
+fn path(path: impl AsRef<[u8]>) -> SitePath<'static> {
     SitePath::parse(path.as_ref()).expect("the tests' paths are sound").into_owned()
 }
 

@@ -1,9 +1,9 @@
 //! `/~name/`. There has to be a user to test with: `daemon` is on every system. In place of a folder in its home,
 //! which these tests could not fill, stands an absolute path.
 
-use flash_core::job::List;
 use flash_core::listing::Order;
 
+use super::list::list;
 use super::*;
 
 fn with_users(change: impl FnOnce(&mut Settings)) -> (Folder, Folder, Disk) {
@@ -63,10 +63,7 @@ fn a_user_is_never_looked_up_in_a_hurry() {
 #[test]
 fn a_users_folder_can_be_listed() {
     let (_folder, _home, disk) = with_users(|_| ());
-    let job = Job::List(List { path: path("/~daemon/"), order: Order::default(), names: None, from: 0 });
-    let Done::Listed(listed) = disk.run(&job).done else { panic!("no listing") };
-    let names: Vec<&[u8]> = listed.names.names.iter().map(|name| &*name.name).collect();
-    assert_eq!(names, [&b"sub"[..], b"a.txt"]);
+    assert_eq!(list(&disk, "/~daemon/", Order::default()), [["sub/", "a.txt"]]);
 }
 
 /// The page that answers for the site's made-up pages is the site's, and no user's file of the same name.

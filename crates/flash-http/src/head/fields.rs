@@ -80,11 +80,15 @@ struct Seen<'b> {
     if_unmodified_since: Single<'b>,
 }
 
-#[derive(Default, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 enum Transfer {
     #[default]
     Plain,
     Chunked,
+    /// Coded otherwise, and chunked after that as yet or not.
+    Coded {
+        chunked: bool,
+    },
 }
 
 /// A field that has one value; if it comes again, nobody can say which one is meant.
@@ -156,14 +160,15 @@ impl<'b> Seen<'b> {
         if self.length.is_some() {
             return bad("several Content-Length fields");
         }
-        if self.transfer == Transfer::Chunked {
+        if self.transfer != Transfer::Plain {
             return bad("Content-Length beside Transfer-Encoding");
         }
         self.length = scan::decimal(value);
         if self.length.is_none() { bad("malformed Content-Length") } else { Ok(()) }
     }
 
-    /// RFC 9112 §6.1: we take `chunked`, once and alone.
+    /// RFC 9112 §6.1: we take `chunked`, once and alone. What else there may be in any number of lines before it is for
+    /// others to understand.
     fn transfer_encoding(&mut self, value: &[u8], version: Version) -> Result<(), Stop> {
         if version == Version::Http10 {
             return bad("Transfer-Encoding in HTTP/1.0");
@@ -171,10 +176,18 @@ impl<'b> Seen<'b> {
         if self.length.is_some() {
             return bad("Content-Length beside Transfer-Encoding");
         }
-        if self.transfer == Transfer::Chunked || !value.eq_ignore_ascii_case(b"chunked") {
-            return bad("a transfer coding other than chunked");
+        for coding in value.split(|&byte| byte == b',').map(scan::trim) {
+            let name = scan::token_run(coding);
+            let is_coding = name > 0 && matches!(scan::trim(&coding[name..]), [] | [b';', ..]);
+            self.transfer = match self.transfer {
+                _ if !is_coding => return bad("malformed Transfer-Encoding"),
+                Transfer::Chunked | Transfer::Coded { chunked: true } => {
+                    return bad("a transfer coding after chunked");
+                }
+                Transfer::Plain if coding.eq_ignore_ascii_case(b"chunked") => Transfer::Chunked,
+                _ => Transfer::Coded { chunked: coding.eq_ignore_ascii_case(b"chunked") },
+            };
         }
-        self.transfer = Transfer::Chunked;
         Ok(())
     }
 
@@ -187,6 +200,11 @@ impl<'b> Seen<'b> {
         }
         head.body = match (self.transfer, self.length) {
             (Transfer::Chunked, _) => Body::Chunked,
+            (Transfer::Coded { chunked: true }, _) => {
+                return refuse(Status::NOT_IMPLEMENTED, "a transfer coding other than chunked");
+            }
+            // RFC 9112 §6.3: nobody knows where such a body ends.
+            (Transfer::Coded { chunked: false }, _) => return bad("a body that does not end in chunks"),
             (Transfer::Plain, None | Some(0)) => Body::None,
             (Transfer::Plain, Some(length)) => Body::Length(length),
         };

@@ -27,6 +27,7 @@ fn record(n: usize) -> Record {
         spent: Default::default(),
         send_us: 0,
         request_line: format!("GET /{n} HTTP/1.1").into_bytes().into(),
+        reason: "",
         host: none.clone(),
         referer: none.clone(),
         user_agent: none,

@@ -10,6 +10,7 @@ fn record() -> Record {
         spent: Spent { walk_ns: 1_999, open_ns: 2_000, read_ns: 3_000, queue_ns: 4_000, help_ns: 8_000 },
         send_us: 350,
         request_line: b"GET /a.gif HTTP/1.1"[..].into(),
+        reason: "",
         host: b"example.org"[..].into(),
         referer: b"http://example.org/"[..].into(),
         user_agent: b"Mozilla/5.0 (X11)"[..].into(),
@@ -91,6 +92,15 @@ fn json_has_every_field() {
             "user_agent": "Mozilla/5.0 (X11)",
         })
     );
+}
+
+#[test]
+fn json_says_why_a_request_was_refused_and_combined_cannot() {
+    let refused = Record { reason: "no Host", status: 400, ..record() };
+    let parsed: serde_json::Value = serde_json::from_str(&line(Format::Json, &refused)).unwrap();
+    assert_eq!(parsed["reason"], "no Host");
+    assert!(!line(Format::Combined, &refused).contains("no Host"));
+    assert!(!line(Format::Json, &record()).contains("reason"));
 }
 
 #[test]

@@ -41,10 +41,12 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "N", default_value = "256", value_parser = count(0, 1 << 20), help_heading = HEADING)]
     pub cgi_queue_max: usize,
 
-    /// Memory for what programs have answered and slow clients have not taken yet, so that no program waits for them; one
-    /// answer has a 64th of it at most. 0: programs wait for whoever is 64 KiB behind
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = size::parse, help_heading = HEADING)]
-    pub program_buffer_bytes: u64,
+    /// Memory for what programs have answered and slow clients have not taken yet, so that no program waits for them, and
+    /// for request bodies in chunks until they are whole; one answer or body has a 64th of it at most. What is more of a body
+    /// lies in a file in TMPDIR or /var/tmp. 0: programs wait for whoever is 64 KiB behind. Without this flag, an eighth of
+    /// the memory there is, 64M at most
+    #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = HEADING)]
+    pub program_buffer_bytes: Option<u64>,
 
     /// How long a program may be silent. Then 504, or the end of a response that has begun, and the program is ended
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span::parse_positive, help_heading = HEADING)]

@@ -15,7 +15,8 @@ pub(crate) struct Serve {
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 
-    /// Where to accept connections: ADDRESS:PORT, :PORT for every address, or unix:PATH. May be given repeatedly
+    /// Where to accept connections: ADDRESS:PORT, :PORT for every address, or unix:PATH. May be given repeatedly. [::]:PORT
+    /// is IPv4's too, unless that is asked for besides
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = RUN)]
     pub listen: Vec<Listen>,
 
@@ -31,13 +32,14 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 10_000), help_heading = RUN)]
     pub threads: usize,
 
-    /// Processes of mp
-    #[arg(long, value_name = "N", default_value = "32", value_parser = count(1, 10_000), help_heading = RUN)]
-    pub processes: usize,
+    /// Processes of mp. Without this flag, 32, or one for each 4 MiB of memory if those are fewer
+    #[arg(long, value_name = "N", value_parser = count(1, 10_000), help_heading = RUN)]
+    pub processes: Option<usize>,
 
-    /// Helpers of amped and uring at most, for each device. They start when something would block, and retire when idle
-    #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 4096), help_heading = RUN)]
-    pub helpers_max: usize,
+    /// Helpers of amped and uring at most, for each device. They start when something would block, and retire when idle.
+    /// Without this flag, 64, or one for each MiB of memory (6 MiB with --helpers process) if those are fewer
+    #[arg(long, value_name = "N", value_parser = count(1, 4096), help_heading = RUN)]
+    pub helpers_max: Option<usize>,
 
     /// Whether helpers are threads, or processes that look at the disk and pass back what they have opened
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Helpers::Thread, help_heading = RUN)]
@@ -48,8 +50,9 @@ pub(crate) struct Serve {
     #[arg(long, value_enum, value_name = "HOW", help_heading = RUN)]
     pub sandbox: Option<Sandbox>,
 
-    /// Become this user once the listeners and logs are open. Without it, a server that root starts stays root
-    #[arg(long, value_name = "NAME", help_heading = RUN)]
+    /// Become this user once the listeners and logs are open: a name or a number, with a group after a colon if it is not to
+    /// be the user's own. Without it, a server that root starts stays root
+    #[arg(long, value_name = "USER[:GROUP]", help_heading = RUN)]
     pub user: Option<String>,
 
     /// Jobs that may wait for a helper of one device. Beyond them, requests that need the disk get 503 at once
@@ -89,7 +92,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "VALUE", value_parser = field::parse_value, help_heading = CONTENT)]
     pub cache_control: Option<String>,
 
-    /// Send this field with every response. May be given repeatedly
+    /// Send this field with every response. May be given repeatedly, up to 32K in all
     #[arg(long, value_name = "NAME: VALUE", help_heading = CONTENT)]
     pub header: Vec<Field>,
 
@@ -97,14 +100,15 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub no_precompressed: bool,
 
-    /// Paths that are remembered with what they lead to, at most half of the limit of open files (ulimit -n). Processes of mp
-    /// share them out. 0 remembers none
+    /// Paths that are remembered with what they lead to. Processes of mp share them out. 0 remembers none. How many files stay
+    /// open for it, files above 256 KiB, depends on the limit of open files (ulimit -n)
     #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]
     pub path_cache: usize,
 
-    /// Memory for the content of files. Processes of mp share it out. 0 keeps none
-    #[arg(long, value_name = "BYTES", default_value = "128M", value_parser = size::parse, help_heading = CACHES)]
-    pub file_cache_bytes: u64,
+    /// Memory for the content of files. Processes of mp share it out. 0 keeps none. Without this flag, a quarter of the
+    /// memory there is, the machine's or what a cgroup allows, and 128M at most
+    #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = CACHES)]
+    pub file_cache_bytes: Option<u64>,
 
     /// Send files that are not in memory from the page cache itself, without a copy: a third of the work for large
     /// downloads. For sites whose files are replaced by renaming, never changed in place
@@ -123,7 +127,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span::parse_positive, help_heading = LIMITS)]
     pub idle_timeout: Duration,
 
-    /// Bytes per second that a client must take, on average, to keep its connection. 0 waits for any
+    /// Bytes per second that a client must acknowledge of a response, or send of a body, on average. Bytes in advance
+    /// count for 15 minutes at most. 0 waits for any client
     #[arg(long, value_name = "BYTES", default_value = "500", value_parser = size::parse, help_heading = LIMITS)]
     pub send_rate_min: u64,
 
@@ -131,7 +136,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::parse_positive, help_heading = LIMITS)]
     pub disk_deadline: Duration,
 
-    /// Connections at once. Without this flag, what the limit of open files (ulimit -n) allows
+    /// Connections at once. A new one beyond them has the longest idle one closed, or gets 503. Without this flag, what
+    /// the limit of open files (ulimit -n) allows. Where it allows fewer, a line at the start says how many there are, and
+    /// which limit would be enough
     #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
     pub connections_max: Option<usize>,
 

@@ -29,6 +29,15 @@ pub(crate) fn parse_positive(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The same number as a person would write it, rounded down.
+pub(crate) fn shown(bytes: u64) -> String {
+    let units = [(30, "G"), (20, "M"), (10, "K")];
+    let unit = units
+        .into_iter()
+        .find(|(bits, _)| bytes >> bits >= 10 || (bytes >> bits) << bits == bytes && bytes > 0);
+    unit.map_or_else(|| bytes.to_string(), |(bits, name)| format!("{}{name}", bytes >> bits))
+}
+
 const SHAPE: &str = "write a number of bytes, such as 4096, 32K, 128M or 1G";
 const TOO_MANY: &str = "that is more bytes than there are";
 
@@ -54,5 +63,15 @@ mod tests {
         }
         assert_eq!(parse("99999999999999999999"), Err(TOO_MANY.into()));
         assert!(parse_positive("0K").is_err());
+    }
+
+    #[test]
+    fn shown_as_they_are_written() {
+        for text in ["0", "9", "32K", "16M", "128M", "1G", "1536M"] {
+            assert_eq!(shown(parse(text).unwrap()), text);
+        }
+        assert_eq!(shown(25_000_001), "23M");
+        assert_eq!(shown((12 << 30) + 1), "12G");
+        assert_eq!(shown((3 << 20) + 1), "3072K");
     }
 }

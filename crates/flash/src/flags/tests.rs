@@ -55,7 +55,7 @@ fn defaults() {
     assert!(flags.index.is_empty() && flags.programs.cgi.is_empty());
     assert_eq!(flags.programs.indexes(), ["index.html"]);
     assert_eq!(flags.follow_links, FollowLinks::Inside);
-    assert_eq!((flags.path_cache, flags.file_cache_bytes), (6000, 128 << 20));
+    assert_eq!((flags.path_cache, flags.file_cache_bytes), (6000, None));
     assert_eq!(flags.revalidate, Duration::from_secs(1));
     assert_eq!(flags.access_log, LogTo::Off);
     assert!(!flags.list && !flags.dotfiles && !flags.user_dirs && !flags.no_precompressed);
@@ -81,7 +81,7 @@ fn what_is_given_replaces_defaults() {
     assert_eq!(flags.listen, [Listen::EveryAddress(80), Listen::Unix("/run/f".into())]);
     assert_eq!(flags.index, ["a.html", "b.html"]);
     assert_eq!(flags.header, ["X-A: 1".parse().unwrap()]);
-    assert_eq!((flags.revalidate, flags.file_cache_bytes), (Duration::ZERO, 1 << 30));
+    assert_eq!((flags.revalidate, flags.file_cache_bytes), (Duration::ZERO, Some(1 << 30)));
     assert_eq!((flags.access_log, flags.arch), (LogTo::Stdout, Arch::Mt));
 }
 

@@ -19,6 +19,7 @@ use flash_app::{
     Address, Application, Command, Ears, Folder, ForkHelper, Limit, Limited, Limits, Service, Settings,
     Setup, UnixAddress,
 };
+use flash_arch::Child;
 use flash_core::program::{self, Talk};
 use flash_core::routes::{Place, Route, Routes};
 use flash_observe::{AccessLog, ErrorLog};
@@ -53,7 +54,7 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Finds fault with the flags, and starts the fork helper. The process has one thread.
-    pub(super) fn prepare(flags: &flags::Serve, folder: &Path) -> Result<Self, Failure> {
+    pub(super) fn prepare(flags: &flags::Serve, folder: &Path, buffer_bytes: u64) -> Result<Self, Failure> {
         let programs = &flags.programs;
         let document_root = match folder.as_os_str().as_bytes() {
             b"/" => Vec::new(),
@@ -75,16 +76,21 @@ impl Programs {
         let is_needed = list.iter().any(|(_, service)| !matches!(service, Service::FastCgi(_)));
         let folders = setup.folders.iter().map(|folder| folder.path.clone()).collect();
         let helper = is_needed.then(|| start_helper(flags, setup)).transpose()?;
-        let (settings, buffer_bytes) = (settings(programs), programs.program_buffer_bytes);
-        Ok(Self { list, helper, settings, folders, document_root, buffer_bytes })
+        Ok(Self { list, helper, settings: settings(programs), folders, document_root, buffer_bytes })
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Of so many descriptors, those that are left for clients' connections.
-    pub(super) fn leave(&self, descriptors: usize, flags: &flags::Programs) -> usize {
+    /// The process that keeps a fork helper, if there is one.
+    pub(super) fn child(&self) -> Option<Child> {
+        let pid = self.helper.as_ref()?.guard()?;
+        Some(Child { pid, name: "the guard of the fork helper" })
+    }
+
+    /// The most descriptors that programs take, and how many each client's connection does.
+    pub(super) fn descriptors(&self, flags: &flags::Programs) -> (usize, usize) {
         let count =
             |is_it: fn(&Service) -> bool| self.list.iter().filter(|(_, service)| is_it(service)).count();
         let scripts = match count(|service| matches!(service, Service::Cgi { .. })) {
@@ -92,10 +98,9 @@ impl Programs {
             _ => flags.cgi_max + flags.cgi_queue_max,
         };
         let processes = flags.app_max * count(|service| matches!(service, Service::Application(_)));
-        let left = descriptors.saturating_sub(PROGRAM_DESCRIPTORS * (scripts + processes));
         // Any number of requests may be on their way to a FastCGI server, each over a connection.
         let is_fastcgi = count(|service| matches!(service, Service::FastCgi(_))) > 0;
-        if is_fastcgi { left / 2 } else { left }
+        (PROGRAM_DESCRIPTORS * (scripts + processes), if is_fastcgi { 2 } else { 1 })
     }
 
     /// For the site.

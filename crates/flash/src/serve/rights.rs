@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_arch::sandbox::{Gaps, confine_helper, confine_server};
-use flash_arch::{Chores, Hands, Listener, Nursery};
-use flash_disk::Disk;
-use flash_os::user;
+use flash_arch::{Child, Chores, Hands, Listener, Nursery};
+use flash_disk::{Disk, Spool};
+use flash_os::user::{self, User};
 
-use super::{PUBLIC_FOLDER, cannot};
+use super::{PUBLIC_FOLDER, cannot, temporary_folder};
 use crate::failure::Failure;
 use crate::flags::{self, Arch, FileCache, FollowLinks, Helpers, Offload, Sandbox};
 
@@ -25,6 +25,8 @@ pub(super) struct Rights {
     walls: Walls,
     /// The folder, opened while that was possible; for whoever is going to send what helpers find in it.
     disk: RefCell<Option<Disk>>,
+    /// Why long bodies cannot be kept.
+    spool: Option<io::Error>,
 }
 
 /// What stands around the process that serves.
@@ -39,6 +41,8 @@ enum Walls {
 pub(super) struct Site<'a> {
     pub(super) folder: &'a Path,
     pub(super) open: &'a dyn Fn() -> io::Result<Disk>,
+    /// Makes what the process that serves keeps bodies in.
+    pub(super) spool: &'a dyn Fn() -> io::Result<Option<Spool>>,
     pub(super) listeners: &'a [Listener],
     pub(super) logs: &'a [PathBuf],
 }
@@ -77,34 +81,53 @@ impl Rights {
                 cannot(format_args!("serve {} as user {name}", site.folder.display()), &error)
             })?;
         }
+        let (spool, why) = match (site.spool)() {
+            Ok(spool) => (spool, None),
+            Err(error) => (None, Some(error)),
+        };
         if flags.helpers == Helpers::Thread {
-            return Ok(Self { nursery: None, walls: Walls::None, disk: RefCell::default() });
+            return Ok(Self { nursery: None, walls: Walls::None, disk: RefCell::default(), spool: why });
         }
         let failure = |error| cannot(format_args!("start helper processes"), &error);
         let nursery = start_nursery(flags, site).map_err(failure)?;
         let mut disk = (site.open)().map_err(failure)?;
         disk.leave_to_others();
+        if let Some(spool) = spool {
+            disk.keep_bodies_in(spool);
+        }
         // Confined, it could not see any more what to pin. Where there is no sandbox, the server's parts do it.
         let _ = flash_os::pin::pin_program();
         let walls = confine(flags)?;
-        Ok(Self { nursery: Some(Arc::new(nursery)), walls, disk: RefCell::new(Some(disk)) })
+        Ok(Self { nursery: Some(Arc::new(nursery)), walls, disk: RefCell::new(Some(disk)), spool: why })
     }
 
     pub(super) fn hands(&self) -> Hands {
         self.nursery.clone().map_or(Hands::Threads, Hands::Processes)
     }
 
+    /// The process that forks helpers, if there is one.
+    pub(super) fn child(&self) -> Option<Child> {
+        self.nursery.as_ref().map(|nursery| nursery.child())
+    }
+
     pub(super) fn take_disk(&self) -> Option<Disk> {
         self.disk.take()
     }
 
-    pub(super) fn has_processes(&self) -> bool {
-        self.nursery.is_some()
-    }
-
+    /// What is missing: rights that it still has, and walls that it does not.
     pub(super) fn say_gaps(&self) {
+        if rustix::process::geteuid().is_root() {
+            let _ =
+                writeln!(io::stderr(), "flash: the server runs as root: --user NAME makes it another user's");
+        }
         if let Walls::Gaps(gaps) = &self.walls {
             let _ = writeln!(io::stderr(), "flash: the sandbox has gaps: {gaps}");
+        }
+        if let Some(error) = &self.spool {
+            let folder = temporary_folder();
+            let folder = folder.display();
+            let what = "request bodies in chunks that do not fit into memory get 507";
+            let _ = writeln!(io::stderr(), "flash: cannot keep files in {folder} ({error}): {what}");
         }
     }
 }
@@ -119,13 +142,42 @@ impl fmt::Display for Rights {
     }
 }
 
-pub(super) fn become_user(name: &str) -> Result<(), Failure> {
-    let failure = |why: &dyn fmt::Display| Failure::Run(format!("cannot become user {name}: {why}"));
-    let user = user::named(name.as_bytes()).ok_or_else(|| failure(&"there is none of that name"))?;
-    user::become_user(name.as_bytes(), &user).map_err(|error| match error.kind() {
+pub(super) fn become_user(text: &str) -> Result<(), Failure> {
+    let failure = |why: &dyn fmt::Display| Failure::Run(format!("cannot become user {text}: {why}"));
+    let (name, user) = user_of(text).map_err(|why| failure(&why))?;
+    user::become_user(name.as_deref(), &user).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => failure(&"only root can"),
         _ => failure(&error),
     })
+}
+
+/// `NAME`, `NAME:GROUP`, and numbers for either. A number that is nobody's has no groups, so that one must be given.
+fn user_of(text: &str) -> Result<(Option<Vec<u8>>, User), &'static str> {
+    let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
+    let group = match group {
+        Some(group) => {
+            Some(user::group_named(group.as_bytes()).or(number(group)).ok_or("there is no such group")?)
+        }
+        None => None,
+    };
+    let named = |name: &[u8]| Some((Some(name.to_vec()), user::named(name)?));
+    let of_number = |id| user::name_of(id).and_then(|name| named(&name));
+    let (name, found) = match (named(user.as_bytes()), number(user)) {
+        (Some(found), _) => found,
+        (None, Some(id)) => match (of_number(id), group) {
+            (Some(found), _) => found,
+            (None, Some(group)) => (None, User { id, group, home: "/".into() }),
+            (None, None) => return Err("nobody has that number: add a group, as in 1000:1000"),
+        },
+        (None, None) => return Err("there is none of that name"),
+    };
+    Ok((name, User { group: group.unwrap_or(found.group), ..found }))
+}
+
+/// -1 stands for no user and no group.
+fn number(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|&number| digits && number != u32::MAX)
 }
 
 fn start_nursery(flags: &flags::Serve, site: &Site<'_>) -> io::Result<Nursery> {
@@ -171,4 +223,34 @@ fn readable(flags: &flags::Serve, folder: &Path) -> Vec<PathBuf> {
         readable.extend(user::all().into_iter().map(|user| user.home.join(PUBLIC_FOLDER)));
     }
     readable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_by_name_and_by_number() {
+        let ids = |text: &str| user_of(text).map(|(name, user)| (name.map(|_| "named"), user.id, user.group));
+        for text in ["root", "0", "root:root", "0:0", "root:0", "0:root"] {
+            assert_eq!(ids(text), Ok((Some("named"), 0, 0)), "{text}");
+        }
+        assert_eq!(ids("root:1234"), Ok((Some("named"), 0, 1234)));
+        assert_eq!(ids("4000000001:1234"), Ok((None, 4_000_000_001, 1234)));
+        for (text, why) in [
+            ("", "none of that name"),
+            (":0", "none of that name"),
+            ("root:", "no such group"),
+            ("root:no-such-group-here", "no such group"),
+            ("no-such-user-here:0", "none of that name"),
+            ("4000000001", "1000:1000"),
+            ("4294967295:0", "none of that name"),
+            ("0:4294967295", "no such group"),
+            ("-1:-1", "no such group"),
+            ("+0:0", "none of that name"),
+        ] {
+            let said = ids(text).expect_err(text);
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
 }

@@ -3,15 +3,21 @@
 
 use std::collections::{HashMap, HashSet};
 
+use flash_core::entry::{Entry, Target};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Find, List, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
+use flash_core::record::Peer;
 use flash_core::room::Held;
+use flash_core::site::Settings;
+use flash_http::status::Status;
 use tempfile::TempDir;
 
 use super::*;
+use crate::helpers::Client;
+use crate::helpers::desk::Kind;
 use crate::inbox::Inbox;
 use crate::testing::{self, Random, each_seed};
 use crate::{Limits, Offload};
@@ -32,20 +38,30 @@ struct Simulation {
     base: Instant,
     now_us: u64,
     /// What helpers are at, with the number of the result that they will bring.
-    under_way: Vec<(Task, Instant, u64)>,
+    under_way: Vec<UnderWay>,
     model: Model,
+}
+
+struct UnderWay {
+    task: Task,
+    begun: Instant,
+    number: u64,
+    /// The helper uses the processor, and is in no call to the device for long.
+    runs: bool,
+    is_seen: bool,
+    moved_us: u64,
 }
 
 /// What is known without looking into the pool.
 #[derive(Default)]
 struct Model {
-    /// Who waits, for which job.
-    waiting: HashMap<u64, usize>,
+    /// Who waits, for which job, since when.
+    waiting: HashMap<u64, (usize, u64)>,
     tokens: u64,
-    /// Results, by number: the job, and the last token that was given out when its helper came back.
-    results: HashMap<u64, (usize, u64)>,
+    /// Results, by number: the job, when it began, and the last token that was given out when its helper came back.
+    results: HashMap<u64, (usize, u64, u64)>,
     came_back_us: Vec<u64>,
-    noticed: bool,
+    is_sick: bool,
     probed_us: Option<u64>,
     /// Helpers that could not be started since the last one was.
     missing: bool,
@@ -63,7 +79,13 @@ impl Simulation {
             single_flight: random.chance(80),
             offload: Offload::Needed,
         };
-        let pool = Pool::without_helpers(Device::ELSEWHERE, limits, Arc::clone(shared), None);
+        let pool = Pool::without_helpers(
+            Device::ELSEWHERE,
+            limits,
+            Arc::clone(shared),
+            Arc::new(Watcher::new(DEADLINE_US / 1000)),
+            None,
+        );
         pool.desk.lock().enrol();
         let base = Instant::now();
         Self {
@@ -82,7 +104,8 @@ impl Simulation {
         for _ in 0..steps {
             self.time_passes();
             match self.random.within(0..100) {
-                0..=44 => self.ask(),
+                0..=4 => self.watch(),
+                5..=44 => self.ask(),
                 45..=69 => _ = self.take(),
                 70..=94 => self.come_back(),
                 _ => _ = self.pool.desk.lock().may_leave(),
@@ -115,27 +138,34 @@ impl Simulation {
 
     fn ask(&mut self) {
         let which = self.random.within(0..self.jobs.len() as u64) as usize;
-        let waiter = Waiter { inbox: Arc::clone(&self.inbox), token: self.model.tokens };
+        let client = *self.random.pick(&[1, 1, 1, 2, 3]);
+        let client = Client::of(Peer::Inet(([192, 0, 2, client], 1).into()));
+        let waiter = Waiter { inbox: Arc::clone(&self.inbox), token: self.model.tokens, client };
         let queued = self.pool.waiting.load(Ordering::Relaxed);
         let arrival = Arrival { job: self.jobs[which].clone(), waiter: Some(waiter), came: self.now() };
         let answer = self.pool.submit(arrival);
         let is_probe = answer.is_err() && self.pool.waiting.load(Ordering::Relaxed) > queued;
         let queue_max = self.pool.limits.queue_max;
-        if self.is_sick() {
-            let is_due = self.model.noticed
-                && queued == 0
-                && self.model.probed_us.is_none_or(|at| self.now_us >= at + PROBE_EVERY_US);
+        if self.model.is_sick {
+            let is_due =
+                queued == 0 && self.model.probed_us.is_none_or(|at| self.now_us >= at + PROBE_EVERY_US);
             assert_eq!(answer, Err(Refusal::Sick));
             assert_eq!(is_probe, is_due, "one at a time is let through to see");
-            self.model.noticed = true;
             if is_probe {
                 self.model.probed_us = Some(self.now_us);
             }
             return;
         }
         match answer {
-            Ok(()) => drop(self.model.waiting.insert(self.model.tokens, which)),
-            Err(refusal) => assert!(refusal == Refusal::Full && queued == queue_max, "{refusal:?}, {queued}"),
+            Ok(()) => drop(self.model.waiting.insert(self.model.tokens, (which, self.now_us))),
+            Err(refusal) => {
+                assert!(refusal == Refusal::Full && queued >= queue_max, "{refusal:?}, {queued}");
+                let desk = self.pool.desk.lock();
+                assert!(
+                    !is_look(&self.jobs[which]) || desk.queue.tasks().all(|task| is_look(&task.job)),
+                    "a second look was refused, and a new name waits"
+                );
+            }
         }
         self.model.tokens += 1;
     }
@@ -146,10 +176,13 @@ impl Simulation {
             return false;
         }
         let now = self.now();
-        if let Some((task, begun, another)) = self.pool.take(|| now) {
+        let clock = Arc::new(CurrentClock::new(CpuClock::of_this_thread()));
+        if let Some((task, begun, another)) = self.pool.take(&clock, || now) {
             let number = self.model.results.len() as u64 + 1;
-            self.model.results.insert(number, (self.which(&task.job), 0));
-            self.under_way.push((task, begun, number));
+            let moved_us = server_us(begun);
+            self.model.results.insert(number, (self.which(&task.job), moved_us, 0));
+            let runs = self.random.chance(20);
+            self.under_way.push(UnderWay { task, begun, number, runs, is_seen: false, moved_us });
             self.told();
             if another.is_some() {
                 self.model.missing = self.random.chance(10);
@@ -166,36 +199,64 @@ impl Simulation {
             return;
         }
         let place = self.random.within(0..self.under_way.len() as u64) as usize;
-        let (Task { kind, job, .. }, begun, number) = self.under_way.remove(place);
-        self.model.results.get_mut(&number).unwrap().1 = self.model.tokens;
+        let UnderWay { task, begun, number, .. } = self.under_way.remove(place);
+        self.model.results.get_mut(&number).unwrap().2 = self.model.tokens;
         let spent = Spent { read_ns: number, ..Spent::default() };
-        let outcome = Outcome { done: Done::Failed(Failure::Broken), spent };
+        let done = match (&task.job, self.random.chance(50)) {
+            (Job::Find(_), true) => Done::Found(missing()),
+            _ => Done::Failed(Failure::Broken),
+        };
         // Some lead to where this pool does not go.
-        let outcome = (!self.random.chance(5)).then_some(outcome);
+        let outcome = (is_look(&task.job) || !self.random.chance(5)).then_some(Outcome { done, spent });
         let now = self.now();
-        self.pool.finish(&kind, &job, begun, outcome, || now);
+        self.pool.finish(&task, begun, outcome, || now);
         self.model.came_back_us.push(server_us(begun));
         self.told();
     }
 
-    /// Whatever begins or comes back shows whether the device answers again.
+    /// The watcher comes by.
+    fn watch(&mut self) {
+        for job in &mut self.under_way {
+            if job.is_seen && job.runs {
+                job.moved_us = self.now_us;
+            }
+            job.is_seen = true;
+        }
+        let under_way = &self.under_way;
+        let cpu_ns = |number: u64, _| {
+            let runs = |job: &UnderWay| job.runs && job.task.number == number;
+            // What runs has had all the time since the beginning of time.
+            Some(if under_way.iter().any(runs) { self.now_us * 1_000_000 } else { 7 })
+        };
+        let at_work = self.pool.watch(self.now(), cpu_ns);
+        assert_eq!(at_work, !self.under_way.is_empty());
+        self.model.is_sick |= self.is_late();
+        self.told();
+    }
+
+    /// Each job that begins or comes back shows whether the device answers again.
     fn told(&mut self) {
-        if !self.is_sick() {
-            (self.model.noticed, self.model.probed_us) = (false, None);
+        if !self.is_late() {
+            (self.model.is_sick, self.model.probed_us) = (false, None);
         }
     }
 
     fn hear(&mut self) {
         for (token, letter) in self.inbox.empty() {
             let outcome = letter.outcome();
-            let which =
+            let (which, came_us) =
                 self.model.waiting.remove(&token).expect("whoever is told has asked and was not told yet");
             match (outcome.done, outcome.spent.read_ns) {
-                (Done::Failed(Failure::Busy), _) => {}
-                (_, number) => {
-                    let (of, last) = self.model.results[&number];
+                (Done::Failed(Failure::Busy) | Done::Unchecked { failure: Failure::Busy, .. }, _) => {
+                    assert!(!is_look(&self.jobs[which]), "a second look was given up");
+                }
+                (done, number) => {
+                    let (of, begun_us, last) = self.model.results[&number];
                     assert_eq!(of, which, "the result of another job");
                     assert!(token < last, "it asked when its job was over");
+                    let good_for_us = Settings::default().revalidate_ms * 1000;
+                    let is_old = matches!(done, Done::Found(_)) && came_us > begun_us + good_for_us;
+                    assert!(!is_old, "it got what was looked up long before it asked");
                 }
             }
         }
@@ -205,29 +266,29 @@ impl Simulation {
         let desk = self.pool.desk.lock();
         let HelperLimits { helpers_max, queue_max, single_flight, .. } = self.pool.limits;
         let waiting = self.pool.waiting.load(Ordering::Relaxed);
-        assert!(desk.queue.len() <= waiting && waiting <= queue_max, "{waiting} wait where {queue_max} may");
+        assert!(desk.queue.len() <= waiting && waiting <= queue_max + helpers_max, "{waiting} wait");
         assert!(desk.helpers <= helpers_max);
         assert_eq!(desk.idle + self.under_way.len(), desk.helpers);
         assert!(desk.idle > 0 || desk.helpers == helpers_max || self.model.missing, "nobody is left to ask");
         let mut kinds = HashSet::new();
-        let begun = self.under_way.iter().map(|(task, ..)| task);
-        assert!(desk.queue.iter().chain(begun).all(|task| kinds.insert(&task.kind)), "the same kind twice");
+        let begun = self.under_way.iter().map(|job| &job.task);
+        assert!(desk.queue.tasks().chain(begun).all(|task| kinds.insert(&task.kind)), "the same kind twice");
         let single = kinds.iter().filter(|kind| matches!(kind, Kind::Single(_))).count();
         assert!(single_flight || single == kinds.len(), "equals are joined where they should not be");
         assert_eq!(kinds.len(), desk.asked.len());
     }
 
-    /// The definition. A job has been under way for longer than the deadline, and none that began later has come back;
-    /// where every hand is taken there can be none, and then the last of them counts.
-    fn is_sick(&self) -> bool {
-        let begun: Vec<u64> = self.under_way.iter().map(|(_, begun, _)| server_us(*begun)).collect();
-        let is_late = |begun: u64| self.now_us - begun >= DEADLINE_US;
+    /// The definition. A helper has not used the processor for longer than the deadline, and no job that began later has
+    /// come back; where every helper is taken there can be none, and then all of them have to be stuck.
+    fn is_late(&self) -> bool {
+        let is_late = |job: &UnderWay| self.now_us - job.moved_us >= DEADLINE_US;
         let nothing_since = |begun: u64| self.model.came_back_us.iter().all(|back| *back < begun);
-        let all_taken = begun.len() >= self.pool.limits.helpers_max;
-        begun.iter().any(|begun| is_late(*begun) && nothing_since(*begun))
+        let counts = |job: &&UnderWay| nothing_since(server_us(job.begun));
+        let all_taken = self.under_way.len() >= self.pool.limits.helpers_max;
+        self.under_way.iter().filter(counts).any(is_late)
             || (all_taken
-                && !begun.iter().any(|begun| nothing_since(*begun))
-                && begun.iter().all(|b| is_late(*b)))
+                && !self.under_way.iter().any(|job| counts(&job))
+                && self.under_way.iter().all(is_late))
     }
 
     fn which(&self, job: &Job) -> usize {
@@ -243,11 +304,23 @@ impl Simulation {
     }
 }
 
+fn missing() -> Arc<Entry> {
+    Arc::new(Entry::new(Target::Refused(Status::NOT_FOUND), 0))
+}
+
+fn is_look(job: &Job) -> bool {
+    matches!(job, Job::Find(Find { known: Some(_), path, .. }) if path.as_bytes().starts_with(b"/known"))
+}
+
 /// A few, so that equals meet.
 fn jobs() -> Vec<Job> {
     let path = |text: &'static str| SitePath::parse(text.as_bytes()).unwrap().into_owned();
     let find = |text| Job::Find(Find { path: path(text), known: None, asked_ms: 0 });
-    let list = |text| Job::List(List { path: path(text), order: Order::default(), names: None, from: 0 });
+    let look = |text| Job::Find(Find { path: path(text), known: Some(missing()), asked_ms: 0 });
+    let list = |text| {
+        let (path, order) = (path(text), Order::default());
+        Job::List(List { path, order, asked_ms: 0, listing: None, page: 0 })
+    };
     let content = Content::Memory(Held::from(vec![]).into());
     let media = flash_http::media::of(b"x.bin");
     let file = || {
@@ -262,6 +335,8 @@ fn jobs() -> Vec<Job> {
         find("/b"),
         find("/c"),
         find("/d"),
+        look("/known-a"),
+        look("/known-b"),
         load(&one, 0, false),
         load(&one, 1, false),
         load(&one, 0, true),

@@ -5,15 +5,19 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use flash_core::entry::{Entry, Target};
 use flash_core::file::{Content, OpenFile, Stamp, Window};
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Find, Job, List, Load};
+use flash_core::job::{Find, Job, List, Listed, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
+use flash_core::record::Peer;
 use flash_core::site::Settings;
+use flash_http::status::Status;
 use tempfile::TempDir;
 
 use super::*;
+use crate::helpers::Client;
 use crate::inbox::Inbox;
 use crate::{Limits, Offload, testing};
 
@@ -26,7 +30,7 @@ struct Bench {
 }
 
 /// The longest that a test waits for what has to happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(in crate::helpers) const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Bench {
     fn new(helpers_max: usize, queue_max: usize) -> Self {
@@ -38,13 +42,15 @@ impl Bench {
         let limits = Limits { connections_max: 1, drain: Duration::ZERO };
         let shared = testing::shared(folder.path(), limits, disk_deadline_ms);
         let limits = HelperLimits { helpers_max, queue_max, single_flight: true, offload: Offload::Needed };
-        let pool = Pool::start(Device::ELSEWHERE, limits, shared, None).unwrap();
+        let pool =
+            Pool::start(Device::ELSEWHERE, limits, shared, Arc::new(Watcher::new(disk_deadline_ms)), None)
+                .unwrap();
         Self { folder, pool, inbox: Arc::new(Inbox::new().unwrap()), heard: Vec::new() }
     }
 
     /// Asks for a job; its result is to be told to this token.
     fn submit(&self, job: &Job, token: u64) -> bool {
-        let waiter = Some(Waiter { inbox: Arc::clone(&self.inbox), token });
+        let waiter = Some(Waiter { inbox: Arc::clone(&self.inbox), token, client: Client::default() });
         self.pool.submit(Arrival { job: job.clone(), waiter, came: Instant::now() }).is_ok()
     }
 
@@ -75,6 +81,10 @@ impl Bench {
         }
     }
 
+    fn watch(&self) -> bool {
+        self.pool.watch(Instant::now(), |_, helper| helper.ns())
+    }
+
     fn ledger(&self) -> (u64, u64, u64, u64) {
         let ledger = &self.pool.shared.ledger;
         (ledger.helper_jobs.get(), ledger.joined.get(), ledger.queue_full.get(), ledger.panics.get())
@@ -90,7 +100,7 @@ struct Gate {
 }
 
 /// A file of which to ask windows, and the test's side of its gate.
-fn gated() -> (Arc<flash_core::file::File>, Receiver<()>, Sender<()>) {
+pub(in crate::helpers) fn gated() -> (Arc<flash_core::file::File>, Receiver<()>, Sender<()>) {
     let (begun, has_begun) = channel();
     let (let_go, open) = channel();
     let descriptor = File::open("/dev/null").unwrap();
@@ -162,6 +172,17 @@ fn load(file: &Arc<flash_core::file::File>, start: u64, copy: bool) -> Job {
     Job::Load(Load { file: Arc::clone(file), window: start..start + 10, copy })
 }
 
+fn client(number: u8) -> Client {
+    Client::of(Peer::Inet(([192, 0, 2, number], 1).into()))
+}
+
+/// A second look.
+fn look(path: &str) -> Job {
+    let Job::Find(job) = find(path) else { unreachable!() };
+    let known = Arc::new(Entry::new(Target::Refused(Status::NOT_FOUND), 0));
+    Job::Find(Find { known: Some(known), ..job })
+}
+
 fn find(path: &str) -> Job {
     Job::Find(Find { path: SitePath::parse(path.as_bytes()).unwrap().into_owned(), known: None, asked_ms: 0 })
 }
@@ -206,12 +227,36 @@ fn jobs_that_differ_are_not_joined() {
     assert_eq!(bench.hear(4), [0, 1, 2, 3]);
     assert_eq!((has_begun.try_iter().count(), other_has_begun.try_iter().count()), (3, 1));
     assert_eq!(bench.ledger().1, 0);
-    // Listings begin anew for each visitor.
-    let path = SitePath::parse(b"/").unwrap().into_owned();
-    let list = Job::List(List { path, order: Order::default(), names: None, from: 0 });
-    assert!(bench.submit(&list, 4) && bench.submit(&list, 5));
-    assert_eq!(bench.hear(6).len(), 6);
-    assert_eq!(bench.ledger().1, 0);
+}
+
+#[test]
+fn steps_of_one_listing_are_joined_and_pages_of_it_are_jobs_of_their_own() {
+    let mut desk = Desk::new(true);
+    let bench = Bench::new(1, 16);
+    let list = |listing, order, page| {
+        let path = SitePath::parse(b"/").unwrap().into_owned();
+        let job = Job::List(List { path, order, asked_ms: 0, listing, page });
+        Arrival { job, waiter: None, came: Instant::now() }
+    };
+    let (by_name, other) = (Order::default(), Order { descending: true, ..Order::default() });
+    let mut is_new = |arrival: Arrival| match desk.join(arrival) {
+        Ok(()) => false,
+        Err((kind, arrival)) => {
+            desk.queue_up(kind, arrival);
+            true
+        }
+    };
+    assert!(is_new(list(None, by_name, 0)) && !is_new(list(None, by_name, 0)));
+    assert!(is_new(list(None, other, 0)), "another order");
+    // One that has begun by now, and is ready after its first step.
+    let Done::Listed(Listed { listing, .. }) = bench.pool.shared.disk.run(&list(None, by_name, 0).job).done
+    else {
+        panic!("no listing");
+    };
+    assert!(listing.is_ready());
+    let ready = || Some(Arc::clone(&listing));
+    assert!(is_new(list(ready(), by_name, 0)) && !is_new(list(ready(), by_name, 0)));
+    assert!(is_new(list(ready(), by_name, 1)), "another page");
 }
 
 #[test]
@@ -235,21 +280,60 @@ fn a_full_queue_refuses_and_recovers() {
 }
 
 #[test]
-fn what_nobody_waits_for_leaves_room_for_requests() {
-    let mut bench = Bench::new(1, 16);
+fn second_looks_take_the_place_of_new_names_in_a_full_queue() {
+    let mut bench = Bench::new(1, 4);
     let (file, has_begun, let_go) = gated();
     assert!(bench.submit(&load(&file, 0, false), 0));
     has_begun.recv_timeout(PATIENCE).unwrap();
-    for start in [10, 20] {
-        assert!(bench.submit_for_nobody(load(&file, start, false)).is_ok());
+    for token in 1..5 {
+        assert!(bench.submit(&find(&format!("/{token}")), token));
     }
-    assert_eq!(bench.submit_for_nobody(load(&file, 30, false)), Err(Refusal::Full));
-    assert!(bench.submit(&load(&file, 40, false), 1), "a client has room");
-    assert_eq!(bench.ledger().2, 0, "nobody was turned away");
-    for _ in 0..4 {
-        let_go.send(()).unwrap();
+    assert!(!bench.submit(&find("/5"), 5), "the client that fills the queue is refused");
+    assert!(bench.submit_for_nobody(look("/known")).is_ok());
+    assert_eq!(bench.hear(1), [4], "the newest was given up");
+    assert!(matches!(bench.heard[0].1.done, Done::Failed(Failure::Busy)));
+    let other = Waiter { inbox: Arc::clone(&bench.inbox), token: 6, client: client(2) };
+    let arrival = Arrival { job: find("/6"), waiter: Some(other), came: Instant::now() };
+    assert!(bench.pool.submit(arrival).is_ok(), "another client has its place");
+    assert_eq!(bench.hear(2), [3, 4]);
+    let_go.send(()).unwrap();
+    bench.hear(6);
+    let order: Vec<u64> = bench.heard.iter().map(|(token, _)| *token).collect();
+    assert_eq!(order, [4, 3, 0, 1, 6, 2], "and does not wait behind the others");
+}
+
+#[test]
+fn a_request_does_not_get_what_was_looked_up_long_before() {
+    let mut bench = Bench::new(1, 16);
+    std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
+    assert!(bench.submit(&find("/a.txt"), 0));
+    bench.hear(1);
+    // A look that takes long, and two requests that come while it is under way.
+    let mut desk = bench.pool.desk.lock();
+    let begun = Instant::now();
+    let job = find("/a.txt");
+    let arrival = |token, came| {
+        let waiter = Waiter { inbox: Arc::clone(&bench.inbox), token, client: Client::default() };
+        Arrival { job: job.clone(), waiter: Some(waiter), came }
+    };
+    let Err((kind, first)) = desk.join(arrival(1, begun)) else { panic!("nothing is under way") };
+    desk.queue_up(kind, first);
+    let task = desk.queue.pop().unwrap();
+    let clock = Arc::new(CurrentClock::new(CpuClock::of_this_thread()));
+    desk.begin(task.number, server_us(begun), clock);
+    let good_for = Duration::from_millis(Settings::default().revalidate_ms);
+    assert!(desk.join(arrival(2, begun + good_for)).is_ok());
+    assert!(desk.join(arrival(3, begun + good_for + Duration::from_millis(1))).is_ok());
+    drop(desk);
+    let Done::Found(old) = bench.heard[0].1.done.clone() else { panic!("it is there") };
+    let outcome = Some(Done::Found(Arc::clone(&old)).into());
+    std::fs::write(bench.folder.path().join("a.txt"), "changed").unwrap();
+    bench.pool.finish(&task, begun, outcome, || begun + 2 * good_for);
+    assert_eq!(bench.hear(4), [0, 1, 2, 3]);
+    for (token, outcome) in &bench.heard[1..] {
+        let Done::Found(entry) = &outcome.done else { panic!("{outcome:?}") };
+        assert_eq!(Arc::ptr_eq(entry, &old), *token != 3, "{token}");
     }
-    assert_eq!(bench.hear(2), [0, 1]);
 }
 
 #[test]
@@ -322,9 +406,10 @@ fn a_device_that_hangs_is_sick_until_something_comes_back() {
     assert!(bench.submit(&load(&file, 0, false), 0));
     has_begun.recv_timeout(PATIENCE).unwrap();
     let probe = || load(&file, 10, false);
+    assert!(bench.watch(), "a helper is at work");
     thread::sleep(Duration::from_millis(80));
-    assert_eq!(bench.submit_for_nobody(find("/a")), Err(Refusal::Sick));
-    // The next request is let through to see; whoever asked is not kept waiting for it.
+    bench.watch();
+    // The next request is let through to see; its client is not kept waiting.
     assert_eq!(bench.submit_for_nobody(probe()), Err(Refusal::Sick));
     bench.wait_until("it is tried", |bench| bench.pool.desk.lock().helpers == 3);
     assert_eq!(bench.submit_for_nobody(probe()), Err(Refusal::Sick));

@@ -13,7 +13,7 @@ fn versions_and_tokens_decide() {
         (CLOSE, Some("close"), false),
         ("GET /small.txt HTTP/1.0\r\n\r\n", Some("close"), false),
         ("GET /small.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", Some("keep-alive"), true),
-        ("GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", Some("close"), false),
+        ("GET /one-window.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", Some("close"), false),
         ("GET /missing HTTP/1.1\r\nHost: a\r\n\r\n", None, true),
     ] {
         let mut world = world();

@@ -8,9 +8,35 @@ fn a_second_request_asks_nobody() {
     let mut world = world();
     for _ in 0..3 {
         assert_eq!(reply(&world.ask(get("/small.txt"))).status, 200);
+    }
+    assert_eq!(world.disk.done["find"], 1);
+}
+
+/// A name that leads nowhere has to be asked for twice, or a flood of made-up names would evict what visitors need.
+#[test]
+fn a_missing_name_is_remembered_when_it_is_asked_for_again() {
+    let mut world = world();
+    for _ in 0..4 {
         assert_eq!(reply(&world.ask(get("/missing"))).status, 404);
     }
     assert_eq!(world.disk.done["find"], 2);
+}
+
+#[test]
+fn a_flood_of_made_up_names_evicts_nothing() {
+    let mut world = world();
+    let names: Vec<&'static str> =
+        (0..500).map(|number| -> &'static str { format!("/visited-{number}").leak() }).collect();
+    for (number, name) in names.iter().enumerate() {
+        world.disk.put(name, text(100));
+        assert_eq!(reply(&world.ask(get(name))).status, 200);
+        for made_up in 0..10 {
+            assert_eq!(reply(&world.ask(get(&format!("/{number}-{made_up}")))).status, 404);
+        }
+    }
+    let before = world.disk.done["find"];
+    names.iter().for_each(|name| assert_eq!(reply(&world.ask(get(name))).status, 200));
+    assert_eq!(world.disk.done["find"] - before, 0, "of {} were looked for once more", names.len());
 }
 
 #[test]
@@ -33,6 +59,52 @@ fn one_of_many_looks_again_after_a_while() {
     world.complete(&mut client);
     assert_eq!(world.disk.done["find"], 2);
     assert_eq!(statuses(&client.got), [200, 200]);
+}
+
+#[test]
+fn what_is_twice_as_old_as_allowed_answers_nobody_before_it_is_looked_at() {
+    let mut world = world();
+    world.ask(get("/small.txt"));
+    let (mut one, mut other) = (world.connect(), world.connect());
+    world.pass_ms(&mut one, 1_999);
+    world.jobs = Jobs::Later;
+    assert_eq!(world.receive(&mut one, get("/small.txt").as_bytes()), Waits::ForJob, "it has it looked at");
+    assert_eq!(world.receive(&mut other, get("/small.txt").as_bytes()), Waits::ForBytes);
+    world.pass_ms(&mut other, 1);
+    assert_eq!(
+        world.receive(&mut other, get("/small.txt").as_bytes()),
+        Waits::ForJob,
+        "it is too old by now"
+    );
+    world.complete(&mut one);
+    world.complete(&mut other);
+    assert_eq!((statuses(&one.got), statuses(&other.got)), (vec![200], vec![200, 200]));
+}
+
+#[test]
+fn a_disk_that_does_not_answer_is_answered_for_with_the_age() {
+    for (failure, status, age) in [
+        (Failure::Sick, 200, Some("7")),
+        (Failure::Broken, 200, Some("7")),
+        (Failure::Busy, 503, None),
+        (Failure::Late, 503, None),
+    ] {
+        for (path, fields) in [("/small.txt", ""), ("/small.txt", "Range: bytes=0-3\r\n"), ("/missing", "")] {
+            let mut world = world();
+            // A name that leads nowhere is remembered when it is asked for again.
+            (0..2).for_each(|_| drop(world.ask(get(path))));
+            let mut client = world.connect();
+            world.disk.failure = Some(failure);
+            let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+            world.pass_ms(&mut client, 1_500);
+            let young = reply(&world.ask(&request));
+            assert!(young.status != 503 && young.field("Age").is_none(), "{failure:?} {path}: {young:?}");
+            world.pass_ms(&mut client, 6_000);
+            let old = reply(&world.ask(&request));
+            let status = if status == 200 { young.status } else { status };
+            assert_eq!((old.status, old.field("Age")), (status, age), "{failure:?} {path}");
+        }
+    }
 }
 
 #[test]

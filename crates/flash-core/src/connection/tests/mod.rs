@@ -2,10 +2,12 @@
 
 mod bodies;
 mod closing;
+mod dates;
 mod deadlines;
 mod elsewhere;
 mod ends;
 mod finding;
+mod leaving;
 mod listing;
 mod memory;
 mod order;
@@ -13,14 +15,17 @@ mod piped;
 mod programs;
 mod records;
 mod simulation;
+mod slow_clients;
 mod splits;
+mod spooled;
 mod windows;
 
 use std::sync::LazyLock;
 
+use flash_http::status::Status;
+
 use super::*;
-use crate::entry::Entry;
-use crate::job::Spent;
+use crate::job::{Failure, Spent};
 use crate::site::{Settings, WINDOW_BYTES};
 use crate::testing::{Client, Disk, Jobs, Look, Reply, Socket, Waits, World, replies};
 

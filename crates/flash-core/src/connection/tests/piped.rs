@@ -7,6 +7,7 @@ use proptest::sample::select;
 
 use super::programs::world_of_programs;
 use super::*;
+use crate::job::Failure;
 use crate::program::{Refusal, Talk};
 use crate::testing::{Manner, Random, body_of, each_seed, end_record, record};
 
@@ -114,6 +115,8 @@ impl Life {
         self.world.with(&mut self.client, |connection, cx| connection.abort(cx));
         self.end();
         assert!(self.exchanges > 0, "nothing ever ran");
+        drop((self.client, self.world.site, self.world.local));
+        assert_eq!(self.world.disk.open_files(), 0, "somebody still holds a file or a body");
     }
 
     fn step(&mut self) -> Waits {
@@ -130,7 +133,20 @@ impl Life {
             Waits::ForBytes if random.chance(2) => world.end(client),
             Waits::ForBytes => self.speak(),
             Waits::ForRoom => world.make_room(client, random.within(1..20_000) as usize),
+            Waits::ForJob if random.chance(5) => {
+                world.fail(client, *random.pick(&[Failure::Busy, Failure::Full, Failure::Broken]))
+            }
             Waits::ForJob => world.complete(client),
+            // Its body is awaited before a program begins.
+            Waits::ForProgram(Awaited { client_in: true, .. })
+                if client.begin.is_none() && client.connection.backend().is_none() =>
+            {
+                if random.chance(2) {
+                    world.end(client)
+                } else {
+                    self.speak()
+                }
+            }
             Waits::ForProgram(_) if client.begin.is_some() => {
                 let talk = *random.pick(&[Talk::Cgi, Talk::FastCgi, Talk::Nph]);
                 let manner = Manner { talk, used: random.chance(30), room: 0, answer: None };
@@ -158,7 +174,11 @@ impl Life {
     fn speak(&mut self) -> Waits {
         if self.input.is_empty() {
             self.input = self.random.pick(REQUESTS).as_bytes().to_vec();
-            if self.random.chance(20) {
+            if self.random.chance(10) {
+                let head = "POST /app/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+                let chunk = [b"7530\r\n", &[b'x'; 30_000][..], b"\r\n"].concat();
+                self.input = [head.as_bytes(), &chunk.repeat(5), b"0\r\n\r\n"].concat();
+            } else if self.random.chance(20) {
                 let head = "POST /app/a HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n";
                 self.input = [head.as_bytes(), &[b'x'; 200_000]].concat();
             }

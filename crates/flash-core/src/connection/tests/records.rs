@@ -119,16 +119,63 @@ fn continue_is_not_counted() {
     }
 }
 
+/// The request line, the reason, and the status of the only record.
+fn refusal(world: &World) -> (&[u8], &str, u16) {
+    let [record] = &world.tally.records[..] else { panic!("one record: {:?}", world.tally.records) };
+    (&record.request_line, record.reason, record.status)
+}
+
 #[test]
-fn refusals_are_recorded_with_their_pages() {
+fn refusals_are_recorded_with_their_pages_and_what_was_read_of_their_lines() {
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(9_000));
+    let many = format!("GET /m HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(101));
+    for (request, line, reason, status) in [
+        ("?\r\n\r\n", "?", "the method is not a token and a space", 400),
+        ("\r\nGET /x HTTP/1.1\r\n\r\n", "GET /x HTTP/1.1", "no Host", 400),
+        ("\x16\x03\x01\x02", "\x16\x03\x01\x02", "the method is not a token and a space", 400),
+        ("\r\n\r\n\r\n", "", "the method is not a token and a space", 400),
+        (&long, &long[..1024], "the target is too long", 414),
+        (&many, "GET /m HTTP/1.1", "too many fields", 431),
+        ("GET / HTTP/2.0\r\n", "GET / HTTP/2.0", "a version other than HTTP/1", 505),
+        (
+            "GET /small.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+            "GET /small.txt HTTP/1.1",
+            "a chunk's size is not a hexadecimal number",
+            400,
+        ),
+    ] {
+        let mut world = world();
+        let got = world.ask(request);
+        assert_eq!(refusal(&world), (line.as_bytes(), reason, status));
+        assert_eq!(world.tally.records[0].body_bytes, reply(&got).body.len() as u64);
+    }
+}
+
+#[test]
+fn refusals_behind_other_requests_have_their_own_lines() {
     let mut world = world();
-    let got = world.ask("?\r\n\r\n");
-    assert_eq!(log(&world), [entry("", 400, reply(&got).body.len())]);
-    world.tally.records.clear();
-    let mut client = world.connect();
-    world.receive(&mut client, b"GET /");
-    world.pass_ms(&mut client, 10_000);
-    assert_eq!(log(&world), [entry("", 408, reply(&client.got).body.len())]);
+    world.ask(get("/small.txt") + "GET /bad\r\n\r\n");
+    world.tally.records.remove(0);
+    assert_eq!(refusal(&world), (&b"GET /bad"[..], "a request line without a version", 400));
+}
+
+#[test]
+fn what_came_too_slowly_is_recorded_with_what_has_come() {
+    for (request, line, reason) in [
+        ("GET /", "GET /", "the head came too slowly"),
+        ("GET / HTTP/1.1\r\nHost", "GET / HTTP/1.1", "the head came too slowly"),
+        (
+            "GET /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc",
+            "GET /a HTTP/1.1",
+            "the body came too slowly",
+        ),
+    ] {
+        let mut world = world();
+        let mut client = world.connect();
+        world.receive(&mut client, request.as_bytes());
+        world.pass_ms(&mut client, 60_000);
+        assert_eq!(refusal(&world), (line.as_bytes(), reason, 408));
+    }
 }
 
 #[test]

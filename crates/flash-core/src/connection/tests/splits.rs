@@ -76,7 +76,11 @@ impl std::fmt::Debug for Outcome {
 fn outcome(mut world: World, input: &[u8], pieces: &[usize], rooms: &[usize]) -> Outcome {
     let client = world.exchange(input, pieces, rooms);
     let line = |record: &Record| {
-        let line = String::from_utf8_lossy(&record.request_line).into_owned();
+        // How much of a refused request was read depends on its pieces; why it was refused does not.
+        let line = match record.reason {
+            "" => String::from_utf8_lossy(&record.request_line).into_owned(),
+            reason => reason.to_owned(),
+        };
         (line, record.status, record.body_bytes)
     };
     Outcome { got: client.got, log: world.tally.records.iter().map(line).collect() }

@@ -132,9 +132,15 @@ fn rfc9112_6_1_chunked_alone() {
     for bad in [
         "",
         "gzip",
-        "gzip, chunked",
+        "gzip, deflate",
+        "gzip, x chunked",
+        "gzip, chunked, chunked",
+        "gzip, chunked, deflate",
+        "chunked, gzip",
         "chunked, chunked",
         "chunked,",
+        ",chunked",
+        ";a=b, chunked",
         "identity",
         "chunked;a=b",
         "x chunked",
@@ -144,6 +150,18 @@ fn rfc9112_6_1_chunked_alone() {
     }
     assert_eq!(refused(with("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n")), 400);
     assert_eq!(refused("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
+}
+
+#[test]
+fn rfc9112_6_1_a_coding_that_we_do_not_know_is_not_implemented() {
+    for coded in
+        ["gzip, chunked", "gzip , Chunked", "x-new;q=\"1\", deflate ; a, chunked", "chunked2,chunked"]
+    {
+        assert_eq!(refused(with(&format!("Transfer-Encoding: {coded}\r\n"))), 501, "{coded:?}");
+    }
+    assert_eq!(refused(with("Transfer-Encoding: gzip\r\nA: b\r\nTransfer-Encoding: chunked\r\n")), 501);
+    assert_eq!(refused(with("Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n")), 400);
+    assert_eq!(refused(with("Transfer-Encoding: gzip, chunked\r\nContent-Length: 1\r\n")), 400);
 }
 
 #[test]

@@ -17,7 +17,7 @@ struct Line {
 fn prepare(site: &TempDir, words: &[&str]) -> Result<Programs, Failure> {
     let start = ["flash", "--spawn", "server"];
     let line = Line::try_parse_from(start.iter().chain(words)).unwrap();
-    Programs::prepare(&line.serve, site.path())
+    Programs::prepare(&line.serve, site.path(), 64 << 20)
 }
 
 fn fails(words: &[&str]) -> String {
@@ -137,14 +137,14 @@ fn limits_are_those_of_the_flags() {
 }
 
 #[test]
-fn programs_leave_most_descriptors_to_clients() {
+fn what_programs_take_of_the_table_of_open_files() {
     let site = TempDir::new().unwrap();
     let flags =
         Line::try_parse_from(["flash", "--cgi-max", "10", "--cgi-queue-max", "15"]).unwrap().serve.programs;
-    let left = |words: &[&str]| prepare(&site, words).unwrap().leave(20_000, &flags);
+    let taken = |words: &[&str]| prepare(&site, words).unwrap().descriptors(&flags);
     let cgi = format!("/cgi={}", site.path().display());
-    assert_eq!(left(&[]), 20_000);
-    assert_eq!(left(&["--cgi", &cgi]), 19_900);
-    assert_eq!(left(&["--app", "/app=sh"]), 20_000 - 4 * 8);
-    assert_eq!(left(&["--fastcgi", "/php=localhost:9000"]), 10_000);
+    assert_eq!(taken(&[]), (0, 1));
+    assert_eq!(taken(&["--cgi", &cgi]), (100, 1));
+    assert_eq!(taken(&["--app", "/app=sh"]), (4 * 8, 1));
+    assert_eq!(taken(&["--fastcgi", "/php=localhost:9000"]), (0, 2));
 }

@@ -13,8 +13,11 @@ use self::places::{PATHS, Places};
 use self::script::{Ending, Reading, Script};
 use super::*;
 use crate::cache::{CacheLimits, PathCache};
+use crate::deadline::CREDIT_MS_MAX;
+use crate::entry::Entry;
 use crate::file::Window;
-use crate::job::Done;
+use crate::job::{Done, List};
+use crate::listing::ListingCache;
 use crate::testing::{Random, each_seed};
 
 #[test]
@@ -133,8 +136,11 @@ impl Simulation {
         let listings = places::LISTED.iter().copied().map(&mut listing).collect();
         world.tally = Tally::default();
         world.jobs = Jobs::Later;
+        world.disk.short_steps = random.chance(50);
+        // Now and then there is not enough memory for more than a listing or two.
+        world.disk.listings = ListingCache::new(revalidate_ms, *random.pick(&[1 << 20, 60_000]));
         if random.chance(20) {
-            let nothing = CacheLimits { entries_max: 0, bytes_max: 0, threads: 1 };
+            let nothing = CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1 };
             world.site.paths = PathCache::new(nothing);
         }
         world.local = if random.chance(70) { local_cache_without_collisions() } else { LocalCache::new(0) };
@@ -350,8 +356,10 @@ impl Simulation {
 
     fn done(&mut self, job: &Job) -> Done {
         let failures = [Failure::Busy, Failure::Late, Failure::Sick, Failure::Broken, Failure::Gone];
-        if self.random.chance(5) {
-            return Done::Failed(*self.random.pick(&failures));
+        // First looks are few.
+        let is_first = matches!(job, Job::Find(find) if find.known.is_none());
+        if self.random.chance(if is_first { 60 } else { 5 }) {
+            return job.failed(*self.random.pick(&failures));
         }
         let Job::Load(load) = job else { return self.world.disk.help(job) };
         let look = match self.random.within(0..100) {
@@ -370,17 +378,25 @@ impl Simulation {
         let job = guest.client.pending.take().expect("its job is under way");
         let answers = std::mem::replace(&mut guest.job, Work::None) == Work::UnderWay;
         let is_broken = matches!(done, Done::Failed(_) | Done::Window(Window::Changed | Window::Failed));
+        let is_old =
+            |known: &Entry| known.age_ms(self.world.now.ms()) >= 2 * self.world.site.settings.revalidate_ms;
         match (&job, &done) {
-            (Job::Find(_), Done::Failed(failure)) if answers => {
+            (
+                Job::Find(_),
+                Done::Unchecked { known, failure: failure @ (Failure::Busy | Failure::Late | Failure::Gone) },
+            ) if answers && is_old(known) => {
+                guest.faults.insert(guest.begun, failure.status().0);
+            }
+            (job, Done::Failed(_)) if is_answer(job) && !answers => {}
+            (job, Done::Failed(failure)) if is_answer(job) => {
                 guest.faults.insert(guest.begun, failure.status().0);
             }
             (Job::Load(_) | Job::List(_), _) => guest.may_be_cut |= is_broken,
             _ => {}
         }
         guest.waits = self.world.finish(&mut guest.client, done);
-        let is_find = matches!(job, Job::Find(_));
         assert!(
-            is_find || !is_broken || guest.waits == Waits::Closed,
+            is_answer(&job) || !is_broken || guest.waits == Waits::Closed,
             "a body goes on that is none any more"
         );
     }
@@ -389,7 +405,7 @@ impl Simulation {
         let is_due = self.world.now.ms() >= guest.client.connection.deadline_ms();
         match (guest.waits, &guest.client.pending) {
             _ if !is_due => {}
-            (Waits::ForJob, Some(Job::Find(_))) if guest.job == Work::UnderWay => {
+            (Waits::ForJob, Some(job)) if is_answer(job) && guest.job == Work::UnderWay => {
                 guest.job = Work::Abandoned;
                 guest.faults.insert(guest.begun, 503);
             }
@@ -398,11 +414,17 @@ impl Simulation {
         }
         // The next deadline is planned for even if it is the same.
         guest.deadline_ms = u64::MAX;
-        self.world.with(&mut guest.client, |connection, cx| connection.expire(cx));
+        let unacknowledged = guest.script.unacknowledged_bytes.min(guest.client.got.len() as u64);
+        self.world.with(&mut guest.client, |connection, cx| connection.expire(cx, || unacknowledged));
         if guest.waits == Waits::ForBytes && self.world.tally.responses > 0 {
             guest.too_slow = Some(guest.begun);
         }
     }
+}
+
+/// Whether the job's result decides which response it is; otherwise it is a body's.
+fn is_answer(job: &Job) -> bool {
+    matches!(job, Job::Find(_) | Job::List(List { page: 0, .. }))
 }
 
 impl Guest {
@@ -433,7 +455,8 @@ impl Guest {
         let connection = &self.client.connection;
         let settings = Settings::default();
         let patience_ms = match self.waits {
-            Waits::ForBytes => settings.idle_timeout_ms,
+            Waits::ForBytes if connection.is_idle() => settings.idle_timeout_ms,
+            Waits::ForBytes | Waits::ForRoom => CREDIT_MS_MAX.into(),
             _ => settings.disk_deadline_ms,
         };
         assert!(connection.deadline_ms() <= now_ms + patience_ms, "it waits for too long: {connection:?}");

@@ -11,6 +11,8 @@ pub(super) struct Script {
     /// How long it pauses and how many bytes it then sends.
     pub(super) pieces: Vec<(u64, usize)>,
     pub(super) reading: Reading,
+    /// Of what has been sent, this much at the end is with the server's kernel still.
+    pub(super) unacknowledged_bytes: u64,
     pub(super) ending: Ending,
 }
 
@@ -85,12 +87,13 @@ impl Script {
             },
             _ => Reading::Everything,
         };
+        let unacknowledged_bytes = *random.pick(&[0, 0, 10_000, 300_000]);
         let ending = match random.within(0..10) {
             0..=1 => Ending::Vanishes { after_us: random.within(0..2_000_000) },
             2..=5 => Ending::Shuts { after_us: random.within(0..3_000_000) },
             _ => Ending::Stays,
         };
-        Self { pieces: pieces(random, input.len()), input, requests, reading, ending }
+        Self { pieces: pieces(random, input.len()), input, requests, reading, unacknowledged_bytes, ending }
     }
 }
 

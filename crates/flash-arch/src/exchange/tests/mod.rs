@@ -1,24 +1,28 @@
 //! Programs over real sockets, in every way that there is to wait for them: threads stand in for processes.
 
+mod troupe;
+
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use flash_core::program::{Backend, Begin, Begun, Finish, Lease, Programs, Refusal, Reply, Talk};
+use flash_core::program::Talk;
 use flash_core::routes::{Place, Route, Routes};
 use flash_core::site::Settings;
+use flash_disk::Spool;
+use rustix::net::sockopt::set_socket_linger;
 use tempfile::TempDir;
 
+use self::troupe::{Fates, Troupe};
 use crate::accept::Listener;
+use crate::amped::Asymmetric;
 use crate::blocking::Blocking;
 use crate::epoll::Epoll;
 use crate::event_loop::{Dispatch, EventLoop};
-use crate::helpers::{HelperLimits, Offload};
+use crate::helpers::{HelperLimits, Helpers, Offload};
 use crate::inbox::Inbox;
 use crate::port::Port;
 use crate::shared::Shared;
@@ -29,152 +33,19 @@ use crate::{Limits, pipelined, sped, testing};
 const PATIENCE: Duration = Duration::from_secs(30);
 const FLOOD_BYTES: usize = 24 << 20;
 
-/// What became of leases.
-#[derive(Debug, Default)]
-struct Fates {
-    reusable: AtomicUsize,
-    ended: AtomicUsize,
-    broken_off: AtomicUsize,
-}
-
-/// Begins threads that behave as the path says.
-#[derive(Debug, Default)]
-struct Troupe {
-    fates: Arc<Fates>,
-    /// Kept streams to a FastCGI application.
-    kept: Arc<Mutex<Vec<OwnedFd>>>,
-    begun: AtomicUsize,
-}
-
-#[derive(Debug)]
-struct Held {
-    fates: Arc<Fates>,
-    kept: Arc<Mutex<Vec<OwnedFd>>>,
-    finished: bool,
-}
-
-impl Lease for Held {
-    fn stderr(&mut self, _: &[u8]) {}
-
-    fn finish(mut self: Box<Self>, stream: OwnedFd, how: Finish) {
-        self.finished = true;
-        match how {
-            Finish::Reusable => {
-                self.fates.reusable.fetch_add(1, Ordering::SeqCst);
-                self.kept.lock().unwrap().push(stream);
-            }
-            Finish::Ended => drop(self.fates.ended.fetch_add(1, Ordering::SeqCst)),
-            Finish::Aborted => drop(self.fates.broken_off.fetch_add(1, Ordering::SeqCst)),
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if !self.finished {
-            self.fates.broken_off.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-}
-
-impl Programs for Troupe {
-    fn begin(&self, begin: Begin, reply: Reply) -> Option<Begun> {
-        let number = self.begun.fetch_add(1, Ordering::SeqCst);
-        let path = String::from_utf8(begin.path.as_bytes().to_vec()).unwrap();
-        if path.ends_with("/busy") {
-            return Some(Begun::Failed(Refusal::Busy));
-        }
-        let talk = if begin.route == 1 { Talk::FastCgi } else { Talk::Cgi };
-        let kept = if talk == Talk::FastCgi { self.kept.lock().unwrap().pop() } else { None };
-        let used = kept.is_some();
-        let stream = kept.unwrap_or_else(|| {
-            let (here, there) = UnixStream::pair().unwrap();
-            here.set_nonblocking(true).unwrap();
-            thread::spawn(move || match talk {
-                Talk::FastCgi => drop(serve_records(there)),
-                _ => drop(act(&path, there)),
-            });
-            here.into()
-        });
-        let (fates, kept) = (Arc::clone(&self.fates), Arc::clone(&self.kept));
-        let lease = Box::new(Held { fates, kept, finished: false });
-        let begun = Begun::Running(Backend { stream, talk, lease, used });
-        // Both ways to hear of it.
-        if number.is_multiple_of(2) {
-            return Some(begun);
-        }
-        thread::spawn(move || {
-            thread::sleep(Duration::from_millis(5));
-            reply(begun);
-        });
-        None
-    }
-}
-
-/// A CGI program.
-fn act(path: &str, mut stream: UnixStream) -> std::io::Result<()> {
-    if path.ends_with("/flood") {
-        stream.write_all(b"Content-Type: a/b\n\n")?;
-        let piece: Vec<u8> = (0..1 << 16).map(|at| (at % 251) as u8).collect();
-        for _ in 0..FLOOD_BYTES / piece.len() {
-            stream.write_all(&piece)?;
-        }
-        return Ok(());
-    }
-    if path.ends_with("/stall") {
-        thread::sleep(PATIENCE);
-        return Ok(());
-    }
-    if path.ends_with("/sleep") {
-        thread::sleep(Duration::from_millis(700));
-    }
-    let mut body = Vec::new();
-    stream.read_to_end(&mut body)?;
-    stream.write_all(b"Content-Type: text/plain\nX-Program: yes\n\n")?;
-    for piece in body.chunks(10_000) {
-        stream.write_all(piece)?;
-    }
-    stream.write_all(b"the end")
-}
-
-/// A FastCGI application that answers one request after the other with its body.
-fn serve_records(mut stream: UnixStream) -> std::io::Result<()> {
-    loop {
-        let mut body = Vec::new();
-        loop {
-            let mut head = [0; 8];
-            stream.read_exact(&mut head)?;
-            let length = usize::from(u16::from_be_bytes([head[4], head[5]]));
-            let mut content = vec![0; length];
-            stream.read_exact(&mut content)?;
-            match (head[1], length) {
-                (5, 0) => break,
-                (5, _) => body.extend(content),
-                _ => {}
-            }
-        }
-        let mut answer = b"Content-Type: text/plain\r\n\r\n".to_vec();
-        answer.extend(body);
-        answer.extend(b"the end");
-        for piece in answer.chunks(30_000) {
-            stream.write_all(&record(6, piece))?;
-        }
-        stream.write_all(&record(3, &[0; 8]))?;
-    }
-}
-
-fn record(kind: u8, content: &[u8]) -> Vec<u8> {
-    let length = (content.len() as u16).to_be_bytes();
-    [&[1, kind, 0, 1, length[0], length[1], 0, 0], content].concat()
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
+    /// A loop that does jobs itself.
     Epoll,
+    /// Loops with helpers.
+    Helped,
     Ring,
     Blocking,
     Pipelined,
 }
+
+const HELPERS: HelperLimits =
+    HelperLimits { helpers_max: 1, queue_max: 100, single_flight: true, offload: Offload::Needed };
 
 struct Server {
     address: SocketAddr,
@@ -206,6 +77,10 @@ impl Server {
         parts.site.settings =
             Settings { finds_apart: way == Way::Pipelined, body_bytes_max: 64 << 20, ..parts.site.settings };
         parts.programs = Some(Arc::new(troupe));
+        parts.disk.keep_bodies_in(Spool::open(folder.path()).unwrap());
+        if matches!(way, Way::Helped | Way::Ring | Way::Pipelined) {
+            parts.disk.close_elsewhere().unwrap();
+        }
         let shared = Shared::new(parts, limits);
         let listener = Listener::inet("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.to_string();
@@ -218,25 +93,22 @@ impl Server {
         let mut threads = Vec::new();
         let mut pool = None;
         match way {
-            Way::Epoll => threads.push(spawn_loop::<Epoll>(&shared, &listeners, &inbox)),
-            Way::Ring => threads.push(spawn_loop::<Ringed>(&shared, &listeners, &inbox)),
+            Way::Epoll => {
+                let dispatch = sped::Inline(Arc::clone(&shared));
+                threads.push(spawn_with::<Epoll, _>(&shared, &listeners, &inbox, dispatch));
+            }
+            Way::Helped => threads.push(spawn_helped::<Epoll>(&shared, &listeners, &inbox)),
+            Way::Ring => threads.push(spawn_helped::<Ringed>(&shared, &listeners, &inbox)),
             Way::Blocking => {
                 for _ in 0..3 {
                     let (shared, listeners) = (Arc::clone(&shared), Arc::clone(&listeners));
                     threads.push(thread::spawn(move || {
-                        let mut blocking = Blocking::new(shared, &|| false);
-                        blocking.run(&listeners[0], &|serve| serve());
+                        Blocking::new(shared, &listeners[0]).run();
                     }));
                 }
             }
             Way::Pipelined => {
-                let helpers = HelperLimits {
-                    helpers_max: 1,
-                    queue_max: 100,
-                    single_flight: true,
-                    offload: Offload::Needed,
-                };
-                pool = Some(pipelined::Pool::start(0, helpers, &shared, &listeners).unwrap());
+                pool = Some(pipelined::Pool::start(0, HELPERS, &shared, &listeners).unwrap());
             }
         }
         Self { address, shared, fates, inbox, listeners, threads, pool, _folder: folder }
@@ -274,12 +146,14 @@ impl Drop for Server {
     }
 }
 
-fn spawn_loop<P: Port>(
+fn spawn_helped<P: Port>(
     shared: &Arc<Shared>,
     listeners: &Arc<Vec<Listener>>,
     inbox: &Arc<Inbox>,
 ) -> JoinHandle<()> {
-    let dispatch = sped::Inline(Arc::clone(shared));
+    let helpers = Helpers::start(HELPERS, Arc::clone(shared)).unwrap();
+    let (shared_too, inbox_too) = (Arc::clone(shared), Arc::clone(inbox));
+    let dispatch = Asymmetric { shared: shared_too, helpers, inbox: inbox_too, offload: HELPERS.offload };
     spawn_with::<P, _>(shared, listeners, inbox, dispatch)
 }
 
@@ -332,7 +206,7 @@ fn get(path: &str) -> String {
 }
 
 fn everywhere(test: impl Fn(Way, &Server)) {
-    for way in [Way::Epoll, Way::Ring, Way::Blocking, Way::Pipelined] {
+    for way in [Way::Epoll, Way::Helped, Way::Ring, Way::Blocking, Way::Pipelined] {
         match (way, uring::probe()) {
             (Way::Ring, Err(why)) => eprintln!("not tried with a ring: {why}"),
             _ => {
@@ -372,16 +246,40 @@ fn a_large_body_goes_through_and_comes_back() {
     everywhere(|_, server| {
         for path in ["/cgi/echo", "/app/echo"] {
             let mut stream = server.connect();
-            let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
-            let mut writer = stream.try_clone().unwrap();
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    writer.write_all(head.as_bytes()).unwrap();
-                    writer.write_all(&body).unwrap();
+            let by_length = format!("Content-Length: {}", body.len());
+            for framing in [by_length.as_str(), "Transfer-Encoding: chunked", &by_length] {
+                let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
+                let mut writer = stream.try_clone().unwrap();
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        writer.write_all(head.as_bytes()).unwrap();
+                        if framing == by_length {
+                            return writer.write_all(&body).unwrap();
+                        }
+                        for chunk in body.chunks(100_000) {
+                            writer.write_all(format!("{:x}\r\n", chunk.len()).as_bytes()).unwrap();
+                            writer.write_all(&[chunk, b"\r\n"].concat()).unwrap();
+                        }
+                        writer.write_all(b"0\r\n\r\n").unwrap();
+                    });
+                    let (_, got) = read_response(&mut stream);
+                    assert!(got.strip_suffix(b"the end") == Some(&*body), "{path}: {} bytes", got.len());
                 });
-                let (_, got) = read_response(&mut stream);
-                assert!(got.strip_suffix(b"the end") == Some(&*body), "{path}: {} bytes", got.len());
-            });
+            }
+        }
+    });
+}
+
+#[test]
+fn a_program_that_ends_early_is_heard() {
+    let chunk = [b"186a0\r\n", &[b'x'; 100_000][..], b"\r\n"].concat();
+    let head = b"POST /cgi/early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let request = [head, &chunk.repeat(30)[..], b"0\r\n\r\n"].concat();
+    everywhere(|way, server| {
+        let mut stream = server.connect();
+        for _ in 0..20 {
+            stream.write_all(&request).unwrap();
+            assert_eq!(read_response(&mut stream).1, b"early", "{way:?}");
         }
     });
 }
@@ -418,18 +316,54 @@ fn a_program_that_sleeps_does_not_hold_up_others() {
 }
 
 #[test]
-fn a_client_that_leaves_ends_its_program() {
+fn a_client_that_has_closed_its_side_gets_its_answer() {
+    everywhere(|way, server| {
+        for path in ["/cgi/sleep", "/cgi/a", "/app/a"] {
+            let mut stream = server.connect();
+            stream.write_all(get(path).as_bytes()).unwrap();
+            // Some of them are heard of at once, and some while their program runs.
+            if path == "/cgi/sleep" {
+                thread::sleep(Duration::from_millis(100));
+            }
+            stream.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(read_response(&mut stream).1, b"the end", "{way:?}: {path}");
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0, "{way:?}: {path}: and the connection ends");
+        }
+        assert_eq!(server.fates.broken_off.load(Ordering::SeqCst), 0, "{way:?}");
+    });
+}
+
+#[test]
+fn a_client_that_is_gone_ends_its_program() {
     everywhere(|_, server| {
-        let mut stream = server.connect();
-        stream.write_all(get("/cgi/stall").as_bytes()).unwrap();
-        thread::sleep(Duration::from_millis(100));
-        assert_eq!(server.fates.broken_off.load(Ordering::SeqCst), 0);
-        drop(stream);
-        server.await_count(|fates| &fates.broken_off, 1);
+        let mut gone = 0;
+        for (has_asked, closes_first) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut stream = server.connect();
+            if has_asked {
+                stream.write_all(get("/hot.txt").as_bytes()).unwrap();
+                read_response(&mut stream);
+            }
+            stream.write_all(get("/cgi/stall").as_bytes()).unwrap();
+            thread::sleep(Duration::from_millis(100));
+            if closes_first {
+                stream.shutdown(Shutdown::Write).unwrap();
+                thread::sleep(Duration::from_millis(100));
+            }
+            assert_eq!(server.fates.broken_off.load(Ordering::SeqCst), gone);
+            reset(stream);
+            gone += 1;
+            server.await_count(|fates| &fates.broken_off, gone);
+        }
+        // One that closes everything looks like one that waits, until its kernel refuses what is sent.
         let mut flooded = server.connect();
         flooded.write_all(get("/cgi/flood").as_bytes()).unwrap();
         flooded.read_exact(&mut [0; 100]).unwrap();
         drop(flooded);
-        server.await_count(|fates| &fates.broken_off, 2);
+        server.await_count(|fates| &fates.broken_off, gone + 1);
     });
+}
+
+/// Leaves as one whose machine has no time for a farewell.
+fn reset(stream: TcpStream) {
+    set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
 }

@@ -1,0 +1,149 @@
+//! A request's body that comes in chunks, kept until it is whole: a program is told the length of its request's body before
+//! it begins (RFC 3875 §4.1.2), and FastCGI programs read no more than they were told.
+//!
+//! It is in memory as long as there is room, and what is more is written elsewhere, by jobs. The last part stays in memory.
+//! While a job is under way the client is not read, and nothing else of the exchange moves.
+
+use std::sync::Arc;
+
+use super::OUTGOING_BYTES_MAX;
+use super::ahead::Ahead;
+use super::outgoing::{End, Outgoing};
+use crate::job::{Done, Failure, Spool, SpoolFile};
+use crate::program::Talk;
+use crate::room::{Account, Held};
+
+#[derive(Debug)]
+pub(super) struct Spooled {
+    /// The first part of the body, and how long that is.
+    file: Option<Arc<dyn SpoolFile>>,
+    file_bytes: u64,
+    /// The part that follows.
+    memory: Vec<u8>,
+    ahead: Ahead,
+    /// What the program was given of all.
+    given: u64,
+    work: Work,
+}
+
+/// What is done about the file.
+#[derive(Debug)]
+enum Work {
+    Nothing,
+    Wanted(Spool),
+    /// To write so many bytes.
+    Writing(u64),
+    Reading,
+}
+
+impl Spooled {
+    pub(super) fn new() -> Self {
+        Self {
+            file: None,
+            file_bytes: 0,
+            memory: Vec::new(),
+            ahead: Ahead::of_body(),
+            given: 0,
+            work: Work::Nothing,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.file_bytes + self.memory.len() as u64
+    }
+
+    /// How much more may come now. Where there is no room for any, what is in memory is to be written first.
+    pub(super) fn room(&mut self, answers: &Arc<Account>) -> usize {
+        if !matches!(self.work, Work::Nothing) {
+            return 0;
+        }
+        if self.memory.len() >= self.ahead.bytes_max() {
+            self.ahead.grow(answers);
+        }
+        let room = self.ahead.bytes_max().saturating_sub(self.memory.len());
+        if room == 0 {
+            let bytes = std::mem::take(&mut self.memory).into();
+            let bytes = match self.ahead.take_room() {
+                Some(room) => Held::new(bytes, room),
+                None => Held::from(bytes),
+            };
+            self.work = Work::Wanted(Spool::Write { file: self.file.clone(), bytes: Arc::new(bytes) });
+        }
+        room
+    }
+
+    /// No more than there is room for.
+    pub(super) fn put(&mut self, data: &[u8]) {
+        let needed = self.memory.len() + data.len();
+        if needed > self.memory.capacity() {
+            // Doubled, as it would be anyway, but for the last time: what lies idle there is not counted.
+            let capacity = (2 * self.memory.capacity()).min(self.ahead.bytes_max()).max(needed);
+            self.memory.reserve_exact(capacity - self.memory.len());
+        }
+        self.memory.extend_from_slice(data);
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        matches!(self.work, Work::Wanted(_))
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self.work, Work::Writing(_) | Work::Reading)
+    }
+
+    /// The job that is wanted. Once.
+    pub(super) fn ask(&mut self) -> Option<Spool> {
+        let Work::Wanted(spool) = std::mem::replace(&mut self.work, Work::Nothing) else { return None };
+        self.work = match &spool {
+            Spool::Write { bytes, .. } => Work::Writing(bytes.len() as u64),
+            Spool::Read { .. } => Work::Reading,
+        };
+        Some(spool)
+    }
+
+    /// What came of the job. What was read goes to the program.
+    pub(super) fn take(
+        &mut self,
+        done: Done,
+        outgoing: &mut Outgoing,
+        talk: Option<Talk>,
+    ) -> Result<(), Failure> {
+        match (std::mem::replace(&mut self.work, Work::Nothing), done, talk) {
+            (Work::Writing(bytes), Done::Spooled(file), _) => {
+                self.file = Some(file);
+                self.file_bytes += bytes;
+                Ok(())
+            }
+            (Work::Reading, Done::Unspooled(bytes), Some(talk)) => {
+                self.given += bytes.len() as u64;
+                outgoing.put(&bytes, talk);
+                if bytes.is_empty() || self.given > self.file_bytes { Err(Failure::Broken) } else { Ok(()) }
+            }
+            (_, Done::Failed(failure), _) => Err(failure),
+            _ => Err(Failure::Broken),
+        }
+    }
+
+    /// Gives the program what it has room for. Whether that was the last of it.
+    pub(super) fn give(&mut self, outgoing: &mut Outgoing, talk: Talk) -> bool {
+        if !matches!(self.work, Work::Nothing) {
+            return false;
+        }
+        if outgoing.end == End::Unheard {
+            return true;
+        }
+        if let Some(file) = self.file.as_ref().filter(|_| self.given < self.file_bytes) {
+            if outgoing.left() == 0 {
+                let end = self.file_bytes.min(self.given + OUTGOING_BYTES_MAX as u64);
+                self.work = Work::Wanted(Spool::Read { file: Arc::clone(file), range: self.given..end });
+            }
+            return false;
+        }
+        let rest = &self.memory[(self.given - self.file_bytes) as usize..];
+        let room = OUTGOING_BYTES_MAX.saturating_sub(outgoing.left());
+        let piece = &rest[..rest.len().min(room)];
+        outgoing.put(piece, talk);
+        self.given += piece.len() as u64;
+        piece.len() == rest.len()
+    }
+}

@@ -1,0 +1,199 @@
+//! The listings that are in memory: those that are being made, and those that a new request may still be answered with.
+//!
+//! A request joins a listing whose names are being read, however long that has taken. Afterwards the listing answers for
+//! `keep_ms` more, and never once it is twice as old. The cache keeps a listing alive only for that time; before it and
+//! after it, its readers do.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+
+use super::{Listing, Maker, Order, Step};
+use crate::job::{Done, List, Listed};
+use crate::path::SitePath;
+use crate::room::Account;
+
+#[derive(Debug)]
+pub struct ListingCache {
+    keep_ms: u64,
+    account: Arc<Account>,
+    // Never locked while a listing is dropped: that may take a while.
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    latest: HashMap<Key, Latest>,
+    /// All that may be in memory, earlier ones among them.
+    all: Vec<Weak<Listing>>,
+    /// The length of `all` at which dead entries are removed.
+    tidy_at: usize,
+}
+
+type Key = (SitePath<'static>, Order);
+
+#[derive(Debug)]
+struct Latest {
+    listing: Weak<Listing>,
+    /// Present while it is kept without readers, too.
+    kept: Option<Arc<Listing>>,
+    /// It was there at the last call of [`ListingCache::age`].
+    is_aged: bool,
+}
+
+const TIDY_AT_MIN: usize = 64;
+
+impl ListingCache {
+    pub fn new(keep_ms: u64, bytes_max: u64) -> Self {
+        Self { keep_ms, account: Account::new(bytes_max), known: Mutex::default() }
+    }
+
+    pub fn keep_ms(&self) -> u64 {
+        self.keep_ms
+    }
+
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// A listing that is ready for this request. Waits for nothing: a locked cache has none.
+    pub fn get_now(&self, list: &List) -> Option<Arc<Listing>> {
+        let known = match self.known.try_lock() {
+            Ok(known) => known,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let listing = known.latest.get(&key(list))?.listing.upgrade()?;
+        (listing.is_ready() && listing.is_fresh(list.asked_ms, self.keep_ms)).then_some(listing)
+    }
+
+    /// The listing that this request reads: one that is ready or being made, or a new one.
+    fn join(&self, list: &List) -> Arc<Listing> {
+        let mut known = self.lock();
+        let before = known.latest.get(&key(list)).map(|latest| latest.listing.clone()).unwrap_or_default();
+        if let Some(listing) = before.upgrade()
+            && listing.is_fresh(list.asked_ms, self.keep_ms)
+        {
+            return listing;
+        }
+        let (path, account) = (list.path.clone(), Arc::clone(&self.account));
+        let listing = Arc::new(Listing::new(path, list.order, list.asked_ms, account, before));
+        let latest = Latest { listing: Arc::downgrade(&listing), kept: None, is_aged: false };
+        known.all.push(Weak::clone(&latest.listing));
+        let replaced = known.latest.insert(key(list), latest);
+        if known.all.len() > known.tidy_at {
+            known.tidy();
+        }
+        drop((known, replaced));
+        listing
+    }
+
+    /// Does the job, or as much of it as the step's time allows. `None` if this helper must not wait for it.
+    pub fn list(&self, list: &List, maker: &mut dyn Maker) -> Option<Done> {
+        let listing = list.listing.clone().unwrap_or_else(|| self.join(list));
+        let was_ready = listing.is_ready();
+        let page = loop {
+            break match listing.page(list.page, list.asked_ms, maker) {
+                Step::Page(page) => Some(page),
+                Step::Unready => None,
+                Step::Elsewhere => return None,
+                Step::Failed(failure) => {
+                    self.forget(&listing);
+                    return Some(Done::Failed(failure));
+                }
+                Step::Taken if !maker.wait() => return None,
+                Step::Taken if !maker.is_over() => continue,
+                Step::Taken => None,
+            };
+        };
+        if !was_ready && listing.is_ready() && self.keep(&listing) {
+            maker.kept();
+        }
+        Some(Done::Listed(Listed { listing, page }))
+    }
+
+    /// A listing has become ready. Returns whether the cache keeps it.
+    fn keep(&self, listing: &Arc<Listing>) -> bool {
+        if self.keep_ms == 0 {
+            return false;
+        }
+        let mut known = self.lock();
+        let latest = known.latest.get_mut(&(listing.path().clone(), listing.order()));
+        let Some(latest) = latest.filter(|latest| latest.is(listing)) else { return false };
+        latest.kept = Some(Arc::clone(listing));
+        true
+    }
+
+    /// A listing has failed: the next request makes a new one.
+    fn forget(&self, listing: &Arc<Listing>) {
+        let mut known = self.lock();
+        let key = (listing.path().clone(), listing.order());
+        if known.latest.get(&key).is_some_and(|latest| latest.is(listing)) {
+            let forgotten = known.latest.remove(&key);
+            drop((known, forgotten));
+        }
+    }
+
+    pub fn keeps_any(&self) -> bool {
+        self.lock().latest.values().any(|latest| latest.kept.is_some())
+    }
+
+    /// Called every `keep_ms`: lets go of what was there at the last call. Returns whether anything is left to age.
+    pub fn age(&self) -> bool {
+        let mut known = self.lock();
+        let mut aged = Vec::new();
+        for latest in known.latest.values_mut() {
+            if latest.is_aged {
+                aged.extend(latest.kept.take());
+            }
+            latest.is_aged = latest.kept.is_some();
+        }
+        known.tidy();
+        drop((known, aged));
+        self.keeps_any()
+    }
+
+    /// Evicts the pages of listings that are not kept here any more, or else everything that is kept. Returns whether
+    /// there was anything to evict.
+    pub fn make_room(&self) -> bool {
+        let old = self.lock().old();
+        if old.iter().any(|listing| listing.evict_pages()) {
+            return true;
+        }
+        let mut known = self.lock();
+        let kept: Vec<Arc<Listing>> =
+            known.latest.values_mut().filter_map(|latest| latest.kept.take()).collect();
+        drop(known);
+        kept.iter().for_each(|listing| _ = listing.evict_pages());
+        !kept.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Listings that only their readers keep.
+    fn old(&self) -> Vec<Arc<Listing>> {
+        let kept = self.latest.values().filter_map(|latest| latest.kept.as_ref().map(Arc::as_ptr));
+        let kept: HashSet<*const Listing> = kept.collect();
+        let all = self.all.iter().filter_map(Weak::upgrade);
+        all.filter(|listing| !kept.contains(&Arc::as_ptr(listing))).collect()
+    }
+
+    fn tidy(&mut self) {
+        self.all.retain(|listing| listing.strong_count() > 0);
+        self.latest.retain(|_, latest| latest.listing.strong_count() > 0);
+        self.tidy_at = (2 * self.all.len()).max(TIDY_AT_MIN);
+    }
+}
+
+impl Latest {
+    fn is(&self, listing: &Arc<Listing>) -> bool {
+        self.listing.as_ptr() == Arc::as_ptr(listing)
+    }
+}
+
+fn key(list: &List) -> Key {
+    (list.path.clone(), list.order)
+}

@@ -1,0 +1,475 @@
+//! A listing, from its first name to its last page.
+//!
+//! [`Listing::page`] does one step of the work: it reads names until the step's time is over, or writes a page. All state
+//! is in the listing, so that any helper can do the next step. Once the names are known they never change. Pages can be
+//! written again at any time; they are kept as long as the account has room for them.
+
+use std::fmt::{self, Debug};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+
+use bytes::Bytes;
+
+use super::html;
+use super::{Batch, Column, Kind, Name, Names, Order, OverBudget, Seen};
+use crate::entry::STALE_AFTER;
+use crate::job::{Done, Failure, Folder, Job, OpenFolder, Part};
+use crate::path::SitePath;
+use crate::room::{Account, Held};
+
+/// The rest of a larger folder is left out: a browser shows no page with more rows.
+const NAMES_MAX: usize = 200_000;
+/// Rows of a page: enough to be worth a helper's wake-up, few enough for one buffer.
+const PAGE_ROWS: usize = 256;
+/// Long names make pages with fewer rows.
+const PAGE_BYTES_MAX: usize = 128 << 10;
+/// A row without its name, at most.
+const ROW_BYTES: usize = 192;
+/// A byte of a name stands in the link and in the text, and takes at most this many bytes in both together.
+const BYTES_PER_BYTE: usize = 11;
+/// Names that are looked at before the time is. On a slow disk each of them takes a while.
+const LOOKS: usize = 16;
+/// A listing of so few pages has a known length once all of them are written.
+const WHOLE_PAGES_MAX: usize = 16;
+/// What a listing takes without its names.
+const OWN_BYTES: usize = 1 << 10;
+
+pub struct Listing {
+    path: SitePath<'static>,
+    order: Order,
+    asked_ms: u64,
+    account: Arc<Account>,
+    /// The listing of the same folder before this one. What has not changed is shared with it.
+    before: Weak<Self>,
+    making: Mutex<Making>,
+    /// Grows with every part of the work that is done.
+    progress: AtomicU64,
+    ready: OnceLock<Ready>,
+}
+
+/// The work until all names are known.
+#[derive(Default)]
+struct Making {
+    names: Option<Names>,
+    open: Option<Arc<dyn OpenFolder>>,
+    /// Where the next names are read; `None` after the last.
+    from: Option<u64>,
+    /// Names that were read last, and how many of them are entered.
+    read: Batch,
+    entered: usize,
+    failure: Option<Failure>,
+}
+
+struct Ready {
+    names: Arc<Names>,
+    /// The first row of each page.
+    starts: Box<[u32]>,
+    pages: Mutex<Box<[Page]>>,
+    ready_ms: u64,
+}
+
+#[derive(Clone, Default)]
+enum Page {
+    #[default]
+    Unwritten,
+    /// The first of its names have been looked at.
+    Begun(Vec<Option<Seen>>),
+    Written(Bytes),
+}
+
+/// What one step of a listing has led to.
+#[derive(Debug)]
+pub enum Step {
+    /// The page that was asked for.
+    Page(Bytes),
+    /// The time is over: ask again.
+    Unready,
+    /// Another helper does a step of this listing at the moment.
+    Taken,
+    /// A name leads to another device, for which this helper does not wait.
+    Elsewhere,
+    Failed(Failure),
+}
+
+/// What a listing needs for a step.
+pub trait Maker {
+    /// Does a [`Job::Folder`]. `None` if it would wait for another device.
+    fn ask(&mut self, job: Job) -> Option<Done>;
+
+    /// Whether the step has taken long enough.
+    fn is_over(&self) -> bool;
+
+    /// Another helper does a step of the same listing. Waits a moment, unless this helper must not wait for it.
+    fn wait(&mut self) -> bool;
+
+    /// The cache keeps the listing from now on, so [`ListingCache::age`](super::ListingCache::age) is to be called.
+    fn kept(&mut self);
+
+    /// Evicts something, so that the account has more room. Returns whether it had something to evict.
+    fn make_room(&mut self) -> bool;
+
+    /// Copies a page into memory that any thread may free.
+    fn hold(&self, page: &[u8]) -> Bytes;
+}
+
+impl Listing {
+    pub(super) fn new(
+        path: SitePath<'static>,
+        order: Order,
+        asked_ms: u64,
+        account: Arc<Account>,
+        before: Weak<Self>,
+    ) -> Self {
+        let making = Making { from: Some(0), ..Making::default() };
+        Self {
+            path,
+            order,
+            asked_ms,
+            account,
+            before,
+            making: Mutex::new(making),
+            progress: AtomicU64::new(0),
+            ready: OnceLock::new(),
+        }
+    }
+
+    pub fn path(&self) -> &SitePath<'static> {
+        &self.path
+    }
+
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Whether its names are known, so that only pages are left to write.
+    pub fn is_ready(&self) -> bool {
+        self.ready.get().is_some()
+    }
+
+    /// Greater than before if a step has done anything.
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
+    fn has_progressed(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a request at that time may still join it. All may while its names are being read.
+    pub(super) fn is_fresh(&self, now_ms: u64, keep_ms: u64) -> bool {
+        let until_ms = |ready: &Ready| (ready.ready_ms + keep_ms).min(self.asked_ms + STALE_AFTER * keep_ms);
+        self.ready.get().is_none_or(|ready| now_ms < until_ms(ready))
+    }
+
+    /// Of a listing that is ready.
+    pub fn page_count(&self) -> u32 {
+        self.ready.get().map_or(0, |ready| ready.starts.len() as u32)
+    }
+
+    /// A page that is in memory. Does not wait for a helper that is just keeping one.
+    pub fn page_now(&self, number: u32) -> Option<Bytes> {
+        try_lock(&self.ready.get()?.pages)?.get(number as usize)?.written().cloned()
+    }
+
+    /// All pages, if all are in memory and they are few.
+    pub(crate) fn whole_now(&self) -> Option<Vec<Bytes>> {
+        let pages = try_lock(&self.ready.get()?.pages)?;
+        if pages.len() > WHOLE_PAGES_MAX {
+            None
+        } else {
+            pages.iter().map(|page| page.written().cloned()).collect()
+        }
+    }
+
+    /// Drops the pages; readers that want them have them written again. Returns whether there were any.
+    pub(super) fn evict_pages(&self) -> bool {
+        let Some(ready) = self.ready.get() else { return false };
+        let mut pages = lock(&ready.pages);
+        let written = pages.iter_mut().filter(|page| page.written().is_some());
+        let evicted: Vec<Page> = written.map(std::mem::take).collect();
+        drop(pages);
+        !evicted.is_empty()
+    }
+
+    /// Does a step towards this page.
+    pub fn page(&self, number: u32, now_ms: u64, maker: &mut dyn Maker) -> Step {
+        let ready = match self.ready.get() {
+            Some(ready) => ready,
+            None => match self.prepare(now_ms, maker) {
+                Ok(ready) => ready,
+                Err(step) => return step,
+            },
+        };
+        let page = match self.written(ready, number as usize, maker) {
+            Ok(page) => page,
+            Err(step) => return step,
+        };
+        // A response whose pages are all there can begin with its length.
+        if number == 0 && ready.starts.len() <= WHOLE_PAGES_MAX {
+            for number in 1..ready.starts.len() {
+                if maker.is_over() || self.written(ready, number, maker).is_err() {
+                    break;
+                }
+            }
+        }
+        Step::Page(page)
+    }
+
+    fn prepare(&self, now_ms: u64, maker: &mut dyn Maker) -> Result<&Ready, Step> {
+        let mut making = try_lock(&self.making).ok_or(Step::Taken)?;
+        if let Some(ready) = self.ready.get() {
+            return Ok(ready);
+        }
+        loop {
+            match self.advance(&mut making, maker) {
+                Ok(None) if maker.is_over() => return Err(Step::Unready),
+                Ok(None) => {}
+                Ok(Some(names)) => return Ok(self.ready.get_or_init(|| self.sorted(names, now_ms))),
+                Err(Step::Failed(failure)) => {
+                    *making = Making { failure: Some(failure), ..Making::default() };
+                    return Err(Step::Failed(failure));
+                }
+                Err(step) => return Err(step),
+            }
+        }
+    }
+
+    /// Reads some names, or looks at some that were read. Returns all when they are complete.
+    fn advance(&self, making: &mut Making, maker: &mut dyn Maker) -> Result<Option<Names>, Step> {
+        if let Some(failure) = making.failure {
+            return Err(Step::Failed(failure));
+        }
+        let names = match &mut making.names {
+            Some(names) => names,
+            empty => loop {
+                match Names::new(&self.account, (OWN_BYTES + self.path.as_bytes().len()) as u64) {
+                    Ok(names) => break empty.insert(names),
+                    Err(OverBudget) => make_room(maker)?,
+                }
+            },
+        };
+        if making.entered < making.read.len() {
+            self.enter(making.read.iter().skip(making.entered).take(LOOKS), names, maker)?;
+            making.entered += LOOKS;
+            self.has_progressed();
+            return Ok(None);
+        }
+        let Some(from) = making.from else { return Ok(making.names.take()) };
+        let part = Part::Names { open: making.open.clone(), from };
+        match self.ask(part, maker)? {
+            Done::Names { names, open, next } => {
+                (making.read, making.entered, making.from) = (names, 0, next);
+                making.open = next.and(Some(open));
+                Ok(None)
+            }
+            _ => Err(Step::Failed(Failure::Broken)),
+        }
+    }
+
+    /// Enters names that were read, with their details as far as the order needs them.
+    fn enter<'a>(
+        &self,
+        batch: impl Iterator<Item = (&'a [u8], Kind)> + Clone,
+        names: &mut Names,
+        maker: &mut dyn Maker,
+    ) -> Result<(), Step> {
+        let room = NAMES_MAX - names.len();
+        batch.clone().skip(room).for_each(|_| names.leave_out());
+        let batch = batch.take(room);
+        let is_unclear = |kind: Kind| kind == Kind::Unclear || self.order.by != Column::Name;
+        let mut unclear = Batch::default();
+        for (name, kind) in batch.clone().filter(|(_, kind)| is_unclear(*kind)) {
+            unclear.push(name, kind);
+        }
+        let mut seen = self.look(unclear, maker)?.into_iter();
+        for (name, kind) in batch {
+            let name = match is_unclear(kind).then(|| seen.next().flatten()) {
+                None => Name { name, details: None, folder: kind == Kind::Folder },
+                Some(Some(Seen { details, folder })) => Name { name, details: Some(details), folder },
+                // It has vanished, or leads to nothing that would be served.
+                Some(None) => continue,
+            };
+            while names.push(name) == Err(OverBudget) {
+                make_room(maker)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&self, names: Batch, maker: &mut dyn Maker) -> Result<Vec<Option<Seen>>, Step> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let count = names.len();
+        match self.ask(Part::Details(names), maker)? {
+            Done::Details(seen) if seen.len() == count => Ok(seen),
+            _ => Err(Step::Failed(Failure::Broken)),
+        }
+    }
+
+    fn ask(&self, part: Part, maker: &mut dyn Maker) -> Result<Done, Step> {
+        match maker.ask(Job::Folder(Box::new(Folder { path: self.path.clone(), part }))) {
+            None => Err(Step::Elsewhere),
+            Some(Done::Failed(failure)) => Err(Step::Failed(failure)),
+            Some(done) => {
+                self.has_progressed();
+                Ok(done)
+            }
+        }
+    }
+
+    fn sorted(&self, mut names: Names, now_ms: u64) -> Ready {
+        names.sort(self.order);
+        let before = self.before.upgrade();
+        let before = before.as_ref().and_then(|before| before.ready.get());
+        let names = match before.filter(|before| *before.names == names) {
+            Some(before) => Arc::clone(&before.names),
+            None => Arc::new(names),
+        };
+        let starts = starts(&names);
+        let pages = Mutex::new(vec![Page::Unwritten; starts.len()].into_boxed_slice());
+        Ready { names, starts, pages, ready_ms: now_ms }
+    }
+
+    /// A page that is kept, or that is written now.
+    fn written(&self, ready: &Ready, number: usize, maker: &mut dyn Maker) -> Result<Bytes, Step> {
+        let seen = match lock(&ready.pages).get_mut(number) {
+            Some(Page::Written(page)) => return Ok(page.clone()),
+            Some(Page::Begun(seen)) => std::mem::take(seen),
+            Some(Page::Unwritten) => Vec::new(),
+            None => return Err(Step::Failed(Failure::Broken)),
+        };
+        let seen = self.looked(ready, number, seen, maker)?;
+        let html = self.html(ready, number, seen);
+        let before = self.before.upgrade().and_then(|before| before.page_now(number as u32));
+        let page = match (before.filter(|before| *before == html), self.account.room(html.len() as u64)) {
+            (Some(before), _) => before,
+            (None, Some(room)) => Bytes::from_owner(Held::new(maker.hold(&html), room)),
+            // Only those who wait for it now get it.
+            (None, None) => return Ok(maker.hold(&html)),
+        };
+        let place = &mut lock(&ready.pages)[number];
+        if let Page::Written(page) = place {
+            // Another helper was faster.
+            return Ok(page.clone());
+        }
+        *place = Page::Written(page.clone());
+        Ok(page)
+    }
+
+    /// What the page's names lead to, as far as the listing does not know. If the time is over before, what has been
+    /// seen is left for the next step.
+    fn looked(
+        &self,
+        ready: &Ready,
+        number: usize,
+        mut seen: Vec<Option<Seen>>,
+        maker: &mut dyn Maker,
+    ) -> Result<Vec<Option<Seen>>, Step> {
+        let names = ready.rows(number).map(|row| ready.names.get(row));
+        let mut unknown = names.filter(|name| name.details.is_none()).skip(seen.len()).peekable();
+        while unknown.peek().is_some() {
+            let mut batch = Batch::default();
+            for name in unknown.by_ref().take(LOOKS) {
+                batch.push(name.name, if name.folder { Kind::Folder } else { Kind::File });
+            }
+            let looked = self.look(batch, maker);
+            let is_over = maker.is_over() && unknown.peek().is_some();
+            match looked {
+                Ok(looked) => seen.extend(looked),
+                Err(step) => return Err(self.left(ready, number, seen, step)),
+            }
+            if is_over {
+                return Err(self.left(ready, number, seen, Step::Unready));
+            }
+        }
+        Ok(seen)
+    }
+
+    fn left(&self, ready: &Ready, number: usize, seen: Vec<Option<Seen>>, step: Step) -> Step {
+        let place = &mut lock(&ready.pages)[number];
+        if place.written().is_none() {
+            *place = Page::Begun(seen);
+        }
+        step
+    }
+
+    fn html(&self, ready: &Ready, number: usize, seen: Vec<Option<Seen>>) -> Vec<u8> {
+        let mut seen = seen.into_iter();
+        let mut out = Vec::with_capacity(PAGE_BYTES_MAX / 2);
+        if number == 0 {
+            html::write_start(self.path.as_bytes(), self.order, &mut out);
+        }
+        for name in ready.rows(number).map(|row| ready.names.get(row)) {
+            let seen = match name.details {
+                Some(details) => Some(Seen { details, folder: name.folder }),
+                None => seen.next().flatten(),
+            };
+            // What has vanished since the names were read, or leads out of the root, is not shown.
+            if let Some(Seen { details, folder }) = seen {
+                html::row(&Name { folder, ..name }, details, &mut out);
+            }
+        }
+        if number + 1 == ready.starts.len() {
+            html::write_end(&ready.names, &mut out);
+        }
+        out
+    }
+}
+
+impl Page {
+    fn written(&self) -> Option<&Bytes> {
+        if let Self::Written(page) = self { Some(page) } else { None }
+    }
+}
+
+impl Ready {
+    fn rows(&self, page: usize) -> Range<usize> {
+        let start = |page: usize| self.starts.get(page).map_or(self.names.len(), |start| *start as usize);
+        start(page)..start(page + 1)
+    }
+}
+
+/// Where pages begin. A listing without names has one page, too.
+fn starts(names: &Names) -> Box<[u32]> {
+    let (mut starts, mut rows, mut bytes) = (vec![0], 0, 0);
+    for (number, name) in names.iter().enumerate() {
+        let row_bytes = ROW_BYTES + name.name.len() * BYTES_PER_BYTE;
+        if rows == PAGE_ROWS || (rows > 0 && bytes + row_bytes > PAGE_BYTES_MAX) {
+            starts.push(number as u32);
+            (rows, bytes) = (0, 0);
+        }
+        rows += 1;
+        bytes += row_bytes;
+    }
+    starts.into_boxed_slice()
+}
+
+fn make_room(maker: &mut dyn Maker) -> Result<(), Step> {
+    if maker.make_room() { Ok(()) } else { Err(Step::Failed(Failure::OverBudget)) }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+impl Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Listing({} {:?}, {} pages)",
+            self.path.as_bytes().escape_ascii(),
+            self.order,
+            self.page_count()
+        )
+    }
+}

@@ -1,0 +1,93 @@
+//! A thread that learns the names of folders when helpers do not get to it.
+//!
+//! Helpers have the lowest priority. Loops that are busy with a flood of new names may take in more of them than helpers may
+//! have waiting, before the first helper has run and learned the folder. This thread has the priority of a loop. It is
+//! given one name at a time, and only if no helper has begun with any for a while.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use flash_os::mailbox::Mailbox;
+use flash_os::semaphore::Semaphore;
+use flash_os::slice;
+
+use crate::Pace;
+use crate::root::{Root, Stop};
+
+/// A handle; the thread ends with it.
+#[derive(Debug)]
+pub(crate) struct Learner(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    root: Arc<Root>,
+    /// Names that were left to helpers since a helper last began with one.
+    unhelped: AtomicU32,
+    /// No more than one at a time.
+    names: Mailbox<Box<[u8]>>,
+    is_busy: AtomicBool,
+    work: Semaphore,
+    ends: AtomicBool,
+}
+
+const UNHELPED_MAX: u32 = 64;
+/// Nothing has to happen without a name; it only has to be some time.
+const IDLE_MAX: Duration = Duration::from_secs(3600);
+
+impl Learner {
+    pub(crate) fn start(root: Arc<Root>) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            root,
+            unhelped: AtomicU32::new(0),
+            names: Mailbox::new(),
+            is_busy: AtomicBool::new(false),
+            work: Semaphore::default(),
+            ends: AtomicBool::new(false),
+        });
+        let learner = Self(Arc::clone(&shared));
+        thread::Builder::new().name("learner".into()).stack_size(128 << 10).spawn(move || shared.learn())?;
+        Ok(learner)
+    }
+
+    /// A name below the root is left to helpers. Never waits.
+    pub(crate) fn left(&self, name: &[u8]) {
+        let unhelped = self.0.unhelped.fetch_add(1, Ordering::Relaxed);
+        if unhelped >= UNHELPED_MAX
+            && !self.0.is_busy.swap(true, Ordering::Acquire)
+            && self.0.names.put(name.into())
+        {
+            self.0.work.post();
+        }
+    }
+
+    /// A helper has begun with a name.
+    pub(crate) fn helped(&self) {
+        self.0.unhelped.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Learner {
+    fn drop(&mut self) {
+        self.0.ends.store(true, Ordering::Release);
+        self.0.work.post();
+    }
+}
+
+impl Shared {
+    fn learn(&self) {
+        // Refused or not, it learns.
+        let _ = slice::ask_for(slice::SHORTEST_NS);
+        while !self.ends.load(Ordering::Acquire) {
+            self.work.wait(IDLE_MAX);
+            for name in self.names.take_all() {
+                if matches!(self.root.examine(&name, Pace::Within), Err(Stop::Missing)) {
+                    self.root.learn_names(&name);
+                }
+                self.is_busy.store(false, Ordering::Release);
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Reading all names of a folder for a table. It may wait for the disk.
+//!
+//! A table is good for as long as the folder has the stamp that it had before and after it was read. That is sound only if
+//! every later change of the folder changes its stamp, and if no name leads to a file but those that are listed. So a
+//! folder that changed a moment ago is not read yet, and one that finds names by other spellings never is.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags, statx};
+use rustix::io::Errno;
+
+use super::table::{State, Table, Term, marked};
+use crate::meter::{Stage, timed};
+use crate::mounts::NameRule;
+use crate::root::{self, Examined};
+
+/// What came of reading a folder.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    Whole(Table),
+    /// It has more names than were to be read.
+    MoreThan(u32),
+    /// Its names are not all that can be found there.
+    Never,
+    /// It is changing, or cannot be read.
+    NotNow,
+}
+
+/// The kernel's coarse clock ticks every 10 ms at least: a change that comes later than this has another time.
+const RESTED_NS: i64 = 20_000_000;
+/// Some filesystems round times down, to 2 s at most.
+const RESTED_ROUNDED_NS: i64 = 3_000_000_000;
+/// A time that is a multiple of this is taken for a rounded one.
+const ROUNDED_TO_NS: i64 = 1_000_000;
+/// No name is listed in more bytes.
+const ENTRY_BYTES_MAX: u64 = 280;
+const BUFFER_BYTES: usize = 32 << 10;
+/// U+00AD. A folder that ignores case ignores it too.
+const SOFT_HYPHEN: &[u8] = "\u{ad}".as_bytes();
+
+/// A folder to read: open as a place (`O_PATH`), and examined.
+pub(crate) struct Place {
+    pub(crate) open: OwnedFd,
+    pub(crate) examined: Examined,
+    /// The number of its mount's door.
+    pub(crate) door: u64,
+    pub(crate) rule: NameRule,
+}
+
+impl Place {
+    pub(crate) fn state(&self) -> State {
+        State { door: self.door, stamp: self.examined.stamp }
+    }
+
+    /// Reads the folder. `hash` is told each name, and whether it is a regular file's.
+    pub(crate) fn read(
+        &self,
+        names_max: u32,
+        briefly: Duration,
+        mut hash: impl FnMut(&[u8], bool) -> u32,
+    ) -> Reading {
+        let before = &self.examined;
+        let term = match self.rule {
+            NameRule::Ask => return Reading::Never,
+            NameRule::Briefly => Some(Term::new(Duration::ZERO, briefly)),
+            NameRule::WhileUnchanged => None,
+        };
+        if before.is_encrypted {
+            // Which names there are depends on the keys that are there.
+            return Reading::Never;
+        }
+        if before.stamp.size / ENTRY_BYTES_MAX > names_max.into() {
+            return Reading::MoreThan(names_max);
+        }
+        // The time is taken before the folder is opened: some filesystems list only what was there by then.
+        if !is_rested(before.stamp.changed_ns, root::unix_ns()) {
+            return Reading::NotNow;
+        }
+        let Ok(folder) = root::open_listed(&self.open) else { return Reading::NotNow };
+        let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
+        let mut entries = RawDir::new(&folder, &mut buffer);
+        let mut hashes = Vec::new();
+        let mut sample = Sample::default();
+        while let Some(entry) = timed(Stage::Read, "getdents64", || entries.next()) {
+            let Ok(entry) = entry else { return Reading::NotNow };
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            if hashes.len() == names_max as usize {
+                return Reading::MoreThan(names_max);
+            }
+            let is_file = entry.file_type() == FileType::RegularFile;
+            hashes.push(marked(hash(name, is_file), is_file));
+            sample.take(name);
+        }
+        match sample.has_other_spellings(&folder) {
+            Ok(false) => {}
+            Ok(true) => return Reading::Never,
+            Err(_) => return Reading::NotNow,
+        }
+        match root::examine(&folder) {
+            Ok(after) if after.stamp == before.stamp => {
+                Reading::Whole(Table::new(hashes, Some(self.state()), term))
+            }
+            _ => Reading::NotNow,
+        }
+    }
+}
+
+/// Whether a change after `now_ns` will have another time than this.
+fn is_rested(changed_ns: i64, now_ns: i64) -> bool {
+    let least = if changed_ns % ROUNDED_TO_NS == 0 { RESTED_ROUNDED_NS } else { RESTED_NS };
+    // A time in the future says nothing.
+    now_ns.saturating_sub(changed_ns) >= least
+}
+
+/// A name of the folder, to see whether the folder finds it by another spelling, as one does that ignores case.
+#[derive(Default)]
+struct Sample {
+    name: Vec<u8>,
+    /// It has a letter that is of either case for everybody.
+    has_letter: bool,
+    /// Some name is not ASCII.
+    is_foreign: bool,
+}
+
+impl Sample {
+    fn take(&mut self, name: &[u8]) {
+        self.is_foreign |= !name.is_ascii();
+        if self.has_letter {
+            return;
+        }
+        // Where names are UTF-8, one that is not is found by no other spelling.
+        self.has_letter = name.iter().any(u8::is_ascii_alphabetic) && str::from_utf8(name).is_ok();
+        if self.has_letter || self.name.is_empty() {
+            self.name = name.to_vec();
+        }
+    }
+
+    fn has_other_spellings(mut self, folder: impl AsFd) -> Result<bool, Errno> {
+        if self.name.is_empty() {
+            // There is nothing to be found.
+            return Ok(false);
+        }
+        let inode = |name: &[u8]| {
+            let look = || statx(&folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO);
+            match timed(Stage::Walk, "statx", look) {
+                Err(Errno::NOENT) => Ok(None),
+                found => Ok(Some(found?.stx_ino)),
+            }
+        };
+        let own = inode(&self.name)?;
+        match self.name.iter_mut().find(|byte| byte.is_ascii_alphabetic()) {
+            Some(letter) if self.has_letter => *letter ^= 0x20,
+            _ if self.is_foreign => return Ok(true),
+            _ => self.name.extend_from_slice(SOFT_HYPHEN),
+        }
+        let other = inode(&self.name)?;
+        // Two links to one file are taken for two spellings, which costs a table and nothing else.
+        Ok(other.is_some() && other == own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_change_has_to_lie_back_for_longer_than_the_clock_ticks() {
+        let now = 1_700_000_000_123_456_789;
+        for (age_ns, rested) in [(0, false), (19_999_999, false), (20_000_001, true), (-1_000_000_001, false)]
+        {
+            assert_eq!(is_rested(now - age_ns, now), rested, "{age_ns}");
+        }
+        // A folder on a filesystem that keeps seconds, or pairs of them.
+        let rounded = 1_700_000_000_000_000_000;
+        assert!(!is_rested(rounded, rounded + 2_999_999_999) && is_rested(rounded, rounded + 3_000_000_000));
+    }
+
+    /// As far as it can be seen on a folder that does not ignore case: its two spellings are two links to one file.
+    #[test]
+    fn a_folder_that_ignores_case_is_seen_by_any_of_its_names() {
+        let spellings = |names: &[&[u8]], links: &[(&str, &str)]| {
+            let place = tempfile::TempDir::new().unwrap();
+            let mut sample = Sample::default();
+            for name in names {
+                use std::os::unix::ffi::OsStrExt;
+                fs::write(place.path().join(std::ffi::OsStr::from_bytes(name)), "").unwrap();
+                sample.take(name);
+            }
+            for (name, link) in links {
+                fs::hard_link(place.path().join(name), place.path().join(link)).unwrap();
+            }
+            sample.has_other_spellings(fs::File::open(place.path()).unwrap()).unwrap()
+        };
+        assert!(!spellings(&[], &[]));
+        assert!(!spellings(&[b"a.txt"], &[]));
+        assert!(!spellings(&[b"a", b"A"], &[]));
+        assert!(spellings(&[b"a.txt"], &[("a.txt", "A.txt")]));
+        assert!(
+            spellings(&[b"1", b"\xff\xfex", b"2.x"], &[("2.x", "2.X")]),
+            "the name that tells most is tried"
+        );
+        assert!(!spellings(&[b"1", b"2"], &[]));
+        assert!(spellings(&[b"1", b"2"], &[("1", "1\u{ad}")]));
+        assert!(spellings(&[b"1", "\u{fc}".as_bytes()], &[]), "nobody can tell");
+    }
+
+    #[test]
+    fn a_folder_that_changes_while_it_is_read_is_read_in_vain() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let write = |name: &str| fs::write(folder.path().join(name), "").unwrap();
+        let read = |comes: Option<&str>| {
+            std::thread::sleep(Duration::from_millis(30));
+            let (open, rule) = (open(folder.path()), NameRule::WhileUnchanged);
+            let place = Place { examined: root::examine(&open).unwrap(), open, door: 0, rule };
+            place.read(100, Duration::ZERO, |_, _| {
+                comes.into_iter().for_each(write);
+                0
+            })
+        };
+        write("a");
+        if !matches!(read(None), Reading::Whole(_)) {
+            return eprintln!("skipped: this filesystem's times are not exact");
+        }
+        assert!(matches!(read(Some("b")), Reading::NotNow));
+        assert!(matches!(read(None), Reading::Whole(_)));
+    }
+
+    fn open(path: &std::path::Path) -> OwnedFd {
+        use rustix::fs::{Mode, OFlags};
+        rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap()
+    }
+}

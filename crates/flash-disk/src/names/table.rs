@@ -1,0 +1,115 @@
+//! One table: the hashes of a folder's names as they were at one time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use flash_core::file::Stamp;
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Sorted. In the lowest bit of each stands whether the name is a regular file's.
+    hashes: Box<[u32]>,
+    /// `None` where the folder cannot be looked at again.
+    state: Option<State>,
+    /// `None` for as long as the folder keeps its state.
+    term: Option<Term>,
+    is_outdated: AtomicBool,
+}
+
+/// Which folder it was, and with which times of change. Two folders never have the same, nor has one before and after a
+/// change, if it had rested when it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// The number of the door of the mount that it is on. An image that is mounted in another's place may have its device,
+    /// and folders with the same times.
+    pub(crate) door: u64,
+    pub(crate) stamp: Stamp,
+}
+
+/// How long a table serves that nobody can compare with the folder.
+#[derive(Debug)]
+pub(crate) struct Term {
+    /// From then on one look-up goes to the disk, so that a new table is there before this one is over.
+    renewed_at: Instant,
+    is_renewed: AtomicBool,
+    over_at: Instant,
+}
+
+/// What a table says of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    Missing,
+    /// It is missing, or a regular file.
+    File,
+    Anything,
+}
+
+const IS_FILE: u32 = 1;
+
+/// A name's hash, with what is known of the name.
+pub(crate) fn marked(hash: u32, is_file: bool) -> u32 {
+    hash & !IS_FILE | if is_file { IS_FILE } else { 0 }
+}
+
+impl Table {
+    /// Of [marked](marked) hashes.
+    pub(crate) fn new(mut hashes: Vec<u32>, state: Option<State>, term: Option<Term>) -> Self {
+        hashes.sort_unstable();
+        Self { hashes: hashes.into(), state, term, is_outdated: AtomicBool::new(false) }
+    }
+
+    pub(super) fn says(&self, hash: u32) -> Says {
+        let hash = hash & !IS_FILE;
+        let place = self.hashes.partition_point(|&other| other < hash);
+        // Of two names with the same hash a folder's comes first.
+        match self.hashes.get(place) {
+            Some(&found) if found == hash => Says::Anything,
+            Some(&found) if found == hash | IS_FILE => Says::File,
+            _ => Says::Missing,
+        }
+    }
+
+    pub(super) fn names(&self) -> usize {
+        self.hashes.len()
+    }
+
+    pub(super) fn state(&self) -> Option<&State> {
+        self.state.as_ref()
+    }
+
+    pub(super) fn is_valid(&self) -> bool {
+        !self.is_outdated.load(Ordering::Relaxed)
+            && self.term.as_ref().is_none_or(|term| Instant::now() < term.over_at)
+    }
+
+    /// Whether somebody has to look at the disk to renew the table. True once.
+    pub(super) fn is_due(&self) -> bool {
+        self.term.as_ref().is_some_and(|term| {
+            !term.is_renewed.load(Ordering::Relaxed)
+                && Instant::now() >= term.renewed_at
+                && !term.is_renewed.swap(true, Ordering::Relaxed)
+        })
+    }
+
+    /// Whether somebody was told to.
+    pub(super) fn is_being_renewed(&self) -> bool {
+        self.term.as_ref().is_some_and(|term| term.is_renewed.load(Ordering::Relaxed))
+    }
+
+    /// The folder has changed.
+    pub(super) fn outdate(&self) {
+        self.is_outdated.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Term {
+    /// The term of what was read so long ago.
+    pub(crate) fn new(age: Duration, length: Duration) -> Self {
+        let now = Instant::now();
+        let after = |length: Duration| now + length.saturating_sub(age).min(TERM_MAX);
+        Self { renewed_at: after(length / 2), is_renewed: AtomicBool::new(false), over_at: after(length) }
+    }
+}
+
+/// Longer than anybody has to wait for a change.
+const TERM_MAX: Duration = Duration::from_secs(24 * 3600);

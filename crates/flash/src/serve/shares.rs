@@ -1,0 +1,118 @@
+//! What each part of the server may have of the machine, where no flag says it: shares of the memory there is, and never
+//! more than a large machine's.
+//!
+//! All of them together, and what the process itself takes, fit into the memory of a small container: half of it for files
+//! (a quarter in the cache, and half as much again on its way to clients), an eighth for what programs have answered, and
+//! a quarter for helpers or processes. Listings have what a quarter of the file cache is.
+
+use crate::flags::{self, Helpers};
+
+const FILE_CACHE_BYTES_MAX: u64 = 128 << 20;
+const PROGRAM_BUFFER_BYTES_MAX: u64 = 64 << 20;
+/// 200,000 names of 15 bytes, in order of their sizes.
+const LISTINGS_BYTES_LEAST: u64 = 8 << 20;
+const HELPERS_MAX: u64 = 64;
+const PROCESSES_MAX: u64 = 32;
+/// The memory of a machine that can have one of them: at work, a helper thread holds a quarter of a mebibyte, a helper
+/// process one, and a process of mp one beside its part of the caches.
+const HELPER_THREAD_BYTES: u64 = 1 << 20;
+const HELPER_PROCESS_BYTES: u64 = 6 << 20;
+const PROCESS_BYTES: u64 = 4 << 20;
+
+/// Sizes that depend on the memory there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shares {
+    pub(super) file_cache_bytes: u64,
+    pub(super) program_buffer_bytes: u64,
+    pub(super) helpers_max: usize,
+    /// Processes of mp.
+    pub(super) processes: usize,
+    /// The memory there is.
+    pub(super) memory_bytes: u64,
+}
+
+impl Shares {
+    /// What the flags say, and elsewhere a share of so much memory; of any amount where it is not known.
+    pub(super) fn new(flags: &flags::Serve, memory_bytes: Option<u64>) -> Self {
+        let memory = memory_bytes.unwrap_or(u64::MAX);
+        let count = |bytes_each: u64, most: u64| (memory / bytes_each).clamp(1, most) as usize;
+        let helper_bytes = match flags.helpers {
+            Helpers::Thread => HELPER_THREAD_BYTES,
+            Helpers::Process => HELPER_PROCESS_BYTES,
+        };
+        Self {
+            file_cache_bytes: flags.file_cache_bytes.unwrap_or((memory / 4).min(FILE_CACHE_BYTES_MAX)),
+            program_buffer_bytes: flags
+                .programs
+                .program_buffer_bytes
+                .unwrap_or((memory / 8).min(PROGRAM_BUFFER_BYTES_MAX)),
+            helpers_max: flags.helpers_max.unwrap_or_else(|| count(helper_bytes, HELPERS_MAX)),
+            processes: flags.processes.unwrap_or_else(|| count(PROCESS_BYTES, PROCESSES_MAX)),
+            memory_bytes: memory,
+        }
+    }
+
+    /// The memory for listings, of each of so many processes: of the file cache a quarter, so that they grow with it, but
+    /// no less than the names of a huge folder take.
+    pub(super) fn listings_bytes(&self, processes: usize) -> u64 {
+        let processes = processes as u64;
+        let least = (self.memory_bytes / 8 / processes).min(LISTINGS_BYTES_LEAST);
+        (self.file_cache_bytes / 4 / processes).max(least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Command, Flags};
+
+    fn shares(words: &[&str], mebibytes: Option<u64>) -> Shares {
+        let words = ["flash", "serve"].iter().chain(words).map(Into::into);
+        match Flags::read(words).expect("the flags are right").command {
+            Some(Command::Serve(flags)) => Shares::new(&flags, mebibytes.map(|mebibytes| mebibytes << 20)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn shown(shares: Shares) -> (u64, u64, usize, usize) {
+        let Shares { file_cache_bytes, program_buffer_bytes, helpers_max, processes, .. } = shares;
+        (file_cache_bytes >> 20, program_buffer_bytes >> 20, helpers_max, processes)
+    }
+
+    #[test]
+    fn a_large_machine_and_one_that_does_not_say_have_the_same() {
+        for memory in [None, Some(512), Some(100_000)] {
+            assert_eq!(shown(shares(&[], memory)), (128, 64, 64, 32), "{memory:?}");
+        }
+        assert_eq!(shown(shares(&["--helpers", "process"], Some(512))), (128, 64, 64, 32));
+    }
+
+    #[test]
+    fn a_small_one_has_shares() {
+        assert_eq!(shown(shares(&[], Some(128))), (32, 16, 64, 32));
+        assert_eq!(shown(shares(&[], Some(64))), (16, 8, 64, 16));
+        assert_eq!(shown(shares(&["--helpers", "process"], Some(64))), (16, 8, 10, 16));
+        assert_eq!(shown(shares(&[], Some(1))), (0, 0, 1, 1), "there is always one");
+    }
+
+    #[test]
+    fn listings_have_a_part_of_the_file_cache_and_enough_for_one() {
+        let mebibytes = |words: &[&str], memory, processes| {
+            shares(words, memory).listings_bytes(processes) as f64 / f64::from(1 << 20)
+        };
+        assert_eq!(mebibytes(&[], None, 1), 32.0);
+        assert_eq!(mebibytes(&[], Some(128), 1), 8.0);
+        assert_eq!(mebibytes(&["--file-cache-bytes=0"], None, 1), 8.0);
+        assert_eq!(mebibytes(&["--file-cache-bytes=1G"], None, 1), 256.0);
+        assert_eq!(mebibytes(&[], Some(32), 1), 4.0);
+        assert_eq!(mebibytes(&[], None, 32), 8.0, "each for itself");
+        assert_eq!(mebibytes(&[], Some(64), 16), 0.5);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_given() {
+        let words =
+            ["--file-cache-bytes=1G", "--program-buffer-bytes=0", "--helpers-max=500", "--processes=100"];
+        assert_eq!(shown(shares(&words, Some(64))), (1024, 0, 500, 100));
+    }
+}

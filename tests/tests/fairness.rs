@@ -1,0 +1,71 @@
+//! A client that floods the server with work for the disk makes no other client wait for long, and none is refused for it.
+
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_slowdisk::SlowDisk;
+use flash_tests::{PROCESSES, Server, read_all, reply, site};
+use tempfile::TempDir;
+
+const FLOODER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const VISITED: usize = 40;
+
+fn status_for(server: &Server, client: Ipv4Addr, path: &str) -> u16 {
+    let mut stream = server.connect_from(client);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    reply::only(&read_all(&mut stream)).status
+}
+
+#[test]
+fn a_flood_from_one_client_is_refused_before_another_client_is() {
+    if let Some(missing) = flash_slowdisk::missing() {
+        eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
+        return;
+    }
+    for arch in ["amped", PROCESSES, "uring", "pipelined"] {
+        let (behind, point) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        for n in 0..VISITED {
+            site::write(&behind.path().join(format!("{n}.txt")), n.to_string().as_bytes());
+        }
+        let disk = SlowDisk::mount(behind.path(), point.path(), "lookup delay fixed:10ms").unwrap();
+        let flags = ["--helpers-max", "2", "--helper-queue-max", "16"];
+        let server = Server::start(arch, point.path(), &flags);
+        let (stop, names, refused) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (statuses, longest) = thread::scope(|scope| {
+            for _ in 0..48 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let name = names.fetch_add(1, Ordering::Relaxed);
+                        if status_for(&server, FLOODER, &format!("/missing-{name}")) == 503 {
+                            refused.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+            let mut longest = Duration::ZERO;
+            // The queue is full by then.
+            thread::sleep(Duration::from_millis(300));
+            let visit = |n| {
+                let asked = Instant::now();
+                let status = status_for(&server, Ipv4Addr::LOCALHOST, &format!("/{n}.txt"));
+                longest = longest.max(asked.elapsed());
+                status
+            };
+            let statuses: Vec<u16> = (0..VISITED).map(visit).collect();
+            stop.store(true, Ordering::Relaxed);
+            (statuses, longest)
+        });
+        assert!(refused.into_inner() > 0, "{arch}: the flood is one");
+        assert!(statuses.iter().all(|status| *status == 200), "{arch}: {statuses:?}");
+        // Sixteen jobs of two look-ups each by two helpers would take longer than that one by one.
+        assert!(longest < Duration::from_secs(2), "{arch}: {longest:?}");
+        server.stop();
+        drop(disk);
+    }
+}

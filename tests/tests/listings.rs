@@ -1,0 +1,326 @@
+//! Listings of huge folders: what they cost other requests, how much memory they take, and who shares them.
+
+#![forbid(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_slowdisk::SlowDisk;
+use flash_tests::reply::{self, Reply};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, connect, read_all, site};
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+use rustix::net::{AddressFamily, SocketType, socket};
+use tempfile::TempDir;
+
+const NAMES: usize = 20_000;
+/// Architectures whose runners serve more than one connection.
+const WITH_LOOPS: [&str; 5] = ["amped", PROCESSES, "uring", "sped", "pipelined"];
+
+/// A site with a folder `big` of so many empty files, and 300 files in `cold`.
+fn huge(names: usize, name: impl Fn(usize) -> String) -> TempDir {
+    // On the disk of the workspace, because a file of a memory filesystem is never cold.
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for name in ["big", "cold"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    for number in 0..names {
+        File::create(folder.path().join("big").join(name(number))).unwrap();
+    }
+    for number in 0..300 {
+        site::write(&folder.path().join(format!("cold/{number}.txt")), number.to_string().as_bytes());
+    }
+    folder
+}
+
+fn short_names() -> TempDir {
+    huge(NAMES, |number| format!("file-{number:06}.txt"))
+}
+
+fn serve(arch: &str, folder: &TempDir, flags: &[&str]) -> Server {
+    let flags = [&["--list", "--processes", "8", "--threads", "64"], flags].concat();
+    Server::start(arch, folder.path(), &flags)
+}
+
+fn ask(stream: &mut TcpStream, path: &str) {
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").as_bytes())
+        .unwrap();
+}
+
+/// A client that takes next to nothing into its own memory.
+fn slow_reader(address: SocketAddr, path: &str) -> TcpStream {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    set_socket_recv_buffer_size(&socket, 4096).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    ask(&mut stream, path);
+    stream
+}
+
+fn rows(reply: &Reply) -> usize {
+    String::from_utf8_lossy(&reply.body).matches("<tr><td><a href=\"./").count()
+}
+
+/// A number of the ledger, as the server tells it at its end.
+fn told(said: &str, name: &str) -> u64 {
+    let line = said.lines().find(|line| line.contains("stopped: ")).expect("its last words");
+    let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('=')).expect(name);
+    value.parse().expect("a number")
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < give_up, "{what}: not after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn clients_that_ask_and_leave_cost_others_nothing() {
+    let folder = short_names();
+    // A process of mp has one client, listings of its own, and nothing that tells it that its client has gone.
+    for arch in ARCHITECTURES.into_iter().filter(|arch| *arch != "mp") {
+        let server = serve(arch, &folder, &["--disk-deadline", "5s", "--helpers-max", "4"]);
+        let before = server.resident_kb();
+        for number in 0..150 {
+            let mut stream = connect(server.address);
+            ask(&mut stream, ["/big/", "/big/?sort=size"][number % 2]);
+            if number % 3 == 0 {
+                // It resets the connection instead of closing its side.
+                set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+            }
+        }
+        // Some of them are asked for while the listing is read, at the latest.
+        for number in 0..300 {
+            let reply = server.get(&format!("/cold/{number}.txt"));
+            assert_eq!(reply.status, 200, "{arch}: {}", server.said());
+            assert_eq!(reply.body, number.to_string().into_bytes(), "{arch}");
+        }
+        let grown_kb = server.resident_kb().saturating_sub(before);
+        assert!(grown_kb < 50_000, "{arch}: {grown_kb} kB");
+        let said = server.stop();
+        assert!(!said.contains("does not answer") && !said.contains("refused"), "{arch}: {said}");
+    }
+}
+
+#[test]
+fn slow_readers_share_one_listing() {
+    const READERS: usize = 200;
+    let folder = short_names();
+    for arch in WITH_LOOPS {
+        let server = serve(arch, &folder, &["--revalidate", "100ms"]);
+        let before = server.resident_kb();
+        // They come over several generations of the listing, whose folder does not change.
+        let readers: Vec<TcpStream> = (0..READERS)
+            .map(|number| {
+                if number % 50 == 49 {
+                    thread::sleep(Duration::from_millis(300));
+                }
+                slow_reader(server.address, "/big/")
+            })
+            .collect();
+        for reader in &readers {
+            let mut first = [0; 12];
+            reader.peek(&mut first).unwrap();
+            assert_eq!(&first, b"HTTP/1.1 200", "{arch}");
+        }
+        assert_eq!(server.get("/cold/1.txt").status, 200, "{arch}");
+        // A megabyte of names, some pages, and what the allocator keeps. Each of them had two.
+        let grown_kb = server.resident_kb().saturating_sub(before);
+        assert!(grown_kb < 60_000, "{arch}: {grown_kb} kB");
+        for mut reader in readers.into_iter().step_by(100) {
+            let reply = reply::only(&read_all(&mut reader));
+            assert_eq!(rows(&reply), NAMES, "{arch}");
+        }
+        wait_for("the memory of a listing that is read no more", || {
+            server.resident_kb().saturating_sub(before) < 25_000
+        });
+        server.stop();
+    }
+}
+
+#[test]
+fn equal_requests_read_the_folder_once() {
+    const CLIENTS: u64 = 40;
+    let folder = short_names();
+    for arch in ["amped", PROCESSES, "uring", "pipelined"] {
+        let server = serve(arch, &folder, &["--revalidate", "1h", "--loops", "1"]);
+        thread::scope(|scope| {
+            for _ in 0..CLIENTS {
+                scope.spawn(|| assert_eq!(rows(&server.get("/big/")), NAMES));
+            }
+        });
+        assert_eq!(rows(&server.get("/big/")), NAMES);
+        let said = server.stop();
+        // A page of 256 rows is a job, and so is a step before the first page; each client had as many to itself.
+        let (jobs, joined) = (told(&said, "helper_jobs"), told(&said, "joined"));
+        assert!(jobs < 2 * NAMES as u64 / 256 + 200, "{arch}: {jobs} jobs, {joined} joined");
+    }
+}
+
+#[test]
+fn a_listing_beyond_the_budget_is_refused_and_the_server_lives() {
+    // Ten megabytes of names; eight are what listings get at least.
+    const LONG_NAMES: usize = 40_000;
+    let folder = huge(LONG_NAMES, |number| format!("{number:06}-{}", "x".repeat(245)));
+    for arch in ARCHITECTURES {
+        let server = serve(arch, &folder, &["--file-cache-bytes", "0"]);
+        for path in ["/big/", "/big/?sort=time", "/big/"] {
+            let reply = server.get(path);
+            assert_eq!((reply.status, reply.field("Retry-After")), (503, Some("1")), "{arch}: {path}");
+        }
+        assert_eq!(rows(&server.get("/cold/")), 300, "{arch}");
+        assert_eq!(server.get("/cold/1.txt").status, 200, "{arch}");
+        let wrote = || server.said().matches("/big/: refused, its listing exceeds").count();
+        wait_for("a line about it", || wrote() >= 1);
+        server.stop();
+        // With the file cache that there is without the flag, there is room.
+        if arch == "amped" {
+            let server = serve(arch, &folder, &["--file-cache-bytes", "128M"]);
+            assert_eq!(rows(&server.get("/big/")), LONG_NAMES);
+            server.stop();
+        }
+    }
+}
+
+#[test]
+fn a_listing_is_as_old_as_an_answer_may_be() {
+    let folder = TempDir::new().unwrap();
+    let put = |name: &str| site::write(&folder.path().join(name), b"x");
+    for arch in ARCHITECTURES {
+        put("first");
+        let flags = |revalidate| ["--list", "--revalidate", revalidate, "--processes", "2"];
+        let always = Server::start(arch, folder.path(), &flags("0"));
+        let soon = Server::start(arch, folder.path(), &flags("300ms"));
+        let never = Server::start(arch, folder.path(), &flags("1h"));
+        for server in [&always, &soon, &never] {
+            assert_eq!(rows(&server.get("/")), 1, "{arch}");
+        }
+        put("second");
+        assert_eq!(rows(&always.get("/")), 2, "{arch}");
+        if arch != "mp" {
+            assert_eq!(rows(&never.get("/")), 1, "{arch}");
+        }
+        thread::sleep(Duration::from_millis(600));
+        assert_eq!(rows(&soon.get("/")), 2, "{arch}");
+        fs::remove_file(folder.path().join("second")).unwrap();
+        [always, soon, never].into_iter().for_each(|server| drop(server.stop()));
+    }
+}
+
+#[test]
+fn a_listing_that_is_read_at_once_has_a_length_also_for_http_1_0() {
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let server = Server::start(arch, site.path(), &["--list", "--processes", "2"]);
+        let list = server.get("/plain/");
+        assert_eq!(list.field("Content-Length"), Some(&*list.body.len().to_string()), "{arch}");
+        assert_eq!(list.field("Transfer-Encoding"), None, "{arch}");
+        let request = b"GET /plain/ HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+        let twice = [&request[..], b"GET /plain/ HTTP/1.0\r\n\r\n"].concat();
+        let replies = reply::all(&server.raw(&twice), |_| false);
+        assert_eq!(replies.len(), 2, "{arch}");
+        assert!(replies.iter().all(|reply| reply.body == list.body), "{arch}");
+        server.stop();
+    }
+}
+
+/// Every step has the time that any job has; all of them together may take longer.
+#[test]
+fn a_listing_may_take_longer_than_the_deadline() {
+    if let Some(missing) = flash_slowdisk::missing() {
+        return eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
+    }
+    let behind = TempDir::new().unwrap();
+    for number in 0..600 {
+        File::create(behind.path().join(number.to_string())).unwrap();
+    }
+    for arch in ["amped", PROCESSES, "mt"] {
+        let root = TempDir::new().unwrap();
+        let point = root.path().join("slow");
+        fs::create_dir(&point).unwrap();
+        let disk = SlowDisk::mount(behind.path(), &point, "lookup delay fixed:8ms").unwrap();
+        let server = Server::start(arch, root.path(), &["--list", "--disk-deadline", "4s"]);
+        let asked = Instant::now();
+        let mut streams = [(); 4].map(|()| server.connect());
+        streams.iter_mut().for_each(|stream| ask(stream, "/slow/?sort=size"));
+        for stream in &mut streams {
+            let list = reply::only(&read_all(stream));
+            assert_eq!((list.status, rows(&list)), (200, 600), "{arch}: {}", server.said());
+        }
+        assert!(asked.elapsed() > Duration::from_secs(4), "{arch}: this test needs a disk that is slower");
+        let said = server.stop();
+        assert!(!said.contains("does not answer"), "{arch}: {said}");
+        drop(disk);
+    }
+}
+
+/// Threads whose names say that they are one device's helpers.
+fn helpers_of_devices(server: &Server) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default());
+    names.filter(|name| name.strip_prefix("helper-").is_some_and(|rest| rest.contains('-'))).count()
+}
+
+/// A mount that hangs behind a link in a folder takes away that folder's listing and no other.
+#[test]
+fn a_folder_with_a_mount_that_hangs_does_not_keep_others_from_being_listed() {
+    if let Some(missing) = flash_slowdisk::missing() {
+        return eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
+    }
+    let (root, behind) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    site::write(&behind.path().join("x"), b"x");
+    for name in ["far", "near", "links"] {
+        fs::create_dir(root.path().join(name)).unwrap();
+    }
+    site::write(&root.path().join("near/a.txt"), b"a");
+    std::os::unix::fs::symlink("../far/x", root.path().join("links/x")).unwrap();
+    let disk = SlowDisk::mount(behind.path(), &root.path().join("far"), "").unwrap();
+    for arch in ["amped", PROCESSES, "uring", "pipelined"] {
+        // One pool of pipelined, because each has helpers of its own, which learn of a device by their first job.
+        let flags = ["--list", "--disk-deadline", "1s", "--revalidate", "0", "--loops", "1"];
+        let server = Server::start(arch, root.path(), &flags);
+        assert_eq!(rows(&server.get("/links/")), 1, "{arch}");
+        wait_for("helpers of the local device", || helpers_of_devices(&server) >= 2);
+        disk.rule("hang prefix /").unwrap();
+        thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| assert_eq!(server.get("/links/").status, 503, "{arch}"));
+            }
+            for _ in 0..10 {
+                let near = server.get("/near/");
+                assert_eq!((near.status, rows(&near)), (200, 1), "{arch}: {}", server.said());
+                assert_eq!(server.get("/near/a.txt").status, 200, "{arch}");
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+        disk.clear();
+        wait_for("the listing of links", || server.get("/links/").status == 200);
+        server.stop();
+    }
+}
+
+/// Reads a little, so that the response has begun, and goes.
+#[test]
+fn listings_that_were_broken_off_leave_nothing() {
+    let folder = short_names();
+    for arch in WITH_LOOPS {
+        let server = serve(arch, &folder, &["--revalidate", "0"]);
+        server.get("/cold/");
+        let open = |server: &Server| fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+        let before = open(&server);
+        for number in 0..16 {
+            let mut stream = slow_reader(server.address, ["/big/?sort=time", "/big/"][number % 2]);
+            if number % 4 < 2 {
+                stream.read_exact(&mut [0; 1000]).unwrap();
+            }
+        }
+        wait_for("descriptors of folders", || open(&server) <= before + 2);
+        server.stop();
+    }
+}

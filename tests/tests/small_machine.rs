@@ -1,0 +1,170 @@
+//! Flash with its default flags where there is little of something: memory, or room for open files.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::thread;
+
+use flash_rig::{Limits, Machine};
+use flash_tests::{ARCHITECTURES, Server, need, site};
+
+const FILES: usize = 3_000;
+const FILES_BYTES: usize = 150_000_000;
+const CLIENTS: usize = 64;
+const ROUNDS: usize = 3;
+
+/// The sizes of small files, most of which fit into a heap, and of a few that become snapshots.
+fn size(number: usize) -> usize {
+    let small = [2, 8, 20, 35, 50, 80, 100][number % 7] * 1000;
+    let most = if number.is_multiple_of(50) { 500_000 } else { small };
+    most * FILES_BYTES / (FILES * 51_000)
+}
+
+fn name(number: usize) -> String {
+    format!("/{}/{number}.bin", number % 30)
+}
+
+fn write_site(folder: &Path) {
+    for number in 0..FILES {
+        let path = folder.join(&name(number)[1..]);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        site::write(&path, &site::pattern(size(number)));
+    }
+}
+
+/// Each file is asked for three times, by one client after the other.
+fn get_all(server: &Server, arch: &str) {
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            scope.spawn(move || {
+                for number in (0..ROUNDS * FILES).skip(client).step_by(CLIENTS) {
+                    let number = number * 7 % FILES;
+                    let reply = server.get(&name(number));
+                    assert_eq!((reply.status, reply.body.len()), (200, size(number)), "{arch}: {number}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn in_a_small_container_nobody_is_killed_and_nothing_fails() {
+    let journal = tempfile::tempdir().unwrap();
+    let machine = Machine::take_with(journal.path()).unwrap();
+    let limits = |mebibytes: u64| Limits { memory_bytes: Some(mebibytes << 20), ..Limits::default() };
+    if let Err(why) = machine.group(&limits(64), None) {
+        return eprintln!("NOT TESTED, memory cannot be limited: {why:#}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    write_site(folder.path());
+    let bytes: usize = (0..FILES).map(size).sum();
+    assert!(bytes.abs_diff(FILES_BYTES) < FILES_BYTES / 10, "{bytes} bytes");
+    for (mebibytes, cache) in [(128, "file cache 32M"), (64, "file cache 16M")] {
+        for arch in ARCHITECTURES {
+            let group = machine.group(&limits(mebibytes), None).unwrap();
+            let wrapper = group.wrapper();
+            let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
+            let server = Server::start_under(&wrapper, arch, folder.path(), &[]);
+            assert!(server.said().contains(cache), "{arch}: {}", server.said());
+            get_all(&server, arch);
+            server.stop();
+            assert_eq!(group.killed_for_memory(), 0, "{arch} in {mebibytes} MiB");
+        }
+    }
+}
+
+/// Larger than what is kept in the heap: whoever sends one of these holds a descriptor for it.
+const OPEN_FILES: usize = 40;
+
+fn open_file(number: usize) -> (String, usize) {
+    (format!("/{number}.bin"), if number.is_multiple_of(40) { 5_000_000 } else { 300_000 })
+}
+
+/// Asks for all of them over one connection, in an order of its own.
+fn get_open_files(mut stream: TcpStream, client: usize, what: &str) {
+    for number in (0..OPEN_FILES).map(|number| (number * 7 + client * 11) % OPEN_FILES) {
+        let (name, size) = open_file(number);
+        stream.write_all(format!("GET {name} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream
+                .read_exact(&mut byte)
+                .unwrap_or_else(|error| panic!("{what}, {name}: {error} after {head:?}"));
+            head.push(byte[0]);
+        }
+        let text = String::from_utf8_lossy(&head);
+        assert!(text.starts_with("HTTP/1.1 200 "), "{what}, {name}: {text}");
+        let mut body = vec![0; size];
+        stream.read_exact(&mut body).unwrap_or_else(|error| panic!("{what}, {name}: {error}"));
+    }
+}
+
+#[test]
+fn with_few_descriptors_there_are_fewer_connections_and_all_are_served() {
+    need("prlimit", "util-linux");
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..OPEN_FILES {
+        let (name, size) = open_file(number);
+        site::write(&folder.path().join(&name[1..]), &site::pattern(size));
+    }
+    for descriptors in [64, 128, 256] {
+        let limit = format!("--nofile={descriptors}:{descriptors}");
+        for arch in ARCHITECTURES {
+            let what = format!("{arch} with {descriptors} descriptors");
+            let flags = ["--loops", "1", "--threads", "200", "--processes", "8"];
+            let server = Server::start_under(&["prlimit", &limit], arch, folder.path(), &flags);
+            // Said at the start, but after the line that it is ready.
+            server.get("/0.bin");
+            let said = server.said();
+            let most =
+                said.split(" connections at most").next().and_then(|said| said.rsplit("flash: ").next());
+            let most = match (arch, most.and_then(|most| most.parse().ok())) {
+                ("mp", None) => 8,
+                (_, Some(most)) => most,
+                _ => panic!("{what}: {said}"),
+            };
+            assert!(arch == "mp" || said.contains("LimitNOFILE="), "{what}: {said}");
+            assert!(arch == "mp" || most >= descriptors / 8, "{what}: {most} connections");
+            // All at the same time, so that none waits for another's end. One less than there may be: mt gives up idle
+            // connections when it has no thread left.
+            let streams: Vec<TcpStream> = (1..most).map(|_| server.connect()).collect();
+            thread::scope(|scope| {
+                for (client, stream) in streams.into_iter().enumerate() {
+                    let what = &what;
+                    scope.spawn(move || get_open_files(stream, client, what));
+                }
+            });
+            let said = server.stop();
+            assert!(!said.contains("cannot accept") && !said.contains("turned away"), "{what}: {said}");
+        }
+    }
+}
+
+#[test]
+fn what_would_give_the_connections_that_were_asked_for_is_said_and_true() {
+    need("prlimit", "util-linux");
+    let site = site::make();
+    let said = |limit: usize, flags: &[&str]| {
+        let server = Server::start_under(
+            &["prlimit", &format!("--nofile={limit}:{limit}")],
+            "amped",
+            site.path(),
+            flags,
+        );
+        assert_eq!(server.get("/a.txt").status, 200);
+        server.stop()
+    };
+    let asked = ["--connections-max", "1000"];
+    let warned = said(256, &asked);
+    let more = warned.split("LimitNOFILE=").nth(1).and_then(|rest| rest.split(')').next());
+    let more = more.and_then(|more| more.parse().ok()).unwrap_or_else(|| panic!("{warned}"));
+    assert_eq!(warned.matches("connections at most").count(), 1, "{warned}");
+    for (limit, flags) in [(more, &asked[..]), (256, &["--connections-max", "50"]), (8192, &[])] {
+        let said = said(limit, flags);
+        assert!(!said.contains("connections at most"), "{limit}: {said}");
+    }
+}
