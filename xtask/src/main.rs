@@ -1,4 +1,4 @@
-//! `cargo xtask`: the checks that CI and people run, and the bench. Nothing here is part of the server.
+//! `cargo xtask`: the checks that CI and people run, the bench and the soak. Nothing here is part of the server.
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,7 @@ mod cargo;
 mod check;
 mod ci;
 mod prepare;
+mod soak;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -24,15 +25,16 @@ fn main() -> ExitCode {
     let root = root();
     let done = match args.as_slice() {
         [] | ["help" | "--help" | "-h", ..] | [_, "--help" | "-h"] => {
-            println!("{HELP}{}", bench::HELP);
+            println!("{HELP}{}{}", bench::HELP, soak::HELP);
             return ExitCode::SUCCESS;
         }
         ["ci"] => ci::run(&root),
         ["check"] => check::run(&root),
         ["prepare"] => prepare::run().map(|()| true),
         ["bench", options @ ..] => bench::run(&root, options),
+        ["soak", options @ ..] => soak::run(&root, options),
         _ => {
-            eprintln!("xtask: no such task: {}\n{HELP}{}", args.join(" "), bench::HELP);
+            eprintln!("xtask: no such task: {}\n{HELP}{}{}", args.join(" "), bench::HELP, soak::HELP);
             return ExitCode::from(2);
         }
     };

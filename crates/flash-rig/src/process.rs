@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,11 +16,13 @@ use crate::cpus::Cpus;
 use crate::interrupt;
 use crate::journal::{Change, Journal};
 use crate::undo::Undo;
-use crate::usage::{self, Memory, Usage};
+use crate::usage::{self, Held, Memory, Usage};
 
 const READY_SECONDS_MAX: u64 = 10;
 /// Flash drains for ten.
 const STOP_SECONDS_MAX: u64 = 12;
+/// How long a server's processes may run on without it.
+const NOTICE_SECONDS_MAX: u64 = 2;
 /// A process that hangs in a disk's wait goes when the disk lets it; nobody waits for that.
 const KILL_SECONDS_MAX: u64 = 5;
 
@@ -30,6 +32,18 @@ pub struct Process {
     stderr: PathBuf,
     ended: bool,
     _change: Change,
+}
+
+/// How a server ended that was asked to (SIGTERM).
+#[derive(Debug)]
+pub struct Ended {
+    /// None if it had to be killed.
+    pub status: Option<ExitStatus>,
+    pub took: Duration,
+    /// What it wrote to its standard error.
+    pub stderr: String,
+    /// The names of its own processes that ran on without it, and had to be killed.
+    pub left_behind: Vec<String>,
 }
 
 impl Process {
@@ -97,6 +111,11 @@ impl Process {
         usage::memory(&self.pids())
     }
 
+    /// What the process and all its descendants hold now.
+    pub fn held(&self) -> Held {
+        usage::held(&self.pids())
+    }
+
     /// An error, with its last words, once it has ended by itself.
     ///
     /// # Errors
@@ -111,6 +130,28 @@ impl Process {
     /// What it has written to its standard error.
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.stderr).unwrap_or_default()).into_owned()
+    }
+
+    /// Asks the server to end, waits for that as long as `patience`, and says how it went.
+    pub fn terminate(mut self, patience: Duration) -> Ended {
+        let begun = Instant::now();
+        let below = self.below();
+        let _ = kill_process(self.pid(), Signal::TERM);
+        self.wait(patience);
+        let status = self.child.try_wait().ok().flatten();
+        let took = begun.elapsed();
+        // They notice its end by the end of a pipe.
+        let notice = Instant::now() + Duration::from_secs(NOTICE_SECONDS_MAX);
+        let left = || below.iter().filter(|&&(pid, started_ticks)| usage::runs(pid, started_ticks));
+        while status.is_some() && left().next().is_some() && Instant::now() < notice {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let left_behind = left().map(|&(pid, _)| usage::name(pid)).collect();
+        self.end();
+        for (pid, started_ticks) in below {
+            usage::kill(pid, started_ticks);
+        }
+        Ended { status, took, stderr: self.stderr(), left_behind }
     }
 
     /// Ends the server and returns what it wrote to its standard error.
@@ -134,24 +175,29 @@ impl Process {
             return;
         }
         self.ended = true;
-        // Taken before the end: orphans would no longer be found below their parent.
-        let below = self.pids().into_iter().skip(1);
-        let below: Vec<_> = below.filter_map(|pid| Some((pid, usage::started_ticks(pid)?))).collect();
+        let below = self.below();
         if let Ok(None) = self.child.try_wait() {
             let _ = kill_process(self.pid(), Signal::TERM);
-            self.wait(STOP_SECONDS_MAX);
+            self.wait(Duration::from_secs(STOP_SECONDS_MAX));
         }
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
-            self.wait(KILL_SECONDS_MAX);
+            self.wait(Duration::from_secs(KILL_SECONDS_MAX));
         }
         for (pid, started_ticks) in below {
             usage::kill(pid, started_ticks);
         }
     }
 
-    fn wait(&mut self, seconds_max: u64) {
-        let end = Instant::now() + Duration::from_secs(seconds_max);
+    /// All its descendants, each named for good. To be taken before the end: orphans would no longer be found below
+    /// their parent.
+    fn below(&self) -> Vec<(Pid, u64)> {
+        let below = self.pids().into_iter().skip(1);
+        below.filter_map(|pid| Some((pid, usage::started_ticks(pid)?))).collect()
+    }
+
+    fn wait(&mut self, patience: Duration) {
+        let end = Instant::now() + patience;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
             thread::sleep(Duration::from_millis(10));
         }

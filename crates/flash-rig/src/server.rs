@@ -137,6 +137,12 @@ impl Machine {
     /// # Errors
     /// When its program is [`Missing`], or it ends or is silent, with its last words.
     pub fn start(&self, spec: &ServerSpec, setup: &Setup) -> Result<Running> {
+        // Whether its program is installed or not.
+        if setup.dynamic.is_some()
+            && matches!(spec.manner.program, Program::Floor | Program::H2o | Program::Caddy)
+        {
+            bail!("{spec} is not set up for programs here");
+        }
         let program = match setup.program {
             Some(program) => program.to_path_buf(),
             None => spec.find()?,
@@ -147,9 +153,6 @@ impl Machine {
         command.stdin(Stdio::null());
         match spec.manner.program {
             Program::Flash => flash(&mut command, spec, setup, port)?,
-            Program::Floor | Program::H2o | Program::Caddy if setup.dynamic.is_some() => {
-                bail!("{spec} is not set up for programs here")
-            }
             Program::Floor => {
                 let file = setup.work.join(format!("{name}.answer"));
                 fs::write(&file, setup.answer)?;

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -48,6 +50,18 @@ pub struct Memory {
     pub pss_bytes: u64,
     /// Of that, what no file stands behind.
     pub pss_anonymous_bytes: u64,
+}
+
+/// What a tree of processes holds at a moment, cheap enough to be read every second: no process is stopped for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// Resident memory without a file behind it. Pages that forked processes share count once for each process.
+    pub anonymous_bytes: u64,
+    /// Of files that only exist in memory (memfd), which are in no process's resident memory while they are not mapped.
+    pub memory_files_bytes: u64,
+    pub descriptors: u64,
+    pub threads: u64,
+    pub processes: u64,
 }
 
 /// What these processes have used.
@@ -96,6 +110,41 @@ pub(crate) fn memory(pids: &[Pid]) -> Result<Memory> {
     Ok(memory)
 }
 
+/// What these processes hold. A process that is gone holds nothing.
+pub(crate) fn held(pids: &[Pid]) -> Held {
+    let mut held = Held::default();
+    let mut memory_files = HashMap::new();
+    for pid in pids {
+        let folder = format!("/proc/{}", pid.as_raw_nonzero());
+        let Ok(status) = fs::read_to_string(format!("{folder}/status")) else { continue };
+        held.anonymous_bytes += 1024 * field(&status, "RssAnon:").unwrap_or(0);
+        held.threads += field(&status, "Threads:").unwrap_or(0);
+        held.processes += 1;
+        for descriptor in fs::read_dir(format!("{folder}/fd")).into_iter().flatten().flatten() {
+            held.descriptors += 1;
+            let path = descriptor.path();
+            if fs::read_link(&path).is_ok_and(|name| name.as_os_str().as_bytes().starts_with(b"/memfd:"))
+                && let Ok(file) = fs::metadata(&path)
+            {
+                memory_files.insert((file.dev(), file.ino()), file.blocks() * 512);
+            }
+        }
+    }
+    held.memory_files_bytes = memory_files.into_values().sum();
+    held
+}
+
+/// What a process calls itself.
+pub(crate) fn name(pid: Pid) -> String {
+    let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Whether the process with this number is still the one that began then, and has not ended.
+pub(crate) fn runs(pid: Pid, started_ticks: u64) -> bool {
+    Stat::read(pid).is_some_and(|stat| stat.started_ticks == started_ticks && stat.state != 'Z')
+}
+
 /// A process and all its descendants.
 pub(crate) fn tree(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
@@ -123,10 +172,8 @@ pub(crate) fn started_ticks(pid: Pid) -> Option<u64> {
 /// Kills a process, unless its number belongs to another by now, and waits until it runs no more: whether its parent
 /// has asked for it is another matter. One that hangs in a disk's wait goes when the disk lets it.
 pub(crate) fn kill(pid: Pid, started_ticks: u64) {
-    let runs =
-        || Stat::read(pid).is_some_and(|stat| stat.started_ticks == started_ticks && stat.state != 'Z');
     let end = Instant::now() + Duration::from_secs(KILL_SECONDS_MAX);
-    while runs() && kill_process(pid, Signal::KILL).is_ok() && Instant::now() < end {
+    while runs(pid, started_ticks) && kill_process(pid, Signal::KILL).is_ok() && Instant::now() < end {
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -173,6 +220,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use std::hint::black_box;
+    use std::io::Write;
     use std::process::Command;
 
     use super::*;
@@ -221,6 +269,23 @@ mod tests {
         assert!(after.pss_anonymous_bytes >= before.pss_anonymous_bytes + (15 << 20));
         assert!(after.pss_bytes >= after.pss_anonymous_bytes);
         drop(held);
+    }
+
+    #[test]
+    fn what_we_hold_grows() {
+        let before = held(&us());
+        let files: Vec<_> = (0..100).map(|_| fs::File::open("/dev/null").expect("it is there")).collect();
+        let bytes = black_box(vec![1_u8; 16 << 20]);
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let in_memory = fs::File::from(rustix::fs::memfd_create("held", flags).expect("a file"));
+        (&in_memory).write_all(&bytes).expect("room");
+        let after = held(&us());
+        assert!(after.memory_files_bytes >= before.memory_files_bytes + (16 << 20), "{before:?} {after:?}");
+        assert!(after.anonymous_bytes >= before.anonymous_bytes + (15 << 20), "{before:?} {after:?}");
+        // Other tests open and close theirs beside this one.
+        assert!(after.descriptors >= before.descriptors + 80, "{before:?} {after:?}");
+        assert!(after.threads >= 1 && after.processes == 1);
+        drop((files, bytes, in_memory));
     }
 
     #[test]

@@ -107,6 +107,19 @@ fn every_server_serves_is_measured_and_ends() {
 }
 
 #[test]
+fn a_server_that_is_asked_to_end_tells_how_it_went() {
+    let bench = Bench::new();
+    let spec: ServerSpec = "mp --processes 3".parse().expect("a server");
+    let Some(running) = bench.start(&spec, |_| {}) else { return };
+    let held = running.process.held();
+    assert_eq!(held.processes, 4, "{held:?}");
+    assert!(held.descriptors > 8 && held.threads >= 4 && held.anonymous_bytes > 100_000, "{held:?}");
+    let ended = running.process.terminate(Duration::from_secs(20));
+    assert!(ended.status.is_some_and(|status| status.success()), "{ended:?}");
+    assert!(ended.left_behind.is_empty() && ended.took < Duration::from_secs(20), "{ended:?}");
+}
+
+#[test]
 fn loops_and_threads_are_what_was_asked_for() {
     let bench = Bench::new();
     for (name, processes) in

@@ -31,29 +31,35 @@ enum Manner {
     Close,
     /// With the entity tag of what the client has: the answer is 304.
     Unchanged,
+    /// A new name each time, beside the other files: the answer is 404.
+    Missing,
 }
 
 const fn cell(name: &'static str, file: &'static str, bytes: usize, manner: Manner) -> Cell {
     Cell { name, file, bytes, manner }
 }
 
-pub(crate) const CELLS: [Cell; 6] = [
+pub(crate) const CELLS: [Cell; 7] = [
     cell("1k", "1k.html", 1 << 10, Manner::KeepAlive),
     cell("10k", "10k.html", 10 << 10, Manner::KeepAlive),
     cell("100k", "100k.html", 100 << 10, Manner::KeepAlive),
     cell("1m", "1m.html", 1 << 20, Manner::KeepAlive),
     cell("close-1k", "1k.html", 1 << 10, Manner::Close),
     cell("304-1k", "1k.html", 1 << 10, Manner::Unchanged),
+    cell("404-new", "1k.html", 1 << 10, Manner::Missing),
 ];
 
 impl Cell {
     fn path(&self) -> String {
-        format!("/{}", self.file)
+        match self.manner {
+            Manner::Missing => "/missing".to_owned(),
+            _ => format!("/{}", self.file),
+        }
     }
 
     fn fields(&self, etag: &str) -> Vec<String> {
         match self.manner {
-            Manner::KeepAlive => Vec::new(),
+            Manner::KeepAlive | Manner::Missing => Vec::new(),
             Manner::Close => vec!["Connection: close".into()],
             Manner::Unchanged => vec![format!("If-None-Match: {etag}")],
         }
@@ -118,7 +124,7 @@ pub(crate) fn run(
             let mut failed = Vec::new();
             for (server, running) in all {
                 interrupt::check()?;
-                match measure(running, cell, seconds) {
+                match measure(place, running, cell, seconds) {
                     Ok(microseconds) => {
                         eprint!("  {} {microseconds:.2}", server.name());
                         figures.add(cell, server, microseconds);
@@ -142,7 +148,7 @@ fn start(place: &Place, servers: &[Server]) -> Vec<(Server, Running)> {
     for &server in servers.iter().filter(|&&server| !matches!(server, Server::Floor | Server::NginxThreads)) {
         let started = servers::start(server, place, &[]).and_then(|running| {
             for cell in &CELLS {
-                running.verify(&cell.path(), &fs::read(place.root.join(cell.file))?)?;
+                running.verify(&format!("/{}", cell.file), &fs::read(place.root.join(cell.file))?)?;
             }
             Ok(running)
         });
@@ -176,11 +182,12 @@ fn etag(running: &Running, cell: &Cell) -> Result<String> {
 }
 
 /// Processor time per request, in microseconds.
-fn measure(running: &Running, cell: &Cell, seconds: u64) -> Result<f64> {
+fn measure(place: &Place, running: &Running, cell: &Cell, seconds: u64) -> Result<f64> {
     let etag = etag(running, cell)?;
     let (path, fields) = (cell.path(), cell.fields(&etag));
+    let missing = (cell.manner == Manner::Missing).then_some(place.work);
     let mut load =
-        Load { port: running.port, path: &path, fields: &fields, connections: CONNECTIONS, seconds };
+        Load { port: running.port, path: &path, fields: &fields, connections: CONNECTIONS, seconds, missing };
     load.seconds = WARM_UP_SECONDS;
     wrk::run(&load)?;
     load.seconds = seconds;
@@ -199,12 +206,19 @@ pub(crate) fn bars(figures: &Figures, cells: &[&Cell]) -> Vec<Bar> {
             bars.push(Bar::at_most(format!("{}: amped ÷ floor", cell.name), 1.12, ratio));
         }
         for (name, manners) in Server::RIVALS {
+            if cell.manner == Manner::Missing && name != "nginx" {
+                continue;
+            }
             let ratios = manners.iter().filter_map(|&manner| figures.ratio(cell.name, Server::Amped, manner));
             bars.push(Bar::below(
                 format!("{}: amped ÷ {name}", cell.name),
                 1.0,
                 ratios.max_by(f64::total_cmp),
             ));
+        }
+        if cell.manner == Manner::Missing {
+            // sped looks each name up, which amped need not.
+            continue;
         }
         let apart = figures.ratio(cell.name, Server::Sped, Server::Amped).map(|ratio| (ratio - 1.0).abs());
         bars.push(Bar::at_most(format!("{}: sped and amped apart", cell.name), 0.03, apart));

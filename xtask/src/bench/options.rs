@@ -13,8 +13,8 @@ cargo xtask bench [OPTIONS]    processor time per request, beside the peers that
   --quick            one short round of everything, to see that it works
   --rounds N         rounds, each server once in each (default 3)
   --seconds N        measured seconds per server and case (default 3)
-  --only A,B         some of: 1k 10k 100k 1m close-1k 304-1k idle hot-cold programs,
-                     and cached for the first six
+  --only A,B         some of: 1k 10k 100k 1m close-1k 304-1k 404-new idle hot-cold programs,
+                     and cached for the first seven
   --peers A,B        some of: nginx nginx-copy nginx-threads h2o lighttpd caddy apache, or none
                      (default: all that are installed)
   --archs A,B        some of: amped uring sped pipelined mt mp (default: all)
