@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flash_core::local::LocalCache;
 use flash_core::spare::Spare;
-use flash_core::{Complaint, Context, Tally};
+use flash_core::{Context, Tally, UpstreamError};
 use flash_observe::AccessLog;
 use flash_observe::ledger::Account;
 
@@ -58,7 +58,7 @@ impl Runner {
     pub(crate) fn report(&mut self) {
         self.account.requests.add(std::mem::take(&mut self.tally.responses));
         self.account.send_us.add(std::mem::take(&mut self.tally.send_us));
-        for Complaint { request, reason } in self.tally.complaints.drain(..) {
+        for UpstreamError { request, reason } in self.tally.upstream_errors.drain(..) {
             self.shared.error_log.say(format_args!("{request}: its program: {reason}"));
         }
         if let Some(log) = &mut self.access_log {

@@ -7,56 +7,22 @@ mod answer;
 mod exchanging;
 mod expiry;
 
-use std::sync::Arc;
-
 use flash_http::head::{self, Parsed};
 
 use crate::clock::Now;
+use crate::context::Context;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::{Awaited, Exchange, Way};
 use crate::header;
 use crate::job::{Job, Outcome};
-use crate::local::LocalCache;
 use crate::output::Output;
-use crate::record::{Peer, Record, Unfinished};
+use crate::record::{Peer, Unfinished};
 use crate::site::Site;
-use crate::spare::Spare;
 use crate::steps::find_file::{Finding, Lookup};
 use crate::steps::read_file::{Body, Phase};
 use crate::steps::read_request::{DropBody, Dropped};
 
 use self::answer::Answered;
-
-/// What the driver lends to every call.
-pub struct Context<'a> {
-    pub site: &'a Site,
-    pub now: &'a Now,
-    pub local: &'a mut LocalCache,
-    pub spare: &'a mut Spare,
-    pub tally: &'a mut Tally,
-    /// The server is stopping: finish what is under way, begin nothing new.
-    pub draining: bool,
-}
-
-/// What has happened since the driver last looked.
-#[derive(Debug, Default)]
-pub struct Tally {
-    /// Heads that were answered.
-    pub responses: u64,
-    /// How long output waited for sockets.
-    pub send_us: u64,
-    /// Exchanges that ended, for the access log. None when no records are wanted.
-    pub records: Vec<Record>,
-    /// What programs did that they should not, for the error log.
-    pub complaints: Vec<Complaint>,
-}
-
-/// A request, and what its program did.
-#[derive(Debug)]
-pub struct Complaint {
-    pub request: Arc<str>,
-    pub reason: &'static str,
-}
 
 /// The one thing that a connection needs next.
 #[derive(Debug)]

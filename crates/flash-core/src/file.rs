@@ -16,29 +16,7 @@ use flash_http::negotiate::Coding;
 
 use crate::header::{HeaderBlock, HeaderTemplate};
 use crate::room::Held;
-
-/// What tells one version of a file from another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Stamp {
-    pub device: u64,
-    pub inode: u64,
-    pub size: u64,
-    /// Nanoseconds since the Unix epoch, as are the next two.
-    pub modified_ns: i64,
-    pub changed_ns: i64,
-}
-
-impl Stamp {
-    pub fn modified_seconds(&self) -> i64 {
-        self.modified_ns.div_euclid(1_000_000_000)
-    }
-
-    /// Whether the bytes are still those of `self`. The time of change is left out: a file that was replaced by a
-    /// rename has a new one, and is still worth sending to its end.
-    pub fn same_content(&self, later: &Stamp) -> bool {
-        (self.inode, self.size, self.modified_ns) == (later.inode, later.size, later.modified_ns)
-    }
-}
+pub use crate::stamp::Stamp;
 
 #[derive(Clone, Debug)]
 pub struct File {

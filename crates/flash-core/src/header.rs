@@ -13,7 +13,7 @@ use flash_http::media::Media;
 use flash_http::negotiate::Coding;
 use flash_http::status::Status;
 
-use crate::file::Stamp;
+use crate::stamp::Stamp;
 
 const DATE_BYTES: usize = 29;
 const OK_LINE: &[u8] = b"HTTP/1.1 200 OK\r\nDate: ";

@@ -10,6 +10,7 @@ mod body;
 pub mod cache;
 pub mod clock;
 pub mod connection;
+pub mod context;
 mod deadline;
 pub mod entry;
 mod exchange;
@@ -27,11 +28,13 @@ pub mod room;
 pub mod routes;
 pub mod site;
 pub mod spare;
+pub mod stamp;
 mod steps;
 #[cfg(test)]
 mod testing;
 
 pub use clock::Now;
-pub use connection::{Complaint, Connection, Context, Tally, Want};
+pub use connection::{Connection, Want};
+pub use context::{Context, Tally, UpstreamError};
 pub use exchange::{Awaited, Release, Way};
 pub use site::Site;

@@ -84,8 +84,14 @@ impl Routes {
         })
     }
 
+    /// Whether a request for this path may turn out to be for a program. A folder may have one for its index.
+    pub(crate) fn may_lead_to_program(&self, raw_path: &[u8]) -> bool {
+        let Ok(path) = SitePath::parse(raw_path) else { return false };
+        self.of(&path).is_some() || (path.names_folder() && self.has_suffixes())
+    }
+
     /// Whether a folder's index may turn out to be a program.
-    pub(crate) fn has_suffixes(&self) -> bool {
+    fn has_suffixes(&self) -> bool {
         self.list.iter().any(|route| matches!(route.place, Place::Suffix(_)))
     }
 }

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 
 use flash_http::status::Status;
 
-use super::{Complaint, Connection, Context, State, Want, after};
+use super::{Connection, Context, State, Want, after};
+use crate::context::UpstreamError;
 use crate::deadline::Waiting;
 use crate::exchange::{Ended, Exchange, Fault, Need, Release, Reply, Way, Writer};
 use crate::header;
@@ -305,7 +306,7 @@ impl Connection {
         let State::RunProgram(exchange) = &mut self.state else { return };
         if let Some(reason) = fault.reason {
             let request = exchange.request.name().clone();
-            cx.tally.complaints.push(Complaint { request, reason });
+            cx.tally.upstream_errors.push(UpstreamError { request, reason });
         }
         if exchange.reply.has_begun() {
             return self.abort(cx);

@@ -1,7 +1,8 @@
 //! The request's body on its way: from the client to the program as it comes, or, if it comes in chunks, to where it is kept
 //! until it is whole, and from there to the program.
 
-use super::{Client, Exchange, Fault, OUTGOING_BYTES_MAX, Stage};
+use super::fault::Fault;
+use super::{Client, Exchange, OUTGOING_BYTES_MAX, Stage};
 use crate::body::RequestBody;
 use crate::job::{Done, Job};
 use crate::program::Talk;

@@ -7,6 +7,7 @@
 //! known here.
 
 mod ahead;
+mod fault;
 mod feed;
 mod outgoing;
 mod reply;
@@ -18,22 +19,21 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
-use flash_http::status::Status;
 
 use crate::body::RequestBody;
-use crate::connection::Context;
+use crate::context::Context;
 use crate::deadline::Waiting;
-use crate::job::Failure;
 use crate::output::Output;
 use crate::program::{Backend, Begin, Begun, Finish, Lease, Refusal, Talk};
 use crate::record::{Peer, Unfinished};
 use crate::room::Account;
 
 use self::ahead::Ahead;
+pub(crate) use self::fault::Fault;
 use self::outgoing::{End, Outgoing};
 use self::reply::DISCARD_BYTES_MAX;
 pub(crate) use self::reply::{Reply, Terms, Writer};
-pub(crate) use self::request::{Request, may_be_program};
+pub(crate) use self::request::Request;
 use self::spooled::Spooled;
 
 /// What a client has sent and its program has not taken; also what it may send ahead for a next request.
@@ -135,36 +135,6 @@ pub(crate) enum Need {
     Job,
     Completion,
     Wait(Awaited, Waiting),
-}
-
-/// Why an exchange cannot go on, and what the client is told if it has heard nothing yet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
-    pub(crate) status: Status,
-    /// For the log; `None` where it is the client's fault, or whoever refused has said so.
-    pub(crate) reason: Option<&'static str>,
-}
-
-impl Fault {
-    pub(crate) fn of_program(reason: &'static str) -> Self {
-        Self { status: Status::BAD_GATEWAY, reason: Some(reason) }
-    }
-
-    /// A body in chunks could not be kept, or not be brought back.
-    pub(crate) fn of_spool(failure: Failure) -> Self {
-        let reason = match failure {
-            // Whoever refuses jobs says so.
-            Failure::Busy | Failure::OverBudget | Failure::Sick => None,
-            Failure::Late => {
-                Some("cannot have its request's body: the folder for temporary files takes too long")
-            }
-            Failure::Full => Some("cannot have its request's body: the folder for temporary files is full"),
-            Failure::Broken | Failure::Gone => {
-                Some("cannot have its request's body: the folder for temporary files fails")
-            }
-        };
-        Self { status: failure.status(), reason }
-    }
 }
 
 /// What a program's end, or a failure to begin it, leads to.
@@ -443,11 +413,5 @@ fn request_ended(end: fastcgi::End) -> Result<(), Fault> {
         fastcgi::End::Overloaded => Err(Refusal::Busy.into()),
         fastcgi::End::CannotMultiplex => Err(Fault::of_program("says that it has a request already")),
         fastcgi::End::UnknownRole => Err(Fault::of_program("says that it is no responder")),
-    }
-}
-
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
-        Self { status: refusal.status(), reason: None }
     }
 }

@@ -7,7 +7,7 @@ use flash_cgi::response::{self, Kind, Limits, Parsed};
 use flash_http::head::Version;
 use flash_http::status::Status;
 
-use super::Fault;
+use super::fault::Fault;
 use crate::clock::Now;
 use crate::header::{Connection, HeadWriter};
 use crate::output::Output;

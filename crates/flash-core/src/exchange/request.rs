@@ -10,7 +10,7 @@ use flash_http::head::{self, Body, Head, Parsed, Target};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
-use crate::connection::{Complaint, Context};
+use crate::context::{Context, UpstreamError};
 use crate::header::HeadWriter;
 use crate::job::Spent;
 use crate::path::SitePath;
@@ -129,7 +129,7 @@ impl Request {
         let direct = (route.direct && may_be_direct).then(|| Box::new(self.direct(&head, peer, cx)));
         if route.direct && !may_be_direct {
             let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address";
-            cx.tally.complaints.push(Complaint { request: Arc::clone(&self.name), reason });
+            cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });
         }
         let begin = Begin {
             route: route.number,
@@ -176,11 +176,4 @@ impl Request {
         new.extend_from_slice(b"\r\n");
         Some(new)
     }
-}
-
-/// Whether this path may turn out to be a program's. A folder may have one for its index.
-pub(crate) fn may_be_program(raw_path: &[u8], site: &Site) -> bool {
-    let Some(routes) = &site.routes else { return false };
-    let Ok(path) = SitePath::parse(raw_path) else { return false };
-    routes.of(&path).is_some() || (path.names_folder() && routes.has_suffixes())
 }

@@ -7,7 +7,6 @@ use flash_http::method::Method;
 use flash_http::status::Status;
 
 use crate::body::RequestBody;
-use crate::exchange;
 use crate::header;
 use crate::site::{Settings, Site};
 
@@ -25,7 +24,9 @@ pub(crate) enum Asked<'b> {
 
 pub(crate) fn asked<'b>(head: &Head<'b>, site: &Site) -> Asked<'b> {
     let program = || match head.target {
-        Target::Origin { path, .. } if exchange::may_be_program(path, site) => Some(path),
+        Target::Origin { path, .. } => {
+            site.routes.as_ref().is_some_and(|routes| routes.may_lead_to_program(path)).then_some(path)
+        }
         _ => None,
     };
     match (head.method, head.expect, head.body) {

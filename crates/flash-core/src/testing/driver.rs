@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
-use crate::connection::{Connection, Context, Tally, Want};
+use crate::connection::{Connection, Want};
+use crate::context::{Context, Tally};
 use crate::exchange::{Awaited, Way};
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Job, Outcome};

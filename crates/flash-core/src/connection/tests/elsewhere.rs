@@ -28,7 +28,7 @@ fn redirects_without_end_have_one() {
     world.manner = Some(Manner { answer, ..manner(Talk::Cgi) });
     let client = world.exchange(GET.as_bytes(), &[], &[]);
     assert_eq!(reply(&client.got).status, 502);
-    assert_eq!(world.tally.complaints.len(), 1);
+    assert_eq!(world.tally.upstream_errors.len(), 1);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
     assert!(direct.head.ends_with(b"\r\nConnection: close\r\n"), "the program ends it");
     world.with(&mut client, |connection, cx| connection.begun(Begun::HandedOver, cx));
     assert_eq!(world.turn(&mut client), Waits::HandedOver);
-    assert!(client.got.is_empty() && world.tally.complaints.is_empty());
+    assert!(client.got.is_empty() && world.tally.upstream_errors.is_empty());
     for (request, peer) in [
         (GET.replace("GET", "HEAD"), inet),
         (post(2) + "ab", inet),
@@ -92,7 +92,7 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
         world.receive(&mut client, request.as_bytes());
         let begin = client.begin.take().expect("a program is wanted");
         assert!(begin.direct.is_none(), "{request}");
-        assert_eq!(world.tally.complaints.len(), 1);
-        world.tally.complaints.clear();
+        assert_eq!(world.tally.upstream_errors.len(), 1);
+        world.tally.upstream_errors.clear();
     }
 }

@@ -36,7 +36,7 @@ fn head_bears_a_program_that_sends_a_body_all_the_same() {
         });
         assert_eq!(replies(&client.got, &[0]).len(), 2, "{talk:?}");
         assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
-        assert!(world.tally.complaints.is_empty());
+        assert!(world.tally.upstream_errors.is_empty());
     }
 }
 

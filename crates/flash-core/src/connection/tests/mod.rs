@@ -20,12 +20,15 @@ mod splits;
 mod spooled;
 mod windows;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use flash_http::status::Status;
 
 use super::*;
+use crate::context::Tally;
 use crate::job::{Failure, Spent};
+use crate::local::LocalCache;
+use crate::record::Record;
 use crate::site::{Settings, WINDOW_BYTES};
 use crate::testing::{Client, Disk, Jobs, Look, Reply, Socket, Waits, World, replies};
 

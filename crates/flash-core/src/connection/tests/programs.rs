@@ -256,7 +256,7 @@ fn what_does_not_begin_is_answered() {
         world.receive(&mut client, (GET.to_owned() + &get("/small.txt")).as_bytes());
         world.refuse(&mut client, refusal);
         assert_eq!(statuses(&client.got), [status, 200]);
-        assert!(world.tally.complaints.is_empty(), "whoever refused has said why");
+        assert!(world.tally.upstream_errors.is_empty(), "whoever refused has said why");
     }
 }
 
@@ -272,7 +272,7 @@ fn a_broken_answer_is_a_bad_gateway() {
         });
         assert_eq!(reply(&client.got).status, 502, "{:.20}", answer);
         assert_eq!(fate(&client), Some(Err(BrokenOff)));
-        let [complaint] = &*world.tally.complaints else { panic!("one reason") };
+        let [complaint] = &*world.tally.upstream_errors else { panic!("one reason") };
         assert_eq!(&*complaint.request, "GET /cgi/a?b=c HTTP/1.1");
     }
 }
@@ -292,7 +292,7 @@ fn a_program_that_dies_half_way_ends_the_connection() {
         program.say(record(STDOUT, ANSWER));
         program.ended = true;
     });
-    assert_eq!((waits, world.tally.complaints.len()), (Waits::Closed, 2));
+    assert_eq!((waits, world.tally.upstream_errors.len()), (Waits::Closed, 2));
     assert!(!client.got.ends_with(b"0\r\n\r\n"), "nobody takes it for complete");
 }
 

@@ -157,7 +157,7 @@ fn what_cannot_be_kept_is_answered() {
         let reply = reply(&client.got);
         assert_eq!((reply.status, reply.field("Connection")), (status, Some("close")));
         assert!(client.write_is_shut && client.begin.is_none());
-        assert_eq!(world.tally.complaints.len(), said, "{failure:?}");
+        assert_eq!(world.tally.upstream_errors.len(), said, "{failure:?}");
     }
 }
 

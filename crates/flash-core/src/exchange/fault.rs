@@ -1,0 +1,42 @@
+//! Why an exchange with an upstream fails, and which status the client is answered with.
+
+use flash_http::status::Status;
+
+use crate::job::Failure;
+use crate::program::Refusal;
+
+/// Why an exchange cannot go on, and what the client is told if it has heard nothing yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) status: Status,
+    /// For the log; `None` where it is the client's fault, or whoever refused has said so.
+    pub(crate) reason: Option<&'static str>,
+}
+
+impl Fault {
+    pub(crate) fn of_program(reason: &'static str) -> Self {
+        Self { status: Status::BAD_GATEWAY, reason: Some(reason) }
+    }
+
+    /// A body in chunks could not be kept, or not be brought back.
+    pub(crate) fn of_spool(failure: Failure) -> Self {
+        let reason = match failure {
+            // Whoever refuses jobs says so.
+            Failure::Busy | Failure::OverBudget | Failure::Sick => None,
+            Failure::Late => {
+                Some("cannot have its request's body: the folder for temporary files takes too long")
+            }
+            Failure::Full => Some("cannot have its request's body: the folder for temporary files is full"),
+            Failure::Broken | Failure::Gone => {
+                Some("cannot have its request's body: the folder for temporary files fails")
+            }
+        };
+        Self { status: failure.status(), reason }
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self { status: refusal.status(), reason: None }
+    }
+}
