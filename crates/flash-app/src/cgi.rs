@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use flash_cgi::response::is_nph;
 use flash_core::program::{Backend, Begin, Begun, Direct, Finish, Lease, Programs, Refusal, Reply, Talk};
 use flash_core::record::Unfinished;
-use flash_os::written::{bytes_unconfirmed, bytes_written};
+use flash_os::tcp::{bytes_unacked, bytes_written};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 
@@ -153,7 +153,7 @@ impl Watcher for StraightToClient {
         match self.progress {
             Some((since, before)) if before == written => {
                 // While the client has something to take, it is the client that is waited for.
-                let patience = match bytes_unconfirmed(&self.client) {
+                let patience = match bytes_unacked(&self.client) {
                     Ok(1..) => self.silence_max.max(CLIENT_PATIENCE),
                     _ => self.silence_max,
                 };

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flash_core::program::{Begun, Refusal};
-use flash_os::letterbox::Letterbox;
+use flash_os::channel::Channel;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
@@ -24,7 +24,7 @@ use crate::programs::Hears;
 /// Where letters to the clerk go.
 #[derive(Debug)]
 pub(crate) struct Mail {
-    letters: Letterbox<Letter>,
+    letters: Channel<Letter>,
     /// Whether the clerk wakes up by itself now and then.
     is_ticking: AtomicBool,
 }
@@ -69,11 +69,11 @@ const DIAL_PAUSE: Duration = Duration::from_millis(100);
 
 impl Mail {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { letters: Letterbox::new()?, is_ticking: AtomicBool::new(false) })
+        Ok(Self { letters: Channel::new()?, is_ticking: AtomicBool::new(false) })
     }
 
     pub(crate) fn put(&self, letter: Letter) {
-        self.letters.put(letter);
+        self.letters.send(letter);
     }
 
     /// Something is kept that is to be looked at now and then.
@@ -93,7 +93,7 @@ impl Clerk {
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, mail.letters.bell(), epoll::EventData::new_u64(BELL), flags)?;
+        epoll::add(&epoll, mail.letters.eventfd(), epoll::EventData::new_u64(BELL), flags)?;
         Ok(Self {
             mail,
             epoll,
@@ -125,7 +125,7 @@ impl Clerk {
                 self.meet(event.data.u64());
             }
             let mail = Arc::clone(&self.mail);
-            let mut letters = mail.letters.take_all();
+            let mut letters = mail.letters.drain();
             while let Some(letter) = letters.next() {
                 match letter {
                     Letter::Dial(dial, Some(stream)) => self.dial(dial, stream),
@@ -143,7 +143,7 @@ impl Clerk {
             }
         }
         let mail = Arc::clone(&self.mail);
-        self.close(mail.letters.take_all());
+        self.close(mail.letters.drain());
     }
 
     fn timeout(&self) -> Option<Timespec> {

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_os::spawn::{Limit, Limited, hold_signals};
-use flash_os::worker::{self, Forked};
+use flash_os::fork::{self, Forked};
+use flash_os::signals;
+use flash_os::spawn::{self, Limit};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getpid, getrlimit, setrlimit, wait, waitpid};
 
@@ -48,13 +49,13 @@ impl ForkHelper {
     /// When the process has more than one thread, when `prepare` fails, or a folder of scripts cannot be opened.
     pub fn start(setup: Setup, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<Self> {
         let (door, theirs) = post::pair()?;
-        match worker::fork()? {
-            Forked::Worker => {
+        match fork::fork()? {
+            Forked::Child => {
                 // Nothing that was open before may stay open longer than in the server: listeners least of all.
-                worker::close_all_but(&theirs);
+                fork::close_all_except(&theirs);
                 end_with(|| guard(theirs, setup, prepare))
             }
-            Forked::Parent { worker } => {
+            Forked::Parent { child: worker } => {
                 drop(theirs);
                 let mut readable = [PollFd::new(&door, PollFlags::IN)];
                 rustix::io::retry_on_intr(|| rustix::event::poll(&mut readable, None))?;
@@ -101,7 +102,7 @@ impl ForkHelper {
                 let (door, theirs) = post::pair()?;
                 let setup = Arc::clone(setup);
                 thread::Builder::new().name("fork".into()).spawn(move || {
-                    hold_signals();
+                    signals::block_all();
                     if let Err(error) = helper::run(theirs, &setup, Place::Inside) {
                         say(format_args!("{error}"));
                     }
@@ -117,7 +118,7 @@ const READY: &[u8] = b"ready";
 fn guard(door: OwnedFd, mut setup: Setup, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
     rustix::thread::set_name(c"flash-guard")?;
     // Those from the terminal are meant for the server.
-    hold_signals();
+    signals::block_all();
     rustix::process::setpgid(None, None)?;
     // Orphans of programs are the helper's to wait for, and the guard's should the helper be killed.
     rustix::process::set_child_subreaper(Some(getpid()))?;
@@ -129,13 +130,13 @@ fn guard(door: OwnedFd, mut setup: Setup, prepare: &dyn Fn() -> io::Result<()>) 
     post::send(&door, READY, &[])?;
     loop {
         let born = Instant::now();
-        match worker::fork() {
-            Ok(Forked::Worker) => {
+        match fork::fork() {
+            Ok(Forked::Child) => {
                 rustix::thread::set_name(c"flash-fork")?;
                 rustix::process::set_child_subreaper(Some(getpid()))?;
                 return helper::run(door, &setup, Place::Apart);
             }
-            Ok(Forked::Parent { worker }) => {
+            Ok(Forked::Parent { child: worker }) => {
                 if wait_for(worker) {
                     return Ok(());
                 }
@@ -166,7 +167,7 @@ fn widen(setup: &mut Setup) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current < maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok() {
         let [soft, hard] = [current, maximum].map(|limit| limit.unwrap_or(u64::MAX));
-        setup.limits.push(Limit { what: Limited::Descriptors, soft, hard });
+        setup.limits.push(Limit { resource: spawn::Resource::Descriptors, soft, hard });
     }
     // Refused or not, programs run.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });

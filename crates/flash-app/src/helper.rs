@@ -16,7 +16,7 @@ use std::time::Instant;
 use flash_cgi::Variables;
 use flash_cgi::response::is_nph;
 use flash_core::program::Refusal;
-use flash_os::spawn::{Birth, Failed, Program, Step};
+use flash_os::spawn::{Program, SpawnError, SpawnMethod, Step};
 use rustix::event::{Timespec, epoll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -104,15 +104,15 @@ pub(crate) fn open_scripts(setup: &Setup) -> io::Result<Vec<Scripts>> {
 pub(crate) fn run(door: OwnedFd, setup: &Setup, place: Place) -> io::Result<()> {
     let epoll = Rc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
     epoll::add(&*epoll, &door, epoll::EventData::new_u64(DOOR), epoll::EventFlags::IN)?;
-    let (birth, inherits) = match place {
-        Place::Apart => (Birth::Vfork, true),
-        Place::Inside => (Birth::Fork, false),
+    let (method, inherits) = match place {
+        Place::Apart => (SpawnMethod::Vfork, true),
+        Place::Inside => (SpawnMethod::Fork, false),
     };
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mut helper = Helper {
         setup,
         scripts: open_scripts(setup)?,
-        crew: Crew::new(Rc::clone(&epoll), birth, inherits, setup.grace),
+        crew: Crew::new(Rc::clone(&epoll), method, inherits, setup.grace),
         epoll,
         door: Some(door),
         null,
@@ -420,7 +420,7 @@ fn hand_over(client: BorrowedFd<'_>, head: &[u8]) -> Result<bool, Errno> {
     Ok(sent == head.len())
 }
 
-fn refusal(failed: Failed) -> Refusal {
+fn refusal(failed: SpawnError) -> Refusal {
     match (failed.step, Errno::from_raw_os_error(failed.errno)) {
         (Step::Clone, _) | (_, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => Refusal::Busy,
         (Step::Exec, Errno::ACCESS | Errno::PERM) => Refusal::Forbidden,

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
 use flash_core::program::Refusal;
-use flash_os::letterbox::Letterbox;
-use flash_os::mailbox::Mailbox;
+use flash_os::channel::Channel;
+use flash_os::mpsc;
 
 use self::desk::Desk;
 use crate::guard::ForkHelper;
@@ -106,9 +106,9 @@ pub struct Limits {
 
 #[derive(Debug)]
 pub(crate) struct Mail {
-    letters: Letterbox<Letter>,
+    letters: Channel<Letter>,
     /// Of these the keeper need not know at once.
-    finished: Mailbox<u64>,
+    finished: mpsc::Queue<u64>,
 }
 
 pub(crate) enum Letter {
@@ -124,7 +124,7 @@ impl Keeper {
     /// # Errors
     /// When the process cannot have another thread, or a descriptor more.
     pub fn start(helper: &ForkHelper, limits: Limits, hearing: Hearing) -> io::Result<Self> {
-        let mail = Arc::new(Mail { letters: Letterbox::new()?, finished: Mailbox::new() });
+        let mail = Arc::new(Mail { letters: Channel::new()?, finished: mpsc::Queue::new() });
         let mut desk = Desk::new(Arc::clone(&mail), helper.door()?, limits, hearing)?;
         let thread = thread::Builder::new().name("programs".into()).spawn(move || desk.run())?;
         Ok(Self { mail, thread: Some(thread) })
@@ -132,13 +132,13 @@ impl Keeper {
 
     /// Has a program begun. Never waits.
     pub fn begin(&self, order: Order) {
-        self.mail.letters.put(Letter::Begin(Box::new(order)));
+        self.mail.letters.send(Letter::Begin(Box::new(order)));
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.mail.letters.put(Letter::Close);
+        self.mail.letters.send(Letter::Close);
         if let Some(thread) = self.thread.take() {
             // It has said why, if it ended otherwise.
             let _ = thread.join();
@@ -154,20 +154,20 @@ impl Running {
     /// All that there was to say has been said: it is left to end by itself.
     pub fn finish(mut self) {
         self.is_finished = true;
-        self.mail.finished.put(self.number);
+        self.mail.finished.push(self.number);
     }
 
     /// It is ended, and does not see its stream's end before: it might take it for that of a whole request.
     pub fn end_before(mut self, stream: OwnedFd) {
         self.is_finished = true;
-        self.mail.letters.put(Letter::End(self.number, Some(stream)));
+        self.mail.letters.send(Letter::End(self.number, Some(stream)));
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.mail.letters.put(Letter::End(self.number, None));
+            self.mail.letters.send(Letter::End(self.number, None));
         }
     }
 }

@@ -30,7 +30,7 @@ mod wire;
 
 pub use address::{Address, UnixAddress};
 pub use cgi::{Account, Cgi};
-pub use flash_os::spawn::{Limit, Limited};
+pub use flash_os::spawn::{Limit, Resource};
 pub use guard::ForkHelper;
 pub use keeper::{Complaint, Hearing, Keeper, Limits, Order, Running, Say, Started, Stdio, Watcher};
 pub use programs::{Application, Ears, Heard, Programs, Service, Settings};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use flash_core::record::Peer;
-use flash_os::deferral;
+use flash_os::tcp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -60,7 +60,7 @@ impl Listener {
         // Accepted sockets inherit it, which saves a call for each: answers leave in whole pieces anyway.
         sockopt::set_tcp_nodelay(&socket, true)?;
         // One wake-up for a connection and its request, and none for those that say nothing.
-        deferral::defer_accept(&socket, DEFER_SECONDS)?;
+        tcp::defer_accept(&socket, DEFER_SECONDS)?;
         net::bind(&socket, &address)?;
         net::listen(&socket, BACKLOG)?;
         let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;

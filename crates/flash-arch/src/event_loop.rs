@@ -132,7 +132,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
 
     fn run(&mut self) -> io::Result<()> {
         // Refused or not, the loop runs.
-        let _ = flash_os::slice::ask_for(flash_os::slice::SHORTEST_NS);
+        let _ = flash_os::sched::set_slice(flash_os::sched::SLICE_NS_MIN);
         self.port.begin()?;
         let mut give_up_ms = u64::MAX;
         loop {

@@ -17,7 +17,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use flash_core::job::{Failure, Job, Outcome};
 use flash_disk::Device;
-use flash_os::mailbox::Mailbox;
+use flash_os::mpsc;
 
 use self::desk::Arrival;
 pub(crate) use self::pool::HELPER_NICE;
@@ -73,7 +73,7 @@ pub(crate) struct Helpers {
     common: Pools,
     others: ArcSwap<Vec<Pools>>,
     /// Devices that have been met and have no pool yet.
-    met: Mailbox<Device>,
+    met: mpsc::Queue<Device>,
     watcher: Arc<Watcher>,
 }
 
@@ -95,7 +95,7 @@ impl Helpers {
     pub(crate) fn start(limits: HelperLimits, shared: Arc<Shared>) -> io::Result<Arc<Self>> {
         let watcher = Arc::new(Watcher::new(shared.site.settings.disk_deadline_ms));
         let common = Pools::start(Device::ELSEWHERE, limits, &shared, &watcher, None)?;
-        let (others, met) = (ArcSwap::default(), Mailbox::new());
+        let (others, met) = (ArcSwap::default(), mpsc::Queue::new());
         let helpers = Arc::new(Self { limits, shared, common, others, met, watcher });
         let watching = Arc::clone(&helpers);
         let builder = thread::Builder::new().name("pools".into()).stack_size(STACK_BYTES);
@@ -111,7 +111,7 @@ impl Helpers {
         if let Some(pools) = others.iter().find(|pools| pools.are_of(device)) {
             return pools.of(&arrival.job).submit(arrival);
         }
-        if device.number != Device::ELSEWHERE.number && others.len() < DEVICES_MAX && self.met.put(device) {
+        if device.number != Device::ELSEWHERE.number && others.len() < DEVICES_MAX && self.met.push(device) {
             self.watcher.news();
         }
         self.common.of(&arrival.job).submit(arrival)
@@ -133,7 +133,7 @@ impl Helpers {
     }
 
     fn open_pools(&self) {
-        for device in self.met.take_all() {
+        for device in self.met.drain() {
             let others = self.others.load();
             if others.len() == DEVICES_MAX || others.iter().any(|pools| pools.are_of(device)) {
                 continue;

@@ -5,13 +5,13 @@ use std::os::fd::OwnedFd;
 
 use flash_core::job::Outcome;
 use flash_core::program::Begun;
-use flash_os::letterbox::Letterbox;
-use flash_os::mailbox::Letters;
+use flash_os::channel::Channel;
+use flash_os::mpsc::Drain;
 
 use crate::seat::Visitor;
 
 #[derive(Debug)]
-pub(crate) struct Inbox(Letterbox<(u64, Letter)>);
+pub(crate) struct Inbox(Channel<(u64, Letter)>);
 
 #[derive(Debug)]
 pub(crate) enum Letter {
@@ -51,23 +51,23 @@ impl From<Visitor> for Letter {
 
 impl Inbox {
     pub(crate) fn new() -> io::Result<Self> {
-        Letterbox::new().map(Self)
+        Channel::new().map(Self)
     }
 
     /// Becomes readable, as an edge, each time it is rung.
     pub(crate) fn bell(&self) -> &OwnedFd {
-        self.0.bell()
+        self.0.eventfd()
     }
 
     pub(crate) fn put(&self, token: u64, letter: impl Into<Letter>) {
-        self.0.put((token, letter.into()));
+        self.0.send((token, letter.into()));
     }
 
     pub(crate) fn ring(&self) {
-        self.0.ring();
+        self.0.wake();
     }
 
-    pub(crate) fn empty(&self) -> Letters<(u64, Letter)> {
-        self.0.take_all()
+    pub(crate) fn empty(&self) -> Drain<(u64, Letter)> {
+        self.0.drain()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_os::worker::{self, Forked};
+use flash_os::fork::{self, Forked};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getppid, kill_process, waitpid};
 
 use crate::Limits;
@@ -33,8 +33,8 @@ pub(crate) fn serve(
 ) -> io::Result<()> {
     let mut workers = HashMap::new();
     let start = |number: usize, workers: &mut HashMap<Pid, (usize, Instant)>| -> io::Result<()> {
-        match worker::fork()? {
-            Forked::Worker => {
+        match fork::fork()? {
+            Forked::Child => {
                 let listener = &listeners[number % listeners.len()];
                 let code = work(number, limits, listener, &parts).map_or_else(
                     |error| {
@@ -45,7 +45,7 @@ pub(crate) fn serve(
                 );
                 process::exit(code)
             }
-            Forked::Parent { worker } => {
+            Forked::Parent { child: worker } => {
                 let pid = Pid::from_raw(worker).ok_or(io::ErrorKind::Other)?;
                 workers.insert(pid, (number, Instant::now()));
                 Ok(())

@@ -103,7 +103,7 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, account: Option<&Account>)
 /// Ends a connection's wait whose deadline has passed. The same for every architecture.
 pub(crate) fn expire(connection: &mut Connection, socket: &OwnedFd, cx: &mut Context<'_>) {
     // What cannot be told counts as acknowledged.
-    connection.expire(cx, || flash_os::written::bytes_unconfirmed(socket).unwrap_or_default());
+    connection.expire(cx, || flash_os::tcp::bytes_unacked(socket).unwrap_or_default());
 }
 
 /// When the socket is closed, the kernel forgets what it still has for the client, and tells it so.

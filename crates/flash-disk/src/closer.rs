@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_os::mailbox::Mailbox;
+use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
 
 use crate::spool::Held;
@@ -20,7 +20,7 @@ pub(crate) struct Closer(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     // As many as there are descriptors, and requests: that is its bound.
-    left: Mailbox<Left>,
+    left: mpsc::Queue<Left>,
     work: Semaphore,
     ends: AtomicBool,
 }
@@ -55,7 +55,7 @@ impl Closer {
     }
 
     fn put(&self, left: Left) {
-        if self.0.left.put(left) {
+        if self.0.left.push(left) {
             self.0.work.post();
         }
     }
@@ -72,7 +72,7 @@ impl Shared {
     fn close_all(&self) {
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
-            self.left.take_all().for_each(drop);
+            self.left.drain().for_each(drop);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use flash_core::job::{self, Done, Folder, Job, List, Listed, Part};
 use flash_core::listing::{Batch, Details, Kind, ListingCache, Maker, NAME_BYTES_MAX, Seen};
-use flash_os::block::Block;
+use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{FileType, RawDir, SeekFrom, seek, tell};
 
 use crate::closer::Closer;
@@ -228,7 +228,7 @@ impl Maker for AtWork<'_> {
     }
 
     fn hold(&self, page: &[u8]) -> Bytes {
-        Bytes::from_owner(Block::from(page))
+        Bytes::from_owner(HeapBuf::from(page))
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use flash_core::file::{self, Stamp, Window};
-use flash_os::block::Block;
 use flash_os::cachestat;
 use flash_os::residency::Residency;
+use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
@@ -51,7 +51,7 @@ impl OpenFile {
     /// Reads the beginning of a window into the page cache. Failures will show when somebody asks for it.
     pub(crate) fn warm(&self, window: Range<u64>) {
         let bytes = length(&window, READ_BYTES_MAX);
-        let _ = read_exact(self.as_fd(), &mut Block::zeroed(bytes), window.start, Pace::Patient);
+        let _ = read_exact(self.as_fd(), &mut HeapBuf::zeroed(bytes), window.start, Pace::Patient);
     }
 
     /// Whether the open file still holds the bytes of `stamp`. A copy is taken first and this asked afterwards: writes
@@ -195,8 +195,8 @@ impl<T> Reading<T> {
 /// Reads so many bytes into memory of their own, for which there may be a wait as well.
 pub(crate) fn read(file: BorrowedFd<'_>, offset: u64, length: usize, pace: Pace) -> Reading<Bytes> {
     let block = match pace.waits() {
-        true => Some(Block::zeroed(length)),
-        false if may_be_read_now(file, offset..offset + length as u64) => Block::zeroed_now(length),
+        true => Some(HeapBuf::zeroed(length)),
+        false if may_be_read_now(file, offset..offset + length as u64) => HeapBuf::try_zeroed(length),
         false => None,
     };
     let Some(mut block) = block else { return Reading::WouldBlock };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use flash_core::file::{OpenFile, Stamp, Window};
 use flash_core::room::Room;
-use flash_os::block::Block;
+use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 
@@ -49,7 +49,7 @@ const SEALS: SealFlags =
 fn copy(file: &OwnedFd, size: u64) -> Reading<Option<OwnedFd>> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let Ok(copy) = rustix::fs::memfd_create(c"flash-snapshot", flags) else { return Reading::Whole(None) };
-    let mut piece = Block::zeroed(size.min(PIECE_BYTES) as usize);
+    let mut piece = HeapBuf::zeroed(size.min(PIECE_BYTES) as usize);
     let mut copied = 0;
     while copied < size {
         let length = (size - copied).min(PIECE_BYTES);

@@ -1,22 +1,22 @@
 //! Thin safe wrappers for the system calls that `rustix` lacks or leaves unsafe: the only unsafe code of Flash.
 //!
-//! Each wrapper does one thing and decides nothing; the list, the semaphore and the memory that a loop can use without
-//! ever waiting live here too. Every unsafe block says why it is sound.
+//! Each wrapper does one thing and decides nothing. The queue, the channel, the semaphore and the heap, which an event
+//! loop can use without blocking, live here too. Every unsafe block says why it is sound.
 
-pub mod block;
 pub mod cachestat;
+pub mod channel;
 pub mod cpu_clock;
-pub mod deferral;
-pub mod letterbox;
-pub mod mailbox;
+pub mod fork;
+pub mod mpsc;
 pub mod namespace;
-pub mod pin;
+pub mod preload;
 pub mod residency;
 pub mod ring;
-pub mod rusage;
+pub mod sched;
 pub mod semaphore;
-pub mod slice;
+pub mod shared_heap;
+pub mod signals;
 pub mod spawn;
+pub mod tcp;
+pub mod thread_usage;
 pub mod user;
-pub mod worker;
-pub mod written;

@@ -1,8 +1,8 @@
 //! Spawning: a program begins as a child of this process, with nothing of it but three descriptors.
 //!
-//! Two ways that differ in price alone. [`Birth::Vfork`] lends the child this process's memory until it is the program
+//! Two ways that differ in price alone. [`SpawnMethod::Vfork`] lends the child this process's memory until it is the program
 //! (`posix_spawn`'s way), so that no page table is copied and the price is the same however much memory there is;
-//! [`Birth::Fork`] copies everything, for comparison. Which program, and who waits for it, is decided elsewhere.
+//! [`SpawnMethod::Fork`] copies everything, for comparison. Which program, and who waits for it, is decided elsewhere.
 
 mod child;
 
@@ -13,7 +13,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use self::child::{Child, Trouble};
+use crate::signals;
+
+use self::child::{Child, ChildError};
 
 /// What is to run, and as what.
 #[derive(Clone, Copy, Debug)]
@@ -36,13 +38,13 @@ pub struct Program<'a> {
 /// A limit of the kernel's, for the program and whatever it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    pub what: Limited,
+    pub resource: Resource,
     pub soft: u64,
     pub hard: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limited {
+pub enum Resource {
     /// Of memory, all that is mapped.
     MemoryBytes,
     /// Of processor time. The soft limit is a signal that can be caught, the hard one is not.
@@ -51,7 +53,7 @@ pub enum Limited {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Birth {
+pub enum SpawnMethod {
     Vfork,
     Fork,
 }
@@ -66,7 +68,7 @@ pub struct Spawned {
 
 /// Why there is no such child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct SpawnError {
     pub step: Step,
     pub errno: i32,
 }
@@ -86,7 +88,7 @@ pub enum Step {
 
 /// What spawning needs each time, made once. For one thread.
 pub struct Spawner {
-    birth: Birth,
+    method: SpawnMethod,
     stack: Box<[MaybeUninit<u8>]>,
     /// Those that are not left to their default: a program would inherit that some are ignored.
     signals: Vec<libc::c_int>,
@@ -98,7 +100,7 @@ const SIGNAL_MAX: libc::c_int = 64;
 
 impl Spawner {
     /// Looks which signals are handled or ignored now. What is decided about signals later, programs may inherit.
-    pub fn new(birth: Birth) -> Self {
+    pub fn new(method: SpawnMethod) -> Self {
         let signals = (1..=SIGNAL_MAX).filter(|&signal| {
             // SAFETY: `sigaction` is plain numbers, for which all zeroes is a value.
             let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -107,14 +109,14 @@ impl Spawner {
                 libc::sigaction(signal, ptr::null(), &mut now) == 0 && now.sa_sigaction != libc::SIG_DFL
             }
         });
-        Self { birth, stack: Box::new_uninit_slice(STACK_BYTES), signals: signals.collect() }
+        Self { method, stack: Box::new_uninit_slice(STACK_BYTES), signals: signals.collect() }
     }
 
     /// Returns when the program runs, or cannot.
     ///
     /// # Errors
     /// The first step that the kernel refused. Nothing is left of the child then.
-    pub fn spawn(&mut self, program: &Program<'_>) -> Result<Spawned, Failed> {
+    pub fn spawn(&mut self, program: &Program<'_>) -> Result<Spawned, SpawnError> {
         let arguments = pointers(program.arguments.iter().map(|argument| argument.as_ptr()));
         let ends = program.environment.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at);
         let mut start = 0;
@@ -134,89 +136,86 @@ impl Spawner {
             signals: &self.signals,
         };
         // From here to the child's first own step no signal may run a handler of ours in it.
-        let before = mask_all();
-        let spawned = match self.birth {
-            Birth::Vfork => vfork(&child, &mut self.stack),
-            Birth::Fork => fork(&child),
+        let before = signals::block();
+        let spawned = match self.method {
+            SpawnMethod::Vfork => vfork(&child, &mut self.stack),
+            SpawnMethod::Fork => fork(&child),
         };
-        unmask(&before);
+        signals::restore(&before);
         spawned
     }
 }
 
 impl fmt::Debug for Spawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spawner").field("birth", &self.birth).finish_non_exhaustive()
+        f.debug_struct("Spawner").field("method", &self.method).finish_non_exhaustive()
     }
-}
-
-/// Holds all signals back from this thread, and those that it starts from now on. SIGKILL cannot be held back.
-pub fn hold_signals() {
-    mask_all();
 }
 
 fn pointers(each: impl Iterator<Item = *const libc::c_char>) -> Vec<*const libc::c_char> {
     each.chain([ptr::null()]).collect()
 }
 
-fn vfork(child: &Child<'_>, stack: &mut [MaybeUninit<u8>]) -> Result<Spawned, Failed> {
+fn vfork(child: &Child<'_>, stack: &mut [MaybeUninit<u8>]) -> Result<Spawned, SpawnError> {
     let mut pidfd: libc::c_int = -1;
-    let mut life = child::Life { child, trouble: None };
+    let mut shared = child::VforkChild { child, error: None };
     let top = stack.as_mut_ptr_range().end;
     let top = top.wrapping_sub(top.addr() % 16);
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-    // SAFETY: the child runs on a stack that nobody else uses, writes nothing but that stack, `life` and its thread's
-    // errno, and never returns or unwinds: all it calls is in `child::live`. With CLONE_VFORK this thread sleeps until
+    // SAFETY: the child runs on a stack that nobody else uses, writes nothing but that stack, `shared` and its thread's
+    // errno, and never returns or unwinds: all it calls is in `child::exec`. With CLONE_VFORK this thread sleeps until
     // the child has another memory or is gone, so that what `child` points at outlives its use. The kernel writes a
     // descriptor where `pidfd` is.
-    let pid = unsafe { libc::clone(child::enter, top.cast(), flags, (&raw mut life).cast(), &raw mut pidfd) };
+    let pid = unsafe {
+        libc::clone(child::vfork_main, top.cast(), flags, (&raw mut shared).cast(), &raw mut pidfd)
+    };
     if pid == -1 {
-        return Err(Failed::now(Step::Clone));
+        return Err(SpawnError::now(Step::Clone));
     }
     // SAFETY: the kernel has just made it, for us.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    // SAFETY: `life` is alive; the child wrote it behind the compiler's back.
-    match unsafe { ptr::read_volatile(&raw const life.trouble) } {
+    // SAFETY: `shared` is alive; the child wrote it behind the compiler's back.
+    match unsafe { ptr::read_volatile(&raw const shared.error) } {
         None => Ok(Spawned { pid, pidfd }),
-        Some(trouble) => {
-            bury(pid);
-            Err(trouble.into())
+        Some(error) => {
+            reap(pid);
+            Err(error.into())
         }
     }
 }
 
-fn fork(child: &Child<'_>) -> Result<Spawned, Failed> {
+fn fork(child: &Child<'_>) -> Result<Spawned, SpawnError> {
     let mut pipe = [0; 2];
     // SAFETY: the kernel writes two descriptors into an array of two.
     if unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) } == -1 {
-        return Err(Failed::now(Step::Clone));
+        return Err(SpawnError::now(Step::Clone));
     }
     // SAFETY: the kernel has just made them, for us.
     let [read, write] = pipe.map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) });
     // SAFETY: the child may have been forked while other threads held locks; it calls what is safe in a signal handler
-    // and nothing else (see `child::live`), and never returns.
+    // and nothing else (see `child::exec`), and never returns.
     let pid = match unsafe { libc::fork() } {
-        -1 => return Err(Failed::now(Step::Clone)),
+        -1 => return Err(SpawnError::now(Step::Clone)),
         // SAFETY: this is the child, and its memory its own.
-        0 => unsafe { child::live_apart(child, write.as_raw_fd()) },
+        0 => unsafe { child::exec_and_report(child, write.as_raw_fd()) },
         pid => pid,
     };
     drop(write);
-    let mut word = [0; Trouble::BYTES];
+    let mut word = [0; ChildError::BYTES];
     // The pipe closes when the child is the program.
     // SAFETY: the kernel writes at most as many bytes as `word` has.
     let count = unsafe { libc::read(read.as_raw_fd(), word.as_mut_ptr().cast(), word.len()) };
     if count == word.len() as isize {
-        bury(pid);
-        return Err(Trouble::of_bytes(word).into());
+        reap(pid);
+        return Err(ChildError::of_bytes(word).into());
     }
     // SAFETY: numbers only. The child is not waited for by anybody else, so that the number is still its own.
     match unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } {
         -1 => {
-            let failed = Failed::now(Step::Clone);
+            let failed = SpawnError::now(Step::Clone);
             // SAFETY: numbers only.
             unsafe { libc::kill(pid, libc::SIGKILL) };
-            bury(pid);
+            reap(pid);
             Err(failed)
         }
         // SAFETY: the kernel has just made it, for us.
@@ -225,42 +224,26 @@ fn fork(child: &Child<'_>) -> Result<Spawned, Failed> {
 }
 
 /// Waits for a child that is about to end.
-fn bury(pid: libc::pid_t) {
+fn reap(pid: libc::pid_t) {
     // SAFETY: asks for no status, so that no memory is involved.
     while unsafe { libc::waitpid(pid, ptr::null_mut(), 0) } == -1
         && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     {}
 }
 
-fn mask_all() -> libc::sigset_t {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: both are filled before they are read: `all` by sigfillset, `before` by a call that cannot fail with
-    // SIG_SETMASK and pointers that are valid.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        before.assume_init()
-    }
-}
-
-fn unmask(before: &libc::sigset_t) {
-    // SAFETY: `before` is a set of signals, and nothing is asked back.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, ptr::null_mut()) };
-}
-
-impl Failed {
+impl SpawnError {
     fn now(step: Step) -> Self {
         Self { step, errno: io::Error::last_os_error().raw_os_error().unwrap_or_default() }
     }
 }
 
-impl From<Trouble> for Failed {
-    fn from(trouble: Trouble) -> Self {
-        Self { step: trouble.step, errno: trouble.errno }
+impl From<ChildError> for SpawnError {
+    fn from(error: ChildError) -> Self {
+        Self { step: error.step, errno: error.errno }
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let error = io::Error::from_raw_os_error(self.errno);
         match self.step {

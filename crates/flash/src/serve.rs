@@ -74,8 +74,8 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         logs: &logs.paths,
     };
     // Refused or not, the server serves. In a sandbox they would be refused.
-    let _ = flash_os::pin::refuse_huge_pages();
-    let _ = flash_os::pin::widen_descriptor_table(table.limit.min(DESCRIPTORS_READY));
+    let _ = flash_os::preload::disable_huge_pages();
+    let _ = flash_os::preload::grow_descriptor_table(table.limit.min(DESCRIPTORS_READY));
     let rights = Rights::give_up(flags, &site)?;
     let connections_max = share.connections.min(flags.connections_max.unwrap_or(usize::MAX));
     let limits = Limits { connections_max, drain: flags.drain };
@@ -135,7 +135,7 @@ impl Plan<'_> {
         };
         // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
         // without.
-        let _ = flash_os::pin::pin_program();
+        let _ = flash_os::preload::mlock_program();
         let programs = self.programs.start(&error_log, access_log.as_ref())?;
         Ok(Parts { site, disk, access_log, error_log, hands, programs })
     }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use flash_os::spawn::{Birth, Failed, Program, Spawner};
+use flash_os::spawn::{Program, SpawnError, SpawnMethod, Spawner};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait, waitpgid, waitpid};
@@ -70,10 +70,10 @@ pub(super) struct Crew {
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 impl Crew {
-    pub(super) fn new(epoll: Rc<OwnedFd>, birth: Birth, inherits: bool, grace: Duration) -> Self {
+    pub(super) fn new(epoll: Rc<OwnedFd>, method: SpawnMethod, inherits: bool, grace: Duration) -> Self {
         Self {
             epoll,
-            spawner: Spawner::new(birth),
+            spawner: Spawner::new(method),
             inherits,
             grace,
             programs: HashMap::new(),
@@ -99,7 +99,7 @@ impl Crew {
         (token, name, is_counted): (u64, Name, bool),
         program: &Program<'_>,
         now: Instant,
-    ) -> Result<(i32, Rc<OwnedFd>), Failed> {
+    ) -> Result<(i32, Rc<OwnedFd>), SpawnError> {
         let spawned = self.spawner.spawn(program)?;
         let pid = Pid::from_raw(spawned.pid).expect("no child has the number 0");
         let pidfd = Rc::new(spawned.pidfd);

@@ -86,7 +86,7 @@ impl Desk {
     pub(super) fn new(mail: Arc<Mail>, door: OwnedFd, limits: Limits, hearing: Hearing) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, mail.letters.bell(), epoll::EventData::new_u64(BELL), flags)?;
+        epoll::add(&epoll, mail.letters.eventfd(), epoll::EventData::new_u64(BELL), flags)?;
         let helper = Some(Helper::meet(&door, &epoll)?);
         Ok(Self {
             mail,
@@ -129,7 +129,7 @@ impl Desk {
             }
             let now = Instant::now();
             let mail = Arc::clone(&self.mail);
-            for letter in mail.letters.take_all() {
+            for letter in mail.letters.drain() {
                 match letter {
                     Letter::Begin(order) => self.begin(*order),
                     Letter::End(number, stream) => {
@@ -141,7 +141,7 @@ impl Desk {
                     Letter::Close => return self.close(),
                 }
             }
-            self.finished.extend(mail.finished.take_all().map(|number| (now + self.limits.linger, number)));
+            self.finished.extend(mail.finished.drain().map(|number| (now + self.limits.linger, number)));
             self.advance(now);
         }
         self.close();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use flash_app::{Ended, Limit, Limited, Stdio, What};
+use flash_app::{Ended, Limit, Stdio, What};
 use flash_core::program::Refusal;
 use flash_os::user::{User, become_user};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
@@ -105,8 +105,8 @@ fn limits_of_the_kernel() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(200), maximum }).unwrap();
     let bench = Bench::new(|setup| {
         setup.limits = vec![
-            Limit { what: Limited::MemoryBytes, soft: 100 << 20, hard: 100 << 20 },
-            Limit { what: Limited::CpuSeconds, soft: 1, hard: 2 },
+            Limit { resource: flash_app::Resource::MemoryBytes, soft: 100 << 20, hard: 100 << 20 },
+            Limit { resource: flash_app::Resource::CpuSeconds, soft: 1, hard: 2 },
         ];
     });
     bench.script("look", "ulimit -v; ulimit -t; ulimit -c; ulimit -n");

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use flash_disk::Disk;
 use flash_observe::{Destination, Rarely};
-use flash_os::worker::{self, Forked};
+use flash_os::fork::{self, Forked};
+use flash_os::signals;
 use parking_lot::Mutex;
 use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal};
@@ -65,13 +66,13 @@ impl Nursery {
     /// When the process has more than one thread, or the nursery cannot begin.
     pub fn start(chores: &Chores<'_>) -> io::Result<Self> {
         let (control, theirs) = post::pair()?;
-        match worker::fork()? {
-            Forked::Worker => {
+        match fork::fork()? {
+            Forked::Child => {
                 // Nothing that was open before may stay open longer than in the server: listeners least of all.
-                worker::close_all_but(&theirs);
+                fork::close_all_except(&theirs);
                 end_with(|| chores.raise(&theirs))
             }
-            Forked::Parent { worker } => {
+            Forked::Parent { child: worker } => {
                 drop(theirs);
                 let nursery = Self::at(control, Pid::from_raw(worker).ok_or(ErrorKind::Other)?);
                 // It is ready when it says so, and has said why not otherwise.
@@ -171,7 +172,7 @@ impl Chores<'_> {
     /// The nursery's life.
     fn raise(&self, control: &OwnedFd) -> io::Result<()> {
         rustix::thread::set_name(c"flash-nursery")?;
-        worker::leave_signals_alone();
+        signals::ignore_termination();
         rustix::process::setpgid(None, None)?;
         // Opened once to see that it can be; every helper opens it for itself.
         drop((self.open)()?);
@@ -180,9 +181,9 @@ impl Chores<'_> {
         while let Some(letter) = post::receive(control, &mut buffer)? {
             let Some(wish) = Wish::of_bytes(&letter.bytes) else { continue };
             let Some(socket) = letter.descriptors.into_iter().next() else { continue };
-            match worker::fork() {
-                Ok(Forked::Worker) => {
-                    worker::close_all_but(&socket);
+            match fork::fork() {
+                Ok(Forked::Child) => {
+                    fork::close_all_except(&socket);
                     end_with(|| self.grant(wish, &socket))
                 }
                 // Its socket closes here, so that the server hears of its end.

@@ -14,7 +14,7 @@ use flash_core::job::{Done, Failure, Find, Job, Outcome, Spent};
 use flash_disk::Device;
 use flash_observe::Rarely;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
-use flash_os::mailbox::Mailbox;
+use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
 use parking_lot::Mutex;
 
@@ -33,7 +33,7 @@ pub(super) struct Pool {
     pub(super) shared: Arc<Shared>,
     elsewhere: Option<Arc<Self>>,
     watcher: Arc<Watcher>,
-    arrivals: Mailbox<Arrival>,
+    arrivals: mpsc::Queue<Arrival>,
     /// Jobs that no helper has begun yet.
     waiting: AtomicUsize,
     /// Posted once for each arrival.
@@ -79,7 +79,7 @@ impl Pool {
             shared,
             elsewhere,
             watcher,
-            arrivals: Mailbox::new(),
+            arrivals: mpsc::Queue::new(),
             waiting: AtomicUsize::new(0),
             work: Semaphore::default(),
             health: Health::new(deadline),
@@ -107,7 +107,7 @@ impl Pool {
             }
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.arrivals.put(arrival);
+        self.arrivals.push(arrival);
         self.work.post();
         if is_probe { Err(Refusal::Sick) } else { Ok(()) }
     }
@@ -223,7 +223,7 @@ impl Pool {
     }
 
     fn sort_arrivals(&self, desk: &mut Desk) {
-        for arrival in self.arrivals.take_all() {
+        for arrival in self.arrivals.drain() {
             match desk.join(arrival) {
                 Ok(()) => {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);

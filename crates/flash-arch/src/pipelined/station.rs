@@ -88,7 +88,7 @@ impl<W: Work + Send + 'static> Station<W> {
 
     fn run(&mut self) -> io::Result<()> {
         // Refused or not, the step runs.
-        let _ = flash_os::slice::ask_for(flash_os::slice::SHORTEST_NS);
+        let _ = flash_os::sched::set_slice(flash_os::sched::SLICE_NS_MIN);
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut batch = Vec::new();
         loop {

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_os::mailbox::Mailbox;
+use flash_os::mpsc;
+use flash_os::sched;
 use flash_os::semaphore::Semaphore;
-use flash_os::slice;
 
 use crate::Pace;
 use crate::root::{Root, Stop};
@@ -27,7 +27,7 @@ struct Shared {
     /// Names that were left to helpers since a helper last began with one.
     unhelped: AtomicU32,
     /// No more than one at a time.
-    names: Mailbox<Box<[u8]>>,
+    names: mpsc::Queue<Box<[u8]>>,
     is_busy: AtomicBool,
     work: Semaphore,
     ends: AtomicBool,
@@ -42,7 +42,7 @@ impl Learner {
         let shared = Arc::new(Shared {
             root,
             unhelped: AtomicU32::new(0),
-            names: Mailbox::new(),
+            names: mpsc::Queue::new(),
             is_busy: AtomicBool::new(false),
             work: Semaphore::default(),
             ends: AtomicBool::new(false),
@@ -57,7 +57,7 @@ impl Learner {
         let unhelped = self.0.unhelped.fetch_add(1, Ordering::Relaxed);
         if unhelped >= UNHELPED_MAX
             && !self.0.is_busy.swap(true, Ordering::Acquire)
-            && self.0.names.put(name.into())
+            && self.0.names.push(name.into())
         {
             self.0.work.post();
         }
@@ -79,10 +79,10 @@ impl Drop for Learner {
 impl Shared {
     fn learn(&self) {
         // Refused or not, it learns.
-        let _ = slice::ask_for(slice::SHORTEST_NS);
+        let _ = sched::set_slice(sched::SLICE_NS_MIN);
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
-            for name in self.names.take_all() {
+            for name in self.names.drain() {
                 if matches!(self.root.examine(&name, Pace::Within), Err(Stop::Missing)) {
                     self.root.learn_names(&name);
                 }

@@ -12,7 +12,7 @@ use flash_core::listing::{Details, Seen};
 use flash_core::room::Held;
 use flash_http::media::{self, Media};
 use flash_http::status::Status;
-use flash_os::block::Block;
+use flash_os::shared_heap::HeapBuf;
 use rustix::fs::FileType;
 
 use super::words::{Reader, Writer};
@@ -256,7 +256,7 @@ fn read_content(
 }
 
 fn owned(bytes: &[u8]) -> Bytes {
-    Bytes::from_owner(Block::from(bytes))
+    Bytes::from_owner(HeapBuf::from(bytes))
 }
 
 fn read_window(load: &Load, kind: u8, words: &mut Reader<'_>) -> Option<Window> {

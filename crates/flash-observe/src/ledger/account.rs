@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flash_core::job::Spent;
-use flash_os::rusage::{self, Waits};
+use flash_os::thread_usage::{self, ThreadUsage};
 
 use crate::error::{ErrorLog, Rarely};
 
@@ -45,7 +45,7 @@ pub struct Own(AtomicU64);
 pub struct Turn {
     begun: Instant,
     /// What the kernel had counted, and how many blocks were known, for turns that are looked at as a whole.
-    before: Option<(Waits, u64)>,
+    before: Option<(ThreadUsage, u64)>,
 }
 
 const READY_CLASSES: usize = 10;
@@ -93,7 +93,7 @@ impl Account {
             // For those who ask from other threads.
             self.name();
         }
-        Turn { begun: now, before: sampled.then(|| (rusage::of_this_thread(), self.blocks())) }
+        Turn { begun: now, before: sampled.then(|| (thread_usage::current(), self.blocks())) }
     }
 
     /// The loop is about to wait.
@@ -102,7 +102,7 @@ impl Account {
         self.busy_ns.add(ns);
         self.longest_ns.0.fetch_max(ns, Ordering::Relaxed);
         if let Some((before, blocks)) = turn.before {
-            let waits = rusage::of_this_thread();
+            let waits = thread_usage::current();
             self.major_faults.add(waits.major_faults - before.major_faults);
             let slept = waits.voluntary_switches - before.voluntary_switches;
             let unexpected = slept.saturating_sub(self.blocks() - blocks);
@@ -119,9 +119,9 @@ impl Account {
         perform: impl FnOnce() -> T,
         culprit: impl FnOnce() -> (&'static str, Vec<u8>),
     ) -> T {
-        let (before, begun) = (rusage::of_this_thread().voluntary_switches, Instant::now());
+        let (before, begun) = (thread_usage::current().voluntary_switches, Instant::now());
         let result = perform();
-        let slept = rusage::of_this_thread().voluntary_switches - before;
+        let slept = thread_usage::current().voluntary_switches - before;
         if slept > 0 {
             let (call, path) = culprit();
             self.caught(slept, begun.elapsed(), call, &path);

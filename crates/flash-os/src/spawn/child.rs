@@ -1,4 +1,4 @@
-//! A child between its birth and its program: system calls, and nothing that allocates, locks or unwinds.
+//! A child between its method and its program: system calls, and nothing that allocates, locks or unwinds.
 //!
 //! It may live in its parent's memory, or in a copy in which other threads' locks will never be released. Both allow
 //! what a signal handler may do, and no more.
@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
-use super::{Limit, Limited, Step};
+use super::{Limit, Resource, Step};
 
 /// What the child will be, in the kernel's terms. All pointers are to memory that outlives the child's use of it.
 pub(super) struct Child<'a> {
@@ -23,37 +23,37 @@ pub(super) struct Child<'a> {
 }
 
 /// What a child in its parent's memory knows, and tells.
-pub(super) struct Life<'a, 'b> {
+pub(super) struct VforkChild<'a, 'b> {
     pub(super) child: &'b Child<'a>,
-    pub(super) trouble: Option<Trouble>,
+    pub(super) error: Option<ChildError>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct ChildError {
     pub(super) step: Step,
     pub(super) errno: i32,
 }
 
 /// Where a child that shares its parent's memory begins.
-pub(super) extern "C" fn enter(life: *mut c_void) -> c_int {
-    // SAFETY: `spawn::vfork` passes a `Life` that it does not touch before this child is gone.
-    let life = unsafe { &mut *life.cast::<Life<'_, '_>>() };
+pub(super) extern "C" fn vfork_main(shared: *mut c_void) -> c_int {
+    // SAFETY: `spawn::vfork` passes a `VforkChild` that it does not touch before this child is gone.
+    let shared = unsafe { &mut *shared.cast::<VforkChild<'_, '_>>() };
     // SAFETY: this is the child, and the pointers are `spawn::Spawner::spawn`'s.
-    let trouble = unsafe { live(life.child) };
+    let error = unsafe { exec(shared.child) };
     // SAFETY: it is the child's to write.
-    unsafe { ptr::write_volatile(&raw mut life.trouble, Some(trouble)) };
+    unsafe { ptr::write_volatile(&raw mut shared.error, Some(error)) };
     // SAFETY: ends the child, running nothing of its parent's.
     unsafe { libc::_exit(127) }
 }
 
-/// The life of a child with a memory of its own: what troubles it, it writes into a pipe.
+/// The shared of a child with a memory of its own: what troubles it, it writes into a pipe.
 ///
 /// # Safety
-/// As for [`live`].
-pub(super) unsafe fn live_apart(child: &Child<'_>, tell: c_int) -> ! {
+/// As for [`exec`].
+pub(super) unsafe fn exec_and_report(child: &Child<'_>, tell: c_int) -> ! {
     // SAFETY: as the caller says.
-    let trouble = unsafe { live(child) };
-    let bytes = trouble.to_bytes();
+    let error = unsafe { exec(child) };
+    let bytes = error.to_bytes();
     // SAFETY: `bytes` is as long as it says. There is nobody to tell if this fails.
     unsafe { libc::write(tell, bytes.as_ptr().cast(), bytes.len()) };
     // SAFETY: ends the child, running nothing of its parent's.
@@ -64,8 +64,9 @@ pub(super) unsafe fn live_apart(child: &Child<'_>, tell: c_int) -> ! {
 ///
 /// # Safety
 /// In a child alone, whose signals are all held back; the pointers in `child` are valid.
-unsafe fn live(child: &Child<'_>) -> Trouble {
-    let refused = |step| Trouble { step, errno: std::io::Error::last_os_error().raw_os_error().unwrap_or(0) };
+unsafe fn exec(child: &Child<'_>) -> ChildError {
+    let refused =
+        |step| ChildError { step, errno: std::io::Error::last_os_error().raw_os_error().unwrap_or(0) };
     // SAFETY: system calls on numbers, on C strings and lists that the caller vouches for, and on sets of signals that are
     // plain numbers. Handlers go before signals are let in, so that none of them ever runs here.
     unsafe {
@@ -79,19 +80,19 @@ unsafe fn live(child: &Child<'_>) -> Trouble {
             }
         }
         // All others close on exec as they are opened; this holds for those that nobody thought of. The pipe that
-        // `live_apart` writes into has to stay until then.
+        // `exec_and_report` writes into has to stay until then.
         let flags = libc::CLOSE_RANGE_CLOEXEC;
         if libc::syscall(libc::SYS_close_range, 3, u32::MAX, flags) == -1 {
             return refused(Step::Descriptors);
         }
         for limit in child.limits {
-            let what = match limit.what {
-                Limited::MemoryBytes => libc::RLIMIT_AS,
-                Limited::CpuSeconds => libc::RLIMIT_CPU,
-                Limited::Descriptors => libc::RLIMIT_NOFILE,
+            let resource = match limit.resource {
+                Resource::MemoryBytes => libc::RLIMIT_AS,
+                Resource::CpuSeconds => libc::RLIMIT_CPU,
+                Resource::Descriptors => libc::RLIMIT_NOFILE,
             };
             let limit = libc::rlimit { rlim_cur: limit.soft, rlim_max: limit.hard };
-            if libc::setrlimit(what, &limit) == -1 {
+            if libc::setrlimit(resource, &limit) == -1 {
                 return refused(Step::Limits);
             }
         }
@@ -117,7 +118,7 @@ unsafe fn live(child: &Child<'_>) -> Trouble {
     }
 }
 
-impl Trouble {
+impl ChildError {
     pub(super) const BYTES: usize = 5;
     const STEPS: [Step; 6] =
         [Step::Clone, Step::Group, Step::Descriptors, Step::Limits, Step::Folder, Step::Exec];

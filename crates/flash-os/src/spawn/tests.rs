@@ -10,25 +10,25 @@ use std::path::Path;
 
 use super::*;
 
-const BOTH: [Birth; 2] = [Birth::Vfork, Birth::Fork];
+const BOTH: [SpawnMethod; 2] = [SpawnMethod::Vfork, SpawnMethod::Fork];
 
 struct Ran {
     said: String,
     status: i32,
 }
 
-fn run(birth: Birth, script: &str, environment: &[u8], limits: &[Limit]) -> Result<Ran, Failed> {
-    run_at(birth, Path::new("/bin/sh"), &["sh", "-c", script], environment, Some(c"/"), limits)
+fn run(method: SpawnMethod, script: &str, environment: &[u8], limits: &[Limit]) -> Result<Ran, SpawnError> {
+    run_at(method, Path::new("/bin/sh"), &["sh", "-c", script], environment, Some(c"/"), limits)
 }
 
 fn run_at(
-    birth: Birth,
+    method: SpawnMethod,
     path: &Path,
     arguments: &[&str],
     environment: &[u8],
     folder: Option<&CStr>,
     limits: &[Limit],
-) -> Result<Ran, Failed> {
+) -> Result<Ran, SpawnError> {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let arguments: Vec<CString> = arguments.iter().map(|argument| CString::new(*argument).unwrap()).collect();
     let arguments: Vec<&CStr> = arguments.iter().map(|argument| &**argument).collect();
@@ -42,7 +42,7 @@ fn run_at(
         limits,
         nice: 3,
     };
-    let spawned = Spawner::new(birth).spawn(&program)?;
+    let spawned = Spawner::new(method).spawn(&program)?;
     drop(theirs);
     let mut said = String::new();
     ours.read_to_string(&mut said).unwrap();
@@ -54,8 +54,8 @@ fn run_at(
 
 #[test]
 fn a_program_has_its_arguments_its_environment_and_its_folder() {
-    for birth in BOTH {
-        let ran = run(birth, "echo $A:$B:$(pwd)", b"A=1\0B=two words\0left out", &[]).unwrap();
+    for method in BOTH {
+        let ran = run(method, "echo $A:$B:$(pwd)", b"A=1\0B=two words\0left out", &[]).unwrap();
         assert_eq!((&*ran.said, ran.status), ("1:two words:/\n", 0));
     }
 }
@@ -67,9 +67,9 @@ fn it_has_three_descriptors_and_leads_a_group_of_its_own() {
     // SAFETY: numbers only.
     let careless = unsafe { libc::dup(careless.as_raw_fd()) };
     assert!(careless > 2);
-    for birth in BOTH {
+    for method in BOTH {
         let ran =
-            run(birth, "cut -d' ' -f1,5 /proc/$$/stat; exec ls /proc/self/fd", b"PATH=/bin\0", &[]).unwrap();
+            run(method, "cut -d' ' -f1,5 /proc/$$/stat; exec ls /proc/self/fd", b"PATH=/bin\0", &[]).unwrap();
         let (first, rest) = ran.said.split_once('\n').unwrap();
         // The last is the folder that `ls` reads.
         assert_eq!(rest, "0\n1\n2\n3\n");
@@ -82,11 +82,11 @@ fn it_has_three_descriptors_and_leads_a_group_of_its_own() {
 
 #[test]
 fn its_signals_are_as_new() {
-    for birth in BOTH {
+    for method in BOTH {
         // SIGPIPE is ignored too, by the standard library.
         // SAFETY: SIG_IGN runs no code of ours.
         unsafe { libc::signal(libc::SIGUSR2, libc::SIG_IGN) };
-        let ran = run(birth, "grep -E 'Sig(Blk|Ign)' /proc/self/status", b"PATH=/bin\0", &[]).unwrap();
+        let ran = run(method, "grep -E 'Sig(Blk|Ign)' /proc/self/status", b"PATH=/bin\0", &[]).unwrap();
         let sets =
             ran.said.lines().map(|line| u64::from_str_radix(line.rsplit('\t').next().unwrap(), 16).unwrap());
         // Signals 32 and 33 are the C library's own, which lets nobody change them.
@@ -101,33 +101,37 @@ fn this_process_keeps_its_own_signals_and_descriptors() {
         status.lines().filter(|line| line.starts_with("Sig")).map(str::to_owned).collect::<Vec<_>>()
     };
     let before = look();
-    for birth in BOTH {
-        run(birth, "true", b"", &[]).unwrap();
+    for method in BOTH {
+        run(method, "true", b"", &[]).unwrap();
         assert_eq!(look(), before);
     }
 }
 
 #[test]
 fn limits_hold_for_it() {
-    for birth in BOTH {
+    for method in BOTH {
         let limits = [
-            Limit { what: Limited::MemoryBytes, soft: 64 << 20, hard: 64 << 20 },
-            Limit { what: Limited::CpuSeconds, soft: 7, hard: 8 },
-            Limit { what: Limited::Descriptors, soft: 33, hard: 44 },
+            Limit { resource: Resource::MemoryBytes, soft: 64 << 20, hard: 64 << 20 },
+            Limit { resource: Resource::CpuSeconds, soft: 7, hard: 8 },
+            Limit { resource: Resource::Descriptors, soft: 33, hard: 44 },
         ];
-        let ran = run(birth, "ulimit -v; ulimit -t; ulimit -n; ulimit -Hn", b"", &limits).unwrap();
+        let ran = run(method, "ulimit -v; ulimit -t; ulimit -n; ulimit -Hn", b"", &limits).unwrap();
         assert_eq!(ran.said, "65536\n7\n33\n44\n");
-        let ran =
-            run(birth, "while :; do :; done", b"", &[Limit { what: Limited::CpuSeconds, soft: 1, hard: 1 }]);
+        let ran = run(
+            method,
+            "while :; do :; done",
+            b"",
+            &[Limit { resource: Resource::CpuSeconds, soft: 1, hard: 1 }],
+        );
         assert!(libc::WIFSIGNALED(ran.unwrap().status));
     }
 }
 
 #[test]
 fn it_is_nicer_than_its_parent() {
-    for birth in BOTH {
+    for method in BOTH {
         let own: i32 =
-            run(birth, "cut -d ' ' -f 19 /proc/self/stat", b"", &[]).unwrap().said.trim().parse().unwrap();
+            run(method, "cut -d ' ' -f 19 /proc/self/stat", b"", &[]).unwrap().said.trim().parse().unwrap();
         // SAFETY: asks for this process's own.
         let parents = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
         assert_eq!(own, (parents + 3).min(19));
@@ -150,23 +154,23 @@ fn what_cannot_be_run_says_why_and_leaves_nothing() {
         (write("junk", b"\x7fjunk", 0o755), Step::Exec, libc::ENOEXEC),
         (write("strange", b"#!/no/such/interpreter\n", 0o755), Step::Exec, libc::ENOENT),
     ];
-    for birth in BOTH {
+    for method in BOTH {
         for (path, step, errno) in &cases {
-            let failed = run_at(birth, path, &["x"], b"", None, &[]).err();
-            assert_eq!(failed, Some(Failed { step: *step, errno: *errno }), "{}", path.display());
+            let failed = run_at(method, path, &["x"], b"", None, &[]).err();
+            assert_eq!(failed, Some(SpawnError { step: *step, errno: *errno }), "{}", path.display());
         }
-        let failed = run_at(birth, Path::new("/bin/sh"), &["sh"], b"", Some(c"/no/such/folder"), &[]).err();
-        assert_eq!(failed, Some(Failed { step: Step::Folder, errno: libc::ENOENT }));
-        let limit = Limit { what: Limited::Descriptors, soft: 9, hard: 8 };
-        let failed = run(birth, "true", b"", &[limit]).err();
-        assert_eq!(failed, Some(Failed { step: Step::Limits, errno: libc::EINVAL }));
+        let failed = run_at(method, Path::new("/bin/sh"), &["sh"], b"", Some(c"/no/such/folder"), &[]).err();
+        assert_eq!(failed, Some(SpawnError { step: Step::Folder, errno: libc::ENOENT }));
+        let limit = Limit { resource: Resource::Descriptors, soft: 9, hard: 8 };
+        let failed = run(method, "true", b"", &[limit]).err();
+        assert_eq!(failed, Some(SpawnError { step: Step::Limits, errno: libc::EINVAL }));
     }
     fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn a_program_reads_what_is_sent_to_it() {
-    for birth in BOTH {
+    for method in BOTH {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let stdio = [theirs.as_fd(); 3];
         let program = Program {
@@ -178,7 +182,7 @@ fn a_program_reads_what_is_sent_to_it() {
             limits: &[],
             nice: 0,
         };
-        let spawned = Spawner::new(birth).spawn(&program).unwrap();
+        let spawned = Spawner::new(method).spawn(&program).unwrap();
         drop(theirs);
         ours.write_all(b"asked\n").unwrap();
         ours.shutdown(std::net::Shutdown::Write).unwrap();

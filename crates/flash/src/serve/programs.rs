@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flash_app::{
-    Address, Application, Command, Ears, Folder, ForkHelper, Limit, Limited, Limits, Service, Settings,
+    Address, Application, Command, Ears, Folder, ForkHelper, Limit, Limits, Resource, Service, Settings,
     Setup, UnixAddress,
 };
 use flash_arch::Child;
@@ -207,10 +207,10 @@ impl Plan {
 }
 
 fn setup(flags: &flags::Programs, document_root: &[u8]) -> Setup {
-    let limit = |what, value: u64| Limit { what, soft: value, hard: value };
-    let memory = flags.cgi_memory.map(|bytes| limit(Limited::MemoryBytes, bytes));
+    let limit = |resource, value: u64| Limit { resource, soft: value, hard: value };
+    let memory = flags.cgi_memory.map(|bytes| limit(Resource::MemoryBytes, bytes));
     // A part of a second is a whole one, or there would be none.
-    let cpu = flags.cgi_cpu.map(|time| limit(Limited::CpuSeconds, time.as_millis().div_ceil(1000) as u64));
+    let cpu = flags.cgi_cpu.map(|time| limit(Resource::CpuSeconds, time.as_millis().div_ceil(1000) as u64));
     Setup {
         folders: Vec::new(),
         commands: Vec::new(),

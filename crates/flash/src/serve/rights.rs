@@ -96,7 +96,7 @@ impl Rights {
             disk.keep_bodies_in(spool);
         }
         // Confined, it could not see any more what to pin. Where there is no sandbox, the server's parts do it.
-        let _ = flash_os::pin::pin_program();
+        let _ = flash_os::preload::mlock_program();
         let walls = confine(flags)?;
         Ok(Self { nursery: Some(Arc::new(nursery)), walls, disk: RefCell::new(Some(disk)), spool: why })
     }

@@ -131,8 +131,8 @@ fn limits_are_those_of_the_flags() {
         ["flash", "--cgi-memory", "64m", "--cgi-cpu", "1500ms", "--cgi-max", "3", "--program-nice", "7"];
     let line = Line::try_parse_from(line).unwrap();
     let setup = setup(&line.serve.programs, b"/srv");
-    let limits: Vec<_> = setup.limits.iter().map(|limit| (limit.what, limit.soft, limit.hard)).collect();
-    assert_eq!(limits, [(Limited::MemoryBytes, 64 << 20, 64 << 20), (Limited::CpuSeconds, 2, 2)]);
+    let limits: Vec<_> = setup.limits.iter().map(|limit| (limit.resource, limit.soft, limit.hard)).collect();
+    assert_eq!(limits, [(Resource::MemoryBytes, 64 << 20, 64 << 20), (Resource::CpuSeconds, 2, 2)]);
     assert_eq!((setup.running_max, setup.nice, setup.document_root.as_slice()), (3, 7, &b"/srv"[..]));
 }
 

@@ -1,13 +1,13 @@
-//! How long a thread runs before another one's turn. A thread that asks for short slices is also run sooner after it
+//! The scheduler's time slices: how long a thread runs before another one's turn. A thread that asks for short slices is also run sooner after it
 //! wakes (Linux 6.12; earlier kernels take no notice).
 
 use std::io;
 
 /// The shortest slice that the kernel takes.
-pub const SHORTEST_NS: u64 = 100_000;
+pub const SLICE_NS_MIN: u64 = 100_000;
 
 /// Asks for time slices of that length for this thread. Its policy and priority stay as they are.
-pub fn ask_for(slice_ns: u64) -> io::Result<()> {
+pub fn set_slice(slice_ns: u64) -> io::Result<()> {
     // SAFETY: all fields are integers, for which zero is a value: no flags, no limits, the ordinary policy.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     attributes.size = size_of::<libc::sched_attr>() as u32;
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_user_may_ask() {
-        ask_for(SHORTEST_NS).unwrap();
+    fn every_user_may_set_a_slice() {
+        set_slice(SLICE_NS_MIN).unwrap();
     }
 }

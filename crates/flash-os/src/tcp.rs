@@ -1,10 +1,26 @@
-//! How much was written to a TCP connection, by whichever process, and how much of that has not arrived.
+//! TCP's own options and counters: accepting late, bytes written, and bytes that the peer has not acknowledged.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Bytes written, those that the other side has confirmed and those that it has not. The beginning and the end of a
+/// Has the kernel hold connections back until their first bytes have come, or for about so many seconds
+/// (`TCP_DEFER_ACCEPT`).
+pub fn defer_accept(listener: impl AsFd, seconds: i32) -> io::Result<()> {
+    // SAFETY: the option takes an int, and `seconds` is one that outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            listener.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Bytes written, those that the peer has acknowledged and those that it has not. The beginning and the end of a
 /// connection may count as one each: differences tell.
 ///
 /// # Errors
@@ -18,15 +34,15 @@ pub fn bytes_written(connection: impl AsFd) -> io::Result<u64> {
     check(unsafe {
         libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &mut length)
     })?;
-    Ok(info.tcpi_bytes_acked + bytes_unconfirmed(connection)?)
+    Ok(info.tcpi_bytes_acked + bytes_unacked(connection)?)
 }
 
-/// Bytes that the connection has taken and the other side has not confirmed. Of sockets that are not TCP's the kernel
+/// Bytes that the connection has taken and the peer has not acknowledged. Of sockets that are not TCP's the kernel
 /// counts the memory they take instead.
 ///
 /// # Errors
 /// For anything but a socket.
-pub fn bytes_unconfirmed(connection: impl AsFd) -> io::Result<u64> {
+pub fn bytes_unacked(connection: impl AsFd) -> io::Result<u64> {
     let mut queued: libc::c_int = 0;
     // SAFETY: the kernel writes one number into `queued`.
     check(unsafe { libc::ioctl(connection.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut queued) })?;
@@ -64,17 +80,17 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let mut server = listener.accept().unwrap().0;
         server.set_nonblocking(true).unwrap();
-        assert_eq!(bytes_unconfirmed(&server).unwrap(), 0);
+        assert_eq!(bytes_unacked(&server).unwrap(), 0);
         let mut taken = 0;
         while let Ok(count) = server.write(&[0; 10_000]) {
             taken += count as u64;
         }
-        let unconfirmed = bytes_unconfirmed(&server).unwrap();
-        assert!((1..=taken).contains(&unconfirmed), "{unconfirmed} of {taken}");
+        let unacked = bytes_unacked(&server).unwrap();
+        assert!((1..=taken).contains(&unacked), "{unacked} of {taken}");
         let mut read = 0;
         while read < taken {
             read += client.read(&mut [0; 10_000]).unwrap() as u64;
         }
-        assert_eq!(bytes_unconfirmed(&server).unwrap(), 0);
+        assert_eq!(bytes_unacked(&server).unwrap(), 0);
     }
 }

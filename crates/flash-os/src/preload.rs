@@ -1,11 +1,11 @@
-//! Things that are made ready once, so that no thread ever waits for them later.
+//! Memory and tables of the kernel's that are made ready once at start, so that no thread waits for them later.
 
 use std::fs;
 use std::io;
 
 /// Keeps the program's own code and constants in memory, with those of its libraries. On a machine that is short of
 /// memory the kernel would drop them, and whoever needs them next would wait for the disk that they come from.
-pub fn pin_program() -> io::Result<()> {
+pub fn mlock_program() -> io::Result<()> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     for (start, end) in maps.lines().filter_map(of_file) {
         // SAFETY: locking reads and writes no memory, and ranges that have gone meanwhile are refused.
@@ -28,7 +28,7 @@ fn of_file(line: &str) -> Option<(usize, usize)> {
 
 /// Makes the table of this process's descriptors large enough for so many, while nobody else uses it: later its growing
 /// would wait until every processor has noticed.
-pub fn widen_descriptor_table(descriptors: usize) -> io::Result<()> {
+pub fn grow_descriptor_table(descriptors: usize) -> io::Result<()> {
     let last = libc::c_int::try_from(descriptors).unwrap_or(libc::c_int::MAX).saturating_sub(1);
     // SAFETY: numbers only. Whether standard error is open or not, no descriptor that anybody owns is touched.
     let number = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, last) };
@@ -42,7 +42,7 @@ pub fn widen_descriptor_table(descriptors: usize) -> io::Result<()> {
 
 /// Keeps this process to ordinary pages. Where the kernel hands out huge ones unasked, the first touch of each clears two
 /// megabytes while somebody waits, and small things far apart take as much memory as large ones.
-pub fn refuse_huge_pages() -> io::Result<()> {
+pub fn disable_huge_pages() -> io::Result<()> {
     // SAFETY: numbers only; it changes how later page faults are served, and no memory that is there.
     match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
         0 => Ok(()),
@@ -68,8 +68,8 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_pinned() {
-        pin_program().unwrap();
+    fn the_program_is_locked() {
+        mlock_program().unwrap();
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
         assert_ne!(locked.split_ascii_whitespace().next(), Some("0"), "{locked}");
@@ -82,7 +82,7 @@ mod tests {
             let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
             size.trim().parse::<usize>().unwrap()
         };
-        widen_descriptor_table(1000).unwrap();
+        grow_descriptor_table(1000).unwrap();
         assert!(slots() >= 1000, "{}", slots());
     }
 }

@@ -1,8 +1,8 @@
-//! What a thread has waited for, by the kernel's own count.
+//! How often a thread has slept and faulted, by the kernel's own count (`getrusage`).
 
 /// Counts since the thread's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waits {
+pub struct ThreadUsage {
     /// Voluntary context switches: the thread slept in a system call or a page fault.
     pub voluntary_switches: u64,
     /// Page faults that had to read from a disk.
@@ -10,13 +10,13 @@ pub struct Waits {
 }
 
 /// The calling thread's counts.
-pub fn of_this_thread() -> Waits {
+pub fn current() -> ThreadUsage {
     // SAFETY: `rusage` is plain numbers, for which all zeroes is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is a valid place to write to; RUSAGE_THREAD asks about the caller only.
     let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
     debug_assert_eq!(result, 0, "getrusage of the calling thread cannot fail");
-    Waits { voluntary_switches: usage.ru_nvcsw as u64, major_faults: usage.ru_majflt as u64 }
+    ThreadUsage { voluntary_switches: usage.ru_nvcsw as u64, major_faults: usage.ru_majflt as u64 }
 }
 
 #[cfg(test)]
@@ -25,8 +25,8 @@ mod tests {
 
     #[test]
     fn a_sleep_is_a_voluntary_switch() {
-        let before = of_this_thread();
+        let before = current();
         std::thread::sleep(std::time::Duration::from_millis(2));
-        assert!(of_this_thread().voluntary_switches > before.voluntary_switches);
+        assert!(current().voluntary_switches > before.voluntary_switches);
     }
 }

@@ -1,6 +1,6 @@
-//! Worker processes: forked from a process that has one thread.
+//! fork(2) from a process that has one thread.
 //!
-//! What a worker does, and who starts it again when it dies, is not decided here.
+//! What the child does, and who starts it again when it dies, is not decided here.
 
 use std::fs;
 use std::io;
@@ -9,44 +9,35 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Who is speaking after a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forked {
-    Worker,
-    Parent { worker: i32 },
+    Child,
+    Parent { child: i32 },
 }
 
-/// Forks. The worker has its own copy of everything, and ends with its parent.
+/// Forks. The child has its own copy of everything, and ends with its parent.
 ///
 /// # Errors
-/// When the process has more than one thread (the others would not exist in the worker, nor ever release their
+/// When the process has more than one thread (the others would not exist in the child, nor ever release their
 /// locks), or when the kernel refuses another process.
 pub fn fork() -> io::Result<Forked> {
     let threads = fs::read_dir("/proc/self/task")?.count();
     if threads != 1 {
         return Err(io::Error::other(format!("cannot fork a process of {threads} threads")));
     }
-    // SAFETY: the process has one thread, this one, so the worker's memory is as consistent as ours is now.
+    // SAFETY: the process has one thread, this one, so the child's memory is as consistent as ours is now.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             // SAFETY: asks for a signal when the parent dies; no memory is involved.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
-            Ok(Forked::Worker)
+            Ok(Forked::Child)
         }
-        worker => Ok(Forked::Parent { worker }),
+        child => Ok(Forked::Parent { child }),
     }
 }
 
-/// Leaves signals to stop to somebody else: SIGTERM, also a parent's last one, SIGINT and SIGHUP do nothing from now on,
-/// here and in later workers. Workers of this process that end leave nothing behind to wait for.
-pub fn leave_signals_alone() {
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD] {
-        // SAFETY: SIG_IGN runs no code of ours.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
-}
-
-/// Closes every descriptor but standard input, output and error, and the one to keep. For a worker that has just begun,
+/// Closes every descriptor but standard input, output and error, and the one to keep. For a child that has just begun,
 /// and never returns to code whose descriptors these were.
-pub fn close_all_but(keep: impl AsFd) {
+pub fn close_all_except(keep: impl AsFd) {
     let keep = keep.as_fd().as_raw_fd().unsigned_abs();
     for (first, last) in [(3, keep - 1), (keep + 1, u32::MAX)] {
         if first <= last {

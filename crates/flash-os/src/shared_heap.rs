@@ -1,9 +1,9 @@
-//! Memory that every thread takes from one heap, so that what one gives back is there for all.
+//! Buffers from one heap that all threads share, so that memory that one thread frees is there for all.
 //!
 //! An allocator with a heap for each thread keeps what other threads give back until its own asks again. Where helpers
 //! read what a loop drops, and a loop what helpers drop, each heap stays as large as it ever was, and all together hold
-//! several times what is in use. One heap needs a lock. Who must not wait for it only tries: it goes without a block, and
-//! leaves those that it drops in a mailbox, for whoever takes the next.
+//! several times what is in use. One heap needs a lock. A thread that must not block only tries it: without the lock
+//! it allocates nothing, and queues the buffers that it drops for the next thread that allocates.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
@@ -13,42 +13,42 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use dlmalloc::Dlmalloc;
 
-use crate::mailbox::Mailbox;
+use crate::mpsc::Queue;
 
-/// Bytes of one's own, as in a box.
-pub struct Block(NonNull<[u8]>);
+/// A buffer that owns its bytes, as a box does.
+pub struct HeapBuf(NonNull<[u8]>);
 
 struct Heap(Dlmalloc);
 
-/// Memory of the heap that is nobody's.
+/// Memory of the heap that no buffer owns.
 struct Free(NonNull<[u8]>);
 
 static HEAP: Mutex<Heap> = Mutex::new(Heap(Dlmalloc::new()));
-static DROPPED: Mailbox<Free> = Mailbox::new();
+static DROPPED: Queue<Free> = Queue::new();
 
 // SAFETY: it is the only owner of its bytes, as a box would be.
-unsafe impl Send for Block {}
+unsafe impl Send for HeapBuf {}
 // SAFETY: shared, it gives out shared slices only.
-unsafe impl Sync for Block {}
+unsafe impl Sync for HeapBuf {}
 // SAFETY: no thread looks at its bytes, and the heap gives them to any and takes them back from any.
 unsafe impl Send for Free {}
 
-impl Block {
-    /// Zeros. May wait for others who take a block or drop one.
+impl HeapBuf {
+    /// A buffer of zeros. May block while other threads allocate or free.
     pub fn zeroed(bytes: usize) -> Self {
         let free = heap().take(bytes);
         free.zeroed()
     }
 
-    /// Zeros, unless that means to wait for others.
-    pub fn zeroed_now(bytes: usize) -> Option<Self> {
-        let free = heap_now()?.take(bytes);
+    /// A buffer of zeros; `None` if the heap is locked by another thread.
+    pub fn try_zeroed(bytes: usize) -> Option<Self> {
+        let free = try_heap()?.take(bytes);
         Some(free.zeroed())
     }
 }
 
-impl From<&[u8]> for Block {
-    /// May wait, too.
+impl From<&[u8]> for HeapBuf {
+    /// May block, too.
     fn from(bytes: &[u8]) -> Self {
         let Free(place) = heap().take(bytes.len());
         // SAFETY: as many bytes as its length says are this thread's own, so the others lie elsewhere.
@@ -57,23 +57,23 @@ impl From<&[u8]> for Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for HeapBuf {
     fn drop(&mut self) {
         let free = Free(self.0);
-        match heap_now() {
-            Some(mut heap) => heap.put_back(free),
-            None => _ = DROPPED.put(free),
+        match try_heap() {
+            Some(mut heap) => heap.free(free),
+            None => _ = DROPPED.push(free),
         }
     }
 }
 
-/// The heap, as soon as nobody else is at it.
+/// The heap; blocks while another thread has it.
 fn heap() -> MutexGuard<'static, Heap> {
     HEAP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The heap, unless somebody else is at it.
-fn heap_now() -> Option<MutexGuard<'static, Heap>> {
+/// The heap, unless another thread has it.
+fn try_heap() -> Option<MutexGuard<'static, Heap>> {
     match HEAP.try_lock() {
         Ok(heap) => Some(heap),
         Err(TryLockError::Poisoned(heap)) => Some(heap.into_inner()),
@@ -83,7 +83,7 @@ fn heap_now() -> Option<MutexGuard<'static, Heap>> {
 
 impl Heap {
     fn take(&mut self, bytes: usize) -> Free {
-        DROPPED.take_all().for_each(|free| self.put_back(free));
+        DROPPED.drain().for_each(|free| self.free(free));
         let layout = layout(bytes);
         // SAFETY: the layout is one of bytes, and not empty.
         let start = unsafe { self.0.malloc(layout.size(), layout.align()) };
@@ -91,28 +91,28 @@ impl Heap {
         Free(NonNull::slice_from_raw_parts(start, bytes))
     }
 
-    fn put_back(&mut self, Free(bytes): Free) {
+    fn free(&mut self, Free(bytes): Free) {
         let layout = layout(bytes.len());
         // SAFETY: all that is free was taken from this heap with this layout, and comes back once.
         unsafe { self.0.free(bytes.cast().as_ptr(), layout.size(), layout.align()) };
     }
 }
 
-/// An empty block has an address, too.
+/// An empty buffer has an address, too.
 fn layout(bytes: usize) -> Layout {
     Layout::array::<u8>(bytes.max(1)).expect("nobody asks for half of the address space")
 }
 
 impl Free {
-    /// Takes some time, so not at the heap.
-    fn zeroed(self) -> Block {
+    /// Takes some time, so it runs without the heap's lock.
+    fn zeroed(self) -> HeapBuf {
         // SAFETY: as many bytes as its length says are this thread's own.
         unsafe { self.0.cast::<u8>().write_bytes(0, self.0.len()) };
-        Block(self.0)
+        HeapBuf(self.0)
     }
 }
 
-impl Deref for Block {
+impl Deref for HeapBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -121,22 +121,22 @@ impl Deref for Block {
     }
 }
 
-impl DerefMut for Block {
+impl DerefMut for HeapBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and nobody else has borrowed them.
         unsafe { self.0.as_mut() }
     }
 }
 
-impl AsRef<[u8]> for Block {
+impl AsRef<[u8]> for HeapBuf {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl fmt::Debug for Block {
+impl fmt::Debug for HeapBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Block({} bytes)", self.len())
+        write!(f, "HeapBuf({} bytes)", self.len())
     }
 }
 
@@ -152,8 +152,8 @@ mod tests {
     fn blocks_are_zero_and_ones_own() {
         let _alone = ALONE.lock();
         for _ in 0..2 {
-            let mut blocks: Vec<_> = [0, 1, 100, 1 << 20].map(Block::zeroed).into();
-            blocks.push(Block::zeroed_now(3000).unwrap());
+            let mut blocks: Vec<_> = [0, 1, 100, 1 << 20].map(HeapBuf::zeroed).into();
+            blocks.push(HeapBuf::try_zeroed(3000).unwrap());
             for (number, block) in (1..).zip(&mut blocks) {
                 assert!(block.iter().all(|&byte| byte == 0));
                 block.fill(number);
@@ -162,19 +162,19 @@ mod tests {
                 assert!(block.iter().all(|&byte| byte == number));
             }
         }
-        assert_eq!(*Block::from(&b"copied"[..]), *b"copied");
+        assert_eq!(*HeapBuf::from(&b"copied"[..]), *b"copied");
     }
 
     #[test]
     fn nobody_who_must_not_waits_for_the_heap() {
         let _alone = ALONE.lock();
-        let block = Block::zeroed(100);
+        let block = HeapBuf::zeroed(100);
         let heap = HEAP.lock();
-        assert!(Block::zeroed_now(1).is_none());
+        assert!(HeapBuf::try_zeroed(1).is_none());
         drop(block);
         drop(heap);
-        assert!(Block::zeroed_now(1).is_some());
-        assert_eq!(DROPPED.take_all().count(), 0, "what was dropped meanwhile is back");
+        assert!(HeapBuf::try_zeroed(1).is_some());
+        assert_eq!(DROPPED.drain().count(), 0, "what was dropped meanwhile is back");
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         // 16 at a time, 640 MB in all.
         for _ in 0..400 {
             let full = || {
-                let mut block = Block::zeroed(BYTES);
+                let mut block = HeapBuf::zeroed(BYTES);
                 block.fill(1);
                 block
             };
