@@ -10,7 +10,7 @@ use std::time::Duration;
 use flash_core::local::LocalCache;
 use flash_core::program::Begun;
 use flash_core::record::Peer;
-use flash_core::{Awaited, Connection, Want};
+use flash_core::{Awaited, Connection, TransportInfo, Want};
 use flash_observe::Rarely;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -84,7 +84,8 @@ impl<'a> Blocking<'a> {
         };
         self.visitor_waited = false;
         self.runner.clock.read();
-        let mut connection = Connection::new(peer, &shared.site, &self.runner.clock.now);
+        let mut connection =
+            Connection::new(TransportInfo::plain(peer), &shared.site, &self.runner.clock.now);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.serve(&mut connection, &socket);
             connection.abort(&mut self.runner.cx());

@@ -17,7 +17,7 @@ use flash_core::job::{Job, Outcome};
 use flash_core::local::LocalCache;
 use flash_core::program::Begun;
 use flash_core::record::Peer;
-use flash_core::{Connection, Context};
+use flash_core::{Connection, Context, TransportInfo};
 use flash_observe::ledger::Account;
 use slab::Slab;
 
@@ -260,7 +260,11 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
     fn welcome(&mut self, socket: OwnedFd, peer: Peer, seat: Seat) {
         self.generation = (self.generation + 1) % NO_CONNECTION;
         let index = self.slots.insert(Box::new(Slot {
-            connection: Connection::new(peer, &self.runner.shared.site, &self.runner.clock.now),
+            connection: Connection::new(
+                TransportInfo::plain(peer),
+                &self.runner.shared.site,
+                &self.runner.clock.now,
+            ),
             socket,
             link: P::link(),
             generation: self.generation,

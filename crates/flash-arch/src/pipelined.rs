@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use flash_core::Connection;
+use flash_core::{Connection, TransportInfo};
 
 use crate::Limits;
 use crate::accept::Listener;
@@ -202,7 +202,8 @@ impl Accept {
         for _ in 0..ACCEPTS_PER_TURN {
             match self.door.accept(shared, &mut self.port, listener, self.clock.now.ms()) {
                 Some(Arrival::Seated(socket, peer, seat)) => {
-                    let connection = Connection::new(peer, &shared.site, &self.clock.now);
+                    let connection =
+                        Connection::new(TransportInfo::plain(peer), &shared.site, &self.clock.now);
                     let slot = Slot { connection, socket, token: NEW, watched: false, seat };
                     batch.push(Item { slot: Box::new(slot), with: With::Nothing });
                 }

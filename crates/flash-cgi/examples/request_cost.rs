@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use flash_cgi::fastcgi::{Decoder, Encoder, Event};
 use flash_cgi::{Ends, Server, Variables, response, script};
-use flash_http::{Limits, Parsed, head};
+use flash_http::{Limits, Parsed, Scheme, head};
 
 const ROUNDS: u32 = 20_000;
 
@@ -37,11 +37,11 @@ fn main() {
         };
         let split = script::Split { name: b"/index.php", info: b"/blog/2024" };
         each(&format!("{name}: variables"), || {
-            let mut variables = Variables::of_request(black_box(&head), &server, &ends);
+            let mut variables = Variables::of_request(black_box(&head), Scheme::Http, &server, &ends);
             variables.add_script(&split, Some(b"/srv/www/example/index.php"), b"/srv/www/example");
             black_box(variables.as_pairs().len())
         });
-        let variables = Variables::of_request(&head, &server, &ends);
+        let variables = Variables::of_request(&head, Scheme::Http, &server, &ends);
         each(&format!("{name}: records"), || {
             out.clear();
             Encoder.begin(black_box(&variables), true, &mut out);

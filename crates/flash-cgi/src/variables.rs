@@ -49,10 +49,6 @@ impl Server {
         variables.push(b"SERVER_SOFTWARE", software);
         // Not in the RFC, and in every server: programs find their files with it.
         variables.push(b"DOCUMENT_ROOT", document_root);
-        // Apache's and nginx's. HTTPS is absent, as it is there without TLS: programs take any value for yes.
-        variables.push(b"REQUEST_SCHEME", b"http");
-        // php-cgi answers nobody who does not say that a server has looked at the request (cgi.force_redirect).
-        variables.push(b"REDIRECT_STATUS", b"200");
         Server { variables }
     }
 }

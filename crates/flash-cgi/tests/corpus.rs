@@ -8,7 +8,7 @@ use std::path::Path;
 use flash_cgi::fastcgi::{Decoder, Event};
 use flash_cgi::response::{self, Parsed};
 use flash_cgi::{Ends, Server, Variables};
-use flash_http::head;
+use flash_http::{Scheme, head};
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
@@ -39,7 +39,8 @@ fn variables_have_one_value_each() {
         let Ok(flash_http::Parsed::Complete { head, .. }) = parsed else {
             panic!("{}", input.escape_ascii())
         };
-        let variables = Variables::of_request(&head, &Server::new(b"Flash", b"/srv"), &Ends::Unix);
+        let variables =
+            Variables::of_request(&head, Scheme::Http, &Server::new(b"Flash", b"/srv"), &Ends::Unix);
         for (name, value) in &variables {
             assert_eq!(variables.get(name), Some(value), "{}", name.escape_ascii());
             assert!(name.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_')));

@@ -23,6 +23,7 @@ pub mod output;
 pub mod page;
 pub mod path;
 pub mod program;
+mod protocol;
 pub mod record;
 pub mod room;
 pub mod routes;
@@ -32,9 +33,11 @@ pub mod stamp;
 mod steps;
 #[cfg(test)]
 mod testing;
+pub mod transport;
 
 pub use clock::Now;
 pub use connection::{Connection, Want};
 pub use context::{Context, Tally, UpstreamError};
 pub use exchange::{Awaited, Release, Way};
 pub use site::Site;
+pub use transport::TransportInfo;

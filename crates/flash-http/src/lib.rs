@@ -21,11 +21,13 @@ pub mod negotiate;
 pub mod percent;
 pub mod range;
 pub mod scan;
+pub mod scheme;
 pub mod status;
 pub mod values;
 
 pub use fields::Fields;
 pub use head::{Body, Expect, Head, Limits, Parsed, Reject, Target, Version};
 pub use method::Method;
+pub use scheme::Scheme;
 pub use status::Status;
 pub use values::Values;

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flash_core::local::LocalCache;
-use flash_core::{Connection, Context};
+use flash_core::{Connection, Context, TransportInfo};
 use flash_observe::ledger::Account;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -155,7 +155,8 @@ impl<W: Work + Send + 'static> Station<W> {
         let shared = Arc::clone(&self.runner.shared);
         match shared.seat().or_else(|| self.take_seat()) {
             Some(seat) => {
-                let connection = Connection::new(visitor.peer, &shared.site, &self.runner.clock.now);
+                let connection =
+                    Connection::new(TransportInfo::plain(visitor.peer), &shared.site, &self.runner.clock.now);
                 let slot = Slot { connection, socket: visitor.socket, token: NEW, watched: false, seat };
                 self.turn(Box::new(slot), With::Nothing, |_, _| {});
             }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use flash_http::head::{Body, Target};
-use flash_http::{Head, Version};
+use flash_http::{Head, Scheme, Version};
 
 use super::pairs::{self, Pairs};
 use super::{Ends, Server, Variables};
@@ -19,9 +19,17 @@ const TEXT_BYTES_MAX: usize = 45;
 
 impl Variables {
     /// All but those that [`Variables::add_script`] adds.
-    pub fn of_request(head: &Head<'_>, server: &Server, ends: &Ends) -> Variables {
+    pub fn of_request(head: &Head<'_>, scheme: Scheme, server: &Server, ends: &Ends) -> Variables {
         let mut variables = Variables { pairs: Vec::with_capacity(USUAL_BYTES) };
         variables.pairs.extend_from_slice(server.variables.as_pairs());
+        // Apache's and nginx's.
+        variables.push(b"REQUEST_SCHEME", scheme.name().as_bytes());
+        if scheme == Scheme::Https {
+            // Absent without TLS, as it is there: programs take any value for yes.
+            variables.push(b"HTTPS", b"on");
+        }
+        // php-cgi refuses a request unless the server says that it has looked at it (cgi.force_redirect).
+        variables.push(b"REDIRECT_STATUS", b"200");
         variables.add_request_line(head);
         variables.add_ends(head.host, ends);
         variables.add_fields(head);

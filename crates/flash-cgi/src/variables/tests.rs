@@ -1,6 +1,6 @@
 //! RFC 3875 §4.1 case by case, fields that must not come through, and laws against the plain way to do it.
 
-use flash_http::{Limits, Parsed, head};
+use flash_http::{Limits, Parsed, Scheme, head};
 use proptest::prelude::*;
 
 use super::*;
@@ -18,7 +18,7 @@ fn of_ends(request: &str, ends: &Ends) -> Variables {
     let Ok(Parsed::Complete { head, .. }) = head::parse(input.as_bytes(), &Limits::default()) else {
         panic!("not a head: {request}");
     };
-    Variables::of_request(&head, &Server::new(b"Flash/1", b"/srv/www"), ends)
+    Variables::of_request(&head, Scheme::Http, &Server::new(b"Flash/1", b"/srv/www"), ends)
 }
 
 fn of(request: &str) -> Variables {
@@ -34,6 +34,19 @@ fn text(variables: &Variables) -> Vec<String> {
 fn with(fields: &str, name: &str) -> Option<String> {
     let variables = of(&format!("POST / HTTP/1.1\nHost: h\n{fields}"));
     variables.get(name.as_bytes()).map(|value| value.escape_ascii().to_string())
+}
+
+#[test]
+fn the_scheme_is_the_transports() {
+    let input = b"GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n";
+    let Ok(Parsed::Complete { head, .. }) = head::parse(input, &Limits::default()) else { panic!("a head") };
+    let of = |scheme| Variables::of_request(&head, scheme, &Server::new(b"Flash/1", b"/srv/www"), &ends());
+    let (plain, encrypted) = (of(Scheme::Http), of(Scheme::Https));
+    assert_eq!((plain.get(b"REQUEST_SCHEME"), plain.get(b"HTTPS")), (Some(&b"http"[..]), None));
+    assert_eq!(
+        (encrypted.get(b"REQUEST_SCHEME"), encrypted.get(b"HTTPS")),
+        (Some(&b"https"[..]), Some(&b"on"[..]))
+    );
 }
 
 #[test]

@@ -25,8 +25,9 @@ use crate::context::Context;
 use crate::deadline::Waiting;
 use crate::output::Output;
 use crate::program::{Backend, Begin, Begun, Finish, Lease, Refusal, Talk};
-use crate::record::{Peer, Unfinished};
+use crate::record::Unfinished;
 use crate::room::Account;
+use crate::transport::TransportInfo;
 
 use self::ahead::Ahead;
 pub(crate) use self::fault::Fault;
@@ -243,13 +244,13 @@ impl Exchange {
     /// What is to be begun; `None` if no route leads there. `is_alone` says whether the client waits for nothing else.
     pub(crate) fn begin(
         &mut self,
-        peer: Peer,
+        transport: &TransportInfo,
         local: Option<SocketAddr>,
         is_alone: bool,
         cx: &mut Context<'_>,
     ) -> Option<Begin> {
         let body_bytes = self.spooled.as_ref().map(|spooled| spooled.bytes());
-        let begin = self.request.begin(peer, local, is_alone, body_bytes, cx)?;
+        let begin = self.request.begin(transport, local, is_alone, body_bytes, cx)?;
         self.stage = Stage::Asked;
         Some(begin)
     }

@@ -18,6 +18,7 @@ use crate::program::{Begin, Direct, Talk};
 use crate::record::{Peer, Unfinished};
 use crate::routes::{Place, Routed};
 use crate::site::Site;
+use crate::transport::TransportInfo;
 
 use super::Terms;
 
@@ -91,13 +92,13 @@ impl Request {
     /// else, and `body_bytes` how long the body is, if its head does not say it.
     pub(crate) fn begin(
         &mut self,
-        peer: Peer,
+        transport: &TransportInfo,
         local: Option<SocketAddr>,
         is_alone: bool,
         body_bytes: Option<u64>,
         cx: &mut Context<'_>,
     ) -> Option<Begin> {
-        let site = cx.site;
+        let (site, peer) = (cx.site, transport.peer);
         let routes = site.routes.as_ref()?;
         let head = self.parse(site)?;
         let Target::Origin { path, .. } = head.target else { return None };
@@ -114,7 +115,7 @@ impl Request {
             (Peer::Inet(peer), Some(local)) => Ends::Inet { local, peer },
             _ => Ends::Unix,
         };
-        let mut variables = Variables::of_request(&head, &routes.server, &ends);
+        let mut variables = Variables::of_request(&head, transport.scheme, &routes.server, &ends);
         if let Some(bytes) = body_bytes {
             variables.add_content_length(bytes);
         }

@@ -15,7 +15,7 @@ use crate::site::WINDOW_BYTES;
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) source: Source,
-    pub(crate) phase: Phase,
+    pub(crate) piece: Piece,
 }
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) enum Source {
 
 /// Where the current piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum Piece {
     Wanted,
     Asked,
     /// In the output.
@@ -81,17 +81,17 @@ impl Parts {
 
 impl Body {
     pub(crate) fn of_file(file: &Arc<File>, parts: Parts) -> Self {
-        Self { source: Source::File { file: Arc::clone(file), parts, copy: false }, phase: Phase::Wanted }
+        Self { source: Source::File { file: Arc::clone(file), parts, copy: false }, piece: Piece::Wanted }
     }
 
     /// The pages from `next` on; those before are in the output.
     pub(crate) fn of_listing(listing: &Arc<Listing>, next: u32, chunked: bool) -> Self {
-        Self { source: Source::Listing { listing: Arc::clone(listing), next, chunked }, phase: Phase::Ready }
+        Self { source: Source::Listing { listing: Arc::clone(listing), next, chunked }, piece: Piece::Ready }
     }
 
     /// The next piece, as a job. Once.
     pub(crate) fn ask(&mut self) -> Option<Job> {
-        if self.phase != Phase::Wanted {
+        if self.piece != Piece::Wanted {
             return None;
         }
         let job = match &self.source {
@@ -110,7 +110,7 @@ impl Body {
                 page: *next,
             }),
         };
-        self.phase = Phase::Asked;
+        self.piece = Piece::Asked;
         Some(job)
     }
 

@@ -9,7 +9,7 @@ use crate::file::{Content, File, Window};
 use crate::job::{Done, Listed};
 use crate::listing::Listing;
 use crate::output::Output;
-use crate::steps::read_file::{Body, Part, Parts, Phase, Source};
+use crate::steps::read_file::{Body, Part, Parts, Piece, Source};
 
 /// The body cannot be finished as its head promised: the connection has to end.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Body {
     pub(crate) fn take(&mut self, done: Done, output: &mut Output) -> Result<(), Broken> {
         match (&mut self.source, done) {
             (Source::File { file, parts, copy }, Done::Window(window)) => {
-                self.phase = Phase::Ready;
+                self.piece = Piece::Ready;
                 match window {
                     Window::Resident(range) => {
                         *copy = false;
@@ -79,7 +79,7 @@ impl Body {
                     Window::Warmed => {
                         // Ask once more; should it have left the cache by then, ask for the bytes themselves.
                         *copy = true;
-                        self.phase = Phase::Wanted;
+                        self.piece = Piece::Wanted;
                     }
                     Window::Absent | Window::Changed | Window::Failed => return Err(Broken),
                 }
@@ -88,12 +88,12 @@ impl Body {
             (Source::Listing { listing, next, chunked }, Done::Listed(Listed { page: Some(page), .. })) => {
                 *next += 1;
                 push_page(page, *next == listing.page_count(), *chunked, output);
-                self.phase = Phase::Ready;
+                self.piece = Piece::Ready;
                 Ok(())
             }
             // Ask for the page once more.
             (Source::Listing { .. }, Done::Listed(Listed { page: None, .. })) => {
-                self.phase = Phase::Wanted;
+                self.piece = Piece::Wanted;
                 Ok(())
             }
             _ => Err(Broken),
@@ -102,7 +102,7 @@ impl Body {
 
     /// The output is empty: the next piece is due. Returns whether there is one.
     pub(crate) fn next(&mut self, output: &mut Output) -> bool {
-        self.phase = Phase::Wanted;
+        self.piece = Piece::Wanted;
         match &mut self.source {
             Source::File { parts, .. } => parts.write_tail(output),
             Source::Listing { listing, next, chunked } => {
@@ -114,7 +114,7 @@ impl Body {
                     push_page(page, *next == listing.page_count(), *chunked, output);
                 }
                 if !output.is_empty() {
-                    self.phase = Phase::Ready;
+                    self.piece = Piece::Ready;
                 }
             }
         }
@@ -126,7 +126,7 @@ impl Body {
         if let Source::File { parts, .. } = &mut self.source {
             parts.put_back(range);
         }
-        self.phase = Phase::Wanted;
+        self.piece = Piece::Wanted;
     }
 }
 

@@ -19,6 +19,7 @@ use crate::record::Peer;
 use crate::site::{Settings, Site};
 use crate::spare::Spare;
 use crate::testing::{Disk, Manner, Program};
+use crate::transport::TransportInfo;
 
 /// A site on a disk, and what a thread of the server has besides.
 pub(crate) struct World {
@@ -132,7 +133,7 @@ impl World {
 
     pub(crate) fn connect(&mut self) -> Client {
         let mut client = Client {
-            connection: Connection::new(PEER, &self.site, &self.now),
+            connection: Connection::new(TransportInfo::plain(PEER), &self.site, &self.now),
             socket: Socket::WIDE,
             got: Vec::new(),
             pending: None,

@@ -45,7 +45,7 @@ fn a_body_is_not_kept() {
     world.receive(&mut client, &head.as_bytes()[..20]);
     world.receive(&mut client, &head.as_bytes()[20..]);
     for _ in 0..64 {
-        assert_eq!(client.connection.input.capacity(), 0, "not a byte of it, and no room for one");
+        assert_eq!(client.connection.h1().input().capacity(), 0, "not a byte of it, and no room for one");
         assert!(client.got.is_empty());
         world.receive(&mut client, &[b'x'; 16 << 10]);
     }

@@ -143,7 +143,7 @@ fn a_client_may_vanish_at_any_byte() {
         assert!(client.got == whole[..room]);
         world.with(&mut client, |connection, cx| connection.abort(cx));
         assert_eq!(world.turn(&mut client), Waits::Closed);
-        assert!(client.connection.output.is_none() && client.connection.input.capacity() == 0);
+        assert!(!client.connection.h1().holds_output() && client.connection.h1().input().capacity() == 0);
         let promised: u64 = world.tally.records.iter().map(|record| record.body_bytes).sum();
         assert!(promised <= room as u64, "{room} bytes left, {promised} were recorded");
     }

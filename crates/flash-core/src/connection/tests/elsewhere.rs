@@ -69,7 +69,7 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
     world.site.routes = Some(Routes::new(list, b"Flash", b"/srv", 0));
     let inet = Peer::Inet("192.0.2.7:5000".parse().unwrap());
     let mut client = world.connect();
-    client.connection.peer = inet;
+    client.connection.h1_mut().set_peer(inet);
     world.receive(&mut client, GET.as_bytes());
     let direct = client.begin.take().and_then(|begin| begin.direct).expect("it is alone");
     assert!(direct.head.starts_with(b"HTTP/1.1 200 OK\r\nDate: ") && direct.record.is_some());
@@ -85,7 +85,7 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
         (GET.to_owned(), Peer::Unix),
     ] {
         let mut client = world.connect();
-        client.connection.peer = peer;
+        client.connection.h1_mut().set_peer(peer);
         if request.starts_with("GET /small") {
             client.socket = Socket::FULL;
         }

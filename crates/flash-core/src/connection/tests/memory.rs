@@ -28,8 +28,8 @@ fn an_idle_connection_has_no_buffers() {
             let mut world = world();
             let client = world.exchange(input.as_bytes(), pieces, &[]);
             assert!(client.connection.is_idle(), "{input}");
-            assert_eq!(client.connection.input.capacity(), 0, "{input}");
-            assert!(client.connection.output.is_none(), "{input}");
+            assert_eq!(client.connection.h1().input().capacity(), 0, "{input}");
+            assert!(!client.connection.h1().holds_output(), "{input}");
         }
     }
 }
@@ -39,8 +39,8 @@ fn a_new_connection_has_no_buffers() {
     let mut world = world();
     let client = world.connect();
     assert!(client.connection.is_idle());
-    assert_eq!(client.connection.input.capacity(), 0);
-    assert!(client.connection.output.is_none());
+    assert_eq!(client.connection.h1().input().capacity(), 0);
+    assert!(!client.connection.h1().holds_output());
 }
 
 /// A client that asks without end and reads nothing is answered so far, and no further.
@@ -68,6 +68,6 @@ fn an_aborted_connection_gives_its_buffers_back() {
     client.socket = Socket::with_room(50);
     world.receive(&mut client, (get("/large.bin") + "GET /").as_bytes());
     world.with(&mut client, |connection, cx| connection.abort(cx));
-    assert_eq!(client.connection.input.capacity(), 0);
-    assert!(client.connection.output.is_none());
+    assert_eq!(client.connection.h1().input().capacity(), 0);
+    assert!(!client.connection.h1().holds_output());
 }

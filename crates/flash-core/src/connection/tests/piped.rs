@@ -217,7 +217,11 @@ impl Life {
             connection.to_backend().len() <= (64 << 10) + 100_000,
             "the client is read ahead without end"
         );
-        assert!(connection.input.len() <= 3 * (64 << 10), "{} bytes of input", connection.input.len());
+        assert!(
+            connection.h1().input().len() <= 3 * (64 << 10),
+            "{} bytes of input",
+            connection.h1().input().len()
+        );
         if let Some(program) = &self.client.program
             && program.fate.finish().is_some()
         {

@@ -415,8 +415,8 @@ fn an_exchange_leaves_no_buffers_behind() {
         world.manner = Some(Manner { answer, ..manner(talk) });
         let client = world.exchange((post(5) + "abcde").as_bytes(), &[3], &[9]);
         assert!(client.connection.is_idle(), "{talk:?} {:?}", client.connection);
-        assert_eq!(client.connection.input.capacity(), 0);
-        assert!(client.connection.output.is_none());
+        assert_eq!(client.connection.h1().input().capacity(), 0);
+        assert!(!client.connection.h1().holds_output());
     }
 }
 

@@ -284,7 +284,7 @@ fn of_a_local_client_what_its_socket_took_counts() {
     let mut world = world();
     world.jobs = Jobs::AtOnce;
     let mut client = world.connect();
-    client.connection.peer = Peer::Unix;
+    client.connection.h1_mut().set_peer(Peer::Unix);
     client.socket = Socket::with_room(20_000);
     world.receive(&mut client, get("/large.bin").as_bytes());
     client.socket.unacknowledged = 1 << 30;

@@ -74,8 +74,8 @@ pub(super) fn judge(guest: &Guest, places: &Places, listings: &[(&str, Vec<u8>)]
     for record in &guest.records[responses.len()..] {
         assert_eq!(record.body_bytes, 0, "nothing of it came: {}", story());
     }
-    let output = &guest.client.connection.output;
-    assert!(output.is_none(), "a closed connection has something to send: {}", story());
+    let output = guest.client.connection.h1().holds_output();
+    assert!(!output, "a closed connection has something to send: {}", story());
     responses.iter().map(|response| response.status).collect()
 }
 

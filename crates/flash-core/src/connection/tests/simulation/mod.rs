@@ -461,7 +461,7 @@ impl Guest {
         };
         assert!(connection.deadline_ms() <= now_ms + patience_ms, "it waits for too long: {connection:?}");
         if connection.is_idle() {
-            assert_eq!(connection.input.capacity(), 0, "an idle connection holds memory");
+            assert_eq!(connection.h1().input().capacity(), 0, "an idle connection holds memory");
             assert!(!draining, "an idle connection outlives the server");
         }
         assert!(self.records.len() <= self.begun, "a record too many");

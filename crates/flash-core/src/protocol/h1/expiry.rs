@@ -4,36 +4,37 @@
 use flash_http::head::Reject;
 use flash_http::status::Status;
 
-use super::{Connection, Context, State, Why};
+use super::{Http1, Phase, Why};
+use crate::context::Context;
 use crate::deadline::{Expired, Waiting};
 use crate::job::Failure;
 use crate::record::Peer;
 use crate::site::Site;
 use crate::steps::find_file::Lookup;
 
-impl Connection {
+impl Http1 {
     /// When [`Connection::expire`] is due, in the server's milliseconds.
-    pub fn deadline_ms(&self) -> u64 {
+    pub(crate) fn deadline_ms(&self) -> u64 {
         self.deadline.ms()
     }
 
     /// Whether nothing at all is under way.
-    pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::ReadRequest) && self.input.is_empty() && self.output.is_none()
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::ReadRequest) && self.input.is_empty() && self.output.is_none()
     }
 
     /// Since when, in the server's milliseconds, a connection has been idle that could be closed without harm. What the
     /// kernel still has for its client is delivered all the same.
-    pub fn idle_since_ms(&self, site: &Site) -> Option<u64> {
-        let is_flushing = matches!(self.state, State::Lingering { why: Why::Unflushed, .. });
+    pub(crate) fn idle_since_ms(&self, site: &Site) -> Option<u64> {
+        let is_flushing = matches!(self.phase, Phase::Lingering { why: Why::Unflushed, .. });
         (self.is_idle() || is_flushing).then(|| self.deadline.silent_since_ms(&site.settings))
     }
 
     /// The deadline has passed. `unacknowledged` tells how many bytes the client's socket has taken that the client has not
     /// acknowledged; it is asked only where that matters.
-    pub fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
+    pub(crate) fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
         // What has left for a client on the same machine is with that client.
-        let is_local = matches!(self.peer, Peer::Unix);
+        let is_local = matches!(self.transport.peer, Peer::Unix);
         let unacknowledged = || if is_local { 0 } else { unacknowledged() };
         let (now_ms, settings) = (cx.now.ms(), &cx.site.settings);
         let waiting = match self.deadline.expired(now_ms, settings, unacknowledged) {
@@ -41,29 +42,29 @@ impl Connection {
             Some(Expired::Late(waiting)) => waiting,
             Some(Expired::TooSlow) => {
                 self.abort(cx);
-                self.state = State::CutOff;
+                self.phase = Phase::CutOff;
                 return;
             }
         };
         match waiting {
-            Waiting::Idle | Waiting::Linger => self.state = State::Closed,
-            Waiting::Head | Waiting::Body if self.is_idle() => self.state = State::Closed,
-            Waiting::Program | Waiting::Body if matches!(self.state, State::RunProgram(_)) => {
+            Waiting::Idle | Waiting::Linger => self.phase = Phase::Closed,
+            Waiting::Head | Waiting::Body if self.is_idle() => self.phase = Phase::Closed,
+            Waiting::Program | Waiting::Body if matches!(self.phase, Phase::RunProgram(_)) => {
                 self.exchange_is_late(cx);
             }
             Waiting::Head | Waiting::Body => {
-                let (bytes, reason) = match &mut self.state {
-                    State::DropBody(body) => (body.take_head(), "the body came too slowly"),
+                let (bytes, reason) = match &mut self.phase {
+                    Phase::DropBody(body) => (body.take_head(), "the body came too slowly"),
                     _ => (std::mem::take(&mut self.input).into(), "the head came too slowly"),
                 };
                 self.refuse(Reject { status: Status::REQUEST_TIMEOUT, reason }, &bytes, cx);
             }
-            Waiting::Completion => match &mut self.state {
-                State::FindFile(finding) => {
+            Waiting::Completion => match &mut self.phase {
+                Phase::FindFile(finding) => {
                     finding.lookup = Lookup::Failed(Failure::Late);
                     self.resume(cx);
                 }
-                State::RunProgram(_) => self.body_is_late(cx),
+                Phase::RunProgram(_) => self.body_is_late(cx),
                 _ => self.abort(cx),
             },
             Waiting::Nothing | Waiting::Program | Waiting::Flush | Waiting::Send => {}
@@ -71,10 +72,10 @@ impl Connection {
     }
 
     /// Ends the connection where it stands, for whatever reason, and records what was under way.
-    pub fn abort(&mut self, cx: &mut Context<'_>) {
-        let record = match std::mem::replace(&mut self.state, State::Closed) {
-            State::SendBody(sending) => sending.record,
-            State::RunProgram(exchange) => exchange.break_off().1,
+    pub(crate) fn abort(&mut self, cx: &mut Context<'_>) {
+        let record = match std::mem::replace(&mut self.phase, Phase::Closed) {
+            Phase::SendBody(sending) => sending.record,
+            Phase::RunProgram(exchange) => exchange.break_off().1,
             _ => None,
         };
         if let Some(mut output) = self.output.take() {

@@ -7,8 +7,9 @@ use flash_http::head::{self, Expect, Head, Reject};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
-use super::{Connection, Context, Sending, State, after};
+use super::{Http1, Phase, Sending, after};
 use crate::body::RequestBody;
+use crate::context::Context;
 use crate::entry::{Entry, Target};
 use crate::exchange::{Exchange, Request, Terms};
 use crate::header;
@@ -37,24 +38,24 @@ pub(super) enum Answered {
     NotYet,
 }
 
-impl Connection {
+impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         let mut connection = read_request::connection_after(head, cx.draining);
         let mut linger = false;
         let mut since = (cx.now.us, Spent::default());
         let mut age_s = None;
         let asked = read_request::asked(head, cx.site);
-        let mut answer = match (asked, &mut self.state) {
+        let mut answer = match (asked, &mut self.phase) {
             (Asked::Refused(status), _) => {
                 // Its body is not waited for, so nobody will know where the next request begins.
                 linger = head.body != head::Body::None || head.expect != Expect::None;
                 Answer::Error(status)
             }
-            (Asked::File(_) | Asked::Options, State::ReadRequest) if head.body != head::Body::None => {
+            (Asked::File(_) | Asked::Options, Phase::ReadRequest) if head.body != head::Body::None => {
                 return self.drop_body(head, head_bytes, cx);
             }
             (Asked::Options, _) => Answer::Options,
-            (Asked::File(_) | Asked::Program(_), State::FindFile(finding)) => {
+            (Asked::File(_) | Asked::Program(_), Phase::FindFile(finding)) => {
                 since = (finding.started_us, finding.spent);
                 match &finding.lookup {
                     Lookup::Found(entry) => Answer::Entry(Arc::clone(entry)),
@@ -79,7 +80,7 @@ impl Connection {
                     Found::Refused(status) => Answer::Error(status),
                     Found::Unknown(find) => {
                         let (waits, redirects) = (self.body_waits(head), self.redirects());
-                        self.state = State::FindFile(Box::new(Finding::new(find, waits, redirects, cx.now)));
+                        self.phase = Phase::FindFile(Box::new(Finding::new(find, waits, redirects, cx.now)));
                         return Answered::NotYet;
                     }
                 }
@@ -120,7 +121,7 @@ impl Connection {
             let (started_us, spent) = since;
             let lookup = Lookup::ListWanted(list);
             let finding = Finding { lookup, started_us, spent, body_waits: waits, redirects, progress: 0 };
-            self.state = State::FindFile(Box::new(finding));
+            self.phase = Phase::FindFile(Box::new(finding));
             return Answered::NotYet;
         }
         if linger {
@@ -155,7 +156,7 @@ impl Connection {
         if head.expect == Expect::Continue {
             self.tell_to_continue(cx);
         }
-        self.state = State::DropBody(Box::new(DropBody::new(head, head_bytes)));
+        self.phase = Phase::DropBody(Box::new(DropBody::new(head, head_bytes)));
         Answered::Yes
     }
 
@@ -182,7 +183,7 @@ impl Connection {
         let mut exchange = Exchange::new(request, body);
         // Such a program begins when its request's body is there, so that its client cannot wait for it.
         let leave = exchange.spools() && std::mem::take(&mut exchange.request.expects);
-        self.state = State::RunProgram(Box::new(exchange));
+        self.phase = Phase::RunProgram(Box::new(exchange));
         if leave {
             self.tell_to_continue(cx);
         }
@@ -191,17 +192,17 @@ impl Connection {
 
     /// Whether the request's body has not been read.
     fn body_waits(&self, head: &Head<'_>) -> bool {
-        match &self.state {
-            State::BodyDropped => false,
-            State::FindFile(finding) => finding.body_waits,
+        match &self.phase {
+            Phase::BodyDropped => false,
+            Phase::FindFile(finding) => finding.body_waits,
             _ => head.body != head::Body::None,
         }
     }
 
     fn redirects(&self) -> u8 {
-        match &self.state {
-            State::Redirected { redirects } => *redirects,
-            State::FindFile(finding) => finding.redirects,
+        match &self.phase {
+            Phase::Redirected { redirects } => *redirects,
+            Phase::FindFile(finding) => finding.redirects,
             _ => 0,
         }
     }
@@ -218,15 +219,16 @@ impl Connection {
         let Response { status, head_bytes, connection, rest } = response;
         cx.tally.responses += 1;
         let log = cx.site.settings.log;
-        let record = log.then(|| Unfinished::new(head, self.peer, (status, head_bytes), since, cx.now));
+        let record =
+            log.then(|| Unfinished::new(head, self.transport.peer, (status, head_bytes), since, cx.now));
         if let Some(body) = rest {
-            self.state = State::SendBody(Box::new(Sending { body: *body, connection, record }));
+            self.phase = Phase::SendBody(Box::new(Sending { body: *body, connection, record }));
             return;
         }
         if let (Some(record), Some(output)) = (record, &mut self.output) {
             output.push_end(record);
         }
-        self.state = if linger { State::Closing { linger } } else { after(connection) };
+        self.phase = if linger { Phase::Closing { linger } } else { after(connection) };
     }
 
     /// Answers bytes that were no request, or that came too slowly, and closes. The log is shown the first of them.
@@ -238,9 +240,15 @@ impl Connection {
                 .error(reject.status);
         cx.tally.responses += 1;
         if cx.site.settings.log {
-            output.push_end(Unfinished::of_refusal(self.peer, reject, bytes, response.head_bytes, cx.now));
+            output.push_end(Unfinished::of_refusal(
+                self.transport.peer,
+                reject,
+                bytes,
+                response.head_bytes,
+                cx.now,
+            ));
         }
         self.input = Vec::new();
-        self.state = State::Closing { linger: true };
+        self.phase = Phase::Closing { linger: true };
     }
 }

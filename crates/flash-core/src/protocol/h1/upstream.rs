@@ -5,8 +5,9 @@ use std::os::fd::OwnedFd;
 
 use flash_http::status::Status;
 
-use super::{Connection, Context, State, Want, after};
-use crate::context::UpstreamError;
+use super::{Http1, Phase, after};
+use crate::connection::Want;
+use crate::context::{Context, UpstreamError};
 use crate::deadline::Waiting;
 use crate::exchange::{Ended, Exchange, Fault, Need, Release, Reply, Way, Writer};
 use crate::header;
@@ -18,17 +19,17 @@ use crate::steps::send_header::Responder;
 /// RFC 3875 §6.2.2 lets a program name another one, and that one the first again.
 const REDIRECTS_MAX: u8 = 10;
 
-impl Connection {
+impl Http1 {
     fn exchange(&self) -> Option<&Exchange> {
-        match &self.state {
-            State::RunProgram(exchange) => Some(exchange),
+        match &self.phase {
+            Phase::RunProgram(exchange) => Some(exchange),
             _ => None,
         }
     }
 
     fn exchange_mut(&mut self) -> Option<&mut Exchange> {
-        match &mut self.state {
-            State::RunProgram(exchange) => Some(exchange),
+        match &mut self.phase {
+            Phase::RunProgram(exchange) => Some(exchange),
             _ => None,
         }
     }
@@ -67,28 +68,28 @@ impl Connection {
 
     /// What is to be begun. `local` is the server's address that the client connected to. `None` where nothing can be,
     /// which the connection has answered itself.
-    pub fn begin(&mut self, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Begin> {
+    pub(crate) fn begin(&mut self, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Begin> {
         // Whatever else there is of this client would be lost, or stand in the middle of the answer.
         let is_alone = self.output.is_none() && self.input.is_empty();
-        let peer = self.peer;
-        let State::RunProgram(exchange) = &mut self.state else { return None };
-        let begin = exchange.begin(peer, local, is_alone, cx);
+        let transport = self.transport;
+        let Phase::RunProgram(exchange) = &mut self.phase else { return None };
+        let begin = exchange.begin(&transport, local, is_alone, cx);
         if begin.is_none() {
             self.give_up(Fault::of_program("stands where no route leads"), cx);
         }
         begin
     }
 
-    pub fn begun(&mut self, begun: Begun, cx: &mut Context<'_>) {
+    pub(crate) fn begun(&mut self, begun: Begun, cx: &mut Context<'_>) {
         // Too late: the deadline has answered in its place.
-        let State::RunProgram(exchange) = &mut self.state else { return };
+        let Phase::RunProgram(exchange) = &mut self.phase else { return };
         if !exchange.is_asked() {
             return;
         }
         self.deadline.program_lives();
         if matches!((&begun, exchange.request.is_direct), (Begun::HandedOver, true)) {
             cx.tally.responses += 1;
-            self.state = State::HandedOver;
+            self.phase = Phase::HandedOver;
             return;
         }
         match exchange.begun(begun) {
@@ -106,16 +107,16 @@ impl Connection {
     }
 
     /// The program's stream, from its beginning until [`Connection::release`] or the exchange's end.
-    pub fn backend(&self) -> Option<&OwnedFd> {
+    pub(crate) fn backend(&self) -> Option<&OwnedFd> {
         self.exchange()?.backend()
     }
 
-    pub fn to_backend(&self) -> &[u8] {
+    pub(crate) fn to_backend(&self) -> &[u8] {
         self.exchange().map_or(&[], Exchange::to_backend)
     }
 
     /// The stream took so many bytes.
-    pub fn backend_sent(&mut self, count: usize, cx: &mut Context<'_>) {
+    pub(crate) fn backend_sent(&mut self, count: usize, cx: &mut Context<'_>) {
         self.deadline.program_lives();
         if let Some(exchange) = self.exchange_mut() {
             exchange.backend_sent(count);
@@ -123,18 +124,18 @@ impl Connection {
         }
     }
 
-    pub fn backend_received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+    pub(crate) fn backend_received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
         self.deadline.program_lives();
         self.hear(cx, |exchange, writer| exchange.backend_received(bytes, writer));
     }
 
     /// The program says no more, or its stream is broken.
-    pub fn backend_ended(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn backend_ended(&mut self, cx: &mut Context<'_>) {
         self.hear(cx, Exchange::backend_ended);
     }
 
     /// The program takes no more, whatever it may say.
-    pub fn backend_refuses(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn backend_refuses(&mut self, cx: &mut Context<'_>) {
         if let Some(exchange) = self.exchange_mut() {
             exchange.backend_refuses();
             self.feed(cx);
@@ -142,38 +143,38 @@ impl Connection {
     }
 
     /// The end of what the program is told has been told.
-    pub fn backend_shut(&mut self) {
+    pub(crate) fn backend_shut(&mut self) {
         if let Some(exchange) = self.exchange_mut() {
             exchange.backend_shut();
         }
     }
 
-    pub fn backend_blocked(&mut self, way: Way) {
+    pub(crate) fn backend_blocked(&mut self, way: Way) {
         if let Some(exchange) = self.exchange_mut() {
             exchange.backend_blocked(way);
         }
     }
 
     /// Something may have happened at the program's stream.
-    pub fn backend_ready(&mut self) {
+    pub(crate) fn backend_ready(&mut self) {
         if let Some(exchange) = self.exchange_mut() {
             exchange.backend_ready();
         }
     }
 
     /// Something may have happened at the client's socket.
-    pub fn client_ready(&mut self) {
+    pub(crate) fn client_ready(&mut self) {
         if let Some(exchange) = self.exchange_mut() {
             exchange.client_ready();
         }
     }
 
     /// Whether a call on the client's socket must not wait, because something else may happen first.
-    pub fn is_exchanging(&self) -> bool {
-        matches!(self.state, State::RunProgram(_) | State::HandedOver)
+    pub(crate) fn is_exchanging(&self) -> bool {
+        matches!(self.phase, Phase::RunProgram(_) | Phase::HandedOver)
     }
 
-    pub fn release(&mut self, cx: &mut Context<'_>) -> Option<Release> {
+    pub(crate) fn release(&mut self, cx: &mut Context<'_>) -> Option<Release> {
         let release = self.exchange_mut()?.release();
         if self.output.as_ref().is_none_or(|output| output.is_empty()) {
             self.leave_exchange(cx);
@@ -183,7 +184,7 @@ impl Connection {
 
     /// Hands the program what has come of the request's body.
     pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
-        let State::RunProgram(exchange) = &mut self.state else { return };
+        let Phase::RunProgram(exchange) = &mut self.phase else { return };
         match exchange.feed(&mut self.input, cx.site) {
             Ok(bytes) => self.deadline.progressed(bytes),
             Err(fault) => return self.give_up(fault, cx),
@@ -199,7 +200,7 @@ impl Connection {
         cx: &mut Context<'_>,
         what: impl FnOnce(&mut Exchange, &mut Writer<'_>) -> Result<Ended, Fault>,
     ) {
-        let State::RunProgram(exchange) = &mut self.state else { return };
+        let Phase::RunProgram(exchange) = &mut self.phase else { return };
         let mut terms = exchange.request.terms;
         if !exchange.reply.has_begun() && !exchange.body_is_complete() {
             // What the program leaves of its request's body would have to be read to its end.
@@ -215,7 +216,7 @@ impl Connection {
                 && let Some(head) = exchange.request.parse(cx.site)
             {
                 let since = exchange.request.since;
-                exchange.record = Some(Unfinished::new(&head, self.peer, written, since, cx.now));
+                exchange.record = Some(Unfinished::new(&head, self.transport.peer, written, since, cx.now));
             }
         }
         if exchange.reply.is_complete()
@@ -236,7 +237,7 @@ impl Connection {
 
     /// All has been sent: if the program has done its part as well, the exchange is over.
     pub(super) fn leave_exchange(&mut self, cx: &mut Context<'_>) {
-        let State::RunProgram(exchange) = &mut self.state else { return };
+        let Phase::RunProgram(exchange) = &mut self.phase else { return };
         exchange.drained();
         if !exchange.is_over() {
             if !exchange.reply.has_begun()
@@ -256,14 +257,14 @@ impl Connection {
             match head {
                 Some(head) if redirects <= REDIRECTS_MAX => {
                     self.input.splice(..0, head);
-                    self.state = State::Redirected { redirects };
+                    self.phase = Phase::Redirected { redirects };
                 }
                 _ => return self.give_up(Fault::of_program("redirects to another path without end"), cx),
             }
         } else if exchange.body_is_complete() {
-            self.state = after(connection);
+            self.phase = after(connection);
         } else {
-            self.state = State::Closing { linger: true };
+            self.phase = Phase::Closing { linger: true };
         }
         self.resume(cx);
     }
@@ -303,7 +304,7 @@ impl Connection {
 
     /// Breaks off. A client that has been told nothing gets an answer, and another one sees the connection end.
     fn give_up(&mut self, fault: Fault, cx: &mut Context<'_>) {
-        let State::RunProgram(exchange) = &mut self.state else { return };
+        let Phase::RunProgram(exchange) = &mut self.phase else { return };
         if let Some(reason) = fault.reason {
             let request = exchange.request.name().clone();
             cx.tally.upstream_errors.push(UpstreamError { request, reason });
@@ -312,7 +313,7 @@ impl Connection {
             return self.abort(cx);
         }
         let linger = !exchange.body_is_complete();
-        let State::RunProgram(exchange) = std::mem::replace(&mut self.state, State::ReadRequest) else {
+        let Phase::RunProgram(exchange) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else {
             return;
         };
         let request = exchange.break_off().0;

@@ -1,0 +1,22 @@
+//! What carries a connection's bytes, as far as requests and responses depend on it.
+//!
+//! The driver knows it when it accepts. The bytes themselves, and whatever encrypts them, are below the request path.
+
+use flash_http::Scheme;
+
+use crate::record::Peer;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransportInfo {
+    pub peer: Peer,
+    pub scheme: Scheme,
+    /// The kernel may send ranges of files by itself. Where it cannot, all bytes go through the server's memory.
+    pub sends_files: bool,
+}
+
+impl TransportInfo {
+    /// A socket without encryption.
+    pub fn plain(peer: Peer) -> Self {
+        Self { peer, scheme: Scheme::Http, sends_files: true }
+    }
+}
