@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 
 use crate::clock::Now;
 use crate::context::Context;
-use crate::exchange::{Awaited, Release, Way};
+use crate::exchange::upstream::{Awaited, Release, Way};
 use crate::job::{Job, Outcome};
 use crate::output::Output;
 use crate::program::{Begin, Begun};

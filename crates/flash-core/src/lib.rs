@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod body;
 pub mod cache;
 pub mod clock;
 pub mod connection;
@@ -30,7 +29,6 @@ pub mod routes;
 pub mod site;
 pub mod spare;
 pub mod stamp;
-mod steps;
 #[cfg(test)]
 mod testing;
 pub mod transport;
@@ -38,6 +36,6 @@ pub mod transport;
 pub use clock::Now;
 pub use connection::{Connection, Want};
 pub use context::{Context, Tally, UpstreamError};
-pub use exchange::{Awaited, Release, Way};
+pub use exchange::upstream::{Awaited, Release, Way};
 pub use site::Site;
 pub use transport::TransportInfo;

@@ -8,6 +8,7 @@ use flash_http::head::{Head, Reject};
 use flash_http::status::Status;
 
 use crate::clock::Now;
+use crate::exchange::Timing;
 use crate::job::Spent;
 
 /// Who is at the other end of a connection.
@@ -63,7 +64,7 @@ impl Unfinished {
         head: &Head<'_>,
         peer: Peer,
         (status, head_bytes): (Status, u64),
-        (started_us, spent): (u64, Spent),
+        Timing { started_us, spent }: Timing,
         now: &Now,
     ) -> Self {
         let bytes = |value: Option<&[u8]>| value.unwrap_or_default().into();

@@ -4,7 +4,10 @@
 //! the wire, whether the connection stays open, and how it is closed so that the client has everything.
 
 mod answer;
+mod client;
 mod expiry;
+mod read_request;
+mod request_body;
 mod upstream;
 
 use flash_http::head::{self, Parsed};
@@ -13,18 +16,20 @@ use crate::clock::Now;
 use crate::connection::Want;
 use crate::context::Context;
 use crate::deadline::{Deadline, Waiting};
-use crate::exchange::{Exchange, Way};
+use crate::exchange::body::Piece;
+use crate::exchange::upstream::{Terms, Way};
+use crate::exchange::{Exchange, ExchangeState};
 use crate::header;
 use crate::job::{Job, Outcome};
 use crate::output::Output;
-use crate::record::{Peer, Unfinished};
+use crate::record::Peer;
 use crate::site::Site;
-use crate::steps::find_file::{Finding, Lookup};
-use crate::steps::read_file::{Body, Piece};
-use crate::steps::read_request::{DropBody, Dropped};
 use crate::transport::TransportInfo;
 
 use self::answer::Answered;
+use self::client::Client;
+use self::read_request::{DropBody, Dropped};
+use self::request_body::RequestBody;
 
 #[derive(Debug)]
 pub(crate) struct Http1 {
@@ -46,11 +51,8 @@ enum Phase {
     DropBody(Box<DropBody>),
     /// That was it: the head, back at the front of `input`, can be answered.
     BodyDropped,
-    /// The head lies at the front of `input`; its file is looked for.
-    FindFile(Box<Finding>),
-    SendBody(Box<Sending>),
-    /// A program answers.
-    RunProgram(Box<Exchange>),
+    /// A request waits for something. While that is looked up, its head lies at the front of `input`.
+    Exchange(Box<Current>),
     /// The head at the front of `input` stands in place of one that a program has answered, by naming it.
     Redirected {
         redirects: u8,
@@ -80,11 +82,16 @@ enum Why {
     Unflushed,
 }
 
+/// The exchange under way, and what only HTTP/1 has to know about it.
 #[derive(Debug)]
-struct Sending {
-    body: Body,
-    connection: header::Connection,
-    record: Option<Unfinished>,
+struct Current {
+    exchange: Exchange,
+    /// What is missing of the request's body.
+    body: RequestBody,
+    /// What the request allows its response, and what that makes of the connection.
+    terms: Terms,
+    /// Which of the client's two directions are of use while an upstream answers.
+    client: Client,
 }
 
 /// What a lingering client may still send before it is cut off.
@@ -106,8 +113,8 @@ impl Http1 {
     }
 
     pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Want {
-        if let Phase::RunProgram(_) = self.phase {
-            return self.want_of_exchange(cx);
+        if self.is_exchanging_with_upstream() {
+            return self.want_of_upstream(cx);
         }
         if let Some(job) = self.job(cx.site) {
             return Want::Job(job);
@@ -134,11 +141,7 @@ impl Http1 {
                 return Want::Close;
             }
             Phase::Lingering { .. } => Waiting::Linger,
-            Phase::BodyDropped
-            | Phase::Redirected { .. }
-            | Phase::FindFile(_)
-            | Phase::SendBody(_)
-            | Phase::RunProgram(_) => {
+            Phase::BodyDropped | Phase::Redirected { .. } | Phase::Exchange(_) => {
                 self.deadline.wait(Waiting::Completion, cx.now.ms(), &cx.site.settings);
                 return Want::Completion;
             }
@@ -159,9 +162,14 @@ impl Http1 {
     fn job(&mut self, site: &Site) -> Option<Job> {
         match &mut self.phase {
             // It leaves for another thread. What was answered before goes out first, and does not wait there with it.
-            Phase::FindFile(_) if site.settings.finds_apart && self.output.is_some() => None,
-            Phase::FindFile(finding) => finding.ask(),
-            Phase::SendBody(sending) => sending.body.ask(),
+            Phase::Exchange(current)
+                if site.settings.finds_apart
+                    && self.output.is_some()
+                    && matches!(current.exchange.state, ExchangeState::Lookup(_)) =>
+            {
+                None
+            }
+            Phase::Exchange(current) => current.exchange.job(),
             _ => None,
         }
     }
@@ -178,11 +186,10 @@ impl Http1 {
                         self.resume(cx);
                     }
                     _ if rest.is_empty() || !self.goes_on() => {}
-                    Phase::RunProgram(_) => {
+                    _ => {
                         self.keep(rest, cx);
                         self.feed(cx);
                     }
-                    _ => self.keep(rest, cx),
                 }
             }
             Phase::DropBody(_) => {
@@ -203,10 +210,6 @@ impl Http1 {
                 }
             }
             Phase::Closing { .. } | Phase::HandedOver | Phase::Closed | Phase::CutOff => {}
-            Phase::RunProgram(_) => {
-                self.input.extend_from_slice(bytes);
-                self.feed(cx);
-            }
             _ => {
                 self.input.extend_from_slice(bytes);
                 self.resume(cx);
@@ -217,16 +220,18 @@ impl Http1 {
     /// The client will send no more. What it has asked for it still gets.
     pub(crate) fn received_end(&mut self, cx: &mut Context<'_>) {
         match &mut self.phase {
-            Phase::RunProgram(exchange) => {
-                if !exchange.client_ended(&self.input) {
+            Phase::Exchange(current) => {
+                let Current { exchange, body, client, .. } = &mut **current;
+                let Some(upstream) = exchange.upstream() else { return };
+                // It may still listen: only sending tells. But no program may take a part of a request for the whole.
+                client.has_ended = true;
+                if !(body.ends_within(&self.input) || upstream.has_ended()) {
                     self.abort(cx);
                 }
             }
             Phase::ReadRequest | Phase::DropBody(_) | Phase::Lingering { .. } => self.phase = Phase::Closed,
             Phase::BodyDropped
             | Phase::Redirected { .. }
-            | Phase::FindFile(_)
-            | Phase::SendBody(_)
             | Phase::HandedOver
             | Phase::Closing { .. }
             | Phase::Closed
@@ -248,14 +253,15 @@ impl Http1 {
     /// The socket takes no more for now. A window in the output is made ready again before the next attempt. Returns
     /// whether something else may be wanted meanwhile.
     pub(crate) fn send_blocked(&mut self) -> bool {
-        match (&mut self.phase, &mut self.output) {
-            (Phase::RunProgram(exchange), _) => {
-                exchange.client_blocked(Way::Out);
+        let Phase::Exchange(current) = &mut self.phase else { return false };
+        match (&mut current.exchange.state, &mut self.output) {
+            (ExchangeState::Upstream(_), _) => {
+                current.client.blocked(Way::Out);
                 return true;
             }
-            (Phase::SendBody(sending), Some(output)) => {
+            (ExchangeState::Body(body), Some(output)) => {
                 if let Some(range) = output.take_back_window() {
-                    sending.body.put_back(range);
+                    body.put_back(range);
                 }
             }
             _ => {}
@@ -266,8 +272,8 @@ impl Http1 {
     /// The client has sent nothing more as yet. Returns whether something else may be wanted meanwhile.
     pub(crate) fn receive_blocked(&mut self) -> bool {
         match &mut self.phase {
-            Phase::RunProgram(exchange) => {
-                exchange.client_blocked(Way::In);
+            Phase::Exchange(current) if current.exchange.upstream().is_some() => {
+                current.client.blocked(Way::In);
                 true
             }
             _ => false,
@@ -275,21 +281,23 @@ impl Http1 {
     }
 
     fn drained(&mut self, cx: &mut Context<'_>) {
-        if let Phase::RunProgram(_) = self.phase {
-            return self.leave_exchange(cx);
-        }
-        if let (Phase::SendBody(sending), Some(output)) = (&mut self.phase, &mut self.output) {
-            if sending.body.piece == Piece::Asked {
-                return;
+        if let (Phase::Exchange(current), Some(output)) = (&mut self.phase, &mut self.output) {
+            let Current { exchange, terms, .. } = &mut **current;
+            match &mut exchange.state {
+                ExchangeState::Lookup(_) => {}
+                ExchangeState::Upstream(_) => return self.leave_upstream(cx),
+                ExchangeState::Body(body) if body.awaits_job() => return,
+                ExchangeState::Body(body) => {
+                    let more = body.next(output);
+                    if more || !output.is_empty() {
+                        return;
+                    }
+                    if let Some(unfinished) = exchange.record.take() {
+                        cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
+                    }
+                    self.phase = after(terms.connection);
+                }
             }
-            let more = sending.body.next(output);
-            if more || !output.is_empty() {
-                return;
-            }
-            if let Some(unfinished) = sending.record.take() {
-                cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
-            }
-            self.phase = after(sending.connection);
         }
         if let Some(output) = self.output.take() {
             cx.spare.give_back_output(output);
@@ -298,27 +306,31 @@ impl Http1 {
     }
 
     pub(crate) fn completed(&mut self, Outcome { done, spent }: Outcome, cx: &mut Context<'_>) {
-        let stands_still = matches!(&self.phase, Phase::FindFile(finding) if finding.stands_still(&done));
-        self.deadline.job_ended(stands_still);
-        match &mut self.phase {
-            Phase::FindFile(finding) if matches!(finding.lookup, Lookup::Asked) => {
-                finding.take(done, spent, cx.now.ms(), cx.site.settings.revalidate_ms);
+        let Phase::Exchange(current) = &mut self.phase else { return self.deadline.job_ended(false) };
+        let exchange = &mut current.exchange;
+        self.deadline.job_ended(exchange.stands_still(&done));
+        if !exchange.awaits_job() {
+            // Too late: the deadline has answered in its place.
+            return;
+        }
+        match &mut exchange.state {
+            ExchangeState::Lookup(lookup) => {
+                exchange.timing.spent += spent;
+                lookup.take(done, cx.now.ms(), cx.site.settings.revalidate_ms);
                 self.resume(cx);
             }
-            Phase::SendBody(sending) if sending.body.piece == Piece::Asked => {
-                if let Some(record) = &mut sending.record {
+            ExchangeState::Body(body) => {
+                if let Some(record) = &mut exchange.record {
                     record.spend(spent);
                 }
                 let output = self.output.get_or_insert_with(|| cx.spare.output());
-                if sending.body.take(done, output).is_err() {
+                if body.take(done, output).is_err() {
                     self.abort(cx);
-                } else if output.is_empty() && sending.body.piece == Piece::Ready {
+                } else if output.is_empty() && body.piece == Piece::Ready {
                     self.drained(cx);
                 }
             }
-            Phase::RunProgram(exchange) if exchange.awaits_job() => self.body_moved(done, cx),
-            // Too late: the deadline has answered in its place.
-            _ => {}
+            ExchangeState::Upstream(_) => self.body_moved(done, cx),
         }
     }
 
@@ -357,7 +369,7 @@ impl Http1 {
     /// Goes on with what is in `input`.
     fn resume(&mut self, cx: &mut Context<'_>) {
         while !self.input.is_empty() {
-            if let Phase::RunProgram(_) = self.phase {
+            if self.is_exchanging_with_upstream() {
                 return self.feed(cx);
             }
             let mut input = std::mem::take(&mut self.input);
@@ -372,7 +384,7 @@ impl Http1 {
             }
             input.drain(..used);
             self.input = input;
-            if !matches!(self.phase, Phase::DropBody(_) | Phase::RunProgram(_)) {
+            if !matches!(self.phase, Phase::DropBody(_)) && !self.is_exchanging_with_upstream() {
                 return;
             }
         }
@@ -406,7 +418,10 @@ impl Http1 {
         match &self.phase {
             Phase::ReadRequest => !self.output.as_ref().is_some_and(|output| output.is_full()),
             Phase::BodyDropped | Phase::Redirected { .. } => true,
-            Phase::FindFile(finding) => finding.is_over(),
+            Phase::Exchange(current) => match &current.exchange.state {
+                ExchangeState::Lookup(lookup) => lookup.is_over(),
+                ExchangeState::Body(_) | ExchangeState::Upstream(_) => false,
+            },
             _ => false,
         }
     }

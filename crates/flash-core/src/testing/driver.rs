@@ -8,7 +8,7 @@ use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
 use crate::connection::{Connection, Want};
 use crate::context::{Context, Tally};
-use crate::exchange::{Awaited, Way};
+use crate::exchange::upstream::{Awaited, Way};
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::local::LocalCache;

@@ -7,18 +7,19 @@ use flash_http::head::{self, Expect, Head, Reject};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
-use super::{Http1, Phase, Sending, after};
-use crate::body::RequestBody;
+use super::read_request::{self, Asked, DropBody};
+use super::request_body::RequestBody;
+use super::{Client, Current, Http1, Phase, after};
 use crate::context::Context;
 use crate::entry::{Entry, Target};
-use crate::exchange::{Exchange, Request, Terms};
+use crate::exchange::lookup::{self, FileLookup, Found, Lookup};
+use crate::exchange::respond::{Responder, Response};
+use crate::exchange::upstream::{Request, Terms, UpstreamExchange};
+use crate::exchange::{Exchange, ExchangeState, Timing};
 use crate::header;
-use crate::job::{Failure, List, Spent};
+use crate::job::{Failure, List};
 use crate::listing::Listing;
 use crate::record::Unfinished;
-use crate::steps::find_file::{self, Finding, Found, Lookup};
-use crate::steps::read_request::{self, Asked, DropBody};
-use crate::steps::send_header::{Responder, Response};
 
 /// What a head is answered with.
 enum Answer {
@@ -42,22 +43,24 @@ impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         let mut connection = read_request::connection_after(head, cx.draining);
         let mut linger = false;
-        let mut since = (cx.now.us, Spent::default());
+        let mut timing = Timing::from(cx.now.us);
         let mut age_s = None;
         let asked = read_request::asked(head, cx.site);
-        let mut answer = match (asked, &mut self.phase) {
+        let mut answer = match (asked, self.lookup()) {
             (Asked::Refused(status), _) => {
                 // Its body is not waited for, so nobody will know where the next request begins.
                 linger = head.body != head::Body::None || head.expect != Expect::None;
                 Answer::Error(status)
             }
-            (Asked::File(_) | Asked::Options, Phase::ReadRequest) if head.body != head::Body::None => {
+            (Asked::File(_) | Asked::Options, _)
+                if matches!(self.phase, Phase::ReadRequest) && head.body != head::Body::None =>
+            {
                 return self.drop_body(head, head_bytes, cx);
             }
             (Asked::Options, _) => Answer::Options,
-            (Asked::File(_) | Asked::Program(_), Phase::FindFile(finding)) => {
-                since = (finding.started_us, finding.spent);
-                match &finding.lookup {
+            (Asked::File(_) | Asked::Program(_), Some((lookup, since))) => {
+                timing = since;
+                match lookup {
                     Lookup::Found(entry) => Answer::Entry(Arc::clone(entry)),
                     Lookup::Stale(entry) => {
                         age_s = Some(entry.age_ms(cx.now.ms()) / 1000);
@@ -74,13 +77,13 @@ impl Http1 {
                 }
             }
             (Asked::File(path) | Asked::Program(path), _) => {
-                match find_file::find_file(path, cx.site, cx.local, cx.now) {
+                match lookup::find_file(path, cx.site, cx.local, cx.now) {
                     Found::Entry(entry) => Answer::Entry(entry),
                     Found::Program => Answer::Program,
                     Found::Refused(status) => Answer::Error(status),
                     Found::Unknown(find) => {
-                        let (waits, redirects) = (self.body_waits(head), self.redirects());
-                        self.phase = Phase::FindFile(Box::new(Finding::new(find, waits, redirects, cx.now)));
+                        let lookup = ExchangeState::Lookup(FileLookup::of_file(find));
+                        self.begin_exchange(lookup, head, timing, cx);
                         return Answered::NotYet;
                     }
                 }
@@ -95,7 +98,7 @@ impl Http1 {
             Answer::Listing(..) | Answer::Error(_) | Answer::Options => None,
         };
         match (script, asked) {
-            (Some(script), _) => return self.run_program(head, head_bytes, script, since, cx),
+            (Some(script), _) => return self.run_program(head, head_bytes, script, timing, cx),
             // There was reason to hope for one.
             (None, Asked::Program(_)) => {
                 let waits = self.body_waits(head);
@@ -117,11 +120,8 @@ impl Http1 {
         if let Answer::Entry(entry) = &answer
             && let Some(list) = self.list_wanted(head, entry, cx)
         {
-            let (waits, redirects) = (self.body_waits(head), self.redirects());
-            let (started_us, spent) = since;
-            let lookup = Lookup::ListWanted(list);
-            let finding = Finding { lookup, started_us, spent, body_waits: waits, redirects, progress: 0 };
-            self.phase = Phase::FindFile(Box::new(finding));
+            let lookup = ExchangeState::Lookup(FileLookup::of_listing(list));
+            self.begin_exchange(lookup, head, timing, cx);
             return Answered::NotYet;
         }
         if linger {
@@ -137,15 +137,26 @@ impl Http1 {
             Answer::Options => responder.options(),
             Answer::Program => unreachable!("a program has been sent for"),
         };
-        self.answered(head, response, linger, since, cx);
+        self.answered(head, response, linger, timing, cx);
         Answered::Yes
+    }
+
+    /// What is known of what the request at the front of the input asks for, if that is looked up already.
+    fn lookup(&self) -> Option<(&Lookup, Timing)> {
+        match &self.phase {
+            Phase::Exchange(current) => match &current.exchange.state {
+                ExchangeState::Lookup(lookup) => Some((&lookup.state, current.exchange.timing)),
+                ExchangeState::Body(_) | ExchangeState::Upstream(_) => None,
+            },
+            _ => None,
+        }
     }
 
     /// The listing that answers, if the entry is a folder. An answer to HEAD needs none.
     fn list_wanted(&self, head: &Head<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List> {
         match (&entry.target, head.method, head.target) {
             (Target::Folder, Method::Get, head::Target::Origin { path, query }) if cx.site.settings.list => {
-                find_file::list(path, query, cx.now)
+                lookup::list(path, query, cx.now)
             }
             _ => None,
         }
@@ -172,29 +183,49 @@ impl Http1 {
         head: &Head<'_>,
         head_bytes: &[u8],
         script: Option<&[u8]>,
-        since: (u64, Spent),
+        timing: Timing,
         cx: &mut Context<'_>,
     ) -> Answered {
-        let connection = read_request::connection_after(head, cx.draining);
-        let terms = Terms { connection, version: head.version, head_only: head.method == Method::Head };
-        let request = Request::new(head, head_bytes, script, terms, self.redirects(), since);
-        // Where it was dropped because no program stood there a moment ago, its end is all that is left of it.
-        let body = if self.body_waits(head) { RequestBody::of(head) } else { RequestBody::Complete };
-        let mut exchange = Exchange::new(request, body);
+        let request = Request::new(head, head_bytes, script);
+        let mut upstream = UpstreamExchange::new(request, self.unread_body(head).length());
         // Such a program begins when its request's body is there, so that its client cannot wait for it.
-        let leave = exchange.spools() && std::mem::take(&mut exchange.request.expects);
-        self.phase = Phase::RunProgram(Box::new(exchange));
+        let leave = upstream.spools() && std::mem::take(&mut upstream.request.expects);
+        self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, timing, cx);
         if leave {
             self.tell_to_continue(cx);
         }
         Answered::Yes
     }
 
+    /// The request has to wait for something: it becomes an exchange, or the one that it is goes on.
+    fn begin_exchange(&mut self, state: ExchangeState, head: &Head<'_>, timing: Timing, cx: &Context<'_>) {
+        let connection = read_request::connection_after(head, cx.draining);
+        let terms = Terms { connection, version: head.version, head_only: head.method == Method::Head };
+        match &mut self.phase {
+            Phase::Exchange(current) => {
+                current.exchange.state = state;
+                current.exchange.timing = timing;
+                current.terms = terms;
+            }
+            _ => {
+                let exchange = Exchange { state, timing, redirects: self.redirects(), record: None };
+                let (body, client) = (self.unread_body(head), Client::default());
+                self.phase = Phase::Exchange(Box::new(Current { exchange, body, terms, client }));
+            }
+        }
+    }
+
+    /// What has not been read of the request's body. Where it was dropped because no program stood there a moment ago, its
+    /// end is all that is left of it.
+    fn unread_body(&self, head: &Head<'_>) -> RequestBody {
+        if self.body_waits(head) { RequestBody::of(head) } else { RequestBody::Complete }
+    }
+
     /// Whether the request's body has not been read.
     fn body_waits(&self, head: &Head<'_>) -> bool {
         match &self.phase {
             Phase::BodyDropped => false,
-            Phase::FindFile(finding) => finding.body_waits,
+            Phase::Exchange(current) => !current.body.is_complete(),
             _ => head.body != head::Body::None,
         }
     }
@@ -202,7 +233,7 @@ impl Http1 {
     fn redirects(&self) -> u8 {
         match &self.phase {
             Phase::Redirected { redirects } => *redirects,
-            Phase::FindFile(finding) => finding.redirects,
+            Phase::Exchange(current) => current.exchange.redirects,
             _ => 0,
         }
     }
@@ -213,16 +244,20 @@ impl Http1 {
         head: &Head<'_>,
         response: Response,
         linger: bool,
-        since: (u64, Spent),
+        timing: Timing,
         cx: &mut Context<'_>,
     ) {
         let Response { status, head_bytes, connection, rest } = response;
         cx.tally.responses += 1;
         let log = cx.site.settings.log;
         let record =
-            log.then(|| Unfinished::new(head, self.transport.peer, (status, head_bytes), since, cx.now));
+            log.then(|| Unfinished::new(head, self.transport.peer, (status, head_bytes), timing, cx.now));
         if let Some(body) = rest {
-            self.phase = Phase::SendBody(Box::new(Sending { body: *body, connection, record }));
+            self.begin_exchange(ExchangeState::Body(body), head, timing, cx);
+            if let Phase::Exchange(current) = &mut self.phase {
+                current.exchange.record = record;
+                current.terms.connection = connection;
+            }
             return;
         }
         if let (Some(record), Some(output)) = (record, &mut self.output) {

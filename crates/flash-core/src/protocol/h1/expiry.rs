@@ -7,10 +7,11 @@ use flash_http::status::Status;
 use super::{Http1, Phase, Why};
 use crate::context::Context;
 use crate::deadline::{Expired, Waiting};
+use crate::exchange::ExchangeState;
+use crate::exchange::lookup::Lookup;
 use crate::job::Failure;
 use crate::record::Peer;
 use crate::site::Site;
-use crate::steps::find_file::Lookup;
 
 impl Http1 {
     /// When [`Connection::expire`] is due, in the server's milliseconds.
@@ -49,7 +50,7 @@ impl Http1 {
         match waiting {
             Waiting::Idle | Waiting::Linger => self.phase = Phase::Closed,
             Waiting::Head | Waiting::Body if self.is_idle() => self.phase = Phase::Closed,
-            Waiting::Program | Waiting::Body if matches!(self.phase, Phase::RunProgram(_)) => {
+            Waiting::Program | Waiting::Body if self.is_exchanging_with_upstream() => {
                 self.exchange_is_late(cx);
             }
             Waiting::Head | Waiting::Body => {
@@ -60,11 +61,14 @@ impl Http1 {
                 self.refuse(Reject { status: Status::REQUEST_TIMEOUT, reason }, &bytes, cx);
             }
             Waiting::Completion => match &mut self.phase {
-                Phase::FindFile(finding) => {
-                    finding.lookup = Lookup::Failed(Failure::Late);
-                    self.resume(cx);
-                }
-                Phase::RunProgram(_) => self.body_is_late(cx),
+                Phase::Exchange(current) => match &mut current.exchange.state {
+                    ExchangeState::Lookup(lookup) => {
+                        lookup.state = Lookup::Failed(Failure::Late);
+                        self.resume(cx);
+                    }
+                    ExchangeState::Upstream(_) => self.body_is_late(cx),
+                    ExchangeState::Body(_) => self.abort(cx),
+                },
                 _ => self.abort(cx),
             },
             Waiting::Nothing | Waiting::Program | Waiting::Flush | Waiting::Send => {}
@@ -74,8 +78,12 @@ impl Http1 {
     /// Ends the connection where it stands, for whatever reason, and records what was under way.
     pub(crate) fn abort(&mut self, cx: &mut Context<'_>) {
         let record = match std::mem::replace(&mut self.phase, Phase::Closed) {
-            Phase::SendBody(sending) => sending.record,
-            Phase::RunProgram(exchange) => exchange.break_off().1,
+            Phase::Exchange(current) => {
+                if let ExchangeState::Upstream(upstream) = current.exchange.state {
+                    upstream.break_off();
+                }
+                current.exchange.record
+            }
             _ => None,
         };
         if let Some(mut output) = self.output.take() {

@@ -5,63 +5,89 @@ use std::os::fd::OwnedFd;
 
 use flash_http::status::Status;
 
-use super::{Http1, Phase, after};
+use super::{Current, Http1, Phase, after};
 use crate::connection::Want;
 use crate::context::{Context, UpstreamError};
 use crate::deadline::Waiting;
-use crate::exchange::{Ended, Exchange, Fault, Need, Release, Reply, Way, Writer};
+use crate::exchange::respond::Responder;
+use crate::exchange::upstream::{
+    Awaited, Ended, Fault, Need, OUTGOING_BYTES_MAX, Release, Reply, UpstreamExchange, Way, Writer,
+};
+use crate::exchange::{Exchange, ExchangeState};
 use crate::header;
 use crate::job::{Done, Failure};
 use crate::program::{Begin, Begun};
 use crate::record::Unfinished;
-use crate::steps::send_header::Responder;
 
 /// RFC 3875 §6.2.2 lets a program name another one, and that one the first again.
 const REDIRECTS_MAX: u8 = 10;
 
 impl Http1 {
-    fn exchange(&self) -> Option<&Exchange> {
+    fn upstream(&self) -> Option<&UpstreamExchange> {
         match &self.phase {
-            Phase::RunProgram(exchange) => Some(exchange),
+            Phase::Exchange(current) => current.exchange.upstream(),
             _ => None,
         }
     }
 
-    fn exchange_mut(&mut self) -> Option<&mut Exchange> {
+    fn upstream_mut(&mut self) -> Option<&mut UpstreamExchange> {
         match &mut self.phase {
-            Phase::RunProgram(exchange) => Some(exchange),
+            Phase::Exchange(current) => current.exchange.upstream_mut(),
             _ => None,
         }
     }
 
-    pub(super) fn want_of_exchange(&mut self, cx: &mut Context<'_>) -> Want {
-        let Some(exchange) = self.exchange() else { return Want::Completion };
+    pub(super) fn is_exchanging_with_upstream(&self) -> bool {
+        self.upstream().is_some()
+    }
+
+    pub(super) fn want_of_upstream(&mut self, cx: &mut Context<'_>) -> Want {
+        let Phase::Exchange(current) = &mut self.phase else { return Want::Completion };
+        let Current { exchange, body, client, .. } = &mut **current;
+        let Some(upstream) = exchange.upstream_mut() else { return Want::Completion };
         let (now_ms, settings) = (cx.now.ms(), &cx.site.settings);
-        match exchange.need(self.input.len(), self.output.as_deref()) {
-            Need::Begin => Want::Begin,
-            Need::ReceiveClient => Want::Receive,
-            Need::SendBackend => Want::SendBackend,
-            Need::ReceiveBackend => Want::ReceiveBackend,
-            Need::ShutBackend => Want::ShutdownBackend,
-            Need::Release => Want::Release,
-            Need::Job => match self.exchange_mut().and_then(Exchange::job) {
-                Some(job) => Want::Job(job),
-                None => Want::Completion,
-            },
-            Need::Completion => {
+        let output = self.output.as_mut().filter(|output| !output.is_empty());
+        let waiting_bytes = output.as_ref().map_or(0, |output| output.waiting_bytes());
+        let sends = output.is_some();
+        let has_room = match (upstream.is_running(), body.is_complete()) {
+            (true, false) => upstream.has_taken_all(),
+            _ => self.input.len() < OUTGOING_BYTES_MAX,
+        };
+        let receives = has_room && !client.has_ended;
+        let mut need = upstream.need_before_reading();
+        if let Some(output) = output
+            && !client.out_blocked
+            && !matches!(need, Some(Need::Release))
+        {
+            output.shown(cx.now.us);
+            self.deadline.wait(Waiting::Send, now_ms, settings);
+            return Want::Send;
+        }
+        if need.is_none() && receives && !client.in_blocked {
+            return Want::Receive;
+        }
+        need = need.or_else(|| upstream.need_after_reading(waiting_bytes));
+        match need {
+            Some(Need::Begin) => Want::Begin,
+            Some(Need::SendBackend) => Want::SendBackend,
+            Some(Need::ReceiveBackend) => Want::ReceiveBackend,
+            Some(Need::ShutBackend) => Want::ShutdownBackend,
+            Some(Need::Release) => Want::Release,
+            Some(Need::Job) => upstream.job().map_or(Want::Completion, Want::Job),
+            Some(Need::Completion) => {
                 self.deadline.wait(Waiting::Completion, now_ms, settings);
                 Want::Completion
             }
-            Need::SendClient => {
-                if let Some(output) = &mut self.output {
-                    output.shown(cx.now.us);
-                }
-                self.deadline.wait(Waiting::Send, now_ms, settings);
-                Want::Send
-            }
-            Need::Wait(awaited, waiting) => {
+            None => {
+                let awaits_body = upstream.takes_body() && receives && !body.is_complete();
+                let waiting = match (sends, awaits_body) {
+                    (true, _) => Waiting::Send,
+                    (false, true) => Waiting::Body,
+                    (false, false) => Waiting::Program,
+                };
                 self.deadline.wait(waiting, now_ms, settings);
-                Want::Exchange(awaited)
+                let (backend_in, backend_out) = upstream.awaited(waiting_bytes);
+                Want::Exchange(Awaited { client_in: receives, client_out: sends, backend_in, backend_out })
             }
         }
     }
@@ -72,8 +98,9 @@ impl Http1 {
         // Whatever else there is of this client would be lost, or stand in the middle of the answer.
         let is_alone = self.output.is_none() && self.input.is_empty();
         let transport = self.transport;
-        let Phase::RunProgram(exchange) = &mut self.phase else { return None };
-        let begin = exchange.begin(&transport, local, is_alone, cx);
+        let Phase::Exchange(current) = &mut self.phase else { return None };
+        let timing = current.exchange.timing;
+        let begin = current.exchange.upstream_mut()?.begin(&transport, local, is_alone, timing, cx);
         if begin.is_none() {
             self.give_up(Fault::of_program("stands where no route leads"), cx);
         }
@@ -82,21 +109,21 @@ impl Http1 {
 
     pub(crate) fn begun(&mut self, begun: Begun, cx: &mut Context<'_>) {
         // Too late: the deadline has answered in its place.
-        let Phase::RunProgram(exchange) = &mut self.phase else { return };
-        if !exchange.is_asked() {
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let Some(upstream) = current.exchange.upstream_mut().filter(|upstream| upstream.is_asked()) else {
             return;
-        }
+        };
         self.deadline.program_lives();
-        if matches!((&begun, exchange.request.is_direct), (Begun::HandedOver, true)) {
+        if matches!((&begun, upstream.request.is_direct), (Begun::HandedOver, true)) {
             cx.tally.responses += 1;
             self.phase = Phase::HandedOver;
             return;
         }
-        match exchange.begun(begun) {
+        match upstream.begun(begun) {
             Ok(()) => {
                 // RFC 9110 §10.1.1: a client that has begun to send needs no leave.
-                let waits = exchange.request.expects && !exchange.body_is_complete();
-                exchange.request.expects = false;
+                let waits = upstream.request.expects && !upstream.body_has_ended();
+                upstream.request.expects = false;
                 if waits && self.input.is_empty() {
                     self.tell_to_continue(cx);
                 }
@@ -108,87 +135,103 @@ impl Http1 {
 
     /// The program's stream, from its beginning until [`Connection::release`] or the exchange's end.
     pub(crate) fn backend(&self) -> Option<&OwnedFd> {
-        self.exchange()?.backend()
+        self.upstream()?.backend()
     }
 
     pub(crate) fn to_backend(&self) -> &[u8] {
-        self.exchange().map_or(&[], Exchange::to_backend)
+        self.upstream().map_or(&[], UpstreamExchange::to_backend)
     }
 
     /// The stream took so many bytes.
     pub(crate) fn backend_sent(&mut self, count: usize, cx: &mut Context<'_>) {
         self.deadline.program_lives();
-        if let Some(exchange) = self.exchange_mut() {
-            exchange.backend_sent(count);
+        if let Some(upstream) = self.upstream_mut() {
+            upstream.backend_sent(count);
             self.feed(cx);
         }
     }
 
     pub(crate) fn backend_received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
         self.deadline.program_lives();
-        self.hear(cx, |exchange, writer| exchange.backend_received(bytes, writer));
+        self.hear(cx, |upstream, writer| upstream.backend_received(bytes, writer));
     }
 
     /// The program says no more, or its stream is broken.
     pub(crate) fn backend_ended(&mut self, cx: &mut Context<'_>) {
-        self.hear(cx, Exchange::backend_ended);
+        self.hear(cx, UpstreamExchange::backend_ended);
     }
 
     /// The program takes no more, whatever it may say.
     pub(crate) fn backend_refuses(&mut self, cx: &mut Context<'_>) {
-        if let Some(exchange) = self.exchange_mut() {
-            exchange.backend_refuses();
+        if let Some(upstream) = self.upstream_mut() {
+            upstream.backend_refuses();
             self.feed(cx);
         }
     }
 
     /// The end of what the program is told has been told.
     pub(crate) fn backend_shut(&mut self) {
-        if let Some(exchange) = self.exchange_mut() {
-            exchange.backend_shut();
+        if let Some(upstream) = self.upstream_mut() {
+            upstream.backend_shut();
         }
     }
 
     pub(crate) fn backend_blocked(&mut self, way: Way) {
-        if let Some(exchange) = self.exchange_mut() {
-            exchange.backend_blocked(way);
+        if let Some(upstream) = self.upstream_mut() {
+            upstream.backend_blocked(way);
         }
     }
 
     /// Something may have happened at the program's stream.
     pub(crate) fn backend_ready(&mut self) {
-        if let Some(exchange) = self.exchange_mut() {
-            exchange.backend_ready();
+        if let Some(upstream) = self.upstream_mut() {
+            upstream.backend_ready();
         }
     }
 
     /// Something may have happened at the client's socket.
     pub(crate) fn client_ready(&mut self) {
-        if let Some(exchange) = self.exchange_mut() {
-            exchange.client_ready();
+        if let Phase::Exchange(current) = &mut self.phase {
+            current.client.ready();
         }
     }
 
     /// Whether a call on the client's socket must not wait, because something else may happen first.
     pub(crate) fn is_exchanging(&self) -> bool {
-        matches!(self.phase, Phase::RunProgram(_) | Phase::HandedOver)
+        self.is_exchanging_with_upstream() || matches!(self.phase, Phase::HandedOver)
     }
 
     pub(crate) fn release(&mut self, cx: &mut Context<'_>) -> Option<Release> {
-        let release = self.exchange_mut()?.release();
+        let release = self.upstream_mut()?.release();
         if self.output.as_ref().is_none_or(|output| output.is_empty()) {
-            self.leave_exchange(cx);
+            self.leave_upstream(cx);
         }
         release
     }
 
     /// Hands the program what has come of the request's body.
     pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
-        let Phase::RunProgram(exchange) = &mut self.phase else { return };
-        match exchange.feed(&mut self.input, cx.site) {
-            Ok(bytes) => self.deadline.progressed(bytes),
-            Err(fault) => return self.give_up(fault, cx),
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let Current { exchange, body, .. } = &mut **current;
+        let Some(upstream) = exchange.upstream_mut() else { return };
+        upstream.give_spooled();
+        let mut used = 0;
+        while !body.is_complete() && used < self.input.len() {
+            let room = upstream.body_room(cx.site);
+            if room == 0 {
+                break;
+            }
+            let piece = &self.input[used..self.input.len().min(used + room)];
+            match body.read(piece, cx.site.settings.body_bytes_max, |data| upstream.put_body(data)) {
+                Ok(taken) => used += taken,
+                Err(reject) => return self.give_up(Fault { status: reject.status, reason: None }, cx),
+            }
+            if body.is_complete() {
+                upstream.end_body();
+            }
         }
+        self.input.drain(..used);
+        self.deadline.progressed(used as u64);
         if self.input.is_empty() {
             cx.spare.give_back_input(std::mem::take(&mut self.input));
         }
@@ -198,36 +241,39 @@ impl Http1 {
     fn hear(
         &mut self,
         cx: &mut Context<'_>,
-        what: impl FnOnce(&mut Exchange, &mut Writer<'_>) -> Result<Ended, Fault>,
+        what: impl FnOnce(&mut UpstreamExchange, &mut Writer<'_>) -> Result<Ended, Fault>,
     ) {
-        let Phase::RunProgram(exchange) = &mut self.phase else { return };
-        let mut terms = exchange.request.terms;
-        if !exchange.reply.has_begun() && !exchange.body_is_complete() {
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let Current { exchange, body, terms, .. } = &mut **current;
+        let Exchange { state: ExchangeState::Upstream(upstream), record, timing, .. } = exchange else {
+            return;
+        };
+        let mut new_terms = *terms;
+        if !upstream.reply.has_begun() && !body.is_complete() {
             // What the program leaves of its request's body would have to be read to its end.
-            terms.connection = header::Connection::Closes;
+            new_terms.connection = header::Connection::Closes;
         }
         let output = self.output.get_or_insert_with(|| cx.spare.output());
-        let mut writer = Writer { site: cx.site, now: cx.now, output, terms: &mut terms, head: None };
-        let heard = what(exchange, &mut writer);
+        let mut writer = Writer { site: cx.site, now: cx.now, output, terms: &mut new_terms, head: None };
+        let heard = what(upstream, &mut writer);
         if let Some(written) = writer.head {
-            exchange.request.terms = terms;
+            *terms = new_terms;
             cx.tally.responses += 1;
             if cx.site.settings.log
-                && let Some(head) = exchange.request.parse(cx.site)
+                && let Some(head) = upstream.request.parse(cx.site)
             {
-                let since = exchange.request.since;
-                exchange.record = Some(Unfinished::new(&head, self.transport.peer, written, since, cx.now));
+                *record = Some(Unfinished::new(&head, self.transport.peer, written, *timing, cx.now));
             }
         }
-        if exchange.reply.is_complete()
-            && let Some(record) = exchange.record.take()
+        if upstream.reply.is_complete()
+            && let Some(record) = record.take()
         {
             output.push_end(record);
             // Where all has been sent before, this is its end.
             output.sent(0, cx.now.us, &mut cx.tally.records);
         }
         if let Some(routes) = &cx.site.routes {
-            exchange.make_room(output, &routes.answers);
+            upstream.make_room(output, &routes.answers);
         }
         match heard {
             Ok(Ended::Well | Ended::Again) => {}
@@ -236,11 +282,14 @@ impl Http1 {
     }
 
     /// All has been sent: if the program has done its part as well, the exchange is over.
-    pub(super) fn leave_exchange(&mut self, cx: &mut Context<'_>) {
-        let Phase::RunProgram(exchange) = &mut self.phase else { return };
-        exchange.drained();
-        if !exchange.is_over() {
-            if !exchange.reply.has_begun()
+    pub(super) fn leave_upstream(&mut self, cx: &mut Context<'_>) {
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let Current { exchange, body, terms, .. } = &mut **current;
+        let redirects = exchange.redirects + 1;
+        let Some(upstream) = exchange.upstream_mut() else { return };
+        upstream.drained();
+        if !upstream.is_over() {
+            if !upstream.reply.has_begun()
                 && let Some(output) = self.output.take()
             {
                 cx.spare.give_back_output(output);
@@ -250,10 +299,8 @@ impl Http1 {
         if let Some(output) = self.output.take() {
             cx.spare.give_back_output(output);
         }
-        let connection = exchange.request.terms.connection;
-        if let Reply::Redirect { target, .. } = &exchange.reply {
-            let redirects = exchange.request.redirects + 1;
-            let head = exchange.request.redirected(target, cx.site).filter(|_| exchange.body_is_complete());
+        if let Reply::Redirect { target, .. } = &upstream.reply {
+            let head = upstream.request.redirected(target, cx.site).filter(|_| body.is_complete());
             match head {
                 Some(head) if redirects <= REDIRECTS_MAX => {
                     self.input.splice(..0, head);
@@ -261,8 +308,8 @@ impl Http1 {
                 }
                 _ => return self.give_up(Fault::of_program("redirects to another path without end"), cx),
             }
-        } else if exchange.body_is_complete() {
-            self.phase = after(connection);
+        } else if body.is_complete() {
+            self.phase = after(terms.connection);
         } else {
             self.phase = Phase::Closing { linger: true };
         }
@@ -271,8 +318,10 @@ impl Http1 {
 
     /// A part of the body was written, or is here again.
     pub(super) fn body_moved(&mut self, done: Done, cx: &mut Context<'_>) {
-        let Some(exchange) = self.exchange_mut() else { return };
-        match exchange.job_done(done) {
+        // The connection may have been where nothing is heard of its sockets.
+        self.client_ready();
+        let Some(upstream) = self.upstream_mut() else { return };
+        match upstream.job_done(done) {
             Ok(()) => self.feed(cx),
             Err(fault) => self.give_up(fault, cx),
         }
@@ -280,9 +329,9 @@ impl Http1 {
 
     /// A job about the body has taken too long.
     pub(super) fn body_is_late(&mut self, cx: &mut Context<'_>) {
-        if let Some(exchange) = self.exchange_mut() {
+        if let Phase::Exchange(current) = &mut self.phase {
             // It may be done yet, and must not be taken for what the next request asks for.
-            exchange.request.terms.connection = header::Connection::Closes;
+            current.terms.connection = header::Connection::Closes;
         }
         self.give_up(Fault::of_spool(Failure::Late), cx);
     }
@@ -293,42 +342,39 @@ impl Http1 {
             true => Fault { status: Status::REQUEST_TIMEOUT, reason: None },
             false => Fault { status: Status::GATEWAY_TIMEOUT, reason: Some("has been silent for too long") },
         };
-        if let Some(exchange) = self.exchange_mut()
-            && exchange.is_asked()
+        if let Phase::Exchange(current) = &mut self.phase
+            && current.exchange.upstream().is_some_and(UpstreamExchange::is_asked)
         {
             // It may begin yet, and must not be taken for what the next request asks for.
-            exchange.request.terms.connection = header::Connection::Closes;
+            current.terms.connection = header::Connection::Closes;
         }
         self.give_up(status, cx);
     }
 
     /// Breaks off. A client that has been told nothing gets an answer, and another one sees the connection end.
     fn give_up(&mut self, fault: Fault, cx: &mut Context<'_>) {
-        let Phase::RunProgram(exchange) = &mut self.phase else { return };
+        let Some(upstream) = self.upstream() else { return };
         if let Some(reason) = fault.reason {
-            let request = exchange.request.name().clone();
+            let request = upstream.request.name().clone();
             cx.tally.upstream_errors.push(UpstreamError { request, reason });
         }
-        if exchange.reply.has_begun() {
+        if upstream.reply.has_begun() {
             return self.abort(cx);
         }
-        let linger = !exchange.body_is_complete();
-        let Phase::RunProgram(exchange) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else {
-            return;
-        };
-        let request = exchange.break_off().0;
+        let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else { return };
+        let Current { exchange: Exchange { state, timing, .. }, body, terms, .. } = *current;
+        let ExchangeState::Upstream(upstream) = state else { return };
+        let linger = !body.is_complete();
+        let request = upstream.break_off();
         let Some(head) = request.parse(cx.site) else { return };
-        let connection = match linger {
-            true => header::Connection::Closes,
-            false => request.terms.connection,
-        };
+        let connection = if linger { header::Connection::Closes } else { terms.connection };
         let output = self.output.get_or_insert_with(|| cx.spare.output());
-        let head_only = request.terms.head_only;
+        let head_only = terms.head_only;
         let response = Responder { site: cx.site, now: cx.now, output, connection, head_only, age_s: None }
             .error(fault.status);
         if linger {
             self.input = Vec::new();
         }
-        self.answered(&head, response, linger, request.since, cx);
+        self.answered(&head, response, linger, timing, cx);
     }
 }

@@ -1,7 +1,7 @@
 //! An exchange with a program: the request's body one way, the response the other, as fast as the slower side takes them.
 //!
-//! It stands in the place of the steps *find file* to *send data*. There are two sockets in two directions, and the
-//! exchange knows which of the four was found blocked: its driver waits only when each is blocked or of no use. What a
+//! It stands in the place of the steps *find file* to *send data*. The program has a stream in two directions, and the
+//! exchange knows which of them was found blocked; of the client's two directions its protocol knows.  What a
 //! program has been told and not taken is bounded, because the client is not read meanwhile; what a client has not taken
 //! is bounded, because the program is not read. A body in chunks comes first, see [`spooled`]. Who began the program, and what becomes of its stream afterwards, is not
 //! known here.
@@ -20,12 +20,10 @@ use std::sync::Arc;
 
 use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 
-use crate::body::RequestBody;
 use crate::context::Context;
-use crate::deadline::Waiting;
+use crate::exchange::Timing;
 use crate::output::Output;
 use crate::program::{Backend, Begin, Begun, Finish, Lease, Refusal, Talk};
-use crate::record::Unfinished;
 use crate::room::Account;
 use crate::transport::TransportInfo;
 
@@ -38,21 +36,31 @@ pub(crate) use self::request::Request;
 use self::spooled::Spooled;
 
 /// What a client has sent and its program has not taken; also what it may send ahead for a next request.
-const OUTGOING_BYTES_MAX: usize = 64 << 10;
+pub(crate) const OUTGOING_BYTES_MAX: usize = 64 << 10;
+
+/// What is known of the length of a request's body when its head is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestBodyLength {
+    /// There is none.
+    None,
+    /// The head says it.
+    Known,
+    /// Only its end will tell.
+    Unknown,
+}
 
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct UpstreamExchange {
     pub(crate) request: Request,
     stage: Stage,
-    body: RequestBody,
+    /// The last byte of the request's body is here.
+    body_has_ended: bool,
     /// The body, if it comes in chunks, until the program has been given all of it.
     spooled: Option<Box<Spooled>>,
     outgoing: Outgoing,
     pub(crate) reply: Reply,
     ahead: Ahead,
-    pub(crate) record: Option<Unfinished>,
     blocked: Blocked,
-    client: Client,
 }
 
 #[derive(Debug)]
@@ -92,20 +100,11 @@ impl Release {
     }
 }
 
-/// Which directions had nothing to give, or no room, when they were last tried.
+/// Which directions of its stream had nothing to give, or no room, when they were last tried.
 #[derive(Debug, Default)]
 struct Blocked {
-    client_in: bool,
-    client_out: bool,
     backend_in: bool,
     backend_out: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Client {
-    Listening,
-    /// It closed its side, and may wait for the answer.
-    HalfClosed,
 }
 
 /// What both sockets are waited for; those directions were all found blocked.
@@ -124,10 +123,9 @@ pub enum Way {
     Out,
 }
 
+/// What an upstream exchange needs next.
 pub(crate) enum Need {
     Begin,
-    SendClient,
-    ReceiveClient,
     SendBackend,
     ReceiveBackend,
     ShutBackend,
@@ -135,7 +133,6 @@ pub(crate) enum Need {
     /// A job about the body; and its result, before anything else.
     Job,
     Completion,
-    Wait(Awaited, Waiting),
 }
 
 /// What a program's end, or a failure to begin it, leads to.
@@ -146,56 +143,72 @@ pub(crate) enum Ended {
     Again,
 }
 
-impl Exchange {
-    pub(crate) fn new(request: Request, body: RequestBody) -> Self {
-        let is_chunked = matches!(body, RequestBody::Chunks { .. });
+impl UpstreamExchange {
+    pub(crate) fn new(request: Request, body: RequestBodyLength) -> Self {
+        let comes_unmeasured = body == RequestBodyLength::Unknown;
         Self {
             reply: Reply::new(),
             request,
-            stage: if is_chunked { Stage::Spooling } else { Stage::Wanted },
-            body,
-            spooled: is_chunked.then(|| Box::new(Spooled::new())),
+            stage: if comes_unmeasured { Stage::Spooling } else { Stage::Wanted },
+            body_has_ended: body == RequestBodyLength::None,
+            spooled: comes_unmeasured.then(|| Box::new(Spooled::new())),
             outgoing: Outgoing::default(),
             ahead: Ahead::of_answer(),
-            record: None,
             blocked: Blocked::default(),
-            client: Client::Listening,
         }
     }
 
-    /// The next thing to do, with so much in the input that is not the program's yet.
-    pub(crate) fn need(&self, input_bytes: usize, output: Option<&Output>) -> Need {
-        let sends = output.is_some_and(|output| !output.is_empty());
-        let has_room = output.is_none_or(|output| self.ahead.allows(output.waiting_bytes()));
-        let receives = self.receives(input_bytes);
-        let running = matches!(self.stage, Stage::Running(_));
+    /// What is to be done before more is read from the client.
+    pub(crate) fn need_before_reading(&self) -> Option<Need> {
+        let spooled = self.spooled.as_ref();
         match &self.stage {
-            Stage::Over(Some(_)) => return Need::Release,
-            _ if sends && !self.blocked.client_out => return Need::SendClient,
-            _ if self.spooled.as_ref().is_some_and(|spooled| spooled.is_wanted()) => return Need::Job,
-            _ if self.awaits_job() => return Need::Completion,
+            Stage::Over(Some(_)) => Some(Need::Release),
+            _ if spooled.is_some_and(|spooled| spooled.is_wanted()) => Some(Need::Job),
+            _ if self.awaits_job() => Some(Need::Completion),
             Stage::Running(_) if !self.blocked.backend_out && self.outgoing.left() > 0 => {
-                return Need::SendBackend;
+                Some(Need::SendBackend)
             }
             Stage::Running(_) if self.outgoing.end == End::Due && self.outgoing.left() == 0 => {
-                return Need::ShutBackend;
+                Some(Need::ShutBackend)
             }
-            _ if receives && !self.blocked.client_in => return Need::ReceiveClient,
-            Stage::Wanted => return Need::Begin,
-            Stage::Running(_) if has_room && !self.blocked.backend_in => return Need::ReceiveBackend,
-            _ => {}
+            _ => None,
         }
-        let takes_body = running || matches!(self.stage, Stage::Spooling);
-        let awaits_body = takes_body && receives && !self.body.is_complete();
-        let waiting = match (sends, awaits_body) {
-            (true, _) => Waiting::Send,
-            (false, true) => Waiting::Body,
-            (false, false) => Waiting::Program,
-        };
-        let backend_out = running && self.outgoing.left() > 0;
-        let awaited =
-            Awaited { client_in: receives, client_out: sends, backend_in: running && has_room, backend_out };
-        Need::Wait(awaited, waiting)
+    }
+
+    /// What can be done when the client has nothing more to be read, with so much that it has not taken.
+    pub(crate) fn need_after_reading(&self, waiting_bytes: usize) -> Option<Need> {
+        match &self.stage {
+            Stage::Wanted => Some(Need::Begin),
+            Stage::Running(_) if self.ahead.allows(waiting_bytes) && !self.blocked.backend_in => {
+                Some(Need::ReceiveBackend)
+            }
+            _ => None,
+        }
+    }
+
+    /// Which directions of its stream it waits for, with so much that the client has not taken.
+    pub(crate) fn awaited(&self, waiting_bytes: usize) -> (bool, bool) {
+        let running = self.is_running();
+        (running && self.ahead.allows(waiting_bytes), running && self.outgoing.left() > 0)
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.stage, Stage::Running(_))
+    }
+
+    /// Whether the program has done its part.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.stage, Stage::Over(_))
+    }
+
+    /// Whether more of the request's body is waited for, if there is room for it.
+    pub(crate) fn takes_body(&self) -> bool {
+        matches!(self.stage, Stage::Running(_) | Stage::Spooling)
+    }
+
+    /// Whether the program has taken everything that it was sent.
+    pub(crate) fn has_taken_all(&self) -> bool {
+        self.outgoing.left() == 0
     }
 
     /// What the program has said lies in the output. Where its client is behind, it may go on if there is room.
@@ -208,26 +221,6 @@ impl Exchange {
     /// The client has taken everything.
     pub(crate) fn drained(&mut self) {
         self.ahead = Ahead::of_answer();
-    }
-
-    /// Whether there is room for what the client says.
-    fn receives(&self, input_bytes: usize) -> bool {
-        let has_room = match (&self.stage, self.body.is_complete()) {
-            (Stage::Running(_), false) => self.outgoing.left() == 0,
-            _ => input_bytes < OUTGOING_BYTES_MAX,
-        };
-        has_room && self.client == Client::Listening
-    }
-
-    pub(crate) fn client_ready(&mut self) {
-        (self.blocked.client_in, self.blocked.client_out) = (false, false);
-    }
-
-    pub(crate) fn client_blocked(&mut self, way: Way) {
-        match way {
-            Way::In => self.blocked.client_in = true,
-            Way::Out => self.blocked.client_out = true,
-        }
     }
 
     pub(crate) fn backend_ready(&mut self) {
@@ -247,10 +240,11 @@ impl Exchange {
         transport: &TransportInfo,
         local: Option<SocketAddr>,
         is_alone: bool,
+        timing: Timing,
         cx: &mut Context<'_>,
     ) -> Option<Begin> {
         let body_bytes = self.spooled.as_ref().map(|spooled| spooled.bytes());
-        let begin = self.request.begin(transport, local, is_alone, body_bytes, cx)?;
+        let begin = self.request.begin(transport, local, is_alone, body_bytes, timing, cx)?;
         self.stage = Stage::Asked;
         Some(begin)
     }
@@ -276,7 +270,7 @@ impl Exchange {
             Talk::Nph => Reply::raw(),
             Talk::Cgi | Talk::FastCgi => Reply::new(),
         };
-        if self.body.is_complete() && self.spooled.is_none() {
+        if self.body_has_ended && self.spooled.is_none() {
             self.outgoing.end_body(backend.talk);
         }
         // What has been told nothing says nothing: there is no need to look before waiting for it.
@@ -393,8 +387,8 @@ impl Exchange {
         matches!(self.stage, Stage::Over(None))
     }
 
-    /// Nobody has a use for the program any more. Returns the request, and the record of an answer under way.
-    pub(crate) fn break_off(self) -> (Request, Option<Unfinished>) {
+    /// Nobody has a use for the program any more. Returns the request.
+    pub(crate) fn break_off(self) -> Request {
         if let Stage::Running(Running { backend: Backend { stream, talk, lease, .. }, .. }) = self.stage {
             let is_told = match talk {
                 Talk::FastCgi => self.outgoing.sent == 0,
@@ -404,7 +398,7 @@ impl Exchange {
                 lease.finish(stream, Finish::Aborted);
             }
         }
-        (self.request, self.record)
+        self.request
     }
 }
 

@@ -9,10 +9,10 @@ use flash_http::status::Status;
 
 use super::fault::Fault;
 use crate::clock::Now;
+use crate::exchange::respond::Responder;
 use crate::header::{Connection, HeadWriter};
 use crate::output::Output;
 use crate::site::Site;
-use crate::steps::send_header::Responder;
 
 /// What a response is written with.
 pub(crate) struct Writer<'a> {

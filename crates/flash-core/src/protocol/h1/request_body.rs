@@ -6,6 +6,8 @@ use flash_http::chunked::Chunked;
 use flash_http::head::{self, Head, Reject};
 use flash_http::status::Status;
 
+use crate::exchange::upstream::RequestBodyLength;
+
 /// A body under way.
 #[derive(Debug)]
 pub(crate) enum RequestBody {
@@ -25,6 +27,26 @@ impl RequestBody {
 
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self, Self::Complete)
+    }
+
+    /// What an exchange has to know of it beforehand.
+    pub(crate) fn length(&self) -> RequestBodyLength {
+        match self {
+            Self::Complete => RequestBodyLength::None,
+            Self::Length { .. } => RequestBodyLength::Known,
+            Self::Chunks { .. } => RequestBodyLength::Unknown,
+        }
+    }
+
+    /// Whether all that is missing of it lies in the input.
+    pub(crate) fn ends_within(&self, input: &[u8]) -> bool {
+        match self {
+            Self::Complete => true,
+            Self::Length { left } => input.len() as u64 >= *left,
+            Self::Chunks { decoder, .. } => {
+                decoder.clone().decode(input).is_ok_and(|progress| progress.complete)
+            }
+        }
     }
 
     /// Takes what belongs to it from the front of `input`; returns how much that is. The data go to `sink` in pieces.

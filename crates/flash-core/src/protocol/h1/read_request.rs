@@ -6,8 +6,8 @@ use flash_http::head::{Body, Expect, Head, Reject, Target, Version};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
-use crate::body::RequestBody;
 use crate::header;
+use crate::protocol::h1::request_body::RequestBody;
 use crate::site::{Settings, Site};
 
 /// What a well-formed head asks of a site.

@@ -16,14 +16,13 @@ use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::entry::{self, Entry, Variants};
+use crate::exchange::body::{self, Body, Parts};
 use crate::file::{Content, File};
 use crate::header::{Connection, HeadWriter};
 use crate::listing::Listing;
 use crate::output::Output;
 use crate::path::SitePath;
 use crate::site::{INLINE_BYTES_MAX, Site};
-use crate::steps::read_file::{Body, Parts};
-use crate::steps::send_data;
 
 /// What a response is written with.
 pub(crate) struct Responder<'a> {
@@ -43,7 +42,7 @@ pub(crate) struct Response {
     pub(crate) head_bytes: u64,
     pub(crate) connection: Connection,
     /// What is still to be read and sent of its body.
-    pub(crate) rest: Option<Box<Body>>,
+    pub(crate) rest: Option<Body>,
 }
 
 impl Responder<'_> {
@@ -106,7 +105,7 @@ impl Responder<'_> {
             head_bytes
         });
         let rest = match inline {
-            None if !self.head_only => send_data::start(file, Parts::whole(file.size()), self.output),
+            None if !self.head_only => body::start(file, Parts::whole(file.size()), self.output),
             _ => None,
         };
         self.done(Status::OK, head_bytes, rest)
@@ -136,7 +135,7 @@ impl Responder<'_> {
                 .field("Content-Range", &content_range)
                 .number("Content-Length", range.end - range.start)
         });
-        let rest = send_data::start(file, Parts::one(range.clone()), self.output);
+        let rest = body::start(file, Parts::one(range.clone()), self.output);
         Response { rest, ..response }
     }
 
@@ -157,7 +156,7 @@ impl Responder<'_> {
                 .field("Content-Type", &content_type)
                 .number("Content-Length", multipart.content_length(ranges))
         });
-        let rest = send_data::start(file, parts, self.output);
+        let rest = body::start(file, parts, self.output);
         Response { rest, ..response }
     }
 
@@ -204,7 +203,7 @@ impl Responder<'_> {
             if chunked { head.field("Transfer-Encoding", b"chunked") } else { head }
         });
         let rest =
-            listing.and_then(|(listing, page)| send_data::start_listing(listing, page, chunked, self.output));
+            listing.and_then(|(listing, page)| body::start_listing(listing, page, chunked, self.output));
         Response { rest, ..response }
     }
 
@@ -251,7 +250,7 @@ impl Responder<'_> {
         self.done(status, head_bytes, None)
     }
 
-    fn done(&self, status: Status, head_bytes: usize, rest: Option<Box<Body>>) -> Response {
+    fn done(&self, status: Status, head_bytes: usize, rest: Option<Body>) -> Response {
         Response { status, head_bytes: head_bytes as u64, connection: self.connection, rest }
     }
 }

@@ -7,7 +7,7 @@ use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::entry::{Entry, Freshness, STALE_AFTER};
-use crate::job::{Done, Failure, Find, Job, List, Listed, Spent};
+use crate::job::{Done, Failure, Find, Job, List, Listed};
 use crate::listing::{Listing, Order};
 use crate::local::LocalCache;
 use crate::path::{PathError, SitePath};
@@ -22,18 +22,12 @@ pub(crate) enum Found {
     Program,
 }
 
-/// A search under way, from its request's complete head on.
+/// A search for what a request asks for, from its complete head on.
 #[derive(Debug)]
-pub(crate) struct Finding {
-    pub(crate) lookup: Lookup,
-    pub(crate) started_us: u64,
-    pub(crate) spent: Spent,
-    /// The request's body has not been read, because a program may be found.
-    pub(crate) body_waits: bool,
-    /// How many programs have sent the request on to here.
-    pub(crate) redirects: u8,
+pub(crate) struct FileLookup {
+    pub(crate) state: Lookup,
     /// How far its listing was after the last step.
-    pub(crate) progress: u64,
+    progress: u64,
 }
 
 #[derive(Debug)]
@@ -50,27 +44,30 @@ pub(crate) enum Lookup {
     Failed(Failure),
 }
 
-impl Finding {
-    pub(crate) fn new(find: Find, body_waits: bool, redirects: u8, now: &Now) -> Self {
-        let (started_us, spent) = (now.us, Spent::default());
-        Self { lookup: Lookup::Wanted(find), started_us, spent, body_waits, redirects, progress: 0 }
+impl FileLookup {
+    pub(crate) fn of_file(find: Find) -> Self {
+        Self { state: Lookup::Wanted(find), progress: 0 }
+    }
+
+    pub(crate) fn of_listing(list: List) -> Self {
+        Self { state: Lookup::ListWanted(list), progress: 0 }
     }
 
     /// The job. Once.
     pub(crate) fn ask(&mut self) -> Option<Job> {
-        if !matches!(self.lookup, Lookup::Wanted(_) | Lookup::ListWanted(_)) {
+        if !matches!(self.state, Lookup::Wanted(_) | Lookup::ListWanted(_)) {
             return None;
         }
-        match std::mem::replace(&mut self.lookup, Lookup::Asked) {
+        match std::mem::replace(&mut self.state, Lookup::Asked) {
             Lookup::Wanted(find) => Some(Job::Find(find)),
             Lookup::ListWanted(list) => Some(Job::List(list)),
             _ => None,
         }
     }
 
-    pub(crate) fn take(&mut self, done: Done, spent: Spent, now_ms: u64, revalidate_ms: u64) {
-        self.spent += spent;
-        self.lookup = match done {
+    /// Takes the result of the job that [`FileLookup::ask`] gave out.
+    pub(crate) fn take(&mut self, done: Done, now_ms: u64, revalidate_ms: u64) {
+        self.state = match done {
             Done::Found(entry) => Lookup::Found(entry),
             Done::Unchecked { known, failure } => {
                 let is_young = known.age_ms(now_ms) < STALE_AFTER * revalidate_ms;
@@ -107,8 +104,12 @@ impl Finding {
         matches!(done, Done::Listed(Listed { listing, page: None }) if listing.progress() == self.progress)
     }
 
+    pub(crate) fn awaits_job(&self) -> bool {
+        matches!(self.state, Lookup::Asked)
+    }
+
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.lookup, Lookup::Found(_) | Lookup::Stale(_) | Lookup::Listed(..) | Lookup::Failed(_))
+        matches!(self.state, Lookup::Found(_) | Lookup::Stale(_) | Lookup::Listed(..) | Lookup::Failed(_))
     }
 }
 

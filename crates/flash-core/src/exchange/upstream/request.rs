@@ -11,8 +11,8 @@ use flash_http::method::Method;
 use flash_http::status::Status;
 
 use crate::context::{Context, UpstreamError};
+use crate::exchange::Timing;
 use crate::header::HeadWriter;
-use crate::job::Spent;
 use crate::path::SitePath;
 use crate::program::{Begin, Direct, Talk};
 use crate::record::{Peer, Unfinished};
@@ -20,20 +20,13 @@ use crate::routes::{Place, Routed};
 use crate::site::Site;
 use crate::transport::TransportInfo;
 
-use super::Terms;
-
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) head: Box<[u8]>,
     /// Its name in the site, where the disk was asked for it.
     script: Option<Box<[u8]>>,
-    pub(crate) terms: Terms,
     /// The client waits for leave to send its body.
     pub(crate) expects: bool,
-    /// How many programs have sent it on.
-    pub(crate) redirects: u8,
-    /// When its head was complete, and what finding its file has taken.
-    pub(crate) since: (u64, Spent),
     pub(crate) variables: Arc<Variables>,
     name: Arc<str>,
     again: bool,
@@ -44,21 +37,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(
-        head: &Head<'_>,
-        head_bytes: &[u8],
-        script: Option<&[u8]>,
-        terms: Terms,
-        redirects: u8,
-        since: (u64, Spent),
-    ) -> Self {
+    pub(crate) fn new(head: &Head<'_>, head_bytes: &[u8], script: Option<&[u8]>) -> Self {
         Self {
             head: head_bytes.into(),
             script: script.map(Into::into),
-            terms,
             expects: head.expect == head::Expect::Continue,
-            redirects,
-            since,
             variables: Arc::default(),
             name: String::from_utf8_lossy(head.request_line).into(),
             again: false,
@@ -96,6 +79,7 @@ impl Request {
         local: Option<SocketAddr>,
         is_alone: bool,
         body_bytes: Option<u64>,
+        timing: Timing,
         cx: &mut Context<'_>,
     ) -> Option<Begin> {
         let (site, peer) = (cx.site, transport.peer);
@@ -127,7 +111,7 @@ impl Request {
         // How much a Unix socket has taken nobody knows, nor whether it takes more.
         let is_inet = matches!(peer, Peer::Inet(_));
         let may_be_direct = is_alone && is_inet && head.method == Method::Get && head.body == Body::None;
-        let direct = (route.direct && may_be_direct).then(|| Box::new(self.direct(&head, peer, cx)));
+        let direct = (route.direct && may_be_direct).then(|| Box::new(self.direct(&head, peer, timing, cx)));
         if route.direct && !may_be_direct {
             let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address";
             cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });
@@ -146,14 +130,14 @@ impl Request {
     }
 
     /// The program goes on where this head ends.
-    fn direct(&self, head: &Head<'_>, peer: Peer, cx: &Context<'_>) -> Direct {
+    fn direct(&self, head: &Head<'_>, peer: Peer, timing: Timing, cx: &Context<'_>) -> Direct {
         let mut bytes = Vec::new();
         HeadWriter::new(&mut bytes, Status::OK, &cx.now.date)
             .lines(&cx.site.template.fields)
             .field("Connection", b"close");
         let written = (Status::OK, bytes.len() as u64);
         let log = cx.site.settings.log;
-        let record = log.then(|| Unfinished::new(head, peer, written, self.since, cx.now));
+        let record = log.then(|| Unfinished::new(head, peer, written, timing, cx.now));
         Direct { head: bytes, socket: None, record }
     }
 

@@ -1,0 +1,77 @@
+//! The request's body on its way: from the client to the program as it comes, or, if its length is not known before its end,
+//! to where it is kept until it is whole, and from there to the program.
+
+use super::fault::Fault;
+use super::{OUTGOING_BYTES_MAX, Stage, UpstreamExchange};
+use crate::job::{Done, Job};
+use crate::site::Site;
+
+impl UpstreamExchange {
+    pub(crate) fn body_has_ended(&self) -> bool {
+        self.body_has_ended
+    }
+
+    /// How many bytes of the request's body there is room for now.
+    pub(crate) fn body_room(&mut self, site: &Site) -> usize {
+        match (&self.stage, &mut self.spooled, &site.routes) {
+            (Stage::Spooling, Some(spooled), Some(routes)) => spooled.room(&routes.answers),
+            (Stage::Running(_), None, _) => OUTGOING_BYTES_MAX.saturating_sub(self.outgoing.left()),
+            _ => 0,
+        }
+    }
+
+    /// Takes bytes of the request's body, no more than there is room for.
+    pub(crate) fn put_body(&mut self, data: &[u8]) {
+        match (&self.stage, &mut self.spooled) {
+            (Stage::Running(running), None) => self.outgoing.put(data, running.backend.talk),
+            (_, Some(spooled)) => spooled.put(data),
+            _ => {}
+        }
+    }
+
+    /// That was the last of the request's body.
+    pub(crate) fn end_body(&mut self) {
+        self.body_has_ended = true;
+        match &self.stage {
+            Stage::Running(running) => self.outgoing.end_body(running.backend.talk),
+            Stage::Spooling => self.stage = Stage::Wanted,
+            Stage::Wanted | Stage::Asked | Stage::Over(_) => {}
+        }
+    }
+
+    /// Gives the program what it has room for of a body that was kept until it was whole.
+    pub(crate) fn give_spooled(&mut self) {
+        if let (Stage::Running(running), Some(spooled)) = (&self.stage, &mut self.spooled) {
+            let talk = running.backend.talk;
+            if spooled.give(&mut self.outgoing, talk) {
+                self.spooled = None;
+                self.outgoing.end_body(talk);
+            }
+        }
+    }
+
+    /// Whether the body is kept until it is whole.
+    pub(crate) fn spools(&self) -> bool {
+        self.spooled.is_some()
+    }
+
+    pub(crate) fn job(&mut self) -> Option<Job> {
+        self.spooled.as_mut()?.ask().map(Job::Spool)
+    }
+
+    pub(crate) fn awaits_job(&self) -> bool {
+        self.spooled.as_ref().is_some_and(|spooled| spooled.is_under_way())
+    }
+
+    /// The job that was handed out is done.
+    pub(crate) fn job_done(&mut self, done: Done) -> Result<(), Fault> {
+        // The connection may have been where nothing is heard of its sockets.
+        self.backend_ready();
+        let talk = match &self.stage {
+            Stage::Running(running) => Some(running.backend.talk),
+            _ => None,
+        };
+        let Some(spooled) = &mut self.spooled else { return Ok(()) };
+        spooled.take(done, &mut self.outgoing, talk).map_err(Fault::of_spool)
+    }
+}
