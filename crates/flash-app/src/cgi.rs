@@ -90,7 +90,7 @@ impl Watcher for OverStream {
             Ok(Started { stream: Some(stream), name_bytes, running }) => {
                 let name = self.path.get(..name_bytes).unwrap_or_default();
                 let talk = if is_nph(name) { Talk::Nph } else { Talk::Cgi };
-                Begun::Running(Backend { stream, talk, lease: Box::new(running), used: false })
+                Begun::Running(stream, Backend { talk, lease: Box::new(running), used: false })
             }
             Ok(_) => Begun::Failed(Refusal::Broken),
             Err(refusal) => Begun::Failed(refusal),

@@ -138,7 +138,7 @@ impl Server {
 
     fn lend(self: &Arc<Self>, stream: OwnedFd, name: Arc<str>, place: Option<Place>, used: bool) -> Begun {
         let lease = Box::new(Loan { server: Arc::clone(self), name, place, lines: Lines::default() });
-        Begun::Running(Backend { stream, talk: Talk::FastCgi, lease, used })
+        Begun::Running(stream, Backend { talk: Talk::FastCgi, lease, used })
     }
 
     /// Closes connections that have been idle for long. Tells whether there are others.

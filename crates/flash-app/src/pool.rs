@@ -202,7 +202,7 @@ impl Pool {
                 continue;
             };
             let lease = Box::new(Loan::new(Arc::clone(self), *number, Arc::clone(name)));
-            return Some(Begun::Running(Backend { stream, talk: Talk::FastCgi, lease, used }));
+            return Some(Begun::Running(stream, Backend { talk: Talk::FastCgi, lease, used }));
         }
     }
 

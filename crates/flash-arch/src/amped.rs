@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use flash_core::ExchangeId;
 use flash_core::job::{Done, Job, Outcome};
 
 use flash_observe::ledger::Account;
@@ -28,7 +29,14 @@ pub(crate) struct Asymmetric {
 }
 
 impl Dispatch for Asymmetric {
-    fn dispatch(&mut self, job: Job, token: u64, client: Client, account: &Account) -> Option<Outcome> {
+    fn dispatch(
+        &mut self,
+        job: Job,
+        token: u64,
+        exchange: ExchangeId,
+        client: Client,
+        account: &Account,
+    ) -> Option<Outcome> {
         let shared = &self.shared;
         let done = account.watch(|| self.without_helpers(&job), || culprit::of_job(&job));
         if let Some(outcome) = done {
@@ -46,7 +54,7 @@ impl Dispatch for Asymmetric {
             let _ = self.helpers.submit(job, None);
             return Some(Done::Found(Arc::clone(known)).into());
         }
-        let waiter = Waiter { inbox: Arc::clone(&self.inbox), token, client };
+        let waiter = Waiter { inbox: Arc::clone(&self.inbox), token, exchange, client };
         let failure = self.helpers.submit(job, Some(waiter)).err()?.failure();
         Some(find.map_or(Done::Failed(failure), |find| find.failed(failure)).into())
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use flash_core::local::LocalCache;
 use flash_core::program::Begun;
 use flash_core::record::Peer;
-use flash_core::{Awaited, Connection, TransportInfo, Want};
+use flash_core::{Awaited, Connection, ExchangeId, TransportInfo, Want};
 use flash_observe::Rarely;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use rustix::net::SocketFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::accept::Listener;
-use crate::exchange::Talker;
+use crate::exchange::{Talker, tell_begun};
 use crate::inbox::{Inbox, Letter};
 use crate::runner::Runner;
 use crate::shared::Shared;
@@ -38,6 +38,8 @@ pub(crate) struct Blocking<'a> {
     visitor_waited: bool,
     buffer: Box<[u8]>,
     talker: Talker,
+    /// Those to the programs of the connection's exchanges.
+    streams: Vec<(ExchangeId, OwnedFd)>,
     /// Here comes the program that was asked for last. One that comes when nobody waits any more goes with its inbox.
     inbox: Option<Arc<Inbox>>,
 }
@@ -48,7 +50,7 @@ impl<'a> Blocking<'a> {
         // There are more of these runners than processors: what each kept for itself would be too much in all.
         let runner = Runner::new(shared, LocalCache::new(0));
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
-        Self { runner, listener, visitor_waited: false, buffer, talker, inbox: None }
+        Self { runner, listener, visitor_waited: false, buffer, talker, streams: Vec::new(), inbox: None }
     }
 
     /// Accepts and serves until the listener is shut.
@@ -89,8 +91,10 @@ impl<'a> Blocking<'a> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.serve(&mut connection, &socket);
             connection.abort(&mut self.runner.cx());
+            self.release();
             self.inbox = None;
         }));
+        self.streams.clear();
         if let Err(panic) = outcome {
             shared.panicked(&*panic);
         }
@@ -123,7 +127,9 @@ impl<'a> Blocking<'a> {
             if connection.deadline_ms() <= self.runner.clock.now.ms() {
                 socket::expire(connection, socket, &mut self.runner.cx());
             }
-            match connection.want(&mut self.runner.cx()) {
+            let want = connection.want(&mut self.runner.cx());
+            self.release();
+            match want {
                 Want::Receive => {
                     let received = socket::receive(socket, &mut self.buffer);
                     self.runner.clock.read();
@@ -153,27 +159,24 @@ impl<'a> Blocking<'a> {
                     }
                     self.runner.report();
                 }
-                Want::Job(job) => {
+                Want::Job(id, job) => {
                     let outcome = self.runner.shared.run(&job);
                     // What the disk took is not the client's time.
                     self.runner.clock.read();
-                    connection.completed(outcome, &mut self.runner.cx());
+                    connection.completed(id, outcome, &mut self.runner.cx());
                 }
-                Want::Begin => {
+                Want::Begin(id) => {
                     // Without one there is nobody who could be told.
                     let Ok(inbox) = Inbox::new().map(Arc::new) else { return };
                     self.inbox = Some(Arc::clone(&inbox));
-                    let reply = Box::new(move |begun: Begun| inbox.put(0, begun));
-                    self.talker.begin(connection, socket, &mut self.runner.cx(), reply);
+                    let reply = Box::new(move |begun: Begun| inbox.put(0, Letter::Begun(id, begun)));
+                    let stream = self.talker.begin(connection, id, socket, &mut self.runner.cx(), reply);
+                    self.streams.extend(stream.map(|stream| (id, stream)));
                 }
-                want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
+                want @ (Want::SendBackend(id) | Want::ReceiveBackend(id) | Want::ShutdownBackend(id)) => {
                     self.runner.clock.read();
-                    self.talker.perform(&want, connection, &mut self.runner.cx());
-                }
-                Want::Release => {
-                    if let Some(release) = connection.release(&mut self.runner.cx()) {
-                        release.finish();
-                    }
+                    let stream = self.streams.iter().find(|(of, _)| *of == id).map(|(_, stream)| stream);
+                    self.talker.perform(&want, connection, stream, &mut self.runner.cx());
                 }
                 Want::Exchange(awaited) => self.wait_for_either(awaited, connection, socket),
                 Want::ShutdownWrite => {
@@ -195,11 +198,16 @@ impl<'a> Blocking<'a> {
             read | if writes { PollFlags::OUT } else { PollFlags::empty() }
         };
         let client = flags(awaited.client_in, awaited.client_out);
-        let program = flags(awaited.backend_in, awaited.backend_out);
         let mut polled = Vec::with_capacity(3);
         polled.push(PollFd::new(socket, client));
-        if let Some(stream) = connection.backend().filter(|_| !program.is_empty()) {
-            polled.push(PollFd::new(stream, program));
+        let mut watched = Vec::with_capacity(self.streams.len());
+        for (id, stream) in &self.streams {
+            let (bytes, room) = connection.awaited_of(*id);
+            // Where neither is of use, its end would be heard of again and again.
+            if bytes || room {
+                polled.push(PollFd::new(stream, flags(bytes, room)));
+                watched.push(*id);
+            }
         }
         // What rings here in the program's place is its beginning.
         let inbox = self.inbox.clone();
@@ -210,23 +218,33 @@ impl<'a> Blocking<'a> {
         let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
         let happened = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
         let gone = polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
-        let (client, program) = (happened(0), happened(1));
+        let client = happened(0);
+        let ready: Vec<bool> = (0..watched.len()).map(|at| happened(at + 1)).collect();
         self.runner.clock.read();
         if client {
             connection.client_ready();
         }
-        if program {
-            connection.backend_ready();
+        for (id, _) in watched.into_iter().zip(ready).filter(|(_, ready)| *ready) {
+            connection.backend_ready(id);
         }
         for (_, letter) in inbox.iter().flat_map(|inbox| inbox.empty()) {
-            if let Letter::Begun(begun) = letter {
+            if let Letter::Begun(id, begun) = letter {
                 // There is only one.
                 self.inbox = None;
-                connection.begun(begun, &mut self.runner.cx());
+                let stream = tell_begun(connection, id, begun, &mut self.runner.cx());
+                self.streams.extend(stream.map(|stream| (id, stream)));
             }
         }
         if gone {
             connection.abort(&mut self.runner.cx());
+        }
+    }
+
+    /// Streams of exchanges that are over go back to whoever lent them.
+    fn release(&mut self) {
+        for release in self.runner.released() {
+            let place = self.streams.iter().position(|(id, _)| *id == release.exchange);
+            release.finish(place.map(|place| self.streams.swap_remove(place).1));
         }
     }
 

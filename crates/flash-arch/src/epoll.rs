@@ -174,11 +174,9 @@ impl Port for Epoll {
         true
     }
 
-    fn forget(&mut self, stream: Option<&OwnedFd>, _token: u64) {
-        if let Some(stream) = stream {
-            // One that is not there any more is forgotten.
-            let _ = epoll::delete(&self.epoll, stream);
-        }
+    fn forget(&mut self, stream: &OwnedFd, _token: u64) {
+        // One that is not there any more is forgotten.
+        let _ = epoll::delete(&self.epoll, stream);
     }
 
     fn close(&mut self, _link: Link, socket: OwnedFd, _token: u64) {

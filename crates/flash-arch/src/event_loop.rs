@@ -4,6 +4,7 @@
 //! One loop is one thread with connections of its own. The only call it ever sleeps in is its port's wait.
 
 mod slot;
+mod streams;
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,30 +18,38 @@ use flash_core::job::{Job, Outcome};
 use flash_core::local::LocalCache;
 use flash_core::program::Begun;
 use flash_core::record::Peer;
-use flash_core::{Connection, Context, TransportInfo};
+use flash_core::{Connection, Context, ExchangeId, TransportInfo};
 use flash_observe::ledger::Account;
 use slab::Slab;
 
 use crate::accept::Listener;
 use crate::door::{Arrival, Door};
-use crate::exchange::Talker;
+use crate::exchange::{Talker, tell_begun};
 use crate::helpers::Client;
 use crate::inbox::{Inbox, Letter};
 use crate::longest_idle::LongestIdle;
-use crate::port::{Event, Port, TOKEN_MAX, Until, Watched};
+use crate::port::{Event, Port, TOKEN_MAX, Until};
 use crate::runner::Runner;
 use crate::seat::{Seat, Visitor};
 use crate::shared::Shared;
 use crate::socket;
 use crate::timers::{Standing, Timers};
 
-use self::slot::{OF_STREAM, Shop, Slot, Stream, Turn, split_stream};
+use self::slot::{Shop, Slot, Turn};
+use self::streams::{Chain, Streams};
 
 /// What a loop does with a job: the whole difference between the architectures that have loops.
 pub(crate) trait Dispatch {
-    /// Does the job now, or sees to it that its result comes to the loop's inbox under `token`. A queue for helpers is
+    /// Does the job now, or sees to it that its result comes to the loop's inbox under `token` and `exchange`. A queue for helpers is
     /// fair to each `client`. A sleep on the way is counted in `account`.
-    fn dispatch(&mut self, job: Job, token: u64, client: Client, account: &Account) -> Option<Outcome>;
+    fn dispatch(
+        &mut self,
+        job: Job,
+        token: u64,
+        exchange: ExchangeId,
+        client: Client,
+        account: &Account,
+    ) -> Option<Outcome>;
 }
 
 pub(crate) struct EventLoop<D, P: Port> {
@@ -56,6 +65,7 @@ pub(crate) struct EventLoop<D, P: Port> {
     timers: Timers,
     late: VecDeque<Late>,
     talker: Talker,
+    streams: Streams,
     longest_idle: LongestIdle,
     /// Listeners at which connections have arrived in this turn.
     arrivals: Vec<usize>,
@@ -64,14 +74,20 @@ pub(crate) struct EventLoop<D, P: Port> {
 /// What takes long, by connection: it waits until all that is ready has been answered from the caches, so that little
 /// requests do not wait for what others' large or cold files cost.
 enum Late {
-    Job(u64, Job),
-    Completed(u64, Outcome),
-    Begun(u64, Begun),
+    Job(u64, ExchangeId, Job),
+    Completed(u64, ExchangeId, Outcome),
+    Begun(u64, ExchangeId, Begun),
     Visitor(Visitor),
     /// Its program may have said something. However much that is, others come first.
     Heard(u64),
     /// It had its share of a turn and could go on at once.
     Others(u64),
+}
+
+/// Where what is told to a connection may have to be noted.
+struct Io<'a, P> {
+    port: &'a mut P,
+    streams: &'a mut Streams,
 }
 
 /// What is late and done before the loop looks who has come meanwhile.
@@ -116,6 +132,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             door,
             slots: Slab::new(),
             generation: 0,
+            streams: Streams::default(),
             late: VecDeque::new(),
             longest_idle: LongestIdle::default(),
             arrivals: Vec::new(),
@@ -184,15 +201,15 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             (NO_CONNECTION, _) if event.token == INBOX => {
                 let finished = self.inbox.empty();
                 self.late.extend(finished.map(|(token, letter)| match letter {
-                    Letter::Done(outcome) => Late::Completed(token, outcome),
-                    Letter::Begun(begun) => Late::Begun(token, begun),
+                    Letter::Done(id, outcome) => Late::Completed(token, id, outcome),
+                    Letter::Begun(id, begun) => Late::Begun(token, id, begun),
                     Letter::Visitor(visitor) => Late::Visitor(visitor),
                 }));
             }
             (NO_CONNECTION, listener) => self.arrivals.push(listener),
-            _ if event.token & OF_STREAM != 0 => self.hear(event.token, P::goes_on(&event.news)),
-            _ => self.turn(event.token, |slot, port, cx| {
-                if !port.note(&mut slot.link, event.news) {
+            _ if streams::is_stream(event.token) => self.hear(event.token, P::goes_on(&event.news)),
+            _ => self.turn(event.token, |slot, io, cx| {
+                if !io.port.note(&mut slot.link, event.news) {
                     // Both directions are gone: there is nobody to answer.
                     slot.connection.abort(cx);
                 }
@@ -203,14 +220,11 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
 
     /// Something has happened at a program's stream.
     fn hear(&mut self, token: u64, goes_on: bool) {
-        let (token, number) = split_stream(token);
+        let Some((token, exchange)) = self.streams.heard(token, goes_on) else { return };
         let (generation, index) = split(token);
         let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation);
-        if let Some(slot) = slot.filter(|slot| slot.stream.number == number) {
-            if !goes_on {
-                slot.stream.watched = Watched::No;
-            }
-            slot.connection.backend_ready();
+        if let Some(slot) = slot {
+            slot.connection.backend_ready(exchange);
             self.late.push_back(Late::Heard(token));
         }
     }
@@ -220,17 +234,19 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         for _ in 0..LATE_PER_TURN {
             match self.late.pop_front() {
                 Some(Late::Others(token) | Late::Heard(token)) => self.turn(token, |_, _, _| {}),
-                Some(Late::Completed(token, outcome)) => self.complete(token, outcome),
-                Some(Late::Begun(token, begun)) => {
-                    self.turn(token, |slot, _, cx| slot.connection.begun(begun, cx));
-                }
+                Some(Late::Completed(token, id, outcome)) => self.complete(token, id, outcome),
+                Some(Late::Begun(token, id, begun)) => self.turn(token, |slot, io, cx| {
+                    if let Some(stream) = tell_begun(&mut slot.connection, id, begun, cx) {
+                        io.streams.insert(&mut slot.streams, token, id, stream);
+                    }
+                }),
                 Some(Late::Visitor(visitor)) => self.host(visitor),
-                Some(Late::Job(token, job)) => {
+                Some(Late::Job(token, id, job)) => {
                     // Nobody may be left to ask for it.
                     let Some(slot) = slot_of(&self.slots, token) else { continue };
                     let client = Client::of(slot.connection.peer());
-                    if let Some(outcome) = self.dispatch.dispatch(job, token, client, &self.account) {
-                        self.complete(token, outcome);
+                    if let Some(outcome) = self.dispatch.dispatch(job, token, id, client, &self.account) {
+                        self.complete(token, id, outcome);
                     }
                 }
                 None => return,
@@ -238,9 +254,9 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         }
     }
 
-    fn complete(&mut self, token: u64, outcome: Outcome) {
+    fn complete(&mut self, token: u64, id: ExchangeId, outcome: Outcome) {
         self.account.spend(&outcome.spent);
-        self.turn(token, |slot, _, cx| slot.connection.completed(outcome, cx));
+        self.turn(token, |slot, _, cx| slot.connection.completed(id, outcome, cx));
     }
 
     fn accept(&mut self, listener: usize) {
@@ -269,7 +285,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             link: P::link(),
             generation: self.generation,
             standing: Standing::NOWHERE,
-            stream: Stream { watched: Watched::No, number: 0 },
+            streams: Chain::EMPTY,
             seat,
         }));
         self.turn(token(self.generation, index), |_, _, _| {});
@@ -307,7 +323,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         }
     }
 
-    fn turn_all(&mut self, mut what: impl FnMut(&mut Slot<P::Link>, &mut P, &mut Context<'_>)) {
+    fn turn_all(&mut self, mut what: impl FnMut(&mut Slot<P::Link>, Io<'_, P>, &mut Context<'_>)) {
         let tokens: Vec<u64> = self.slots.iter().map(|(index, slot)| token(slot.generation, index)).collect();
         for token in tokens {
             self.turn(token, &mut what);
@@ -315,28 +331,29 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
     }
 
     /// Tells a connection what has happened, and performs its wants until it has to wait.
-    fn turn(&mut self, token: u64, what: impl FnOnce(&mut Slot<P::Link>, &mut P, &mut Context<'_>)) {
+    fn turn(&mut self, token: u64, what: impl FnOnce(&mut Slot<P::Link>, Io<'_, P>, &mut Context<'_>)) {
         let (generation, index) = split(token);
         let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.generation == generation) else {
             return;
         };
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.runner.cx();
-            what(slot, &mut self.port, cx);
+            what(slot, Io { port: &mut self.port, streams: &mut self.streams }, cx);
             let shop = Shop {
                 late: &mut self.late,
                 account: &self.account,
                 talker: &mut self.talker,
+                streams: &mut self.streams,
                 inbox: &self.inbox,
             };
             slot.perform(token, cx, shop, &mut self.port)
         }));
-        if slot.stream.watched != Watched::No && slot.connection.backend().is_none() {
-            slot.forget_stream(token, &mut self.port);
+        if self.runner.has_released() {
+            slot.release(&mut self.runner.cx(), &mut self.streams, &mut self.port);
         }
         match outcome {
             Ok(Turn::Exchanges(awaited)) => {
-                if slot.settle_exchange(token, awaited, &mut self.port).is_ok() {
+                if slot.settle_exchange(token, awaited, &mut self.streams, &mut self.port).is_ok() {
                     return self.timers.set(token, slot.connection.deadline_ms(), &mut slot.standing);
                 }
             }
@@ -359,7 +376,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
     fn close(&mut self, token: u64) -> Option<Seat> {
         let (generation, index) = split(token);
         let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;
-        slot.forget_stream(token, &mut self.port);
+        self.streams.close(slot.streams, &mut self.port);
         let Slot { socket, link, seat, .. } = *self.slots.remove(index);
         self.port.close(link, socket, token);
         Some(seat)

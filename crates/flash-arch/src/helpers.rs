@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use flash_core::ExchangeId;
 use flash_core::job::{Failure, Job, Outcome};
 use flash_disk::Device;
 use flash_os::mpsc;
@@ -24,7 +25,7 @@ pub(crate) use self::pool::HELPER_NICE;
 use self::pool::Pool;
 pub(crate) use self::queue::Client;
 use self::watcher::Watcher;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Letter};
 use crate::shared::Shared;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,7 @@ pub enum Offload {
 pub(crate) struct Waiter {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) token: u64,
+    pub(crate) exchange: ExchangeId,
     pub(crate) client: Client,
 }
 
@@ -199,7 +201,7 @@ impl Refusal {
 
 impl Waiter {
     fn tell(self, outcome: Outcome) {
-        self.inbox.put(self.token, outcome);
+        self.inbox.put(self.token, Letter::Done(self.exchange, outcome));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use flash_core::ExchangeId;
 use flash_core::job::Outcome;
 use flash_core::program::Begun;
 use flash_os::channel::Channel;
@@ -15,8 +16,8 @@ pub(crate) struct Inbox(Channel<(u64, Letter)>);
 
 #[derive(Debug)]
 pub(crate) enum Letter {
-    Done(Outcome),
-    Begun(Begun),
+    Done(ExchangeId, Outcome),
+    Begun(ExchangeId, Begun),
     /// It looks for an idle connection whose seat it could have.
     Visitor(Visitor),
 }
@@ -25,27 +26,9 @@ pub(crate) enum Letter {
 impl Letter {
     pub(crate) fn outcome(self) -> Outcome {
         match self {
-            Self::Done(outcome) => outcome,
+            Self::Done(_, outcome) => outcome,
             other => panic!("not a job: {other:?}"),
         }
-    }
-}
-
-impl From<Outcome> for Letter {
-    fn from(outcome: Outcome) -> Self {
-        Self::Done(outcome)
-    }
-}
-
-impl From<Begun> for Letter {
-    fn from(begun: Begun) -> Self {
-        Self::Begun(begun)
-    }
-}
-
-impl From<Visitor> for Letter {
-    fn from(visitor: Visitor) -> Self {
-        Self::Visitor(visitor)
     }
 }
 
@@ -59,8 +42,8 @@ impl Inbox {
         self.0.eventfd()
     }
 
-    pub(crate) fn put(&self, token: u64, letter: impl Into<Letter>) {
-        self.0.send((token, letter.into()));
+    pub(crate) fn put(&self, token: u64, letter: Letter) {
+        self.0.send((token, letter));
     }
 
     pub(crate) fn ring(&self) {

@@ -33,7 +33,7 @@ use crate::clock::Clock;
 use crate::door::{ACCEPTS_PER_TURN, Arrival, Door};
 use crate::epoll::Epoll;
 use crate::helpers::{HelperLimits, Helpers};
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Letter};
 use crate::pipelined::queue::{Item, Queue, With};
 use crate::pipelined::station::Station;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
@@ -204,11 +204,12 @@ impl Accept {
                 Some(Arrival::Seated(socket, peer, seat)) => {
                     let connection =
                         Connection::new(TransportInfo::plain(peer), &shared.site, &self.clock.now);
-                    let slot = Slot { connection, socket, token: NEW, watched: false, seat };
+                    let slot =
+                        Slot { connection, socket, token: NEW, streams: Vec::new(), watched: false, seat };
                     batch.push(Item { slot: Box::new(slot), with: With::Nothing });
                 }
                 // Idle connections, which might give up their seats, wait at the next step.
-                Some(Arrival::Visitor(visitor)) => self.to_read.inbox().put(NEW, visitor),
+                Some(Arrival::Visitor(visitor)) => self.to_read.inbox().put(NEW, Letter::Visitor(visitor)),
                 Some(Arrival::Gone) => {}
                 None => break,
             }

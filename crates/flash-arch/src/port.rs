@@ -71,8 +71,8 @@ pub(crate) trait Port: Sized + Send + 'static {
     /// Whether more may be heard after this.
     fn goes_on(news: &Self::News) -> bool;
 
-    /// Hears no more of a stream. One that is not shown has been closed.
-    fn forget(&mut self, stream: Option<&OwnedFd>, token: u64);
+    /// Hears no more of a stream.
+    fn forget(&mut self, stream: &OwnedFd, token: u64);
 
     /// The connection is gone.
     fn close(&mut self, link: Self::Link, socket: OwnedFd, token: u64);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flash_core::local::LocalCache;
 use flash_core::spare::Spare;
-use flash_core::{Context, Tally, UpstreamError};
+use flash_core::{Context, Release, Tally, UpstreamError};
 use flash_observe::AccessLog;
 use flash_observe::ledger::Account;
 
@@ -64,6 +64,15 @@ impl Runner {
         if let Some(log) = &mut self.access_log {
             self.unreported = !log.push(&mut self.tally.records);
         }
+    }
+
+    /// Whether streams are to be taken from exchanges that are over.
+    pub(crate) fn has_released(&self) -> bool {
+        !self.tally.released.is_empty()
+    }
+
+    pub(crate) fn released(&mut self) -> std::vec::Drain<'_, Release> {
+        self.tally.released.drain(..)
     }
 
     /// Whether [`Runner::report`] is to be called again soon, though nothing may happen until then.

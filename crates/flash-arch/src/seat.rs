@@ -15,7 +15,7 @@ use flash_core::record::Peer;
 use flash_observe::Rarely;
 
 use crate::accept;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Letter};
 use crate::shared::Shared;
 
 pub(crate) struct Seats {
@@ -99,7 +99,7 @@ impl Visitor {
         self.hosts_asked += 1;
         let shared = Arc::clone(&self.waiting.0);
         match shared.seats.host_after(host, self.hosts_asked) {
-            Some(next) => next.put(0, self),
+            Some(next) => next.put(0, Letter::Visitor(self)),
             None => self.turn_away(),
         }
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 
 use flash_observe::ledger::Account;
@@ -19,7 +20,7 @@ use crate::{Limits, loops};
 pub(crate) struct Inline(pub(crate) Arc<Shared>);
 
 impl Dispatch for Inline {
-    fn dispatch(&mut self, job: Job, _: u64, _: Client, account: &Account) -> Option<Outcome> {
+    fn dispatch(&mut self, job: Job, _: u64, _: ExchangeId, _: Client, account: &Account) -> Option<Outcome> {
         Some(account.watch(|| self.0.run(&job), || culprit::of_job(&job)))
     }
 }

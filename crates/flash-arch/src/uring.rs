@@ -281,7 +281,7 @@ impl Port for Ringed {
         !news.last
     }
 
-    fn forget(&mut self, _: Option<&OwnedFd>, token: u64) {
+    fn forget(&mut self, _: &OwnedFd, token: u64) {
         // The poll holds on to the stream, which would not be closed before.
         self.ring.cancel_poll(token);
     }

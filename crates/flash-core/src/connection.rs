@@ -6,11 +6,11 @@
 //! [exchange](crate::exchange)'s.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 
 use crate::clock::Now;
 use crate::context::Context;
-use crate::exchange::upstream::{Awaited, Release, Way};
+use crate::exchange::ExchangeId;
+use crate::exchange::upstream::{Awaited, Way};
 use crate::job::{Job, Outcome};
 use crate::output::Output;
 use crate::program::{Begin, Begun};
@@ -28,17 +28,15 @@ pub enum Want {
     /// Bytes to the client: show [`Connection::output`] to the socket and call [`Connection::sent`].
     Send,
     /// The only thing that may wait for a disk: call [`Connection::completed`].
-    Job(Job),
+    Job(ExchangeId, Job),
     /// A program: hand [`Connection::begin`] to [`Programs`](crate::program::Programs), and call [`Connection::begun`].
-    Begin,
-    /// Show [`Connection::to_backend`] to [`Connection::backend`]: call [`Connection::backend_sent`], and so on.
-    SendBackend,
+    Begin(ExchangeId),
+    /// Show [`Connection::to_backend`] to the exchange's stream: call [`Connection::backend_sent`], and so on.
+    SendBackend(ExchangeId),
     /// The program's bytes: call [`Connection::backend_received`], [`Connection::backend_ended`], and so on.
-    ReceiveBackend,
+    ReceiveBackend(ExchangeId),
     /// The program is to see the end of what it is told: shut that direction of its stream.
-    ShutdownBackend,
-    /// Stop watching the program's stream, and finish what [`Connection::release`] returns.
-    Release,
+    ShutdownBackend(ExchangeId),
     /// The client's socket is its program's: forget it, and close it here without a word.
     HandOver,
     /// Nothing, until a socket is ready that was found blocked: call [`Connection::client_ready`] or
@@ -129,89 +127,93 @@ impl Connection {
         }
     }
 
-    pub fn completed(&mut self, outcome: Outcome, cx: &mut Context<'_>) {
+    /// What came of an exchange's job.
+    pub fn completed(&mut self, id: ExchangeId, outcome: Outcome, cx: &mut Context<'_>) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.completed(outcome, cx),
+            Protocol::H1(h1) => h1.completed(id, outcome, cx),
         }
     }
 
-    /// What is to be begun. `local` is the server's address that the client connected to. `None` where nothing can be,
-    /// which the connection has answered itself.
-    pub fn begin(&mut self, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Begin> {
+    /// What is to be begun for an exchange. `local` is the server's address that the client connected to. `None` where
+    /// nothing can be, which the connection has answered itself.
+    pub fn begin(
+        &mut self,
+        id: ExchangeId,
+        local: Option<SocketAddr>,
+        cx: &mut Context<'_>,
+    ) -> Option<Begin> {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.begin(local, cx),
+            Protocol::H1(h1) => h1.begin(id, local, cx),
         }
     }
 
-    pub fn begun(&mut self, begun: Begun, cx: &mut Context<'_>) {
+    /// What became of [`Connection::begin`]. Returns whether the exchange takes it; otherwise it is too late, and the
+    /// stream of no use. The driver keeps the stream until [`Tally::released`](crate::Tally::released) names the
+    /// exchange.
+    pub fn begun(&mut self, id: ExchangeId, begun: Begun<()>, cx: &mut Context<'_>) -> bool {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.begun(begun, cx),
+            Protocol::H1(h1) => h1.begun(id, begun, cx),
         }
     }
 
-    /// The program's stream, from its beginning until [`Connection::release`] or the exchange's end.
-    pub fn backend(&self) -> Option<&OwnedFd> {
+    /// What the program is to be told next.
+    pub fn to_backend(&self, id: ExchangeId) -> &[u8] {
         match &self.protocol {
-            Protocol::H1(h1) => h1.backend(),
-        }
-    }
-
-    pub fn to_backend(&self) -> &[u8] {
-        match &self.protocol {
-            Protocol::H1(h1) => h1.to_backend(),
+            Protocol::H1(h1) => h1.to_backend(id),
         }
     }
 
     /// The stream took so many bytes.
-    pub fn backend_sent(&mut self, count: usize, cx: &mut Context<'_>) {
+    pub fn backend_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_sent(count, cx),
+            Protocol::H1(h1) => h1.backend_sent(id, count, cx),
         }
     }
 
-    pub fn backend_received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+    pub fn backend_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_received(bytes, cx),
+            Protocol::H1(h1) => h1.backend_received(id, bytes, cx),
         }
     }
 
     /// The program says no more, or its stream is broken.
-    pub fn backend_ended(&mut self, cx: &mut Context<'_>) {
+    pub fn backend_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_ended(cx),
+            Protocol::H1(h1) => h1.backend_ended(id, cx),
         }
     }
 
     /// The program takes no more, whatever it may say.
-    pub fn backend_refuses(&mut self, cx: &mut Context<'_>) {
+    pub fn backend_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_refuses(cx),
+            Protocol::H1(h1) => h1.backend_refuses(id, cx),
         }
     }
 
     /// The end of what the program is told has been told.
-    pub fn backend_shut(&mut self) {
+    pub fn backend_shut(&mut self, id: ExchangeId) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_shut(),
+            Protocol::H1(h1) => h1.backend_shut(id),
         }
     }
 
-    pub fn backend_blocked(&mut self, way: Way) {
+    pub fn backend_blocked(&mut self, id: ExchangeId, way: Way) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_blocked(way),
+            Protocol::H1(h1) => h1.backend_blocked(id, way),
         }
     }
 
     /// Something may have happened at the program's stream.
-    pub fn backend_ready(&mut self) {
+    pub fn backend_ready(&mut self, id: ExchangeId) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_ready(),
+            Protocol::H1(h1) => h1.backend_ready(id),
         }
     }
 
-    pub fn release(&mut self, cx: &mut Context<'_>) -> Option<Release> {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.release(cx),
+    /// For which directions of its stream an exchange waits: bytes, and room.
+    pub fn awaited_of(&self, id: ExchangeId) -> (bool, bool) {
+        match &self.protocol {
+            Protocol::H1(h1) => h1.awaited_of(id),
         }
     }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::clock::Now;
+use crate::exchange::upstream::Release;
 use crate::local::LocalCache;
 use crate::record::Record;
 use crate::site::Site;
@@ -30,6 +31,9 @@ pub struct Tally {
     pub send_us: u64,
     /// Exchanges that ended, for the access log. None when no records are wanted.
     pub records: Vec<Record>,
+    /// Streams whose exchanges are over: the driver takes each out of its port and calls [`Release::finish`], before the
+    /// next want, or before it forgets the connection.
+    pub released: Vec<Release>,
     /// What upstreams did that they should not, for the error log.
     pub upstream_errors: Vec<UpstreamError>,
 }

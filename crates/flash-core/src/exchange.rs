@@ -16,8 +16,20 @@ use self::upstream::UpstreamExchange;
 use crate::job::{Done, Job, Spent};
 use crate::record::Unfinished;
 
+/// An exchange's number among all that its connection ever had. What comes too late is told by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ExchangeId(u32);
+
+impl ExchangeId {
+    /// The next one's number.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Exchange {
+    pub(crate) id: ExchangeId,
     pub(crate) state: ExchangeState,
     pub(crate) timing: Timing,
     /// How many programs have sent the request on to here.

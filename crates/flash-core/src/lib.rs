@@ -36,6 +36,7 @@ pub mod transport;
 pub use clock::Now;
 pub use connection::{Connection, Want};
 pub use context::{Context, Tally, UpstreamError};
+pub use exchange::ExchangeId;
 pub use exchange::upstream::{Awaited, Release, Way};
 pub use site::Site;
 pub use transport::TransportInfo;

@@ -60,19 +60,30 @@ pub struct Direct {
     pub record: Option<Unfinished>,
 }
 
+/// What became of it. The stream is the driver's, which tells the exchange the rest, without it.
 #[derive(Debug)]
-pub enum Begun {
-    Running(Backend),
+pub enum Begun<Stream = OwnedFd> {
+    /// The stream is non-blocking.
+    Running(Stream, Backend),
     /// Straight to the client: the connection is the program's from now on.
     HandedOver,
     Failed(Refusal),
 }
 
-/// A program that runs for one request.
+impl Begun {
+    /// The stream, for the driver, and what its exchange is told.
+    pub fn split(self) -> (Option<OwnedFd>, Begun<()>) {
+        match self {
+            Self::Running(stream, backend) => (Some(stream), Begun::Running((), backend)),
+            Self::HandedOver => (None, Begun::HandedOver),
+            Self::Failed(refusal) => (None, Begun::Failed(refusal)),
+        }
+    }
+}
+
+/// A program that runs for one request, but for the stream to it.
 #[derive(Debug)]
 pub struct Backend {
-    /// Non-blocking.
-    pub stream: OwnedFd,
     pub talk: Talk,
     pub lease: Box<dyn Lease>,
     /// It has carried other requests: the program may have closed it without our knowing.

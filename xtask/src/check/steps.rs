@@ -4,10 +4,11 @@
 use super::Finding;
 use super::source::Source;
 
+const REQUEST_PATH: [&str; 2] = ["crates/flash-core/src/exchange", "crates/flash-core/src/protocol"];
 const ALLOWED: [&str; 2] = ["test)", "debug_assertions)"];
 
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
-    if !source.path.starts_with("crates/flash-core/src/steps") {
+    if !REQUEST_PATH.iter().any(|folder| source.path.starts_with(folder)) {
         return Vec::new();
     }
     let mut findings = Vec::new();

@@ -6,7 +6,7 @@ use super::source::Source;
 use super::*;
 
 const CORE: &str = "crates/flash-core/src/path.rs";
-const STEP: &str = "crates/flash-core/src/steps/find_file.rs";
+const STEP: &str = "crates/flash-core/src/exchange/lookup.rs";
 const OS: &str = "crates/flash-os/src/memory.rs";
 
 /// No line: a rule stays green.

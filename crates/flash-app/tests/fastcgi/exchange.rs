@@ -99,7 +99,7 @@ impl Asked {
     #[track_caller]
     pub(crate) fn answered(self) -> Result<Request, Begun> {
         match self.begun() {
-            begun @ Begun::Running(_) => Ok(Request::of(begun)),
+            begun @ Begun::Running(..) => Ok(Request::of(begun)),
             begun => Err(begun),
         }
     }
@@ -125,7 +125,7 @@ impl Asked {
 impl Request {
     #[track_caller]
     fn of(begun: Begun) -> Self {
-        let Begun::Running(Backend { stream, lease, used, .. }) = begun else { panic!("{begun:?}") };
+        let Begun::Running(stream, Backend { lease, used, .. }) = begun else { panic!("{begun:?}") };
         // TCP or not, it is read and written alike.
         let stream = UnixStream::from(stream);
         stream.set_nonblocking(false).unwrap();

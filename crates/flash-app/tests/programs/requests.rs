@@ -63,9 +63,9 @@ fn a_request_gets_a_stream() {
         ("/cgi/nph-say", Talk::Nph, Finish::Ended),
         ("/cgi/say", Talk::Cgi, Finish::Aborted),
     ] {
-        let Begun::Running(backend) = begin(&cgi, path, None) else { panic!("{path}") };
+        let Begun::Running(stream, backend) = begin(&cgi, path, None) else { panic!("{path}") };
         assert!(backend.talk == talk && !backend.used);
-        let mut stream = UnixStream::from(backend.stream);
+        let mut stream = UnixStream::from(stream);
         stream.set_nonblocking(false).unwrap();
         let mut said = [0; 20];
         let count = stream.read(&mut said).unwrap();

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::Limits;
+use crate::port;
 use crate::socket::{Received, Sent};
 use crate::testing::{self, Random, each_seed};
 
@@ -32,6 +33,8 @@ struct Simulation {
     event_loop: EventLoop<Hold, Wires>,
     inbox: Arc<Inbox>,
     held: Held,
+    /// Those that were done lately.
+    told: Vec<Asked>,
     /// Tokens of connections that were there once.
     old: Vec<u64>,
     answered: usize,
@@ -39,8 +42,9 @@ struct Simulation {
     evicted: usize,
 }
 
-/// Jobs that nobody has done yet, and for whom they are.
-type Held = Arc<Mutex<Vec<(u64, Job)>>>;
+/// Jobs that nobody has done yet, and for which connection's exchange they are.
+type Held = Arc<Mutex<Vec<Asked>>>;
+type Asked = (u64, ExchangeId, Job);
 
 struct Hold {
     held: Held,
@@ -92,7 +96,7 @@ impl Simulation {
         let (inbox, held) = (Arc::new(Inbox::new().unwrap()), Held::default());
         let hold = Hold { held: Arc::clone(&held), random: Random::new(random.next()) };
         let event_loop = EventLoop::new(shared, Arc::default(), Arc::clone(&inbox), hold).unwrap();
-        Self { random, event_loop, inbox, held, old: Vec::new(), answered: 0, evicted: 0 }
+        Self { random, event_loop, inbox, held, told: Vec::new(), old: Vec::new(), answered: 0, evicted: 0 }
     }
 
     fn run(mut self, steps: usize) {
@@ -172,8 +176,9 @@ impl Simulation {
             return;
         }
         let place = self.random.within(0..held.len() as u64) as usize;
-        let (token, job) = held.remove(place);
-        self.inbox.put(token, Outcome::from(done(&job)));
+        let (token, exchange, job) = held.remove(place);
+        self.inbox.put(token, Letter::Done(exchange, Outcome::from(done(&job))));
+        self.told.push((token, exchange, job));
     }
 
     fn empty_inbox(&mut self) {
@@ -185,6 +190,10 @@ impl Simulation {
         if !self.old.is_empty() {
             let token = *self.random.pick(&self.old);
             self.event_loop.handle(Event { token, news: self.random.chance(50) });
+        }
+        // And what came of jobs before, for the same connections' earlier exchanges.
+        for (token, exchange, job) in self.told.drain(..) {
+            self.inbox.put(token, Letter::Done(exchange, Outcome::from(done(&job))));
         }
     }
 
@@ -300,11 +309,18 @@ fn done(job: &Job) -> Done {
 }
 
 impl Dispatch for Hold {
-    fn dispatch(&mut self, job: Job, token: u64, _: Client, _: &Account) -> Option<Outcome> {
+    fn dispatch(
+        &mut self,
+        job: Job,
+        token: u64,
+        exchange: ExchangeId,
+        _: Client,
+        _: &Account,
+    ) -> Option<Outcome> {
         if self.random.chance(20) {
             return Some(done(&job).into());
         }
-        self.held.lock().push((token, job));
+        self.held.lock().push((token, exchange, job));
         None
     }
 }
@@ -424,7 +440,7 @@ impl Port for Wires {
         Ok(())
     }
 
-    fn watch(&mut self, _: &OwnedFd, _: u64, _: Watched) -> io::Result<()> {
+    fn watch(&mut self, _: &OwnedFd, _: u64, _: port::Watched) -> io::Result<()> {
         unreachable!("there are no programs here")
     }
 
@@ -432,7 +448,7 @@ impl Port for Wires {
         true
     }
 
-    fn forget(&mut self, _: Option<&OwnedFd>, _: u64) {}
+    fn forget(&mut self, _: &OwnedFd, _: u64) {}
 
     fn close(&mut self, (): (), socket: OwnedFd, token: u64) {
         let mut wire = self.wires.remove(&socket.as_raw_fd()).expect("its other end is here");

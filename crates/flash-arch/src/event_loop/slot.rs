@@ -11,9 +11,10 @@ use flash_core::{Awaited, Connection, Context, Want};
 use flash_observe::ledger::Account;
 
 use super::Late;
+use super::streams::{Chain, Streams};
 use crate::exchange::Talker;
-use crate::inbox::Inbox;
-use crate::port::{Port, Until, Watched};
+use crate::inbox::{Inbox, Letter};
+use crate::port::{Port, Until};
 use crate::seat::Seat;
 use crate::socket::{self, Received, Sent};
 use crate::timers::Standing;
@@ -25,15 +26,8 @@ pub(super) struct Slot<L> {
     pub(super) link: L,
     pub(super) generation: u32,
     pub(super) standing: Standing,
-    pub(super) stream: Stream,
+    pub(super) streams: Chain,
     pub(super) seat: Seat,
-}
-
-/// What is known of the stream of a connection's program. Each has a number, so that nothing is taken for news of one
-/// that was said of another.
-pub(super) struct Stream {
-    pub(super) watched: Watched,
-    pub(super) number: u8,
 }
 
 /// What is left of a connection after it had its turn.
@@ -51,6 +45,7 @@ pub(super) struct Shop<'a> {
     pub(super) late: &'a mut VecDeque<Late>,
     pub(super) account: &'a Account,
     pub(super) talker: &'a mut Talker,
+    pub(super) streams: &'a mut Streams,
     pub(super) inbox: &'a Arc<Inbox>,
 }
 
@@ -58,18 +53,6 @@ pub(super) struct Shop<'a> {
 const WANTS_PER_TURN: usize = 16;
 /// Moving a program's bytes counts for so many of them: each time it may be a whole buffer.
 const WANTS_PER_PIECE: usize = 4;
-/// An index with this bit is that of a connection whose program's stream is meant; which one, the number says.
-pub(super) const OF_STREAM: u64 = 1 << 31;
-const NUMBER_SHIFT: u32 = 24;
-
-const fn stream_token(token: u64, number: u8) -> u64 {
-    token | OF_STREAM | ((number & 0x7f) as u64) << NUMBER_SHIFT
-}
-
-/// The token of the connection, and the number of the stream.
-pub(super) const fn split_stream(token: u64) -> (u64, u8) {
-    (token & !(0xff << NUMBER_SHIFT), (token >> NUMBER_SHIFT) as u8 & 0x7f)
-}
 
 impl<L> Slot<L> {
     pub(super) fn perform(
@@ -82,7 +65,11 @@ impl<L> Slot<L> {
         let mut left = WANTS_PER_TURN;
         while left > 0 {
             left -= 1;
-            match self.connection.want(cx) {
+            let want = self.connection.want(cx);
+            if !cx.tally.released.is_empty() {
+                self.release(cx, shop.streams, port);
+            }
+            match want {
                 Want::Receive => match port.receive(&mut self.link, &self.socket) {
                     Received::Bytes(count) => self.connection.received(port.received(count), cx),
                     Received::Blocked => {
@@ -109,23 +96,19 @@ impl<L> Slot<L> {
                         Some(Sent::Broken) => self.connection.abort(cx),
                     }
                 }
-                Want::Job(job) => shop.late.push_back(Late::Job(token, job)),
-                Want::Begin => {
-                    // The last program's stream may have gone in this turn.
-                    self.forget_stream(token, port);
+                Want::Job(id, job) => shop.late.push_back(Late::Job(token, id, job)),
+                Want::Begin(id) => {
                     let inbox = Arc::clone(shop.inbox);
-                    let reply = Box::new(move |begun: Begun| inbox.put(token, begun));
-                    shop.talker.begin(&mut self.connection, &self.socket, cx, reply);
-                }
-                want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
-                    left = left.saturating_sub(WANTS_PER_PIECE - 1);
-                    shop.talker.perform(&want, &mut self.connection, cx);
-                }
-                Want::Release => {
-                    self.forget_stream(token, port);
-                    if let Some(release) = self.connection.release(cx) {
-                        release.finish();
+                    let reply = Box::new(move |begun: Begun| inbox.put(token, Letter::Begun(id, begun)));
+                    let stream = shop.talker.begin(&mut self.connection, id, &self.socket, cx, reply);
+                    if let Some(stream) = stream {
+                        shop.streams.insert(&mut self.streams, token, id, stream);
                     }
+                }
+                want @ (Want::SendBackend(id) | Want::ReceiveBackend(id) | Want::ShutdownBackend(id)) => {
+                    left = left.saturating_sub(WANTS_PER_PIECE - 1);
+                    let stream = shop.streams.get(self.streams, id);
+                    shop.talker.perform(&want, &mut self.connection, stream, cx);
                 }
                 Want::Exchange(awaited) => return Turn::Exchanges(awaited),
                 Want::Completion => return Turn::Waits(Until::Completed),
@@ -136,7 +119,7 @@ impl<L> Slot<L> {
                 }
                 Want::HandOver => {
                     // It stays open elsewhere, and nothing that happens to it is of interest here.
-                    port.forget(Some(&self.socket), token);
+                    port.forget(&self.socket, token);
                     return Turn::Ends;
                 }
                 Want::Close => return Turn::Ends,
@@ -154,6 +137,7 @@ impl<L> Slot<L> {
         &mut self,
         token: u64,
         awaited: Awaited,
+        streams: &mut Streams,
         port: &mut impl Port<Link = L>,
     ) -> io::Result<()> {
         let client = match awaited {
@@ -166,23 +150,19 @@ impl<L> Slot<L> {
             _ => Until::Completed,
         };
         port.settle(&mut self.link, &self.socket, token, client)?;
-        let needed = if awaited.backend_out { Watched::Room } else { Watched::Bytes };
-        let enough = self.stream.watched == Watched::Room || self.stream.watched == needed;
-        if enough || self.connection.backend().is_none() {
-            return Ok(());
-        }
-        self.forget_stream(token, port);
-        let Some(stream) = self.connection.backend() else { return Ok(()) };
-        port.watch(stream, stream_token(token, self.stream.number), needed)?;
-        self.stream.watched = needed;
-        Ok(())
+        streams.settle(self.streams, &self.connection, port)
     }
 
-    /// Hears no more of its program's stream, if it did.
-    pub(super) fn forget_stream(&mut self, token: u64, port: &mut impl Port<Link = L>) {
-        if self.stream.watched != Watched::No {
-            port.forget(self.connection.backend(), stream_token(token, self.stream.number));
-            self.stream = Stream { watched: Watched::No, number: (self.stream.number + 1) & 0x7f };
+    /// Streams of exchanges that are over go back to whoever lent them.
+    pub(super) fn release(
+        &mut self,
+        cx: &mut Context<'_>,
+        streams: &mut Streams,
+        port: &mut impl Port<Link = L>,
+    ) {
+        for release in cx.tally.released.drain(..) {
+            let stream = streams.take(&mut self.streams, release.exchange, port);
+            release.finish(stream);
         }
     }
 }

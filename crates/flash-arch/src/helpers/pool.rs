@@ -25,6 +25,7 @@ use super::watcher::Watcher;
 use super::{HelperLimits, Refusal, Waiter};
 use crate::clock::server_us;
 use crate::hands::Hand;
+use crate::inbox::Letter;
 use crate::shared::Shared;
 
 pub(super) struct Pool {
@@ -344,14 +345,14 @@ impl Pool {
     }
 
     fn send_elsewhere(&self, job: Job, waiter: Waiter, came: Instant) {
-        let (inbox, token) = (Arc::clone(&waiter.inbox), waiter.token);
+        let (inbox, token, exchange) = (Arc::clone(&waiter.inbox), waiter.token, waiter.exchange);
         let known = job.clone();
         let refusal = match &self.elsewhere {
             Some(pool) => pool.submit(Arrival { job, waiter: Some(waiter), came }).err(),
             None => Some(Refusal::Full),
         };
         if let Some(refusal) = refusal {
-            inbox.put(token, Outcome::from(known.failed(refusal.failure())));
+            inbox.put(token, Letter::Done(exchange, Outcome::from(known.failed(refusal.failure()))));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flash_core::ExchangeId;
 use flash_core::job::{Done, List, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
@@ -23,7 +24,15 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
     let inbox = Arc::new(Inbox::new().unwrap());
     let submit = |job, token| {
         helpers
-            .submit(job, Some(Waiter { inbox: Arc::clone(&inbox), token, client: Client::default() }))
+            .submit(
+                job,
+                Some(Waiter {
+                    inbox: Arc::clone(&inbox),
+                    token,
+                    exchange: ExchangeId::default(),
+                    client: Client::default(),
+                }),
+            )
             .unwrap()
     };
     let (file, has_begun, let_go) = gated();

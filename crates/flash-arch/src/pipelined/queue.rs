@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
+use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 use flash_core::program::Begun;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -22,11 +23,11 @@ pub(super) struct Item {
 pub(super) enum With {
     Nothing,
     /// For those who find and read.
-    Job(Job),
+    Job(ExchangeId, Job),
     /// What came of the job.
-    Done(Outcome),
+    Done(ExchangeId, Outcome),
     /// What became of the program that was asked for.
-    Begun(Begun),
+    Begun(ExchangeId, Begun),
     /// It must not be touched any more: there was a bug.
     Wreck,
 }

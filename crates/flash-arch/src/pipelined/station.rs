@@ -125,11 +125,11 @@ impl<W: Work + Send + 'static> Station<W> {
         }
         for (token, letter) in self.queue.inbox().empty() {
             let with = match letter {
-                Letter::Done(outcome) => {
+                Letter::Done(id, outcome) => {
                     self.account.spend(&outcome.spent);
-                    With::Done(outcome)
+                    With::Done(id, outcome)
                 }
-                Letter::Begun(begun) => With::Begun(begun),
+                Letter::Begun(id, begun) => With::Begun(id, begun),
                 Letter::Visitor(visitor) => {
                     self.host(visitor);
                     continue;
@@ -157,7 +157,14 @@ impl<W: Work + Send + 'static> Station<W> {
             Some(seat) => {
                 let connection =
                     Connection::new(TransportInfo::plain(visitor.peer), &shared.site, &self.runner.clock.now);
-                let slot = Slot { connection, socket: visitor.socket, token: NEW, watched: false, seat };
+                let slot = Slot {
+                    connection,
+                    socket: visitor.socket,
+                    token: NEW,
+                    streams: Vec::new(),
+                    watched: false,
+                    seat,
+                };
                 self.turn(Box::new(slot), With::Nothing, |_, _| {});
             }
             None => visitor.pass_on(self.queue.inbox()),
@@ -174,7 +181,7 @@ impl<W: Work + Send + 'static> Station<W> {
 
     fn handle(&mut self, token: u64, flags: epoll::EventFlags) {
         if token != BELL && token & OF_STREAM != 0 {
-            return self.resume(token & !OF_STREAM, With::Nothing, |slot, _| slot.connection.backend_ready());
+            return self.resume(token & !OF_STREAM, With::Nothing, |slot, _| slot.streams_ready());
         }
         self.work.notice(token, flags);
         let gone = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
@@ -227,8 +234,11 @@ impl<W: Work + Send + 'static> Station<W> {
             let cx = &mut self.runner.cx();
             what(&mut slot, cx);
             let at = At { epoll: &self.epoll, account: &self.account, inbox: self.queue.inbox() };
-            self.work.turn(&mut slot, with, &at, cx)
+            let next = self.work.turn(&mut slot, with, &at, cx);
+            slot.release(&at, cx);
+            next
         }));
+        self.runner.released().for_each(drop);
         match outcome {
             Ok(Next::To(step, with)) => self.outgoing[step as usize].push(Item { slot, with }),
             Ok(Next::Waits) => self.ward.admit(slot),

@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use flash_core::job::{Done, Find, Job, Outcome};
 use flash_core::program::Begun;
-use flash_core::{Context, Want};
+use flash_core::{Context, ExchangeId, Want};
 use flash_observe::ledger::Account;
 use rustix::event::epoll::{self, EventFlags};
 use slab::Slab;
 
 use crate::amped::Asymmetric;
 use crate::event_loop::Dispatch;
-use crate::exchange::Talker;
+use crate::exchange::{Talker, tell_begun};
 use crate::helpers::Client;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Letter};
 use crate::pipelined::queue::With;
-use crate::pipelined::ward::Slot;
+use crate::pipelined::ward::{Slot, Stream};
 use crate::pipelined::{NEW, Step};
 use crate::port::Watched;
 use crate::shared::Shared;
@@ -80,7 +80,6 @@ pub(super) struct ReadRequest {
 struct Socket {
     token: u64,
     registered: Watched,
-    stream: Watched,
     /// Nothing says that a read would find nothing.
     readable: bool,
     /// The client has closed its side: reads go on until they see the end.
@@ -103,7 +102,6 @@ impl ReadRequest {
         self.sockets.insert(Socket {
             token: slot.token,
             registered: Watched::No,
-            stream: Watched::No,
             readable: true,
             hung_up: false,
             gone: false,
@@ -116,7 +114,9 @@ impl ReadRequest {
             slot.connection.abort(cx);
         }
         for _ in 0..WANTS_PER_TURN {
-            match slot.connection.want(cx) {
+            let want = slot.connection.want(cx);
+            slot.release(at, cx);
+            match want {
                 Want::Receive if !socket.readable => {
                     if !slot.connection.receive_blocked() {
                         let registered = socket.register(slot, Watched::Bytes, at);
@@ -143,31 +143,21 @@ impl ReadRequest {
                         Sent::Broken => slot.connection.abort(cx),
                     }
                 }
-                Want::Begin => {
-                    // The last program's stream has left the epoll as it was closed.
-                    socket.stream = Watched::No;
+                Want::Begin(id) => {
                     let (inbox, token) = (Arc::clone(at.inbox), slot.token);
-                    let reply = Box::new(move |begun: Begun| inbox.put(token, begun));
-                    self.talker.begin(&mut slot.connection, &slot.socket, cx, reply);
+                    let reply = Box::new(move |begun: Begun| inbox.put(token, Letter::Begun(id, begun)));
+                    let stream = self.talker.begin(&mut slot.connection, id, &slot.socket, cx, reply);
+                    slot.add_stream(id, stream);
                 }
-                want @ (Want::SendBackend | Want::ReceiveBackend | Want::ShutdownBackend) => {
-                    self.talker.perform(&want, &mut slot.connection, cx);
-                }
-                Want::Release => {
-                    if let (Some(stream), true) = (slot.connection.backend(), socket.stream != Watched::No) {
-                        // One that is not there any more is forgotten.
-                        let _ = epoll::delete(at.epoll, stream);
-                    }
-                    socket.stream = Watched::No;
-                    if let Some(release) = slot.connection.release(cx) {
-                        release.finish();
-                    }
+                want @ (Want::SendBackend(id) | Want::ReceiveBackend(id) | Want::ShutdownBackend(id)) => {
+                    let stream = slot.streams.iter().find(|stream| stream.exchange == id);
+                    let stream = stream.map(|stream| &stream.stream);
+                    self.talker.perform(&want, &mut slot.connection, stream, cx);
                 }
                 Want::Exchange(awaited) => {
                     let client = if awaited.client_out { Watched::Room } else { Watched::Bytes };
-                    let program = if awaited.backend_out { Watched::Room } else { Watched::Bytes };
                     let registered = socket.register(slot, client, at);
-                    let registered = registered.and_then(|()| socket.register_stream(slot, program, at));
+                    let registered = registered.and_then(|()| slot.register_streams(at));
                     return if registered.is_ok() { Next::Waits } else { Next::Ends };
                 }
                 Want::HandOver => {
@@ -191,11 +181,28 @@ impl Socket {
     fn register(&mut self, slot: &Slot, needed: Watched, at: &At<'_>) -> io::Result<()> {
         register(&mut self.registered, needed, &slot.socket, slot.token, at)
     }
+}
 
-    fn register_stream(&mut self, slot: &Slot, needed: Watched, at: &At<'_>) -> io::Result<()> {
-        match slot.connection.backend() {
-            Some(stream) => register(&mut self.stream, needed, stream, slot.token | OF_STREAM, at),
-            None => Ok(()),
+impl Slot {
+    fn register_streams(&mut self, at: &At<'_>) -> io::Result<()> {
+        for Stream { exchange, stream, watched } in &mut self.streams {
+            let (_, room) = self.connection.awaited_of(*exchange);
+            let needed = if room { Watched::Room } else { Watched::Bytes };
+            register(watched, needed, stream, self.token | OF_STREAM, at)?;
+        }
+        Ok(())
+    }
+
+    /// Streams of exchanges that are over go back to whoever lent them.
+    pub(super) fn release(&mut self, at: &At<'_>, cx: &mut Context<'_>) {
+        for release in cx.tally.released.drain(..) {
+            let place = self.streams.iter().position(|stream| stream.exchange == release.exchange);
+            let stream = place.map(|place| self.streams.swap_remove(place));
+            if let Some(Stream { stream, watched: Watched::Bytes | Watched::Room, .. }) = &stream {
+                // One that is not there any more is forgotten.
+                let _ = epoll::delete(at.epoll, stream);
+            }
+            release.finish(stream.map(|stream| stream.stream));
         }
     }
 }
@@ -239,13 +246,14 @@ impl Work for ReadRequest {
         if slot.token == NEW {
             self.welcome(slot);
         }
-        if let With::Begun(begun) = with {
-            slot.connection.begun(begun, cx);
+        if let With::Begun(id, begun) = with {
+            let stream = tell_begun(&mut slot.connection, id, begun, cx);
+            slot.add_stream(id, stream);
             return self.turn(slot, With::Nothing, at, cx);
         }
         let next = match with {
             With::Wreck => Next::Ends,
-            With::Nothing | With::Job(_) | With::Done(_) | With::Begun(_) => self.serve(slot, at, cx),
+            With::Nothing | With::Job(..) | With::Done(..) | With::Begun(..) => self.serve(slot, at, cx),
         };
         if matches!(next, Next::Ends) {
             self.forget(slot);
@@ -272,17 +280,17 @@ impl Work for FindFile {
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         match with {
-            With::Job(Job::Find(find)) => match cx.site.look_up(&find.path, cx.local, cx.now) {
-                Ok(entry) => Next::To(Step::SendHeader, With::Done(Done::Found(entry).into())),
+            With::Job(id, Job::Find(find)) => match cx.site.look_up(&find.path, cx.local, cx.now) {
+                Ok(entry) => Next::To(Step::SendHeader, With::Done(id, Done::Found(entry).into())),
                 Err(known) => {
-                    match at.dispatch(&mut self.dispatch, Job::Find(Find { known, ..find }), slot) {
-                        Some(outcome) => Next::To(Step::SendHeader, With::Done(outcome)),
+                    match at.dispatch(&mut self.dispatch, id, Job::Find(Find { known, ..find }), slot) {
+                        Some(outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
                         None => elsewhere(slot.connection.want(cx), slot, cx),
                     }
                 }
             },
-            With::Done(outcome) => Next::To(Step::SendHeader, With::Done(outcome)),
-            With::Nothing | With::Job(_) | With::Begun(_) | With::Wreck => {
+            With::Done(id, outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
+            With::Nothing | With::Job(..) | With::Begun(..) | With::Wreck => {
                 elsewhere(slot.connection.want(cx), slot, cx)
             }
         }
@@ -308,8 +316,8 @@ impl Work for SendHeader {
     const SOCKETS: bool = false;
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
-        if let With::Done(outcome) = with {
-            slot.connection.completed(outcome, cx);
+        if let With::Done(id, outcome) = with {
+            slot.connection.completed(id, outcome, cx);
         }
         match slot.connection.want(cx) {
             Want::Send => {
@@ -320,9 +328,9 @@ impl Work for SendHeader {
                 }
             }
             // The first window is read by somebody else, and the head does not wait for it.
-            Want::Job(job @ (Job::Load(_) | Job::List(_) | Job::Spool(_))) => {
+            Want::Job(id, job @ (Job::Load(_) | Job::List(_) | Job::Spool(_))) => {
                 Self::send(slot, at, cx);
-                Next::To(Step::SendData, With::Job(job))
+                Next::To(Step::SendData, With::Job(id, job))
             }
             want => elsewhere(want, slot, cx),
         }
@@ -335,9 +343,9 @@ pub(super) struct SendData {
 }
 
 impl SendData {
-    fn read(&mut self, job: Job, slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) {
-        if let Some(outcome) = at.dispatch(&mut self.dispatch, job, slot) {
-            slot.connection.completed(outcome, cx);
+    fn read(&mut self, id: ExchangeId, job: Job, slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) {
+        if let Some(outcome) = at.dispatch(&mut self.dispatch, id, job, slot) {
+            slot.connection.completed(id, outcome, cx);
         }
     }
 }
@@ -347,9 +355,9 @@ impl Work for SendData {
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         match with {
-            With::Job(job) => self.read(job, slot, at, cx),
-            With::Done(outcome) => slot.connection.completed(outcome, cx),
-            With::Nothing | With::Begun(_) | With::Wreck => {}
+            With::Job(id, job) => self.read(id, job, slot, at, cx),
+            With::Done(id, outcome) => slot.connection.completed(id, outcome, cx),
+            With::Nothing | With::Begun(..) | With::Wreck => {}
         }
         for _ in 0..WANTS_PER_TURN {
             match slot.connection.want(cx) {
@@ -371,8 +379,8 @@ impl Work for SendData {
                         Sent::Broken => slot.connection.abort(cx),
                     }
                 }
-                Want::Job(job @ (Job::Load(_) | Job::List(_) | Job::Spool(_))) => {
-                    self.read(job, slot, at, cx)
+                Want::Job(id, job @ (Job::Load(_) | Job::List(_) | Job::Spool(_))) => {
+                    self.read(id, job, slot, at, cx)
                 }
                 want => return elsewhere(want, slot, cx),
             }
@@ -387,16 +395,15 @@ fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
         Want::Receive
         | Want::Close
         | Want::Reset
-        | Want::Begin
-        | Want::SendBackend
-        | Want::ReceiveBackend
-        | Want::ShutdownBackend
-        | Want::Release
+        | Want::Begin(_)
+        | Want::SendBackend(_)
+        | Want::ReceiveBackend(_)
+        | Want::ShutdownBackend(_)
         | Want::HandOver
         | Want::Exchange(_) => Next::To(Step::ReadRequest, With::Nothing),
         Want::Send => Next::To(Step::SendHeader, With::Nothing),
-        Want::Job(job @ Job::Find(_)) => Next::To(Step::FindFile, With::Job(job)),
-        Want::Job(job) => Next::To(Step::SendData, With::Job(job)),
+        Want::Job(id, job @ Job::Find(_)) => Next::To(Step::FindFile, With::Job(id, job)),
+        Want::Job(id, job) => Next::To(Step::SendData, With::Job(id, job)),
         Want::Completion => Next::Waits,
         Want::ShutdownWrite => {
             if rustix::net::shutdown(&slot.socket, rustix::net::Shutdown::Write).is_err() {
@@ -413,8 +420,9 @@ impl At<'_> {
     }
 
     /// Does the job now, or leaves it to the step's helper.
-    fn dispatch(&self, dispatch: &mut Asymmetric, job: Job, slot: &Slot) -> Option<Outcome> {
-        let outcome = dispatch.dispatch(job, slot.token, Client::of(slot.connection.peer()), self.account)?;
+    fn dispatch(&self, dispatch: &mut Asymmetric, id: ExchangeId, job: Job, slot: &Slot) -> Option<Outcome> {
+        let client = Client::of(slot.connection.peer());
+        let outcome = dispatch.dispatch(job, slot.token, id, client, self.account)?;
         self.account.spend(&outcome.spent);
         Some(outcome)
     }

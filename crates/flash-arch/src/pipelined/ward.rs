@@ -2,9 +2,10 @@
 
 use std::os::fd::OwnedFd;
 
-use flash_core::{Connection, Site};
+use flash_core::{Connection, ExchangeId, Site};
 
 use crate::longest_idle::LongestIdle;
+use crate::port::Watched;
 use crate::seat::Seat;
 use crate::timers::{Standing, Timers};
 
@@ -14,12 +15,30 @@ pub(super) struct Slot {
     pub(super) socket: OwnedFd,
     /// Its number in its pool, and which of those who had that number it is.
     pub(super) token: u64,
+    /// Those to the programs of its exchanges, and what each is watched for where connections wait for them.
+    pub(super) streams: Vec<Stream>,
     /// Sending data hears when its socket takes more.
     pub(super) watched: bool,
     pub(super) seat: Seat,
 }
 
+/// A stream to the program of one of a connection's exchanges.
+pub(super) struct Stream {
+    pub(super) exchange: ExchangeId,
+    pub(super) stream: OwnedFd,
+    pub(super) watched: Watched,
+}
+
 impl Slot {
+    /// Something has happened at one of its streams. Which one is not said: all of them are looked at.
+    pub(super) fn streams_ready(&mut self) {
+        self.streams.iter().for_each(|stream| self.connection.backend_ready(stream.exchange));
+    }
+
+    pub(super) fn add_stream(&mut self, exchange: ExchangeId, stream: Option<OwnedFd>) {
+        self.streams.extend(stream.map(|stream| Stream { exchange, stream, watched: Watched::No }));
+    }
+
     pub(super) fn number(&self) -> usize {
         self.token as u32 as usize
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 
 use crate::context::Context;
-use crate::exchange::Timing;
+use crate::exchange::{ExchangeId, Timing};
 use crate::output::Output;
 use crate::program::{Backend, Begin, Begun, Finish, Lease, Refusal, Talk};
 use crate::room::Account;
@@ -51,6 +51,7 @@ pub(crate) enum RequestBodyLength {
 
 #[derive(Debug)]
 pub(crate) struct UpstreamExchange {
+    id: ExchangeId,
     pub(crate) request: Request,
     stage: Stage,
     /// The last byte of the request's body is here.
@@ -61,6 +62,8 @@ pub(crate) struct UpstreamExchange {
     pub(crate) reply: Reply,
     ahead: Ahead,
     blocked: Blocked,
+    /// A stream that has served, until the driver is told.
+    released: Option<Release>,
 }
 
 #[derive(Debug)]
@@ -71,8 +74,8 @@ enum Stage {
     Wanted,
     Asked,
     Running(Running),
-    /// The program has done its part. Its stream is to be given back, if that has not happened.
-    Over(Option<Release>),
+    /// The program has done its part.
+    Over,
 }
 
 #[derive(Debug)]
@@ -85,18 +88,21 @@ struct Running {
     surplus_bytes: usize,
 }
 
-/// A stream that has served, for whoever owns it.
+/// An exchange that has no use for its stream any more, and what is to become of that.
 #[derive(Debug)]
 pub struct Release {
-    pub stream: OwnedFd,
+    pub exchange: ExchangeId,
     lease: Box<dyn Lease>,
-    how: Finish,
+    /// `None` if nobody has to be told but by the stream's end.
+    how: Option<Finish>,
 }
 
 impl Release {
     /// No port watches the stream any more.
-    pub fn finish(self) {
-        self.lease.finish(self.stream, self.how);
+    pub fn finish(self, stream: Option<OwnedFd>) {
+        if let (Some(stream), Some(how)) = (stream, self.how) {
+            self.lease.finish(stream, how);
+        }
     }
 }
 
@@ -129,7 +135,6 @@ pub(crate) enum Need {
     SendBackend,
     ReceiveBackend,
     ShutBackend,
-    Release,
     /// A job about the body; and its result, before anything else.
     Job,
     Completion,
@@ -144,9 +149,10 @@ pub(crate) enum Ended {
 }
 
 impl UpstreamExchange {
-    pub(crate) fn new(request: Request, body: RequestBodyLength) -> Self {
+    pub(crate) fn new(id: ExchangeId, request: Request, body: RequestBodyLength) -> Self {
         let comes_unmeasured = body == RequestBodyLength::Unknown;
         Self {
+            id,
             reply: Reply::new(),
             request,
             stage: if comes_unmeasured { Stage::Spooling } else { Stage::Wanted },
@@ -155,6 +161,7 @@ impl UpstreamExchange {
             outgoing: Outgoing::default(),
             ahead: Ahead::of_answer(),
             blocked: Blocked::default(),
+            released: None,
         }
     }
 
@@ -162,7 +169,6 @@ impl UpstreamExchange {
     pub(crate) fn need_before_reading(&self) -> Option<Need> {
         let spooled = self.spooled.as_ref();
         match &self.stage {
-            Stage::Over(Some(_)) => Some(Need::Release),
             _ if spooled.is_some_and(|spooled| spooled.is_wanted()) => Some(Need::Job),
             _ if self.awaits_job() => Some(Need::Completion),
             Stage::Running(_) if !self.blocked.backend_out && self.outgoing.left() > 0 => {
@@ -197,8 +203,8 @@ impl UpstreamExchange {
     }
 
     /// Whether the program has done its part.
-    pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.stage, Stage::Over(_))
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over)
     }
 
     /// Whether more of the request's body is waited for, if there is room for it.
@@ -254,9 +260,9 @@ impl UpstreamExchange {
     }
 
     /// `Ok` when the program runs and its request is on the way to it.
-    pub(crate) fn begun(&mut self, begun: Begun) -> Result<(), Fault> {
+    pub(crate) fn begun(&mut self, begun: Begun<()>) -> Result<(), Fault> {
         let mut backend = match begun {
-            Begun::Running(backend) => backend,
+            Begun::Running((), backend) => backend,
             Begun::Failed(refusal) => return Err(refusal.into()),
             // Nobody asked for that.
             Begun::HandedOver => return Err(Refusal::Broken.into()),
@@ -278,14 +284,6 @@ impl UpstreamExchange {
         self.stage =
             Stage::Running(Running { backend, decoder: Decoder::new(), heard: false, surplus_bytes: 0 });
         Ok(())
-    }
-
-    pub(crate) fn backend(&self) -> Option<&OwnedFd> {
-        match &self.stage {
-            Stage::Running(running) => Some(&running.backend.stream),
-            Stage::Over(release) => release.as_ref().map(|release| &release.stream),
-            Stage::Spooling | Stage::Wanted | Stage::Asked => None,
-        }
     }
 
     pub(crate) fn to_backend(&self) -> &[u8] {
@@ -353,11 +351,7 @@ impl UpstreamExchange {
         if running.backend.talk == Talk::FastCgi {
             if running.backend.used && !running.heard && self.request.may_be_repeated() {
                 self.request.repeat();
-                if let Stage::Running(Running { backend: Backend { stream, lease, .. }, .. }) =
-                    std::mem::replace(&mut self.stage, Stage::Wanted)
-                {
-                    lease.finish(stream, Finish::Ended);
-                }
+                self.leave(Stage::Wanted, Finish::Ended);
                 return Ok(Ended::Again);
             }
             return Err(Fault::of_program("closed its connection in the middle of the request"));
@@ -368,37 +362,33 @@ impl UpstreamExchange {
     }
 
     fn over(&mut self, how: Finish) {
-        if let Stage::Running(Running { backend: Backend { stream, lease, .. }, .. }) =
-            std::mem::replace(&mut self.stage, Stage::Over(None))
+        self.leave(Stage::Over, how);
+    }
+
+    fn leave(&mut self, next: Stage, how: Finish) {
+        if let Stage::Running(Running { backend: Backend { lease, .. }, .. }) =
+            std::mem::replace(&mut self.stage, next)
         {
-            self.stage = Stage::Over(Some(Release { stream, lease, how }));
+            self.released = Some(Release { exchange: self.id, lease, how: Some(how) });
         }
     }
 
-    pub(crate) fn release(&mut self) -> Option<Release> {
-        match &mut self.stage {
-            Stage::Over(release) => release.take(),
-            _ => None,
-        }
+    /// A stream that has served, for the driver. Once.
+    pub(crate) fn released(&mut self) -> Option<Release> {
+        self.released.take()
     }
 
-    /// Whether nothing is left but what lies in the output.
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over(None))
-    }
-
-    /// Nobody has a use for the program any more. Returns the request.
-    pub(crate) fn break_off(self) -> Request {
-        if let Stage::Running(Running { backend: Backend { stream, talk, lease, .. }, .. }) = self.stage {
-            let is_told = match talk {
-                Talk::FastCgi => self.outgoing.sent == 0,
-                Talk::Cgi | Talk::Nph => self.outgoing.end != End::Said,
-            };
-            if is_told {
-                lease.finish(stream, Finish::Aborted);
-            }
-        }
-        self.request
+    /// Nobody has a use for the program any more. Returns the request, and the stream that is free thereby.
+    pub(crate) fn break_off(self) -> (Request, Option<Release>) {
+        let Stage::Running(Running { backend: Backend { talk, lease, .. }, .. }) = self.stage else {
+            return (self.request, self.released);
+        };
+        let is_told = match talk {
+            Talk::FastCgi => self.outgoing.sent == 0,
+            Talk::Cgi | Talk::Nph => self.outgoing.end != End::Said,
+        };
+        let how = is_told.then_some(Finish::Aborted);
+        (self.request, Some(Release { exchange: self.id, lease, how }))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::body::Piece;
 use crate::exchange::upstream::{Terms, Way};
-use crate::exchange::{Exchange, ExchangeState};
+use crate::exchange::{Exchange, ExchangeId, ExchangeState};
 use crate::header;
 use crate::job::{Job, Outcome};
 use crate::output::Output;
@@ -35,6 +35,8 @@ use self::request_body::RequestBody;
 pub(crate) struct Http1 {
     transport: TransportInfo,
     phase: Phase,
+    /// Of the last exchange.
+    last_id: ExchangeId,
     /// Bytes of a request that cannot be answered yet. Empty, without memory, on an idle connection.
     input: Vec<u8>,
     /// Present only while there is something to send.
@@ -101,7 +103,14 @@ impl Http1 {
     pub(crate) fn new(transport: TransportInfo, site: &Site, now: &Now) -> Self {
         let mut deadline = Deadline::default();
         deadline.start(Waiting::Head, now.ms(), &site.settings);
-        Self { transport, phase: Phase::ReadRequest, input: Vec::new(), output: None, deadline }
+        Self {
+            transport,
+            phase: Phase::ReadRequest,
+            last_id: ExchangeId::default(),
+            input: Vec::new(),
+            output: None,
+            deadline,
+        }
     }
 
     pub(crate) fn peer(&self) -> Peer {
@@ -116,8 +125,8 @@ impl Http1 {
         if self.is_exchanging_with_upstream() {
             return self.want_of_upstream(cx);
         }
-        if let Some(job) = self.job(cx.site) {
-            return Want::Job(job);
+        if let Some((id, job)) = self.job(cx.site) {
+            return Want::Job(id, job);
         }
         if let Some(output) = self.output.as_mut().filter(|output| !output.is_empty()) {
             output.shown(cx.now.us);
@@ -159,7 +168,7 @@ impl Http1 {
     }
 
     /// The job that the state asks for, if it has not been handed out.
-    fn job(&mut self, site: &Site) -> Option<Job> {
+    fn job(&mut self, site: &Site) -> Option<(ExchangeId, Job)> {
         match &mut self.phase {
             // It leaves for another thread. What was answered before goes out first, and does not wait there with it.
             Phase::Exchange(current)
@@ -169,7 +178,7 @@ impl Http1 {
             {
                 None
             }
-            Phase::Exchange(current) => current.exchange.job(),
+            Phase::Exchange(current) => Some((current.exchange.id, current.exchange.job()?)),
             _ => None,
         }
     }
@@ -225,7 +234,7 @@ impl Http1 {
                 let Some(upstream) = exchange.upstream() else { return };
                 // It may still listen: only sending tells. But no program may take a part of a request for the whole.
                 client.has_ended = true;
-                if !(body.ends_within(&self.input) || upstream.has_ended()) {
+                if !(body.ends_within(&self.input) || upstream.is_over()) {
                     self.abort(cx);
                 }
             }
@@ -305,14 +314,19 @@ impl Http1 {
         self.resume(cx);
     }
 
-    pub(crate) fn completed(&mut self, Outcome { done, spent }: Outcome, cx: &mut Context<'_>) {
-        let Phase::Exchange(current) = &mut self.phase else { return self.deadline.job_ended(false) };
+    pub(crate) fn completed(
+        &mut self,
+        id: ExchangeId,
+        Outcome { done, spent }: Outcome,
+        cx: &mut Context<'_>,
+    ) {
+        let Phase::Exchange(current) = &mut self.phase else { return };
         let exchange = &mut current.exchange;
-        self.deadline.job_ended(exchange.stands_still(&done));
-        if !exchange.awaits_job() {
+        if exchange.id != id || !exchange.awaits_job() {
             // Too late: the deadline has answered in its place.
             return;
         }
+        self.deadline.job_ended(exchange.stands_still(&done));
         match &mut exchange.state {
             ExchangeState::Lookup(lookup) => {
                 exchange.timing.spent += spent;

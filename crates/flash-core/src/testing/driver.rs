@@ -8,6 +8,7 @@ use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
 use crate::connection::{Connection, Want};
 use crate::context::{Context, Tally};
+use crate::exchange::ExchangeId;
 use crate::exchange::upstream::{Awaited, Way};
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Job, Outcome};
@@ -53,14 +54,14 @@ pub(crate) struct Client {
     /// What has come over the wire.
     pub(crate) got: Vec<u8>,
     /// A job of this connection that is not done yet.
-    pub(crate) pending: Option<Job>,
+    pub(crate) pending: Option<(ExchangeId, Job)>,
     pub(crate) write_is_shut: bool,
     /// The server had the kernel forget what was left for it.
     pub(crate) is_reset: bool,
     /// It has closed its side, which nobody has seen yet.
     pub(crate) leaves: bool,
-    /// What is to be begun.
-    pub(crate) begin: Option<Begin>,
+    /// What is to be begun, and for which exchange.
+    pub(crate) begin: Option<(ExchangeId, Begin)>,
     /// The program that runs for it, or the last one that did.
     pub(crate) program: Option<Program>,
     /// Those before it.
@@ -112,6 +113,21 @@ impl Socket {
     }
 }
 
+impl Client {
+    /// Whether a program has a stream to the server.
+    pub(crate) fn has_stream(&self) -> bool {
+        self.program.as_ref().is_some_and(|program| program.stream.is_some())
+    }
+
+    /// The program of this exchange, which has a stream.
+    #[track_caller]
+    fn program_of(&mut self, id: ExchangeId) -> &mut Program {
+        let program = self.program.as_mut().expect("a program runs");
+        assert!(program.exchange == id && program.stream.is_some(), "another exchange's: {program:?}");
+        program
+    }
+}
+
 impl World {
     /// 2001-09-09 01:46:40 UTC, five seconds after the server's start.
     pub(crate) fn new(settings: Settings, disk: Disk) -> Self {
@@ -154,7 +170,14 @@ impl World {
         what: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
     ) -> T {
         let Self { site, now, local, spare, tally, draining, .. } = self;
-        what(&mut client.connection, &mut Context { site, now, local, spare, tally, draining: *draining })
+        let cx = &mut Context { site, now, local, spare, tally, draining: *draining };
+        let result = what(&mut client.connection, cx);
+        // As drivers do, before anything else happens to the connection.
+        for release in tally.released.drain(..) {
+            let program = client.program.as_mut().filter(|program| program.exchange == release.exchange);
+            release.finish(program.and_then(|program| program.stream.take()));
+        }
+        result
     }
 
     /// Bytes arrive, in one piece.
@@ -176,23 +199,27 @@ impl World {
     /// The program of a client says something, and whatever else the test does with it; then it is heard.
     pub(crate) fn hear(&mut self, client: &mut Client, what: impl FnOnce(&mut Program)) -> Waits {
         what(client.program.as_mut().expect("a program runs"));
-        client.connection.backend_ready();
+        let exchange = client.program.as_ref().expect("a program runs").exchange;
+        client.connection.backend_ready(exchange);
         self.turn(client)
     }
 
     /// The program that was asked for begins.
     pub(crate) fn begin(&mut self, client: &mut Client, manner: Manner) -> Waits {
-        let begin = client.begin.take().expect("a program is wanted");
-        let (program, backend) = Program::new(begin, manner);
+        let (id, begin) = client.begin.take().expect("a program is wanted");
+        let (program, backend) = Program::new(id, begin, manner);
         client.past.extend(client.program.replace(program));
-        self.with(client, |connection, cx| connection.begun(Begun::Running(backend), cx));
+        let taken = self.with(client, |connection, cx| connection.begun(id, Begun::Running((), backend), cx));
+        if let Some(program) = client.program.as_mut().filter(|_| !taken) {
+            program.stream = None;
+        }
         self.turn(client)
     }
 
     /// It does not begin.
     pub(crate) fn refuse(&mut self, client: &mut Client, refusal: Refusal) -> Waits {
-        client.begin.take().expect("a program is wanted");
-        self.with(client, |connection, cx| connection.begun(Begun::Failed(refusal), cx));
+        let (id, _) = client.begin.take().expect("a program is wanted");
+        self.with(client, |connection, cx| connection.begun(id, Begun::Failed(refusal), cx));
         self.turn(client)
     }
 
@@ -242,20 +269,25 @@ impl World {
 
     /// Does the pending job of a connection.
     pub(crate) fn complete(&mut self, client: &mut Client) -> Waits {
-        let job = client.pending.take().expect("a job is pending");
+        let (id, job) = client.pending.take().expect("a job is pending");
         let done = self.disk.help(&job);
         self.site.learn(&job, &done);
-        self.finish(client, done)
+        self.finish(client, id, done)
     }
 
     /// Ends the pending job of a connection with this failure.
     pub(crate) fn fail(&mut self, client: &mut Client, failure: Failure) -> Waits {
-        client.pending.take().expect("a job is pending");
-        self.finish(client, Done::Failed(failure))
+        let (id, _) = client.pending.take().expect("a job is pending");
+        self.finish(client, id, Done::Failed(failure))
     }
 
-    pub(crate) fn finish(&mut self, client: &mut Client, outcome: impl Into<Outcome>) -> Waits {
-        self.with(client, |connection, cx| connection.completed(outcome.into(), cx));
+    pub(crate) fn finish(
+        &mut self,
+        client: &mut Client,
+        id: ExchangeId,
+        outcome: impl Into<Outcome>,
+    ) -> Waits {
+        self.with(client, |connection, cx| connection.completed(id, outcome.into(), cx));
         self.turn(client)
     }
 
@@ -301,23 +333,19 @@ impl World {
                         return Waits::ForBytes;
                     }
                 }
-                Want::Begin => {
+                Want::Begin(id) => {
                     let local = "127.0.0.1:80".parse().expect("it is an address");
-                    client.begin = self.with(client, |connection, cx| connection.begin(Some(local), cx));
+                    let begin = self.with(client, |connection, cx| connection.begin(id, Some(local), cx));
+                    client.begin = begin.map(|begin| (id, begin));
                     if let (Some(manner), true) = (self.manner.clone(), client.begin.is_some()) {
                         return self.begin(client, manner);
                     }
                 }
-                Want::SendBackend => self.send_backend(client),
-                Want::ReceiveBackend => self.receive_backend(client),
-                Want::ShutdownBackend => {
-                    client.program.as_mut().expect("it runs").told_end = true;
-                    client.connection.backend_shut();
-                }
-                Want::Release => {
-                    if let Some(release) = self.with(client, |connection, cx| connection.release(cx)) {
-                        release.finish();
-                    }
+                Want::SendBackend(id) => self.send_backend(client, id),
+                Want::ReceiveBackend(id) => self.receive_backend(client, id),
+                Want::ShutdownBackend(id) => {
+                    client.program_of(id).told_end = true;
+                    client.connection.backend_shut(id);
                 }
                 Want::HandOver => return Waits::HandedOver,
                 Want::Exchange(awaited) => return Waits::ForProgram(awaited),
@@ -327,7 +355,7 @@ impl World {
                         return Waits::ForRoom;
                     }
                 }
-                Want::Job(job) => self.dispatch(client, job),
+                Want::Job(id, job) => self.dispatch(client, id, job),
                 Want::Completion => {
                     assert!(client.pending.is_some(), "a completion is awaited that nobody was asked for");
                     return Waits::ForJob;
@@ -343,7 +371,7 @@ impl World {
         panic!("the connection never comes to rest: {:?}", client.connection);
     }
 
-    fn dispatch(&mut self, client: &mut Client, mut job: Job) {
+    fn dispatch(&mut self, client: &mut Client, id: ExchangeId, mut job: Job) {
         assert!(client.pending.is_none(), "a second job while the first is under way");
         if let Job::Find(find) = &mut job
             && self.site.settings.finds_apart
@@ -353,7 +381,7 @@ impl World {
             match self.site.look_up(&find.path, &mut self.local, &self.now) {
                 Ok(entry) => {
                     let found = Done::Found(entry).into();
-                    return self.with(client, |connection, cx| connection.completed(found, cx));
+                    return self.with(client, |connection, cx| connection.completed(id, found, cx));
                 }
                 Err(known) => find.known = known,
             }
@@ -364,30 +392,33 @@ impl World {
             Jobs::AtOnce => self.disk.try_now(&job).or_else(|| Some(self.disk.help(&job))),
         };
         match done {
-            None => client.pending = Some(job),
+            None => client.pending = Some((id, job)),
             Some(done) => {
                 self.site.learn(&job, &done);
-                self.with(client, |connection, cx| connection.completed(done.into(), cx));
+                self.with(client, |connection, cx| connection.completed(id, done.into(), cx));
             }
         }
     }
 
-    fn send_backend(&mut self, client: &mut Client) {
-        let program = client.program.as_mut().expect("a program runs");
-        let count = program.take(client.connection.to_backend());
+    fn send_backend(&mut self, client: &mut Client, id: ExchangeId) {
+        let Client { program, connection, .. } = client;
+        let program = program.as_mut().filter(|program| program.exchange == id).expect("it runs");
+        let count = program.take(connection.to_backend(id));
         match program.deaf {
-            true => self.with(client, |connection, cx| connection.backend_refuses(cx)),
-            false if count == 0 => client.connection.backend_blocked(Way::Out),
-            false => self.with(client, |connection, cx| connection.backend_sent(count, cx)),
+            true => self.with(client, |connection, cx| connection.backend_refuses(id, cx)),
+            false if count == 0 => client.connection.backend_blocked(id, Way::Out),
+            false => self.with(client, |connection, cx| connection.backend_sent(id, count, cx)),
         }
     }
 
-    fn receive_backend(&mut self, client: &mut Client) {
-        let program = client.program.as_mut().expect("a program runs");
+    fn receive_backend(&mut self, client: &mut Client, id: ExchangeId) {
+        let program = client.program_of(id);
         match (program.says.pop_front(), program.ended) {
-            (Some(bytes), _) => self.with(client, |connection, cx| connection.backend_received(&bytes, cx)),
-            (None, true) => self.with(client, |connection, cx| connection.backend_ended(cx)),
-            (None, false) => client.connection.backend_blocked(Way::In),
+            (Some(bytes), _) => {
+                self.with(client, |connection, cx| connection.backend_received(id, &bytes, cx))
+            }
+            (None, true) => self.with(client, |connection, cx| connection.backend_ended(id, cx)),
+            (None, false) => client.connection.backend_blocked(id, Way::In),
         }
     }
 

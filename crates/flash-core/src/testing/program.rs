@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::exchange::ExchangeId;
 use crate::program::{Backend, Begin, Finish, Lease, Talk};
 
 /// What programs are like in a world.
@@ -21,6 +22,9 @@ pub(crate) struct Manner {
 
 #[derive(Debug)]
 pub(crate) struct Program {
+    pub(crate) exchange: ExchangeId,
+    /// The server's end, as long as it has that.
+    pub(crate) stream: Option<OwnedFd>,
     pub(crate) begin: Begin,
     pub(crate) manner: Manner,
     /// All that has come to it.
@@ -91,13 +95,15 @@ impl Drop for Held {
 }
 
 impl Program {
-    pub(crate) fn new(begin: Begin, manner: Manner) -> (Self, Backend) {
+    pub(crate) fn new(exchange: ExchangeId, begin: Begin, manner: Manner) -> (Self, Backend) {
         let fate = Fate::default();
         // Any descriptor does: nobody reads from it.
-        let stream = File::open("/dev/null").expect("there is always one").into();
+        let stream = Some(File::open("/dev/null").expect("there is always one").into());
         let (talk, used) = (manner.talk, manner.used && !begin.again);
-        let backend = Backend { stream, talk, lease: Box::new(Held(fate.clone())), used };
+        let backend = Backend { talk, lease: Box::new(Held(fate.clone())), used };
         let program = Self {
+            exchange,
+            stream,
             begin,
             room_left: manner.room,
             manner,

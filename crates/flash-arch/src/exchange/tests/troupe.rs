@@ -81,7 +81,7 @@ impl Programs for Troupe {
         });
         let (fates, kept) = (Arc::clone(&self.fates), Arc::clone(&self.kept));
         let lease = Box::new(Held { fates, kept, finished: false });
-        let begun = Begun::Running(Backend { stream, talk, lease, used });
+        let begun = Begun::Running(stream, Backend { talk, lease, used });
         // Both ways to hear of it.
         if number.is_multiple_of(2) {
             return Some(begun);

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use flash_core::ExchangeId;
 use flash_core::entry::{Entry, Target};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::header::HeaderTemplate;
@@ -140,7 +141,12 @@ impl Simulation {
         let which = self.random.within(0..self.jobs.len() as u64) as usize;
         let client = *self.random.pick(&[1, 1, 1, 2, 3]);
         let client = Client::of(Peer::Inet(([192, 0, 2, client], 1).into()));
-        let waiter = Waiter { inbox: Arc::clone(&self.inbox), token: self.model.tokens, client };
+        let waiter = Waiter {
+            inbox: Arc::clone(&self.inbox),
+            token: self.model.tokens,
+            exchange: ExchangeId::default(),
+            client,
+        };
         let queued = self.pool.waiting.load(Ordering::Relaxed);
         let arrival = Arrival { job: self.jobs[which].clone(), waiter: Some(waiter), came: self.now() };
         let answer = self.pool.submit(arrival);

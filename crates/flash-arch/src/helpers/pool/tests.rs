@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use flash_core::ExchangeId;
 use flash_core::entry::{Entry, Target};
 use flash_core::file::{Content, OpenFile, Stamp, Window};
 use flash_core::header::HeaderTemplate;
@@ -50,7 +51,12 @@ impl Bench {
 
     /// Asks for a job; its result is to be told to this token.
     fn submit(&self, job: &Job, token: u64) -> bool {
-        let waiter = Some(Waiter { inbox: Arc::clone(&self.inbox), token, client: Client::default() });
+        let waiter = Some(Waiter {
+            inbox: Arc::clone(&self.inbox),
+            token,
+            exchange: ExchangeId::default(),
+            client: Client::default(),
+        });
         self.pool.submit(Arrival { job: job.clone(), waiter, came: Instant::now() }).is_ok()
     }
 
@@ -292,7 +298,12 @@ fn second_looks_take_the_place_of_new_names_in_a_full_queue() {
     assert!(bench.submit_for_nobody(look("/known")).is_ok());
     assert_eq!(bench.hear(1), [4], "the newest was given up");
     assert!(matches!(bench.heard[0].1.done, Done::Failed(Failure::Busy)));
-    let other = Waiter { inbox: Arc::clone(&bench.inbox), token: 6, client: client(2) };
+    let other = Waiter {
+        inbox: Arc::clone(&bench.inbox),
+        token: 6,
+        exchange: ExchangeId::default(),
+        client: client(2),
+    };
     let arrival = Arrival { job: find("/6"), waiter: Some(other), came: Instant::now() };
     assert!(bench.pool.submit(arrival).is_ok(), "another client has its place");
     assert_eq!(bench.hear(2), [3, 4]);
@@ -313,7 +324,12 @@ fn a_request_does_not_get_what_was_looked_up_long_before() {
     let begun = Instant::now();
     let job = find("/a.txt");
     let arrival = |token, came| {
-        let waiter = Waiter { inbox: Arc::clone(&bench.inbox), token, client: Client::default() };
+        let waiter = Waiter {
+            inbox: Arc::clone(&bench.inbox),
+            token,
+            exchange: ExchangeId::default(),
+            client: Client::default(),
+        };
         Arrival { job: job.clone(), waiter: Some(waiter), came }
     };
     let Err((kind, first)) = desk.join(arrival(1, begun)) else { panic!("nothing is under way") };

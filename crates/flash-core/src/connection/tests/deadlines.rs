@@ -139,16 +139,16 @@ fn a_late_find_is_answered_503_and_its_result_ignored() {
     world.jobs = Jobs::Later;
     let mut client = world.connect();
     assert_eq!(world.receive(&mut client, get("/small.txt").as_bytes()), Waits::ForJob);
-    let job = client.pending.take().expect("it is looked for");
+    let (id, job) = client.pending.take().expect("it is looked for");
     assert_eq!(world.left_ms(&client), 10_000);
-    client.pending = Some(job.clone());
+    client.pending = Some((id, job.clone()));
     assert_eq!(world.pass_ms(&mut client, 9_999), Waits::ForJob);
     assert_eq!(world.pass_ms(&mut client, 1), Waits::Closed);
     let reply_then = reply(&client.got);
     assert_eq!((reply_then.status, reply_then.field("Retry-After")), (503, Some("1")));
     assert_eq!(reply_then.field("Connection"), Some("close"));
     let done = world.disk.help(&job);
-    assert_eq!(world.finish(&mut client, done), Waits::Closed);
+    assert_eq!(world.finish(&mut client, id, done), Waits::Closed);
     assert_eq!(reply(&client.got).status, 503, "nothing more is said");
 }
 
@@ -159,11 +159,11 @@ fn a_late_window_ends_the_connection_and_its_result_is_ignored() {
     let mut client = world.connect();
     assert_eq!(world.receive(&mut client, get("/large.bin").as_bytes()), Waits::ForJob);
     let before = client.got.len();
-    let job = client.pending.clone().expect("a window is loaded");
+    let (id, job) = client.pending.clone().expect("a window is loaded");
     assert_eq!(world.pass_ms(&mut client, 9_999), Waits::ForJob);
     assert_eq!(world.pass_ms(&mut client, 1), Waits::Closed);
     let done = world.disk.help(&job);
-    assert_eq!(world.finish(&mut client, done), Waits::Closed);
+    assert_eq!(world.finish(&mut client, id, done), Waits::Closed);
     assert_eq!(client.got.len(), before);
 }
 

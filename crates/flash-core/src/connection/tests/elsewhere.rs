@@ -71,10 +71,11 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
     let mut client = world.connect();
     client.connection.h1_mut().set_peer(inet);
     world.receive(&mut client, GET.as_bytes());
-    let direct = client.begin.take().and_then(|begin| begin.direct).expect("it is alone");
+    let (id, begin) = client.begin.take().expect("a program is wanted");
+    let direct = begin.direct.expect("it is alone");
     assert!(direct.head.starts_with(b"HTTP/1.1 200 OK\r\nDate: ") && direct.record.is_some());
     assert!(direct.head.ends_with(b"\r\nConnection: close\r\n"), "the program ends it");
-    world.with(&mut client, |connection, cx| connection.begun(Begun::HandedOver, cx));
+    world.with(&mut client, |connection, cx| connection.begun(id, Begun::HandedOver, cx));
     assert_eq!(world.turn(&mut client), Waits::HandedOver);
     assert!(client.got.is_empty() && world.tally.upstream_errors.is_empty());
     for (request, peer) in [
@@ -90,7 +91,7 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
             client.socket = Socket::FULL;
         }
         world.receive(&mut client, request.as_bytes());
-        let begin = client.begin.take().expect("a program is wanted");
+        let (_, begin) = client.begin.take().expect("a program is wanted");
         assert!(begin.direct.is_none(), "{request}");
         assert_eq!(world.tally.upstream_errors.len(), 1);
         world.tally.upstream_errors.clear();

@@ -118,7 +118,7 @@ fn found_apart_every_search_is_a_job_and_the_caches_are_asked_by_whoever_gets_it
     let mut client = world.connect();
     world.with(&mut client, |connection, cx| connection.received(get("/small.txt").as_bytes(), cx));
     let want = world.with(&mut client, |connection, cx| connection.want(cx));
-    assert!(matches!(&want, Want::Job(Job::Find(find)) if find.known.is_none()), "{want:?}");
+    assert!(matches!(&want, Want::Job(_, Job::Find(find)) if find.known.is_none()), "{want:?}");
     assert!(client.connection.output().is_none());
 }
 

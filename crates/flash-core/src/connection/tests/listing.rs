@@ -213,10 +213,13 @@ fn a_listing_that_stands_still_is_late() {
     world.complete(&mut client);
     for _ in 0..4 {
         world.now.advance(world.now.us + 2_400_000);
-        let Some(Job::List(List { listing: Some(listing), .. })) = client.pending.take() else {
+        let Some((id, Job::List(List { listing: Some(listing), .. }))) = client.pending.take() else {
             panic!("a step is asked for")
         };
-        assert_eq!(world.finish(&mut client, Done::Listed(Listed { listing, page: None })), Waits::ForJob);
+        assert_eq!(
+            world.finish(&mut client, id, Done::Listed(Listed { listing, page: None })),
+            Waits::ForJob
+        );
     }
     world.pass_ms(&mut client, 500);
     assert_eq!(reply(&client.got).status, 503);

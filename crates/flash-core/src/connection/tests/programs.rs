@@ -160,7 +160,7 @@ fn a_program_that_does_not_read_stops_its_client() {
     let waits = world.receive(&mut client, &[b'x'; 64 << 10]);
     let Waits::ForProgram(awaited) = waits else { panic!("{waits:?}") };
     assert!(!awaited.client_in && awaited.backend_out);
-    assert_eq!(client.connection.to_backend().len(), 64 << 10);
+    assert_eq!(client.connection.to_backend(client.program.as_ref().unwrap().exchange).len(), 64 << 10);
     let waits = world.hear(&mut client, |program| program.room_left = 64 << 10);
     assert!(matches!(waits, Waits::ForProgram(Awaited { client_in: true, backend_out: false, .. })));
 }
@@ -347,7 +347,7 @@ fn a_kept_connection_that_was_closed_is_tried_again_where_that_is_safe() {
     world.receive(&mut client, GET.as_bytes());
     world.begin(&mut client, used.clone());
     world.hear(&mut client, |program| program.ended = true);
-    assert!(client.begin.as_ref().is_some_and(|begin| begin.again));
+    assert!(client.begin.as_ref().is_some_and(|(_, begin)| begin.again));
     world.begin(&mut client, used.clone());
     world.hear(&mut client, |program| program.ended = true);
     assert_eq!(reply(&client.got).status, 502, "once is enough");

@@ -203,9 +203,9 @@ fn the_disk_has_its_part_in_the_time() {
     let mut client = world.connect();
     let done = |world: &mut World, client: &mut Client, ms: u64| {
         world.now.advance(world.now.us + ms * 1000);
-        let job = client.pending.take().expect("a job is pending");
+        let (id, job) = client.pending.take().expect("a job is pending");
         let done = world.disk.help(&job);
-        world.finish(client, Outcome { done, spent: QUEUE })
+        world.finish(client, id, Outcome { done, spent: QUEUE })
     };
     world.receive(&mut client, get("/one-window.bin").as_bytes());
     // Ten milliseconds until it is found, twenty for its only window; a helper's own account says seven for each.

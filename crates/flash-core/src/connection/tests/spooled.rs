@@ -90,7 +90,7 @@ fn nothing_begins_before_the_body_is_whole() {
     let Waits::ForProgram(awaited) = waits else { panic!("{waits:?}") };
     assert!(awaited.client_in && !awaited.backend_in && client.begin.is_none());
     world.receive(&mut client, &[*last]);
-    assert_eq!(client.begin.as_ref().unwrap().variables.get(b"CONTENT_LENGTH"), Some(&b"10"[..]));
+    assert_eq!(client.begin.as_ref().unwrap().1.variables.get(b"CONTENT_LENGTH"), Some(&b"10"[..]));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn spooling(world: &mut World) -> Client {
 fn a_client_is_not_read_while_its_body_is_written() {
     let mut world = world_of_programs();
     let mut client = spooling(&mut world);
-    let Some(Job::Spool(Spool::Write { file: None, bytes })) = &client.pending else { panic!() };
+    let Some((_, Job::Spool(Spool::Write { file: None, bytes }))) = &client.pending else { panic!() };
     assert_eq!(bytes.len(), MEMORY_BYTES);
     client.connection.client_ready();
     assert_eq!(world.turn(&mut client), Waits::ForJob);

@@ -72,9 +72,12 @@ fn a_warmed_window_is_asked_for_again_and_then_copied() {
     world.disk.script([Look::Absent, Look::Absent]);
     let mut client = world.connect();
     assert_eq!(world.receive(&mut client, get("/one-window.bin").as_bytes()), Waits::ForJob);
-    assert!(matches!(&client.pending, Some(Job::Load(load)) if !load.copy));
+    assert!(matches!(&client.pending, Some((_, Job::Load(load))) if !load.copy));
     assert_eq!(world.complete(&mut client), Waits::ForJob);
-    assert!(matches!(&client.pending, Some(Job::Load(load)) if load.copy), "it did not stay the first time");
+    assert!(
+        matches!(&client.pending, Some((_, Job::Load(load))) if load.copy),
+        "it did not stay the first time"
+    );
     assert_eq!(world.complete(&mut client), Waits::ForBytes);
     assert_eq!(reply(&client.got).body, text(10_000));
 }

@@ -35,7 +35,7 @@ impl UpstreamExchange {
         match &self.stage {
             Stage::Running(running) => self.outgoing.end_body(running.backend.talk),
             Stage::Spooling => self.stage = Stage::Wanted,
-            Stage::Wanted | Stage::Asked | Stage::Over(_) => {}
+            Stage::Wanted | Stage::Asked | Stage::Over => {}
         }
     }
 

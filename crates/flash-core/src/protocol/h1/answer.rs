@@ -15,7 +15,7 @@ use crate::entry::{Entry, Target};
 use crate::exchange::lookup::{self, FileLookup, Found, Lookup};
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::upstream::{Request, Terms, UpstreamExchange};
-use crate::exchange::{Exchange, ExchangeState, Timing};
+use crate::exchange::{Exchange, ExchangeId, ExchangeState, Timing};
 use crate::header;
 use crate::job::{Failure, List};
 use crate::listing::Listing;
@@ -187,7 +187,8 @@ impl Http1 {
         cx: &mut Context<'_>,
     ) -> Answered {
         let request = Request::new(head, head_bytes, script);
-        let mut upstream = UpstreamExchange::new(request, self.unread_body(head).length());
+        let id = self.exchange_id();
+        let mut upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
         // Such a program begins when its request's body is there, so that its client cannot wait for it.
         let leave = upstream.spools() && std::mem::take(&mut upstream.request.expects);
         self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, timing, cx);
@@ -208,10 +209,20 @@ impl Http1 {
                 current.terms = terms;
             }
             _ => {
-                let exchange = Exchange { state, timing, redirects: self.redirects(), record: None };
+                let (id, redirects) = (self.exchange_id(), self.redirects());
+                self.last_id = id;
+                let exchange = Exchange { id, state, timing, redirects, record: None };
                 let (body, client) = (self.unread_body(head), Client::default());
                 self.phase = Phase::Exchange(Box::new(Current { exchange, body, terms, client }));
             }
+        }
+    }
+
+    /// The number of the exchange under way, or of the next one.
+    fn exchange_id(&self) -> ExchangeId {
+        match &self.phase {
+            Phase::Exchange(current) => current.exchange.id,
+            _ => self.last_id.next(),
         }
     }
 

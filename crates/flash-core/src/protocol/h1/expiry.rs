@@ -80,7 +80,7 @@ impl Http1 {
         let record = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Exchange(current) => {
                 if let ExchangeState::Upstream(upstream) = current.exchange.state {
-                    upstream.break_off();
+                    cx.tally.released.extend(upstream.break_off().1);
                 }
                 current.exchange.record
             }

@@ -1,7 +1,6 @@
 //! A connection while a program answers: what its driver asks and tells, and how an exchange begins and ends.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 
 use flash_http::status::Status;
 
@@ -11,9 +10,9 @@ use crate::context::{Context, UpstreamError};
 use crate::deadline::Waiting;
 use crate::exchange::respond::Responder;
 use crate::exchange::upstream::{
-    Awaited, Ended, Fault, Need, OUTGOING_BYTES_MAX, Release, Reply, UpstreamExchange, Way, Writer,
+    Awaited, Ended, Fault, Need, OUTGOING_BYTES_MAX, Reply, UpstreamExchange, Way, Writer,
 };
-use crate::exchange::{Exchange, ExchangeState};
+use crate::exchange::{Exchange, ExchangeId, ExchangeState};
 use crate::header;
 use crate::job::{Done, Failure};
 use crate::program::{Begin, Begun};
@@ -30,9 +29,21 @@ impl Http1 {
         }
     }
 
-    fn upstream_mut(&mut self) -> Option<&mut UpstreamExchange> {
+    /// The upstream of the exchange under way, if that is the one that is meant.
+    fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
+        self.exchange_mut(id)?.upstream_mut()
+    }
+
+    fn exchange_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
         match &mut self.phase {
-            Phase::Exchange(current) => current.exchange.upstream_mut(),
+            Phase::Exchange(current) if current.exchange.id == id => Some(&mut current.exchange),
+            _ => None,
+        }
+    }
+
+    fn upstream_of(&self, id: ExchangeId) -> Option<&UpstreamExchange> {
+        match &self.phase {
+            Phase::Exchange(current) if current.exchange.id == id => current.exchange.upstream(),
             _ => None,
         }
     }
@@ -44,6 +55,7 @@ impl Http1 {
     pub(super) fn want_of_upstream(&mut self, cx: &mut Context<'_>) -> Want {
         let Phase::Exchange(current) = &mut self.phase else { return Want::Completion };
         let Current { exchange, body, client, .. } = &mut **current;
+        let id = exchange.id;
         let Some(upstream) = exchange.upstream_mut() else { return Want::Completion };
         let (now_ms, settings) = (cx.now.ms(), &cx.site.settings);
         let output = self.output.as_mut().filter(|output| !output.is_empty());
@@ -57,7 +69,6 @@ impl Http1 {
         let mut need = upstream.need_before_reading();
         if let Some(output) = output
             && !client.out_blocked
-            && !matches!(need, Some(Need::Release))
         {
             output.shown(cx.now.us);
             self.deadline.wait(Waiting::Send, now_ms, settings);
@@ -68,12 +79,11 @@ impl Http1 {
         }
         need = need.or_else(|| upstream.need_after_reading(waiting_bytes));
         match need {
-            Some(Need::Begin) => Want::Begin,
-            Some(Need::SendBackend) => Want::SendBackend,
-            Some(Need::ReceiveBackend) => Want::ReceiveBackend,
-            Some(Need::ShutBackend) => Want::ShutdownBackend,
-            Some(Need::Release) => Want::Release,
-            Some(Need::Job) => upstream.job().map_or(Want::Completion, Want::Job),
+            Some(Need::Begin) => Want::Begin(id),
+            Some(Need::SendBackend) => Want::SendBackend(id),
+            Some(Need::ReceiveBackend) => Want::ReceiveBackend(id),
+            Some(Need::ShutBackend) => Want::ShutdownBackend(id),
+            Some(Need::Job) => upstream.job().map_or(Want::Completion, |job| Want::Job(id, job)),
             Some(Need::Completion) => {
                 self.deadline.wait(Waiting::Completion, now_ms, settings);
                 Want::Completion
@@ -94,30 +104,35 @@ impl Http1 {
 
     /// What is to be begun. `local` is the server's address that the client connected to. `None` where nothing can be,
     /// which the connection has answered itself.
-    pub(crate) fn begin(&mut self, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Begin> {
+    pub(crate) fn begin(
+        &mut self,
+        id: ExchangeId,
+        local: Option<SocketAddr>,
+        cx: &mut Context<'_>,
+    ) -> Option<Begin> {
         // Whatever else there is of this client would be lost, or stand in the middle of the answer.
         let is_alone = self.output.is_none() && self.input.is_empty();
         let transport = self.transport;
-        let Phase::Exchange(current) = &mut self.phase else { return None };
-        let timing = current.exchange.timing;
-        let begin = current.exchange.upstream_mut()?.begin(&transport, local, is_alone, timing, cx);
+        let exchange = self.exchange_mut(id)?;
+        let timing = exchange.timing;
+        let begin = exchange.upstream_mut()?.begin(&transport, local, is_alone, timing, cx);
         if begin.is_none() {
             self.give_up(Fault::of_program("stands where no route leads"), cx);
         }
         begin
     }
 
-    pub(crate) fn begun(&mut self, begun: Begun, cx: &mut Context<'_>) {
-        // Too late: the deadline has answered in its place.
-        let Phase::Exchange(current) = &mut self.phase else { return };
-        let Some(upstream) = current.exchange.upstream_mut().filter(|upstream| upstream.is_asked()) else {
-            return;
-        };
+    /// Whether the exchange takes what became of [`Http1::begin`]. Otherwise it is too late, and the stream of no use.
+    pub(crate) fn begun(&mut self, id: ExchangeId, begun: Begun<()>, cx: &mut Context<'_>) -> bool {
+        if !self.upstream_of(id).is_some_and(UpstreamExchange::is_asked) {
+            return false;
+        }
         self.deadline.program_lives();
+        let Some(upstream) = self.upstream_mut(id) else { return false };
         if matches!((&begun, upstream.request.is_direct), (Begun::HandedOver, true)) {
             cx.tally.responses += 1;
             self.phase = Phase::HandedOver;
-            return;
+            return true;
         }
         match upstream.begun(begun) {
             Ok(()) => {
@@ -131,82 +146,69 @@ impl Http1 {
             }
             Err(fault) => self.give_up(fault, cx),
         }
+        true
     }
 
-    /// The program's stream, from its beginning until [`Connection::release`] or the exchange's end.
-    pub(crate) fn backend(&self) -> Option<&OwnedFd> {
-        self.upstream()?.backend()
+    /// Which directions of its stream the exchange waits for.
+    pub(crate) fn awaited_of(&self, id: ExchangeId) -> (bool, bool) {
+        let waiting_bytes = self.output.as_ref().map_or(0, |output| output.waiting_bytes());
+        self.upstream_of(id).map_or((false, false), |upstream| upstream.awaited(waiting_bytes))
     }
 
-    pub(crate) fn to_backend(&self) -> &[u8] {
-        self.upstream().map_or(&[], UpstreamExchange::to_backend)
+    pub(crate) fn to_backend(&self, id: ExchangeId) -> &[u8] {
+        self.upstream_of(id).map_or(&[], UpstreamExchange::to_backend)
     }
 
-    /// The stream took so many bytes.
-    pub(crate) fn backend_sent(&mut self, count: usize, cx: &mut Context<'_>) {
-        self.deadline.program_lives();
-        if let Some(upstream) = self.upstream_mut() {
+    pub(crate) fn backend_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
+        if let Some(upstream) = self.upstream_mut(id) {
             upstream.backend_sent(count);
+            self.deadline.program_lives();
             self.feed(cx);
         }
     }
 
-    pub(crate) fn backend_received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+    pub(crate) fn backend_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
         self.deadline.program_lives();
-        self.hear(cx, |upstream, writer| upstream.backend_received(bytes, writer));
+        self.hear(id, cx, |upstream, writer| upstream.backend_received(bytes, writer));
     }
 
-    /// The program says no more, or its stream is broken.
-    pub(crate) fn backend_ended(&mut self, cx: &mut Context<'_>) {
-        self.hear(cx, UpstreamExchange::backend_ended);
+    pub(crate) fn backend_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
+        self.hear(id, cx, UpstreamExchange::backend_ended);
     }
 
-    /// The program takes no more, whatever it may say.
-    pub(crate) fn backend_refuses(&mut self, cx: &mut Context<'_>) {
-        if let Some(upstream) = self.upstream_mut() {
+    pub(crate) fn backend_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
+        if let Some(upstream) = self.upstream_mut(id) {
             upstream.backend_refuses();
             self.feed(cx);
         }
     }
 
-    /// The end of what the program is told has been told.
-    pub(crate) fn backend_shut(&mut self) {
-        if let Some(upstream) = self.upstream_mut() {
+    pub(crate) fn backend_shut(&mut self, id: ExchangeId) {
+        if let Some(upstream) = self.upstream_mut(id) {
             upstream.backend_shut();
         }
     }
 
-    pub(crate) fn backend_blocked(&mut self, way: Way) {
-        if let Some(upstream) = self.upstream_mut() {
+    pub(crate) fn backend_blocked(&mut self, id: ExchangeId, way: Way) {
+        if let Some(upstream) = self.upstream_mut(id) {
             upstream.backend_blocked(way);
         }
     }
 
-    /// Something may have happened at the program's stream.
-    pub(crate) fn backend_ready(&mut self) {
-        if let Some(upstream) = self.upstream_mut() {
+    pub(crate) fn backend_ready(&mut self, id: ExchangeId) {
+        if let Some(upstream) = self.upstream_mut(id) {
             upstream.backend_ready();
         }
     }
 
-    /// Something may have happened at the client's socket.
     pub(crate) fn client_ready(&mut self) {
         if let Phase::Exchange(current) = &mut self.phase {
             current.client.ready();
         }
     }
 
-    /// Whether a call on the client's socket must not wait, because something else may happen first.
     pub(crate) fn is_exchanging(&self) -> bool {
         self.is_exchanging_with_upstream() || matches!(self.phase, Phase::HandedOver)
-    }
-
-    pub(crate) fn release(&mut self, cx: &mut Context<'_>) -> Option<Release> {
-        let release = self.upstream_mut()?.release();
-        if self.output.as_ref().is_none_or(|output| output.is_empty()) {
-            self.leave_upstream(cx);
-        }
-        release
     }
 
     /// Hands the program what has come of the request's body.
@@ -240,14 +242,20 @@ impl Http1 {
     /// The program has said something: it goes into the output.
     fn hear(
         &mut self,
+        id: ExchangeId,
         cx: &mut Context<'_>,
         what: impl FnOnce(&mut UpstreamExchange, &mut Writer<'_>) -> Result<Ended, Fault>,
     ) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, body, terms, .. } = &mut **current;
-        let Exchange { state: ExchangeState::Upstream(upstream), record, timing, .. } = exchange else {
+        let Exchange { state: ExchangeState::Upstream(upstream), record, timing, id: exchange_id, .. } =
+            exchange
+        else {
             return;
         };
+        if *exchange_id != id {
+            return;
+        }
         let mut new_terms = *terms;
         if !upstream.reply.has_begun() && !body.is_complete() {
             // What the program leaves of its request's body would have to be read to its end.
@@ -275,7 +283,10 @@ impl Http1 {
         if let Some(routes) = &cx.site.routes {
             upstream.make_room(output, &routes.answers);
         }
+        cx.tally.released.extend(upstream.released());
+        let is_over = upstream.is_over() && output.is_empty();
         match heard {
+            Ok(Ended::Well | Ended::Again) if is_over => self.leave_upstream(cx),
             Ok(Ended::Well | Ended::Again) => {}
             Err(fault) => self.give_up(fault, cx),
         }
@@ -320,7 +331,8 @@ impl Http1 {
     pub(super) fn body_moved(&mut self, done: Done, cx: &mut Context<'_>) {
         // The connection may have been where nothing is heard of its sockets.
         self.client_ready();
-        let Some(upstream) = self.upstream_mut() else { return };
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let Some(upstream) = current.exchange.upstream_mut() else { return };
         match upstream.job_done(done) {
             Ok(()) => self.feed(cx),
             Err(fault) => self.give_up(fault, cx),
@@ -365,7 +377,8 @@ impl Http1 {
         let Current { exchange: Exchange { state, timing, .. }, body, terms, .. } = *current;
         let ExchangeState::Upstream(upstream) = state else { return };
         let linger = !body.is_complete();
-        let request = upstream.break_off();
+        let (request, release) = upstream.break_off();
+        cx.tally.released.extend(release);
         let Some(head) = request.parse(cx.site) else { return };
         let connection = if linger { header::Connection::Closes } else { terms.connection };
         let output = self.output.get_or_insert_with(|| cx.spare.output());

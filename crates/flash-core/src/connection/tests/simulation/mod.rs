@@ -86,6 +86,8 @@ struct Guest {
     shut: Told,
     /// A job is on its way.
     job: Work,
+    /// What the last job that was done led to, and whose it was.
+    told: Option<(ExchangeId, Done)>,
     read_is_planned: bool,
     deadline_ms: u64,
     /// Responses that have begun.
@@ -341,7 +343,7 @@ impl Simulation {
     }
 
     fn do_job(&mut self, number: usize, guest: &mut Guest) {
-        let job = guest.client.pending.clone().expect("the job is under way");
+        let (_, job) = guest.client.pending.clone().expect("the job is under way");
         let done = self.done(&job);
         self.world.site.learn(&job, &done);
         let is_inline = matches!(done, Done::Window(Window::Resident(_)));
@@ -375,7 +377,7 @@ impl Simulation {
     }
 
     fn tell(&mut self, guest: &mut Guest, done: Done) {
-        let job = guest.client.pending.take().expect("its job is under way");
+        let (id, job) = guest.client.pending.take().expect("its job is under way");
         let answers = std::mem::replace(&mut guest.job, Work::None) == Work::UnderWay;
         let is_broken = matches!(done, Done::Failed(_) | Done::Window(Window::Changed | Window::Failed));
         let is_old =
@@ -394,7 +396,12 @@ impl Simulation {
             (Job::Load(_) | Job::List(_), _) => guest.may_be_cut |= is_broken,
             _ => {}
         }
-        guest.waits = self.world.finish(&mut guest.client, done);
+        // What came of an earlier exchange's job comes once more, and is nobody's.
+        if let Some((earlier, stale)) = guest.told.replace((id, done.clone())).filter(|(of, _)| *of != id) {
+            self.world
+                .with(&mut guest.client, |connection, cx| connection.completed(earlier, stale.into(), cx));
+        }
+        guest.waits = self.world.finish(&mut guest.client, id, done);
         assert!(
             is_answer(&job) || !is_broken || guest.waits == Waits::Closed,
             "a body goes on that is none any more"
@@ -405,7 +412,7 @@ impl Simulation {
         let is_due = self.world.now.ms() >= guest.client.connection.deadline_ms();
         match (guest.waits, &guest.client.pending) {
             _ if !is_due => {}
-            (Waits::ForJob, Some(job)) if is_answer(job) && guest.job == Work::UnderWay => {
+            (Waits::ForJob, Some((_, job))) if is_answer(job) && guest.job == Work::UnderWay => {
                 guest.job = Work::Abandoned;
                 guest.faults.insert(guest.begun, 503);
             }
@@ -438,6 +445,7 @@ impl Guest {
             heard: 0,
             shut: Told::No,
             job: Work::None,
+            told: None,
             read_is_planned: false,
             deadline_ms: u64::MAX,
             begun: 0,

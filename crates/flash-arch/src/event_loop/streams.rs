@@ -1,0 +1,153 @@
+//! The streams to programs that a loop watches, each in an entry of its own: a connection has one for each exchange that a
+//! program answers.
+//!
+//! What is moved on them, and what becomes of them, their exchanges say.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use flash_core::{Connection, ExchangeId};
+use slab::Slab;
+
+use super::{NO_CONNECTION, split, token};
+use crate::port::{Port, Watched};
+
+#[derive(Default)]
+pub(super) struct Streams {
+    entries: Slab<Entry>,
+    /// Entries are used again. Each time under another token, so that nothing is taken for news of one stream that was
+    /// said of another.
+    generation: u32,
+}
+
+struct Entry {
+    /// The connection's token.
+    connection: u64,
+    exchange: ExchangeId,
+    stream: OwnedFd,
+    watched: Watched,
+    generation: u32,
+    /// The same connection's next one.
+    next: Chain,
+}
+
+/// The first of a connection's streams, or none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chain(u32);
+
+impl Chain {
+    pub(super) const EMPTY: Self = Self(u32::MAX);
+
+    fn first(self) -> Option<usize> {
+        (self != Self::EMPTY).then_some(self.0 as usize)
+    }
+}
+
+/// A token whose index has this bit is a stream's.
+const OF_STREAM: u64 = 1 << 31;
+
+pub(super) const fn is_stream(token: u64) -> bool {
+    token & OF_STREAM != 0
+}
+
+impl Streams {
+    pub(super) fn insert(
+        &mut self,
+        chain: &mut Chain,
+        connection: u64,
+        exchange: ExchangeId,
+        stream: OwnedFd,
+    ) {
+        let generation = self.next_generation();
+        let entry = Entry { connection, exchange, stream, watched: Watched::No, generation, next: *chain };
+        *chain = Chain(self.entries.insert(entry) as u32);
+    }
+
+    pub(super) fn get(&self, chain: Chain, exchange: ExchangeId) -> Option<&OwnedFd> {
+        let mut next = chain.first();
+        while let Some(entry) = next.and_then(|index| self.entries.get(index)) {
+            if entry.exchange == exchange {
+                return Some(&entry.stream);
+            }
+            next = entry.next.first();
+        }
+        None
+    }
+
+    /// Takes an exchange's stream out of the port and out of the loop.
+    pub(super) fn take(
+        &mut self,
+        chain: &mut Chain,
+        exchange: ExchangeId,
+        port: &mut impl Port,
+    ) -> Option<OwnedFd> {
+        let index = chain.first()?;
+        let entry = self.entries.get_mut(index)?;
+        if entry.exchange != exchange {
+            let mut rest = entry.next;
+            let stream = self.take(&mut rest, exchange, port);
+            self.entries[index].next = rest;
+            return stream;
+        }
+        let entry = self.entries.remove(index);
+        *chain = entry.next;
+        if entry.watched != Watched::No {
+            port.forget(&entry.stream, stream_token(entry.generation, index));
+        }
+        Some(entry.stream)
+    }
+
+    /// The connection is gone, and its streams with it.
+    pub(super) fn close(&mut self, mut chain: Chain, port: &mut impl Port) {
+        while let Some(exchange) = chain.first().map(|index| self.entries[index].exchange) {
+            self.take(&mut chain, exchange, port);
+        }
+    }
+
+    /// Sees to it that whatever ends the wait for a stream of this connection is heard of.
+    pub(super) fn settle(
+        &mut self,
+        chain: Chain,
+        connection: &Connection,
+        port: &mut impl Port,
+    ) -> io::Result<()> {
+        let mut next = chain.first();
+        while let Some(index) = next {
+            let generation = self.next_generation();
+            let entry = &mut self.entries[index];
+            let (_, room) = connection.awaited_of(entry.exchange);
+            let needed = if room { Watched::Room } else { Watched::Bytes };
+            if entry.watched != Watched::Room && entry.watched != needed {
+                if entry.watched != Watched::No {
+                    port.forget(&entry.stream, stream_token(entry.generation, index));
+                    entry.watched = Watched::No;
+                    entry.generation = generation;
+                }
+                port.watch(&entry.stream, stream_token(entry.generation, index), needed)?;
+                entry.watched = needed;
+            }
+            next = entry.next.first();
+        }
+        Ok(())
+    }
+
+    /// Something has happened at a stream: its connection's token, and its exchange. `goes_on` says whether the port will
+    /// tell more. `None` for a stream that is gone.
+    pub(super) fn heard(&mut self, token: u64, goes_on: bool) -> Option<(u64, ExchangeId)> {
+        let (generation, index) = split(token & !OF_STREAM);
+        let entry = self.entries.get_mut(index).filter(|entry| entry.generation == generation)?;
+        if !goes_on {
+            entry.watched = Watched::No;
+        }
+        Some((entry.connection, entry.exchange))
+    }
+
+    fn next_generation(&mut self) -> u32 {
+        self.generation = (self.generation + 1) % NO_CONNECTION;
+        self.generation
+    }
+}
+
+const fn stream_token(generation: u32, index: usize) -> u64 {
+    token(generation, index) | OF_STREAM
+}
