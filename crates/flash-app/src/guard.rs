@@ -103,7 +103,7 @@ impl ForkHelper {
                 let setup = Arc::clone(setup);
                 thread::Builder::new().name("fork".into()).spawn(move || {
                     signals::block_all();
-                    if let Err(error) = helper::run(theirs, &setup, Place::Inside) {
+                    if let Err(error) = helper::run(theirs, setup, Place::Inside) {
                         say(format_args!("{error}"));
                     }
                 })?;
@@ -127,6 +127,7 @@ fn guard(door: OwnedFd, mut setup: Setup, prepare: &dyn Fn() -> io::Result<()>) 
         return Ok(());
     }
     widen(&mut setup);
+    let setup = Arc::new(setup);
     post::send(&door, READY, &[])?;
     loop {
         let born = Instant::now();
@@ -134,7 +135,7 @@ fn guard(door: OwnedFd, mut setup: Setup, prepare: &dyn Fn() -> io::Result<()>) 
             Ok(Forked::Child) => {
                 rustix::thread::set_name(c"flash-fork")?;
                 rustix::process::set_child_subreaper(Some(getpid()))?;
-                return helper::run(door, &setup, Place::Apart);
+                return helper::run(door, setup, Place::Apart);
             }
             Ok(Forked::Parent { child: worker }) => {
                 if wait_for(worker) {

@@ -2,32 +2,33 @@
 //!
 //! Each server process has a socket of its own to it, so that there can be any number of them; a new one presents itself
 //! at the door. When one goes its programs are ended, and when the last has gone, and nobody can come any more, so is the
-//! fork helper. It reads nothing but these messages. Its life as a process is [`guard`](crate::guard)'s business.
+//! fork helper. It reads nothing but these messages, and waits for no disk: [threads](spawn_threads) start the programs.
+//! Its life as a process is [`guard`](crate::guard)'s business.
 
 mod crew;
+mod spawn_threads;
 
 use std::collections::{HashMap, VecDeque};
-use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
-use flash_cgi::Variables;
-use flash_cgi::response::is_nph;
 use flash_core::program::Refusal;
-use flash_os::spawn::{Program, SpawnError, SpawnMethod, Step};
+use flash_os::channel::Channel;
+use flash_os::spawn::SpawnMethod;
 use rustix::event::{Timespec, epoll};
-use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::net::SendFlags;
 use rustix::process::Pid;
 
 use self::crew::{Crew, Name};
+use self::spawn_threads::{Busy, Fate, Outcome, Refused, SpawnThreads, Start};
 use crate::post::{self, Received};
 use crate::script::Scripts;
 use crate::setup::Setup;
-use crate::wire::{Ask, Begin, Ended, NULL, Tell, What};
+use crate::start_record::StartRecord;
+use crate::wire::{Ask, Begin, Ended, Tell};
 
 /// Who runs the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,15 +39,16 @@ pub(crate) enum Place {
     Inside,
 }
 
-struct Helper<'a> {
-    setup: &'a Setup,
-    scripts: Vec<Scripts>,
+struct Helper {
+    setup: Arc<Setup>,
     epoll: Rc<OwnedFd>,
     /// `None` when nobody is left who could come.
     door: Option<OwnedFd>,
-    null: OwnedFd,
     crew: Crew,
+    threads: SpawnThreads,
+    outcomes: Arc<Channel<Outcome>>,
     servers: HashMap<u64, Server>,
+    /// In the order in which they came.
     queue: VecDeque<Waiting>,
     tokens: u64,
 }
@@ -54,35 +56,27 @@ struct Helper<'a> {
 /// A server process.
 struct Server {
     socket: OwnedFd,
-    /// Memory of the server's, where the number of the last program stands that was about to be begun: should this
-    /// process be killed, the server knows which of its requests may have been begun, and asks again for all others.
-    note: OwnedFd,
+    record: Arc<StartRecord>,
     untold: VecDeque<(Tell, Option<Rc<OwnedFd>>)>,
     /// It takes no more for now; an event says when it does.
     is_full: bool,
 }
 
-/// A request that waits until fewer run.
+/// A request that waits until fewer programs run, or until its thread is free.
 struct Waiting {
-    server: u64,
-    begin: Begin,
-    descriptors: Vec<OwnedFd>,
+    start: Start,
+    thread: usize,
     until: Instant,
 }
 
-enum Fate {
-    Runs {
-        pid: i32,
-        pidfd: Rc<OwnedFd>,
-        name_bytes: u32,
-    },
-    /// The client knows of it already, but it could not be run.
-    Died,
+impl Waiting {
+    fn is_counted(&self) -> bool {
+        self.start.begin.what.is_counted()
+    }
 }
 
-struct Refused(Refusal, String);
-
 const DOOR: u64 = 0;
+const OUTCOMES: u64 = 1;
 const EVENTS_MAX: usize = 64;
 
 /// Opens the folders of scripts.
@@ -101,24 +95,26 @@ pub(crate) fn open_scripts(setup: &Setup) -> io::Result<Vec<Scripts>> {
 ///
 /// # Errors
 /// When the kernel has no room for the few things that this needs.
-pub(crate) fn run(door: OwnedFd, setup: &Setup, place: Place) -> io::Result<()> {
+pub(crate) fn run(door: OwnedFd, setup: Arc<Setup>, place: Place) -> io::Result<()> {
     let epoll = Rc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+    let outcomes = Arc::new(Channel::new()?);
     epoll::add(&*epoll, &door, epoll::EventData::new_u64(DOOR), epoll::EventFlags::IN)?;
+    let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&*epoll, outcomes.eventfd(), epoll::EventData::new_u64(OUTCOMES), edge)?;
     let (method, inherits) = match place {
         Place::Apart => (SpawnMethod::Vfork, true),
         Place::Inside => (SpawnMethod::Fork, false),
     };
-    let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mut helper = Helper {
+        crew: Crew::new(Rc::clone(&epoll), inherits, setup.grace),
+        threads: SpawnThreads::new(Arc::clone(&setup), method, Arc::clone(&outcomes))?,
         setup,
-        scripts: open_scripts(setup)?,
-        crew: Crew::new(Rc::clone(&epoll), method, inherits, setup.grace),
         epoll,
         door: Some(door),
-        null,
+        outcomes,
         servers: HashMap::new(),
         queue: VecDeque::new(),
-        tokens: DOOR,
+        tokens: OUTCOMES,
     };
     let mut events = Vec::with_capacity(EVENTS_MAX);
     let mut buffer = post::buffer();
@@ -137,17 +133,30 @@ pub(crate) fn run(door: OwnedFd, setup: &Setup, place: Place) -> io::Result<()> 
     Ok(())
 }
 
-impl Helper<'_> {
+impl Helper {
     fn is_needed(&self) -> bool {
-        self.door.is_some() || !self.servers.is_empty() || !self.crew.is_idle()
+        let is_over = self.door.is_none() && self.servers.is_empty() && self.crew.is_idle();
+        !is_over || self.started_until().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Until when this process, no longer needed, waits for programs that are being started.
+    fn started_until(&self) -> Option<Instant> {
+        self.threads.busy().map(|(_, busy)| busy.since + self.setup.grace).max()
     }
 
     fn due_at(&self) -> Option<Instant> {
-        self.crew.due_at().into_iter().chain(self.queue.front().map(|waiting| waiting.until)).min()
+        let waiting = self.queue.front().map(|waiting| waiting.until);
+        let starting = self.threads.busy().filter(|(_, busy)| !busy.is_refused);
+        let starting = starting.map(|(_, busy)| busy.since + self.setup.queue_wait).min();
+        let left = if self.servers.is_empty() { self.started_until() } else { None };
+        self.crew.due_at().into_iter().chain(waiting).chain(starting).chain(left).min()
     }
 
     fn turn(&mut self, events: &[epoll::Event], buffer: &mut [u8]) {
         let now = Instant::now();
+        for outcome in Arc::clone(&self.outcomes).drain() {
+            self.started(outcome, now);
+        }
         // Those that ended make room for others.
         for event in events {
             if let Some((name, how)) = self.crew.ended(event.data.u64(), now) {
@@ -159,13 +168,15 @@ impl Helper<'_> {
         for (name, how) in ended {
             self.tell(name.server, Tell::Ended { number: name.number, how }, None);
         }
-        self.shorten_queue(now);
+        self.refuse_late(now);
         for event in events {
             match event.data.u64() {
                 DOOR => self.open_door(buffer),
+                OUTCOMES => {}
                 token => self.listen(token, buffer, now),
             }
         }
+        self.start_next(now);
         let told: Vec<u64> = self
             .servers
             .iter()
@@ -175,17 +186,18 @@ impl Helper<'_> {
         told.into_iter().for_each(|token| self.flush(token));
     }
 
-    /// A server process presents itself, with a socket and its note.
+    /// A server process presents itself, with a socket and its record of starts.
     fn open_door(&mut self, buffer: &mut [u8]) {
         let Some(door) = &self.door else { return };
         match post::receive(door, buffer) {
             Ok(Received::Message { descriptors, .. }) => {
-                let Ok([socket, note]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
+                let Ok([socket, record]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
                 self.tokens += 1;
                 let data = epoll::EventData::new_u64(self.tokens);
                 // Without memory for it the socket closes, and the server tries again.
                 if epoll::add(&*self.epoll, &socket, data, epoll::EventFlags::IN).is_ok() {
-                    let server = Server { socket, note, untold: VecDeque::new(), is_full: false };
+                    let record = Arc::new(StartRecord::from_server(record));
+                    let server = Server { socket, record, untold: VecDeque::new(), is_full: false };
                     self.servers.insert(self.tokens, server);
                 }
             }
@@ -209,7 +221,7 @@ impl Helper<'_> {
             (Some(Ask::Begin(begin)), Some(descriptors)) => self.ask(token, begin, descriptors, now),
             (Some(Ask::Begin(Begin { number, .. })), None) => {
                 let reason = "the fork helper has no descriptor left".into();
-                self.tell(token, Tell::Refused { number, why: Refusal::Busy, reason }, None);
+                self.refuse(Name { server: token, number }, Refused(Refusal::Busy, reason));
             }
             (Some(Ask::End { number }), _) => {
                 self.crew.end(|name| name == Name { server: token, number }, now)
@@ -231,126 +243,113 @@ impl Helper<'_> {
     /// A server has gone, and nobody waits for its programs any more.
     fn leave(&mut self, token: u64, now: Instant) {
         self.servers.remove(&token);
-        self.queue.retain(|waiting| waiting.server != token);
+        self.queue.retain(|waiting| waiting.start.name.server != token);
         self.crew.end(|name| name.server == token, now);
     }
 
+    /// Puts a request into the queue, where it stays for a moment if it can be started at once.
     fn ask(&mut self, server: u64, begin: Begin, descriptors: Vec<OwnedFd>, now: Instant) {
-        let is_counted = matches!(begin.what, What::Script { .. });
-        if !is_counted || (self.queue.is_empty() && self.crew.counted() < self.setup.running_max) {
-            return self.begin(server, &begin, &descriptors, now);
-        }
-        if self.queue.len() >= self.setup.queue_max {
-            let reason = format!("{} programs run and {} wait", self.crew.counted(), self.queue.len());
-            return self.tell(
-                server,
-                Tell::Refused { number: begin.number, why: Refusal::Busy, reason },
-                None,
-            );
-        }
-        self.queue.push_back(Waiting { server, begin, descriptors, until: now + self.setup.queue_wait });
-    }
-
-    fn shorten_queue(&mut self, now: Instant) {
-        while self.queue.front().is_some_and(|first| first.until <= now) {
-            let Some(Waiting { server, begin, .. }) = self.queue.pop_front() else { break };
-            let reason = format!("it waited {:?} for others to end", self.setup.queue_wait);
-            self.tell(server, Tell::Refused { number: begin.number, why: Refusal::Busy, reason }, None);
-        }
-        while self.crew.counted() < self.setup.running_max {
-            let Some(Waiting { server, begin, descriptors, .. }) = self.queue.pop_front() else { break };
-            self.begin(server, &begin, &descriptors, now);
-        }
-    }
-
-    fn begin(&mut self, server: u64, begin: &Begin, descriptors: &[OwnedFd], now: Instant) {
-        let number = begin.number;
-        match self.spawn(server, begin, descriptors, now) {
-            Ok(fate) => {
-                match fate {
-                    Fate::Runs { pid, pidfd, name_bytes } => {
-                        self.tell(server, Tell::Begun { number, pid, name_bytes }, Some(pidfd));
-                    }
-                    Fate::Died => {
-                        self.tell(server, Tell::Begun { number, pid: 0, name_bytes: 0 }, None);
-                        // As shells say it of a program that cannot be run.
-                        self.tell(server, Tell::Ended { number, how: Ended::Code(127) }, None);
-                    }
-                }
-                // Now, because what is not told is lost should this process be killed.
-                self.flush(server);
-            }
-            Err(Refused(why, reason)) => self.tell(server, Tell::Refused { number, why, reason }, None),
-        }
-    }
-
-    fn spawn(
-        &mut self,
-        server: u64,
-        begin: &Begin,
-        descriptors: &[OwnedFd],
-        now: Instant,
-    ) -> Result<Fate, Refused> {
-        let broken = |reason: &str| Refused(Refusal::Broken, reason.to_owned());
-        let stdio = stdio(begin, descriptors, &self.null)
-            .ok_or_else(|| broken("its descriptors did not come along"))?;
-        let mut variables = Variables::from_pairs(begin.pairs.clone())
-            .filter(|variables| variables.iter().all(|(name, _)| may_be_set(name, &begin.what)))
-            .ok_or_else(|| broken("its variables make no sense"))?;
-        let found;
-        let (path, arguments, folder, name_bytes): (&CStr, Vec<&CStr>, Option<&CStr>, usize) = match &begin
-            .what
-        {
-            What::Script { folder, path } => {
-                let scripts = self
-                    .scripts
-                    .get(usize::from(*folder))
-                    .ok_or_else(|| broken("no such folder of scripts"))?;
-                found = scripts.find(path).map_err(|why| Refused(why, String::new()))?;
-                variables.add_script(&found.split, Some(found.file.as_bytes()), &self.setup.document_root);
-                (&found.file, vec![&found.file], Some(&found.folder), found.split.name.len())
-            }
-            What::Command { command } => {
-                let command = self
-                    .setup
-                    .commands
-                    .get(usize::from(*command))
-                    .ok_or_else(|| broken("no such command"))?;
-                (&command.program, command.arguments.iter().map(CString::as_c_str).collect(), None, 0)
-            }
-        };
-        let environment = variables.env_block();
-        if let Some(server) = self.servers.get(&server) {
-            // It cannot fail: the memory is there already.
-            let _ = rustix::io::pwrite(&server.note, &begin.number.to_ne_bytes(), 0);
-        }
-        if !begin.head.is_empty() {
-            // Such a script writes the whole response (RFC 3875 §5).
-            let head = if is_nph(path.to_bytes()) { &[][..] } else { &begin.head };
-            match hand_over(stdio[1], head) {
-                Ok(true) => {}
-                Ok(false) => return Ok(Fate::Died),
-                Err(error) => return Err(broken(&format!("the client takes no head: {error}"))),
-            }
-        }
-        let program = Program {
-            path,
-            arguments: &arguments,
-            environment: &environment,
-            folder,
-            stdio,
-            limits: &self.setup.limits,
-            nice: self.setup.nice,
-        };
-        self.tokens += 1;
         let name = Name { server, number: begin.number };
-        let is_counted = matches!(begin.what, What::Script { .. });
-        match self.crew.begin((self.tokens, name, is_counted), &program, now) {
-            Ok((pid, pidfd)) => Ok(Fate::Runs { pid, pidfd, name_bytes: name_bytes as u32 }),
-            // The client has the head of a response, so that there is no other. It ends here.
-            Err(_) if !begin.head.is_empty() => Ok(Fate::Died),
-            Err(failed) => Err(Refused(refusal(failed), format!("{}: {failed}", path.to_string_lossy()))),
+        let Some(thread) = self.threads.index_of(&begin.what) else {
+            return self.refuse(name, Refused(Refusal::Broken, "no such folder or command".into()));
+        };
+        let Some(record) = self.servers.get(&server).map(|server| Arc::clone(&server.record)) else { return };
+        let start = Start { name, begin, descriptors, record };
+        self.queue.push_back(Waiting { start, thread, until: now + self.setup.queue_wait });
+        self.start_next(now);
+        let waiting = self.queue.iter().filter(|waiting| waiting.is_counted()).count();
+        let running = self.counted();
+        let room = self.setup.running_max.saturating_sub(running);
+        if waiting > self.setup.queue_max + room
+            && let Some(newest) = self.newest_of_longest()
+        {
+            let reason = format!("{running} programs run and {} wait", waiting - 1);
+            self.refuse(newest, Refused(Refusal::Busy, reason));
         }
+    }
+
+    /// Takes the newest request out of the queue, of the folder that has most of them there: a folder that does not
+    /// answer takes no place from others.
+    fn newest_of_longest(&mut self) -> Option<Name> {
+        let mut lengths: HashMap<usize, usize> = HashMap::new();
+        for waiting in self.queue.iter().filter(|waiting| waiting.is_counted()) {
+            *lengths.entry(waiting.thread).or_default() += 1;
+        }
+        let longest = lengths.values().max().copied()?;
+        let is_of_longest =
+            |waiting: &Waiting| waiting.is_counted() && lengths.get(&waiting.thread) == Some(&longest);
+        let index = self.queue.iter().rposition(is_of_longest)?;
+        self.queue.remove(index).map(|waiting| waiting.start.name)
+    }
+
+    /// How many programs run or are being started, of those that are limited in number.
+    fn counted(&self) -> usize {
+        self.crew.counted() + self.threads.busy().filter(|(_, busy)| busy.is_counted).count()
+    }
+
+    /// Starts what may be started: of each folder and command the oldest, if its thread is free.
+    fn start_next(&mut self, now: Instant) {
+        let mut index = 0;
+        while let Some(waiting) = self.queue.get(index) {
+            let has_room = !waiting.is_counted() || self.counted() < self.setup.running_max;
+            if !has_room || self.threads.is_busy(waiting.thread) {
+                index += 1;
+                continue;
+            }
+            let Some(Waiting { start, thread, .. }) = self.queue.remove(index) else { break };
+            let name = start.name;
+            if let Err(refused) = self.threads.start(thread, start, now) {
+                self.refuse(name, refused);
+            }
+        }
+    }
+
+    /// Refuses what has waited too long, in the queue or for the disk.
+    fn refuse_late(&mut self, now: Instant) {
+        let queue_wait = self.setup.queue_wait;
+        while self.queue.front().is_some_and(|first| first.until <= now) {
+            let Some(waiting) = self.queue.pop_front() else { break };
+            let others = if self.threads.is_busy(waiting.thread) { "to start" } else { "to end" };
+            let reason = format!("it waited {queue_wait:?} for others {others}");
+            self.refuse(waiting.start.name, Refused(Refusal::Busy, reason));
+        }
+        let is_late = |busy: &Busy| !busy.is_refused && busy.since + queue_wait <= now;
+        let late: Vec<_> = self.threads.busy().filter(|(_, busy)| is_late(busy)).collect();
+        for (thread, busy) in late {
+            self.threads.mark_refused(thread);
+            let reason = format!("the disk did not answer for {queue_wait:?}");
+            self.refuse(busy.name, Refused(Refusal::Late, reason));
+        }
+    }
+
+    /// A thread has started a program, or could not.
+    fn started(&mut self, Outcome { thread, name, result }: Outcome, now: Instant) {
+        let is_refused = self.threads.done(thread).is_none_or(|busy| busy.is_refused);
+        let Name { server, number } = name;
+        match result {
+            Ok(Fate::Runs { spawned, name_bytes, is_counted }) => {
+                let pid = spawned.pid;
+                self.tokens += 1;
+                let pidfd = self.crew.add(self.tokens, name, spawned, is_counted, now);
+                if is_refused || !self.servers.contains_key(&server) {
+                    return self.crew.end(|other| other == name, now);
+                }
+                self.tell(server, Tell::Begun { number, pid, name_bytes }, Some(pidfd));
+            }
+            _ if is_refused => return,
+            Ok(Fate::Died) => {
+                self.tell(server, Tell::Begun { number, pid: 0, name_bytes: 0 }, None);
+                // As shells say it of a program that cannot be run.
+                self.tell(server, Tell::Ended { number, how: Ended::Code(127) }, None);
+            }
+            Err(refused) => return self.refuse(name, refused),
+        }
+        // Now, because what is not told is lost should this process be killed.
+        self.flush(server);
+    }
+
+    fn refuse(&mut self, Name { server, number }: Name, Refused(why, reason): Refused) {
+        self.tell(server, Tell::Refused { number, why, reason }, None);
     }
 
     fn tell(&mut self, server: u64, what: Tell, pidfd: Option<Rc<OwnedFd>>) {
@@ -383,47 +382,5 @@ impl Helper<'_> {
             // It can only fail for a socket that was never added.
             let _ = epoll::modify(&*self.epoll, &server.socket, data, epoll::EventFlags::IN | out);
         }
-    }
-}
-
-/// The program's three, of those that came along.
-fn stdio<'d>(begin: &Begin, descriptors: &'d [OwnedFd], null: &'d OwnedFd) -> Option<[BorrowedFd<'d>; 3]> {
-    let mut stdio = [null.as_fd(); 3];
-    for (place, &index) in stdio.iter_mut().zip(&begin.stdio) {
-        if index != NULL {
-            *place = descriptors.get(usize::from(index))?.as_fd();
-        }
-    }
-    Some(stdio)
-}
-
-/// Whether a server may say so to a program. One that has been taken over would have a script load its own code otherwise:
-/// LD_PRELOAD, BASH_ENV, PERL5OPT.
-fn may_be_set(name: &[u8], what: &What) -> bool {
-    let prefixes: &[&[u8]] = match what {
-        What::Script { .. } => &[b"HTTP_", b"REQUEST_", b"SERVER_", b"REMOTE_", b"CONTENT_"],
-        What::Command { .. } => return name == b"PHP_FCGI_MAX_REQUESTS",
-    };
-    let others: [&[u8]; 4] = [b"GATEWAY_INTERFACE", b"QUERY_STRING", b"DOCUMENT_ROOT", b"REDIRECT_STATUS"];
-    others.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// Writes the head of the response to the client, whose socket becomes as a program expects it. Tells whether it took all.
-fn hand_over(client: BorrowedFd<'_>, head: &[u8]) -> Result<bool, Errno> {
-    // The socket's buffer is empty, or nearly so, and a head is small.
-    let sent = if head.is_empty() {
-        0
-    } else {
-        rustix::net::send(client, head, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?
-    };
-    rustix::io::ioctl_fionbio(client, false)?;
-    Ok(sent == head.len())
-}
-
-fn refusal(failed: SpawnError) -> Refusal {
-    match (failed.step, Errno::from_raw_os_error(failed.errno)) {
-        (Step::Clone, _) | (_, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => Refusal::Busy,
-        (Step::Exec, Errno::ACCESS | Errno::PERM) => Refusal::Forbidden,
-        _ => Refusal::Broken,
     }
 }

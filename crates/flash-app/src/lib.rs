@@ -25,6 +25,7 @@ mod programs;
 mod script;
 mod setup;
 mod shelf;
+mod start_record;
 mod waits;
 mod wire;
 

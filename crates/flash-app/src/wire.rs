@@ -72,6 +72,13 @@ pub enum Ended {
     Unknown,
 }
 
+impl What {
+    /// Scripts are limited in number, over all server processes.
+    pub(crate) fn is_counted(&self) -> bool {
+        matches!(self, Self::Script { .. })
+    }
+}
+
 impl Default for What {
     fn default() -> Self {
         Self::Command { command: 0 }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use flash_os::spawn::{Program, SpawnError, SpawnMethod, Spawner};
+use flash_os::spawn::Spawned;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait, waitpgid, waitpid};
@@ -53,7 +53,6 @@ struct Rest {
 #[derive(Debug)]
 pub(super) struct Crew {
     epoll: Rc<OwnedFd>,
-    spawner: Spawner,
     /// Whether children of programs that have ended become this process's.
     inherits: bool,
     grace: Duration,
@@ -64,16 +63,19 @@ pub(super) struct Crew {
     ending: VecDeque<(Instant, u64)>,
     rests: Vec<Rest>,
     sweep_at: Option<Instant>,
+    /// How the last children ended that no program here was known by: one may have been started by a thread that has not
+    /// told yet.
+    strangers: VecDeque<(Pid, WaitStatus)>,
 }
 
 /// How often it is looked for processes that nobody has told about.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const STRANGERS_MAX: usize = 64;
 
 impl Crew {
-    pub(super) fn new(epoll: Rc<OwnedFd>, method: SpawnMethod, inherits: bool, grace: Duration) -> Self {
+    pub(super) fn new(epoll: Rc<OwnedFd>, inherits: bool, grace: Duration) -> Self {
         Self {
             epoll,
-            spawner: Spawner::new(method),
             inherits,
             grace,
             programs: HashMap::new(),
@@ -81,6 +83,7 @@ impl Crew {
             ending: VecDeque::new(),
             rests: Vec::new(),
             sweep_at: None,
+            strangers: VecDeque::new(),
         }
     }
 
@@ -93,20 +96,21 @@ impl Crew {
         self.programs.is_empty() && self.rests.is_empty()
     }
 
-    /// Begins a program. Its end will be an event of that token.
-    pub(super) fn begin(
+    /// Looks after a program that was started. Its end will be an event of that token.
+    pub(super) fn add(
         &mut self,
-        (token, name, is_counted): (u64, Name, bool),
-        program: &Program<'_>,
+        token: u64,
+        name: Name,
+        spawned: Spawned,
+        is_counted: bool,
         now: Instant,
-    ) -> Result<(i32, Rc<OwnedFd>), SpawnError> {
-        let spawned = self.spawner.spawn(program)?;
+    ) -> Rc<OwnedFd> {
         let pid = Pid::from_raw(spawned.pid).expect("no child has the number 0");
         let pidfd = Rc::new(spawned.pidfd);
         let state = State::Runs;
         self.watch(token, Running { name, pid, pidfd: Rc::clone(&pidfd), is_counted, state });
         self.sweep_at.get_or_insert(now + SWEEP_EVERY);
-        Ok((spawned.pid, pidfd))
+        pidfd
     }
 
     pub(super) fn adopt(&mut self, token: u64, name: Name, pid: Pid, pidfd: OwnedFd, is_counted: bool) {
@@ -145,8 +149,11 @@ impl Crew {
             Ok(Some((_, status))) => of_status(status),
             // Not yet after all.
             Ok(None) => return None,
-            // Another fork helper's child.
-            Err(_) => Ended::Unknown,
+            // Another fork helper's child, or one that a sweep has waited for.
+            Err(_) => {
+                let stranger = self.strangers.iter().rev().find(|(pid, _)| *pid == program.pid);
+                stranger.map_or(Ended::Unknown, |&(_, status)| of_status(status))
+            }
         };
         Some(self.forget(token, how, now))
     }
@@ -210,6 +217,11 @@ impl Crew {
                     if let Some((&token, _)) = token {
                         let (name, how) = self.forget(token, of_status(status), now);
                         ended(name, how);
+                    } else {
+                        self.strangers.push_back((pid, status));
+                        if self.strangers.len() > STRANGERS_MAX {
+                            self.strangers.pop_front();
+                        }
                     }
                 }
                 Ok(None) => {

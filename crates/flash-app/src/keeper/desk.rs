@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use flash_core::program::Refusal;
 use rustix::event::{Timespec, epoll};
-use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -16,6 +15,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::complaints::{Complaints, Heard};
 use super::{Hearing, Letter, Limits, Mail, Order, Running, Started, Stdio, Watcher};
 use crate::post::{self, Received};
+use crate::start_record::{LastStarted, StartRecord};
 use crate::wire::{Ask, Begin, Ended, NULL, Tell, What};
 
 pub(super) struct Desk {
@@ -42,8 +42,7 @@ pub(super) struct Desk {
 /// The fork helper, as it is now.
 struct Helper {
     socket: OwnedFd,
-    /// Where it writes the number of the order that it is about to begin.
-    note: OwnedFd,
+    record: StartRecord,
     /// What it has not taken yet, and about which order.
     unsent: VecDeque<(u64, Vec<u8>, Vec<OwnedFd>)>,
     is_full: bool,
@@ -156,7 +155,7 @@ impl Desk {
     fn close(&mut self) {
         // The fork helper ends the programs when it sees this.
         self.helper = None;
-        self.refuse_all(|_| true, Refusal::Busy);
+        self.refuse_all(|_, _| true, Refusal::Busy);
     }
 
     fn begin(&mut self, order: Order) {
@@ -245,9 +244,9 @@ impl Desk {
         asked.order.watcher.begun(Err(why));
     }
 
-    fn refuse_all(&mut self, which: impl Fn(u64) -> bool, why: Refusal) {
+    fn refuse_all(&mut self, which: impl Fn(u64, &Asked) -> bool, why: Refusal) {
         let (refused, kept) =
-            std::mem::take(&mut self.asked).into_iter().partition(|(number, _)| which(*number));
+            std::mem::take(&mut self.asked).into_iter().partition(|(number, asked)| which(*number, asked));
         self.asked = kept;
         let refused: BTreeMap<u64, Asked> = refused;
         refused.into_values().for_each(|mut asked| asked.order.watcher.begun(Err(why)));
@@ -316,7 +315,7 @@ impl Desk {
 
     /// The fork helper is gone: presents itself to the next one.
     fn meet_next(&mut self) {
-        let last = self.helper.take().map_or(u64::MAX, |helper| helper.last_begun());
+        let last_started = self.helper.take().map(|helper| helper.record.read());
         match Helper::meet(&self.door, &self.epoll) {
             Ok(helper) => self.helper = Some(helper),
             Err(error) => {
@@ -325,11 +324,14 @@ impl Desk {
                 ));
                 let lost: Vec<u64> = self.running.keys().copied().collect();
                 lost.into_iter().for_each(|number| self.ended(number, Ended::Unknown));
-                return self.refuse_all(|_| true, Refusal::Busy);
+                return self.refuse_all(|_, _| true, Refusal::Busy);
             }
         }
-        // Which were begun and which were not can be told apart but for one; no request is made twice.
-        self.refuse_all(|number| number <= last, Refusal::Broken);
+        // Of each folder and command, at most one request may or may not have been started. No request is made twice.
+        let may_have_started = |number: u64, asked: &Asked| {
+            last_started.as_ref().is_none_or(|last| last.may_include(&asked.order.what, number))
+        };
+        self.refuse_all(may_have_started, Refusal::Broken);
         let (mut lost, mut ending) = (Vec::new(), Vec::new());
         let mut adopted = Vec::new();
         for (&number, live) in &self.running {
@@ -349,7 +351,8 @@ impl Desk {
         lost.into_iter().for_each(|number| self.ended(number, Ended::Unknown));
         for (number, asked) in std::mem::take(&mut self.asked) {
             let Asked { mut order, helpers_lost, .. } = asked;
-            let helpers_lost = helpers_lost + u8::from(last == 0);
+            let helpers_lost =
+                helpers_lost + u8::from(last_started.as_ref().is_some_and(LastStarted::is_none));
             match helpers_lost < HELPERS_LOST_MAX {
                 true => self.give(number, order, helpers_lost),
                 false => order.watcher.begun(Err(Refusal::Broken)),
@@ -403,20 +406,10 @@ fn prepare(number: u64, order: &Order) -> io::Result<Prepared> {
 impl Helper {
     fn meet(door: &OwnedFd, epoll: &OwnedFd) -> io::Result<Self> {
         let (socket, theirs) = post::pair()?;
-        let note = rustix::fs::memfd_create("flash-note", MemfdFlags::CLOEXEC)?;
-        rustix::io::write(&note, &[0; 8])?;
+        let record = StartRecord::new()?;
         epoll::add(epoll, &socket, epoll::EventData::new_u64(HELPER), epoll::EventFlags::IN)?;
-        post::send(door, b"server", &[theirs.as_fd(), note.as_fd()])?;
-        Ok(Self { socket, note, unsent: VecDeque::new(), is_full: false })
-    }
-
-    /// The number of the last order that it may have begun.
-    fn last_begun(&self) -> u64 {
-        let mut number = [0; 8];
-        match rustix::io::pread(&self.note, &mut number, 0) {
-            Ok(8) => u64::from_ne_bytes(number),
-            _ => u64::MAX,
-        }
+        post::send(door, b"server", &[theirs.as_fd(), record.as_fd()])?;
+        Ok(Self { socket, record, unsent: VecDeque::new(), is_full: false })
     }
 
     /// Sends what there is, as far as it is taken. Tells of an order that cannot be sent.
