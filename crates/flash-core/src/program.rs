@@ -1,7 +1,7 @@
 //! Programs: what is asked of whoever begins one, and what comes back.
 //!
 //! To the request path a program is a stream in two directions, whatever begins it and whatever framing it speaks. Here
-//! is no process, no queue and no connection that is kept: they are behind [`Programs`], in `flash-app`. Where programs
+//! is no process, no queue and no connection that is kept: they are behind [`Programs`], in `flash-upstream`. Where programs
 //! stand among the site's names is in [`routes`](crate::routes), and how bytes go to and fro in `exchange`.
 
 use std::fmt::Debug;

@@ -164,10 +164,10 @@ fn a_fork_helper_that_is_killed_is_replaced() {
     });
 }
 
-/// The guard is killed, so that no fork helper would follow the one that there is: what is under way is finished, and
+/// The supervisor is killed, so that no fork helper would follow the one that there is: what is under way is finished, and
 /// whoever supervises the server hears of a failure.
 #[test]
-fn without_its_guard_the_server_ends_in_order() {
+fn without_its_supervisor_the_server_ends_in_order() {
     let (site, scripts) = (site::make(), scripts::make());
     let late = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nsoon '; sleep 1; echo and late";
     scripts::script(scripts.path(), "late", late);
@@ -178,13 +178,13 @@ fn without_its_guard_the_server_ends_in_order() {
         client.write_all(b"GET /cgi/late HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
         client.read_exact(&mut [0; 10]).unwrap();
         let family = family::of(&server);
-        let guard = family.iter().find(|process| process.name() == "flash-guard");
-        guard.unwrap_or_else(|| panic!("{arch}: there is a guard")).kill();
+        let supervisor = family.iter().find(|process| process.name() == "flash-supervise");
+        supervisor.unwrap_or_else(|| panic!("{arch}: there is a supervisor")).kill();
         let rest = read_all(&mut client);
         assert!(String::from_utf8_lossy(&rest).contains("and late"), "{arch}: what is under way is finished");
         assert_eq!(server.wait(PATIENCE), Some(Some(1)), "{arch}: {}", server.said());
         wait_until("nothing is left", || family.iter().all(|process| !process.lives()));
-        let why = "the guard of the fork helper ended (signal 9)";
+        let why = "the supervisor of the fork helper ended (signal 9)";
         wait_until("it says why", || server.said().ends_with(&format!("flash: stopped because {why}\n")));
         let said = server.said();
         assert!(said.contains(&format!("flash: {why} and cannot be started again")), "{arch}: {said}");

@@ -8,3 +8,4 @@ mod direct;
 mod faults;
 mod leaving;
 mod php;
+mod slow_folder;

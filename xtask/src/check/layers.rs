@@ -26,13 +26,14 @@ const SYSTEM: [&str; 12] = [
 const LOCKS: [&str; 2] = ["parking_lot_core", "getrandom"];
 
 /// What each of our crates must not reach, by any way.
-const RULES: [(&str, &[&str]); 15] = [
+const RULES: [(&str, &[&str]); 16] = [
     ("flash-http", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-cgi", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-core", &["flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-os", &["flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-disk", &["flash-arch", "flash-observe", "flash"]),
-    ("flash-app", &["flash-arch", "flash-disk", "flash-observe", "flash"]),
+    ("flash-process", &["flash-upstream", "flash-arch", "flash-disk", "flash-observe", "flash"]),
+    ("flash-upstream", &["flash-arch", "flash-disk", "flash-observe", "flash"]),
     ("flash-observe", &["flash-arch", "flash-disk", "flash"]),
     ("flash-arch", &["flash"]),
     ("flash", &[]),

@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flash_app::{
-    Address, Application, Command, Ears, Folder, ForkHelper, Limit, Limits, Resource, Service, Settings,
-    Setup, UnixAddress,
-};
 use flash_arch::Child;
 use flash_core::program::{self, Talk};
 use flash_core::routes::{Place, Route, Routes};
 use flash_observe::{AccessLog, ErrorLog};
+use flash_process::{Command, Folder, ForkHelper, Limit, Limits, Reporter, Resource, Setup};
+use flash_upstream::{
+    Address, Application, LogDetached, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
+};
 
 use super::{cannot, rights};
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ const MAY_RUN: u32 = 0o111;
 
 /// All that programs need, in every process that serves.
 pub(super) struct Programs {
-    list: Vec<(Route, Service)>,
+    list: Vec<(Route, UpstreamConfig)>,
     /// `None` where there is nothing for it to begin.
     helper: Option<ForkHelper>,
     settings: Settings,
@@ -67,13 +67,13 @@ impl Programs {
             }
         }
         for mount in &programs.fastcgi {
-            plan.add(&mount.place, Talk::FastCgi, false, Service::FastCgi(address(&mount.what)?))?;
+            plan.add(&mount.place, Talk::FastCgi, false, UpstreamConfig::FastCgi(address(&mount.what)?))?;
         }
         for mount in &programs.app {
             plan.add_application(mount, programs)?;
         }
         let Plan { list, setup } = plan;
-        let is_needed = list.iter().any(|(_, service)| !matches!(service, Service::FastCgi(_)));
+        let is_needed = list.iter().any(|(_, service)| !matches!(service, UpstreamConfig::FastCgi(_)));
         let folders = setup.folders.iter().map(|folder| folder.path.clone()).collect();
         let helper = is_needed.then(|| start_helper(flags, setup)).transpose()?;
         Ok(Self { list, helper, settings: settings(programs), folders, document_root, buffer_bytes })
@@ -85,21 +85,22 @@ impl Programs {
 
     /// The process that keeps a fork helper, if there is one.
     pub(super) fn child(&self) -> Option<Child> {
-        let pid = self.helper.as_ref()?.guard()?;
-        Some(Child { pid, name: "the guard of the fork helper" })
+        let pid = self.helper.as_ref()?.supervisor()?;
+        Some(Child { pid, name: "the supervisor of the fork helper" })
     }
 
     /// The most descriptors that programs take, and how many each client's connection does.
     pub(super) fn descriptors(&self, flags: &flags::Programs) -> (usize, usize) {
-        let count =
-            |is_it: fn(&Service) -> bool| self.list.iter().filter(|(_, service)| is_it(service)).count();
-        let scripts = match count(|service| matches!(service, Service::Cgi { .. })) {
+        let count = |is_it: fn(&UpstreamConfig) -> bool| {
+            self.list.iter().filter(|(_, service)| is_it(service)).count()
+        };
+        let scripts = match count(|service| matches!(service, UpstreamConfig::Cgi { .. })) {
             0 => 0,
             _ => flags.cgi_max + flags.cgi_queue_max,
         };
-        let processes = flags.app_max * count(|service| matches!(service, Service::Application(_)));
+        let processes = flags.app_max * count(|service| matches!(service, UpstreamConfig::Application(_)));
         // Any number of requests may be on their way to a FastCGI server, each over a connection.
-        let is_fastcgi = count(|service| matches!(service, Service::FastCgi(_))) > 0;
+        let is_fastcgi = count(|service| matches!(service, UpstreamConfig::FastCgi(_))) > 0;
         (PROGRAM_DESCRIPTORS * (scripts + processes), if is_fastcgi { 2 } else { 1 })
     }
 
@@ -132,32 +133,40 @@ impl Programs {
         if self.is_empty() {
             return Ok(None);
         }
-        let (complaints, words, records) = (error_log.clone(), error_log.clone(), access_log.cloned());
-        let ears = Ears {
-            complaint: Box::new(move |name, line| {
-                complaints.say(format_args!("{name}: {}", String::from_utf8_lossy(line)));
+        let (for_stderr, for_lines, for_records) =
+            (error_log.clone(), error_log.clone(), access_log.cloned());
+        let reporter = Arc::new(Reporter {
+            stderr_line: Box::new(move |name, line| {
+                for_stderr.say(format_args!("{name}: {}", String::from_utf8_lossy(line)));
             }),
-            say: Box::new(move |what| words.say(what)),
-            handed_over: Arc::new(move |record, bytes_sent| {
-                if let Some(log) = &records {
-                    log.write(&[record.finish(bytes_sent, flash_arch::server_us(Instant::now()))]);
-                }
-            }),
-        };
+            log: Box::new(move |what| for_lines.say(what)),
+        });
+        let log_detached: LogDetached = Arc::new(move |record, bytes_sent| {
+            if let Some(log) = &for_records {
+                log.write(&[record.finish(bytes_sent, flash_arch::server_us(Instant::now()))]);
+            }
+        });
         let services = self.list.iter().map(|(_, service)| service.clone()).collect();
-        let started = flash_app::Programs::start(services, self.helper.as_ref(), &self.settings, ears)?;
+        let helper = self.helper.as_ref();
+        let started = RouteUpstreams::start(services, helper, &self.settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
     }
 }
 
 /// What was understood so far.
 struct Plan {
-    list: Vec<(Route, Service)>,
+    list: Vec<(Route, UpstreamConfig)>,
     setup: Setup,
 }
 
 impl Plan {
-    fn add(&mut self, place: &Place, talk: Talk, direct: bool, service: Service) -> Result<(), Failure> {
+    fn add(
+        &mut self,
+        place: &Place,
+        talk: Talk,
+        direct: bool,
+        service: UpstreamConfig,
+    ) -> Result<(), Failure> {
         if self.list.iter().any(|(route, _)| route.place == *place) {
             return Err(Failure::Usage(format!("{} is given twice (see flash serve --help)", Shown(place))));
         }
@@ -180,7 +189,7 @@ impl Plan {
         let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix).to_vec();
         let number = u16::try_from(self.setup.folders.len()).map_err(|_| too_many("folders of programs"))?;
         self.setup.folders.push(Folder { prefix, path });
-        self.add(place, Talk::Cgi, direct, Service::Cgi { folder: number })
+        self.add(place, Talk::Cgi, direct, UpstreamConfig::Cgi { folder: number })
     }
 
     fn add_application(&mut self, mount: &Mount<Words>, flags: &flags::Programs) -> Result<(), Failure> {
@@ -202,7 +211,7 @@ impl Plan {
             },
             idle: flags.app_idle,
         };
-        self.add(place, Talk::FastCgi, false, Service::Application(application))
+        self.add(place, Talk::FastCgi, false, UpstreamConfig::Application(application))
     }
 }
 
@@ -231,9 +240,9 @@ fn settings(flags: &flags::Programs) -> Settings {
         queue_max: flags.cgi_queue_max,
         queue_wait: queue_wait(flags),
         silence_max: flags.program_deadline,
-        keeper: Limits {
+        monitor: Limits {
             // The fork helper says when it is too much; this bounds what it has not yet heard of.
-            asked_max: flags.cgi_max + flags.cgi_queue_max + flags.app.len() * flags.app_max,
+            pending_max: flags.cgi_max + flags.cgi_queue_max + flags.app.len() * flags.app_max,
             linger: flags.program_deadline,
         },
     }
@@ -248,7 +257,7 @@ fn queue_wait(flags: &flags::Programs) -> Duration {
 fn start_helper(flags: &flags::Serve, setup: Setup) -> Result<ForkHelper, Failure> {
     let failure = |error: io::Error| Failure::Run(format!("cannot start the fork helper: {error}"));
     match flags.experiments.spawn {
-        Spawn::Server => ForkHelper::inside(setup).map_err(failure),
+        Spawn::Server => ForkHelper::in_thread(setup).map_err(failure),
         Spawn::Helper => {
             let become_user = || match &flags.user {
                 Some(name) => rights::become_user(name).map_err(io::Error::other),

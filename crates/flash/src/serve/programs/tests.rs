@@ -56,10 +56,10 @@ fn every_flag_becomes_a_route() {
         .iter()
         .map(|(route, service)| {
             let what = match service {
-                Service::Cgi { folder } => format!("folder {folder}"),
-                Service::FastCgi(Address::Unix(_)) => "unix".to_owned(),
-                Service::FastCgi(Address::Inet(all)) => format!("port {}", all[0].port()),
-                Service::Application(Application { command, name, requests_max, .. }) => {
+                UpstreamConfig::Cgi { folder } => format!("folder {folder}"),
+                UpstreamConfig::FastCgi(Address::Unix(_)) => "unix".to_owned(),
+                UpstreamConfig::FastCgi(Address::Inet(all)) => format!("port {}", all[0].port()),
+                UpstreamConfig::Application(Application { command, name, requests_max, .. }) => {
                     format!("command {command} {name} {}", *requests_max == usize::MAX)
                 }
             };

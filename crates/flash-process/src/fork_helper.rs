@@ -1,0 +1,389 @@
+//! The fork helper's loop: it starts the programs that server processes request, and reports how they end.
+//!
+//! Each server process has a socket of its own to the fork helper. A new server process registers over the rendezvous
+//! socket. When a server process goes, its programs are ended. When the last has gone and no other can come, the fork
+//! helper ends. It reads nothing but these messages, and waits for no disk: [threads](spawn_threads) start the
+//! programs. The [`supervisor`](crate::supervisor) restarts it.
+
+mod children;
+mod spawn_threads;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use flash_core::program::Refusal;
+use flash_os::channel::Channel;
+use flash_os::spawn::SpawnMethod;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use self::children::{Children, ProgramId};
+use self::spawn_threads::{Busy, Outcome, SpawnThreads, Start, StartError, StartOutcome};
+use crate::codec::Writer;
+use crate::ipc::{self, Received};
+use crate::protocol::{Event, ExitStatus, Request, StartRequest};
+use crate::script::Scripts;
+use crate::setup::Setup;
+use crate::start_record::StartRecord;
+
+/// What runs the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HelperMode {
+    /// A process of its own.
+    Process,
+    /// A thread of the server, which forks for each program: what the process apart is there to avoid.
+    Thread,
+}
+
+struct Helper {
+    setup: Arc<Setup>,
+    epoll: Rc<OwnedFd>,
+    /// `None` when no server process is left that could register.
+    rendezvous: Option<OwnedFd>,
+    children: Children,
+    threads: SpawnThreads,
+    outcomes: Arc<Channel<Outcome>>,
+    servers: HashMap<u64, Server>,
+    /// In the order in which they came.
+    queue: VecDeque<Queued>,
+    tokens: u64,
+}
+
+/// A server process.
+struct Server {
+    socket: OwnedFd,
+    record: Arc<StartRecord>,
+    unsent: VecDeque<(Event, Option<Rc<OwnedFd>>)>,
+    /// The socket is full; an event tells when it is not.
+    is_full: bool,
+}
+
+/// A request that waits until fewer programs run, or until its thread is free.
+struct Queued {
+    start: Start,
+    thread: usize,
+    until: Instant,
+}
+
+impl Queued {
+    fn is_counted(&self) -> bool {
+        self.start.request.what.is_counted()
+    }
+}
+
+const RENDEZVOUS: u64 = 0;
+const OUTCOMES: u64 = 1;
+const EVENTS_MAX: usize = 64;
+
+/// Opens the folders of scripts.
+///
+/// # Errors
+/// The first that cannot be opened.
+pub(crate) fn open_scripts(setup: &Setup) -> io::Result<Vec<Scripts>> {
+    let open = |folder: &crate::setup::Folder| {
+        Scripts::open(folder)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.path.display())))
+    };
+    setup.folders.iter().map(open).collect()
+}
+
+/// Helps until all servers are gone.
+///
+/// # Errors
+/// When the kernel has no room for the few things that this needs.
+pub(crate) fn run(rendezvous: OwnedFd, setup: Arc<Setup>, mode: HelperMode) -> io::Result<()> {
+    let epoll = Rc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+    let outcomes = Arc::new(Channel::new()?);
+    epoll::add(&*epoll, &rendezvous, epoll::EventData::new_u64(RENDEZVOUS), epoll::EventFlags::IN)?;
+    let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&*epoll, outcomes.eventfd(), epoll::EventData::new_u64(OUTCOMES), edge)?;
+    let (method, is_subreaper) = match mode {
+        HelperMode::Process => (SpawnMethod::Vfork, true),
+        HelperMode::Thread => (SpawnMethod::Fork, false),
+    };
+    let mut helper = Helper {
+        children: Children::new(Rc::clone(&epoll), is_subreaper, setup.grace),
+        threads: SpawnThreads::new(Arc::clone(&setup), method, Arc::clone(&outcomes))?,
+        setup,
+        epoll,
+        rendezvous: Some(rendezvous),
+        outcomes,
+        servers: HashMap::new(),
+        queue: VecDeque::new(),
+        tokens: OUTCOMES,
+    };
+    let mut events = Vec::with_capacity(EVENTS_MAX);
+    let mut buffer = ipc::buffer();
+    while helper.is_needed() {
+        let timeout = helper.due_at().map(|at| {
+            let left = at.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+        });
+        events.clear();
+        match epoll::wait(&*helper.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+            Err(Errno::INTR) => continue,
+            result => result?,
+        };
+        helper.handle_events(&events, &mut buffer);
+    }
+    Ok(())
+}
+
+impl Helper {
+    fn is_needed(&self) -> bool {
+        let is_over = self.rendezvous.is_none() && self.servers.is_empty() && self.children.is_idle();
+        !is_over || self.started_until().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Until when this process, no longer needed, waits for programs that are being started.
+    fn started_until(&self) -> Option<Instant> {
+        self.threads.busy().map(|(_, busy)| busy.since + self.setup.grace).max()
+    }
+
+    fn due_at(&self) -> Option<Instant> {
+        let queued = self.queue.front().map(|queued| queued.until);
+        let starting = self.threads.busy().filter(|(_, busy)| !busy.is_refused);
+        let starting = starting.map(|(_, busy)| busy.since + self.setup.queue_wait).min();
+        let left = if self.servers.is_empty() { self.started_until() } else { None };
+        self.children.due_at().into_iter().chain(queued).chain(starting).chain(left).min()
+    }
+
+    fn handle_events(&mut self, events: &[epoll::Event], buffer: &mut [u8]) {
+        let now = Instant::now();
+        for outcome in Arc::clone(&self.outcomes).drain() {
+            self.started(outcome, now);
+        }
+        // Those that ended make room for others.
+        for event in events {
+            if let Some((id, how)) = self.children.ended(event.data.u64(), now) {
+                self.send_event(id.server, Event::Exited { number: id.number, how }, None);
+            }
+        }
+        let mut ended = Vec::new();
+        self.children.advance(now, |id, how| ended.push((id, how)));
+        for (id, how) in ended {
+            self.send_event(id.server, Event::Exited { number: id.number, how }, None);
+        }
+        self.refuse_late(now);
+        for event in events {
+            match event.data.u64() {
+                RENDEZVOUS => self.accept_server(buffer),
+                OUTCOMES => {}
+                token => self.receive(token, buffer, now),
+            }
+        }
+        self.start_next(now);
+        let unsent: Vec<u64> = self
+            .servers
+            .iter()
+            .filter(|(_, server)| !server.unsent.is_empty())
+            .map(|(&token, _)| token)
+            .collect();
+        unsent.into_iter().for_each(|token| self.flush(token));
+    }
+
+    /// A server process registers, with a socket and its record of starts.
+    fn accept_server(&mut self, buffer: &mut [u8]) {
+        let Some(rendezvous) = &self.rendezvous else { return };
+        match ipc::receive(rendezvous, buffer) {
+            Ok(Received::Message { descriptors, .. }) => {
+                let Ok([socket, record]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
+                self.tokens += 1;
+                let data = epoll::EventData::new_u64(self.tokens);
+                // Without memory for it the socket closes, and the server tries again.
+                if epoll::add(&*self.epoll, &socket, data, epoll::EventFlags::IN).is_ok() {
+                    let record = Arc::new(StartRecord::from_server(record));
+                    let server = Server { socket, record, unsent: VecDeque::new(), is_full: false };
+                    self.servers.insert(self.tokens, server);
+                }
+            }
+            // A socket that came without its descriptors is closed, which the server process sees.
+            Ok(Received::Nothing | Received::Incomplete { .. }) => {}
+            Ok(Received::Gone) | Err(_) => self.rendezvous = None,
+        }
+    }
+
+    /// Takes one message, so that no server has to wait for all of another's.
+    fn receive(&mut self, token: u64, buffer: &mut [u8], now: Instant) {
+        self.flush(token);
+        let Some(server) = self.servers.get(&token) else { return };
+        let (bytes, descriptors) = match ipc::receive(&server.socket, buffer) {
+            Ok(Received::Message { bytes, descriptors }) => (bytes, Some(descriptors)),
+            Ok(Received::Incomplete { bytes }) => (bytes, None),
+            Ok(Received::Nothing) => return,
+            Ok(Received::Gone) | Err(_) => return self.disconnect(token, now),
+        };
+        match (Request::of_bytes(bytes), descriptors) {
+            (Some(Request::Start(request)), Some(descriptors)) => {
+                self.enqueue(token, request, descriptors, now)
+            }
+            (Some(Request::Start(StartRequest { number, .. })), None) => {
+                let reason = "the fork helper has no descriptor left".into();
+                self.refuse(ProgramId { server: token, number }, StartError(Refusal::Busy, reason));
+            }
+            (Some(Request::End { number }), _) => {
+                self.children.terminate(|id| id == ProgramId { server: token, number }, now)
+            }
+            (Some(Request::Adopt { number, pid, is_counted }), descriptors) => {
+                let id = ProgramId { server: token, number };
+                match (descriptors.and_then(|some| some.into_iter().next()), Pid::from_raw(pid)) {
+                    (Some(pidfd), Some(pid)) => {
+                        self.tokens += 1;
+                        self.children.adopt(self.tokens, id, pid, pidfd, is_counted);
+                    }
+                    _ => self.send_event(token, Event::Exited { number, how: ExitStatus::Unknown }, None),
+                }
+            }
+            (None, _) => self.disconnect(token, now),
+        }
+    }
+
+    /// A server process has gone: no process has a use for its programs any more.
+    fn disconnect(&mut self, token: u64, now: Instant) {
+        self.servers.remove(&token);
+        self.queue.retain(|queued| queued.start.id.server != token);
+        self.children.terminate(|id| id.server == token, now);
+    }
+
+    /// Puts a request into the queue, where it stays for a moment if it can be started at once.
+    fn enqueue(&mut self, server: u64, request: StartRequest, descriptors: Vec<OwnedFd>, now: Instant) {
+        let id = ProgramId { server, number: request.number };
+        let Some(thread) = self.threads.index_of(&request.what) else {
+            return self.refuse(id, StartError(Refusal::Broken, "no such folder or command".into()));
+        };
+        let Some(record) = self.servers.get(&server).map(|server| Arc::clone(&server.record)) else { return };
+        let start = Start { id, request, descriptors, record };
+        self.queue.push_back(Queued { start, thread, until: now + self.setup.queue_wait });
+        self.start_next(now);
+        let queued = self.queue.iter().filter(|queued| queued.is_counted()).count();
+        let running = self.counted();
+        let room = self.setup.running_max.saturating_sub(running);
+        if queued > self.setup.queue_max + room
+            && let Some(newest) = self.newest_of_longest()
+        {
+            let reason = format!("{running} programs run and {} wait", queued - 1);
+            self.refuse(newest, StartError(Refusal::Busy, reason));
+        }
+    }
+
+    /// Takes the newest request out of the queue, of the folder that has most of them there: a folder that does not
+    /// answer takes no place from others.
+    fn newest_of_longest(&mut self) -> Option<ProgramId> {
+        let mut lengths: HashMap<usize, usize> = HashMap::new();
+        for queued in self.queue.iter().filter(|queued| queued.is_counted()) {
+            *lengths.entry(queued.thread).or_default() += 1;
+        }
+        let longest = lengths.values().max().copied()?;
+        let is_of_longest =
+            |queued: &Queued| queued.is_counted() && lengths.get(&queued.thread) == Some(&longest);
+        let index = self.queue.iter().rposition(is_of_longest)?;
+        self.queue.remove(index).map(|queued| queued.start.id)
+    }
+
+    /// How many programs run or are being started, of those that are limited in number.
+    fn counted(&self) -> usize {
+        self.children.counted() + self.threads.busy().filter(|(_, busy)| busy.is_counted).count()
+    }
+
+    /// Starts what may be started: of each folder and command the oldest, if its thread is free.
+    fn start_next(&mut self, now: Instant) {
+        let mut index = 0;
+        while let Some(queued) = self.queue.get(index) {
+            let has_room = !queued.is_counted() || self.counted() < self.setup.running_max;
+            if !has_room || self.threads.is_busy(queued.thread) {
+                index += 1;
+                continue;
+            }
+            let Some(Queued { start, thread, .. }) = self.queue.remove(index) else { break };
+            let id = start.id;
+            if let Err(refused) = self.threads.start(thread, start, now) {
+                self.refuse(id, refused);
+            }
+        }
+    }
+
+    /// Refuses what has waited too long, in the queue or for the disk.
+    fn refuse_late(&mut self, now: Instant) {
+        let queue_wait = self.setup.queue_wait;
+        while self.queue.front().is_some_and(|first| first.until <= now) {
+            let Some(queued) = self.queue.pop_front() else { break };
+            let others = if self.threads.is_busy(queued.thread) { "to start" } else { "to end" };
+            let reason = format!("it waited {queue_wait:?} for others {others}");
+            self.refuse(queued.start.id, StartError(Refusal::Busy, reason));
+        }
+        let is_late = |busy: &Busy| !busy.is_refused && busy.since + queue_wait <= now;
+        let late: Vec<_> = self.threads.busy().filter(|(_, busy)| is_late(busy)).collect();
+        for (thread, busy) in late {
+            self.threads.mark_refused(thread);
+            let reason = format!("the disk did not answer for {queue_wait:?}");
+            self.refuse(busy.id, StartError(Refusal::Late, reason));
+        }
+    }
+
+    /// A thread has started a program, or could not.
+    fn started(&mut self, Outcome { thread, id, result }: Outcome, now: Instant) {
+        let is_refused = self.threads.done(thread).is_none_or(|busy| busy.is_refused);
+        let ProgramId { server, number } = id;
+        match result {
+            Ok(StartOutcome::Running { spawned, name_bytes, is_counted }) => {
+                let pid = spawned.pid;
+                self.tokens += 1;
+                let pidfd = self.children.add(self.tokens, id, spawned, is_counted, now);
+                if is_refused || !self.servers.contains_key(&server) {
+                    return self.children.terminate(|other| other == id, now);
+                }
+                self.send_event(server, Event::Started { number, pid, name_bytes }, Some(pidfd));
+            }
+            _ if is_refused => return,
+            Ok(StartOutcome::Failed) => {
+                self.send_event(server, Event::Started { number, pid: 0, name_bytes: 0 }, None);
+                // As shells say it of a program that cannot be run.
+                self.send_event(server, Event::Exited { number, how: ExitStatus::Code(127) }, None);
+            }
+            Err(refused) => return self.refuse(id, refused),
+        }
+        // Now, because unsent events are lost if this process is killed.
+        self.flush(server);
+    }
+
+    fn refuse(&mut self, ProgramId { server, number }: ProgramId, StartError(why, reason): StartError) {
+        self.send_event(server, Event::Rejected { number, why, reason }, None);
+    }
+
+    fn send_event(&mut self, server: u64, event: Event, pidfd: Option<Rc<OwnedFd>>) {
+        if let Some(server) = self.servers.get_mut(&server) {
+            server.unsent.push_back((event, pidfd));
+        }
+    }
+
+    /// Sends events until the socket is full.
+    fn flush(&mut self, token: u64) {
+        let Some(server) = self.servers.get_mut(&token) else { return };
+        let was_full = std::mem::take(&mut server.is_full);
+        while !server.unsent.is_empty() && !server.is_full {
+            let count = server.unsent.len().min(ipc::DESCRIPTORS_MAX);
+            let mut bytes = Writer::default();
+            let mut pidfds = Vec::new();
+            for (event, pidfd) in server.unsent.range(..count) {
+                event.put(&mut bytes);
+                pidfds.extend(pidfd.as_ref().map(|pidfd| pidfd.as_fd()));
+            }
+            match ipc::send(&server.socket, &bytes.bytes, &pidfds) {
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => server.is_full = true,
+                // Sent, or the server process is gone, which is an event of its own.
+                _ => drop(server.unsent.drain(..count)),
+            }
+        }
+        if server.is_full != was_full {
+            let out = if server.is_full { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
+            let data = epoll::EventData::new_u64(token);
+            // It can only fail for a socket that was never added.
+            let _ = epoll::modify(&*self.epoll, &server.socket, data, epoll::EventFlags::IN | out);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The programs that run, as children of this process: started, ended with their process groups, and reaped.
+//!
+//! A program is over when its first process ends. The rest of its process group is ended a little later: a process that
+//! is to outlive a request has to leave the group (`setsid`), and has that long to do so. SIGTERM comes first, and
+//! SIGKILL after the grace.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use flash_os::spawn::Spawned;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait, waitpgid, waitpid};
+
+use crate::protocol::ExitStatus;
+
+/// A program's identity for server processes: the server's token, and the request's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProgramId {
+    pub(super) server: u64,
+    pub(super) number: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) id: ProgramId,
+    pid: Pid,
+    pidfd: Rc<OwnedFd>,
+    /// Whether it counts against the limit of scripts that run.
+    is_counted: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    /// Started by a fork helper that is gone: this process cannot wait for it.
+    Adopted,
+    /// SIGTERM was sent.
+    Terminating,
+}
+
+/// What is left of a program's process group.
+#[derive(Debug)]
+struct ProcessGroup {
+    leader: Pid,
+    next: Signal,
+    next_at: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Children {
+    epoll: Rc<OwnedFd>,
+    /// Whether children of programs that have ended become this process's.
+    is_subreaper: bool,
+    grace: Duration,
+    /// By their tokens in the epoll set.
+    programs: HashMap<u64, Child>,
+    counted: usize,
+    /// Programs that are being ended, by when SIGKILL follows.
+    terminating: VecDeque<(Instant, u64)>,
+    groups: Vec<ProcessGroup>,
+    sweep_at: Option<Instant>,
+    /// How the last children ended that no program here was known by: one may have been started by a thread that has not
+    /// told yet.
+    strangers: VecDeque<(Pid, WaitStatus)>,
+}
+
+/// How often processes are looked for of which no event told.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const STRANGERS_MAX: usize = 64;
+
+impl Children {
+    pub(super) fn new(epoll: Rc<OwnedFd>, is_subreaper: bool, grace: Duration) -> Self {
+        Self {
+            epoll,
+            is_subreaper,
+            grace,
+            programs: HashMap::new(),
+            counted: 0,
+            terminating: VecDeque::new(),
+            groups: Vec::new(),
+            sweep_at: None,
+            strangers: VecDeque::new(),
+        }
+    }
+
+    /// How many programs run of those that are counted.
+    pub(super) fn counted(&self) -> usize {
+        self.counted
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.programs.is_empty() && self.groups.is_empty()
+    }
+
+    /// Looks after a program that was started. Its end will be an event of that token.
+    pub(super) fn add(
+        &mut self,
+        token: u64,
+        id: ProgramId,
+        spawned: Spawned,
+        is_counted: bool,
+        now: Instant,
+    ) -> Rc<OwnedFd> {
+        let pid = Pid::from_raw(spawned.pid).expect("no child has the number 0");
+        let pidfd = Rc::new(spawned.pidfd);
+        let state = State::Running;
+        self.watch(token, Child { id, pid, pidfd: Rc::clone(&pidfd), is_counted, state });
+        self.sweep_at.get_or_insert(now + SWEEP_EVERY);
+        pidfd
+    }
+
+    pub(super) fn adopt(&mut self, token: u64, id: ProgramId, pid: Pid, pidfd: OwnedFd, is_counted: bool) {
+        self.watch(token, Child { id, pid, pidfd: Rc::new(pidfd), is_counted, state: State::Adopted });
+    }
+
+    fn watch(&mut self, token: u64, child: Child) {
+        let data = epoll::EventData::new_u64(token);
+        // Once: the server has it too, so that closing it here does not take it out of the set.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        // Should the kernel have no memory for it, the next sweep finds its end.
+        let _ = epoll::add(&*self.epoll, child.pidfd.as_fd(), data, flags);
+        self.counted += usize::from(child.is_counted);
+        self.programs.insert(token, child);
+    }
+
+    /// Ends these programs: SIGTERM, then SIGKILL after the grace.
+    pub(super) fn terminate(&mut self, which: impl Fn(ProgramId) -> bool, now: Instant) {
+        for (&token, program) in &mut self.programs {
+            if program.state != State::Terminating && which(program.id) {
+                signal_group(program, Signal::TERM);
+                // A process that is stopped would not receive it.
+                signal_group(program, Signal::CONT);
+                if program.state == State::Running {
+                    program.state = State::Terminating;
+                }
+                self.terminating.push_back((now + self.grace, token));
+            }
+        }
+    }
+
+    /// The program of that token has ended, if there is one.
+    pub(super) fn ended(&mut self, token: u64, now: Instant) -> Option<(ProgramId, ExitStatus)> {
+        let program = self.programs.get(&token)?;
+        let how = match rustix::io::retry_on_intr(|| waitpid(Some(program.pid), WaitOptions::NOHANG)) {
+            Ok(Some((_, status))) => exit_status(status),
+            // Not yet after all.
+            Ok(None) => return None,
+            // Another fork helper's child, or one that a sweep has waited for.
+            Err(_) => {
+                let stranger = self.strangers.iter().rev().find(|(pid, _)| *pid == program.pid);
+                stranger.map_or(ExitStatus::Unknown, |&(_, status)| exit_status(status))
+            }
+        };
+        Some(self.remove(token, how, now))
+    }
+
+    fn remove(&mut self, token: u64, how: ExitStatus, now: Instant) -> (ProgramId, ExitStatus) {
+        let program = self.programs.remove(&token).expect("callers have just found it");
+        self.counted -= usize::from(program.is_counted);
+        if program.state != State::Adopted && self.has_members(program.pid) {
+            let next = if program.state == State::Terminating { Signal::KILL } else { Signal::TERM };
+            self.groups.push(ProcessGroup { leader: program.pid, next, next_at: now + self.grace });
+        }
+        (program.id, how)
+    }
+
+    /// Whether processes are left of a group whose leader was waited for.
+    fn has_members(&self, group: Pid) -> bool {
+        loop {
+            match waitpgid(group, WaitOptions::NOHANG) {
+                Ok(None) => return true,
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// When there will be something to do without an event.
+    pub(super) fn due_at(&self) -> Option<Instant> {
+        let groups = self.groups.iter().map(|group| group.next_at);
+        groups.chain(self.terminating.front().map(|&(at, _)| at)).chain(self.sweep_at).min()
+    }
+
+    /// Does what is due by now. Those that have ended without an event are told to `ended`.
+    pub(super) fn advance(&mut self, now: Instant, mut ended: impl FnMut(ProgramId, ExitStatus)) {
+        while let Some(&(_, token)) = self.terminating.front().filter(|(at, _)| *at <= now) {
+            self.terminating.pop_front();
+            if let Some(program) = self.programs.get(&token) {
+                signal_group(program, Signal::KILL);
+            }
+        }
+        for group in &mut self.groups {
+            if group.next_at <= now {
+                // A group's number is not given to others while it has members, and these are children of ours.
+                let _ = kill_process_group(group.leader, group.next);
+                let _ = kill_process_group(group.leader, Signal::CONT);
+                (group.next, group.next_at) = (Signal::KILL, now + self.grace);
+            }
+        }
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            let children_left = self.sweep(now, &mut ended);
+            self.sweep_at = children_left.then_some(now + SWEEP_EVERY);
+        }
+    }
+
+    /// Reaps all children that have ended: orphans of programs become children of this process.
+    fn sweep(&mut self, now: Instant, ended: &mut impl FnMut(ProgramId, ExitStatus)) -> bool {
+        let mut children_left = !self.programs.is_empty();
+        while self.is_subreaper {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    let token = self.programs.iter().find(|(_, program)| program.pid == pid);
+                    if let Some((&token, _)) = token {
+                        let (id, how) = self.remove(token, exit_status(status), now);
+                        ended(id, how);
+                    } else {
+                        self.strangers.push_back((pid, status));
+                        if self.strangers.len() > STRANGERS_MAX {
+                            self.strangers.pop_front();
+                        }
+                    }
+                }
+                Ok(None) => {
+                    children_left = true;
+                    break;
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        let mut groups = std::mem::take(&mut self.groups);
+        groups.retain(|group| self.has_members(group.leader));
+        self.groups = groups;
+        children_left
+    }
+}
+
+fn signal_group(program: &Child, signal: Signal) {
+    // The number of a child is its own until it was waited for. One that another fork helper began may have been waited
+    // for by now.
+    if program.state == State::Adopted && has_ended(&program.pidfd) {
+        return;
+    }
+    // A process that may not be signalled, having become another user, is left alone.
+    let _ = kill_process_group(program.pid, signal);
+}
+
+fn has_ended(pidfd: &OwnedFd) -> bool {
+    let mut poll = [rustix::event::PollFd::new(pidfd, rustix::event::PollFlags::IN)];
+    let at_once = rustix::event::Timespec::default();
+    rustix::event::poll(&mut poll, Some(&at_once)) != Ok(0)
+}
+
+fn exit_status(status: WaitStatus) -> ExitStatus {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => ExitStatus::Code(code),
+        (None, Some(signal)) => ExitStatus::Signal(signal),
+        (None, None) => ExitStatus::Unknown,
+    }
+}

@@ -1,0 +1,295 @@
+//! Threads that start programs, so that the fork helper's loop never waits for a disk.
+//!
+//! Each folder of scripts and each command has one thread, which finds the file and executes it. A folder on a mount that
+//! hangs keeps its own thread and no other. Which request starts next, and when it has waited too long, is decided by
+//! [the loop](super).
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use flash_cgi::Variables;
+use flash_cgi::response::is_nph;
+use flash_core::program::Refusal;
+use flash_os::channel::Channel;
+use flash_os::signals;
+use flash_os::spawn::{Program, SpawnError, SpawnMethod, Spawned, Spawner, Step};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use super::children::ProgramId;
+use crate::protocol::{NULL, ProgramRef, StartRequest};
+use crate::script::Scripts;
+use crate::setup::{Folder, Setup};
+use crate::start_record::StartRecord;
+
+/// One program to start.
+pub(super) struct Start {
+    pub(super) id: ProgramId,
+    pub(super) request: StartRequest,
+    pub(super) descriptors: Vec<OwnedFd>,
+    pub(super) record: Arc<StartRecord>,
+}
+
+/// What became of a [`Start`].
+pub(super) struct Outcome {
+    /// Which thread it was.
+    pub(super) thread: usize,
+    pub(super) id: ProgramId,
+    pub(super) result: Result<StartOutcome, StartError>,
+}
+
+pub(super) enum StartOutcome {
+    Running {
+        spawned: Spawned,
+        name_bytes: u32,
+        is_counted: bool,
+    },
+    /// The client has the head of a response already, but the program could not be executed.
+    Failed,
+}
+
+pub(super) struct StartError(pub(super) Refusal, pub(super) String);
+
+/// What all threads share.
+pub(super) struct SpawnThreads {
+    setup: Arc<Setup>,
+    method: SpawnMethod,
+    null: Arc<OwnedFd>,
+    outcomes: Arc<Channel<Outcome>>,
+    threads: Vec<SpawnThread>,
+}
+
+#[derive(Default)]
+struct SpawnThread {
+    /// `None` before its first program.
+    starts: Option<Sender<Start>>,
+    busy: Option<Busy>,
+}
+
+/// The one program that a thread is starting.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Busy {
+    pub(super) id: ProgramId,
+    pub(super) is_counted: bool,
+    pub(super) since: Instant,
+    /// The server was told that the program does not start.
+    pub(super) is_refused: bool,
+}
+
+/// The state of one thread, on its own stack.
+struct Worker {
+    setup: Arc<Setup>,
+    null: Arc<OwnedFd>,
+    spawner: Spawner,
+    /// Its folder of scripts, once it could be opened.
+    scripts: Option<Scripts>,
+}
+
+impl SpawnThreads {
+    pub(super) fn new(
+        setup: Arc<Setup>,
+        method: SpawnMethod,
+        outcomes: Arc<Channel<Outcome>>,
+    ) -> io::Result<Self> {
+        let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        let mut threads = Vec::new();
+        threads.resize_with(setup.folders.len() + setup.commands.len(), SpawnThread::default);
+        Ok(Self { setup, method, null: Arc::new(null), outcomes, threads })
+    }
+
+    /// Which thread starts such a program.
+    pub(super) fn index_of(&self, what: &ProgramRef) -> Option<usize> {
+        let (index, end) = match *what {
+            ProgramRef::Script { folder, .. } => (usize::from(folder), self.setup.folders.len()),
+            ProgramRef::Command { command } => {
+                (self.setup.folders.len() + usize::from(command), self.threads.len())
+            }
+        };
+        (index < end).then_some(index)
+    }
+
+    pub(super) fn is_busy(&self, thread: usize) -> bool {
+        self.threads[thread].busy.is_some()
+    }
+
+    /// The programs that are being started, each with its thread's index.
+    pub(super) fn busy(&self) -> impl Iterator<Item = (usize, Busy)> {
+        self.threads.iter().enumerate().filter_map(|(index, thread)| Some((index, thread.busy?)))
+    }
+
+    /// Has a thread that is not busy start a program.
+    pub(super) fn start(&mut self, thread: usize, start: Start, now: Instant) -> Result<(), StartError> {
+        let is_counted = start.request.what.is_counted();
+        let busy = Busy { id: start.id, is_counted, since: now, is_refused: false };
+        if self.threads[thread].starts.is_none() {
+            let starts = self
+                .spawn_thread(thread)
+                .map_err(|error| StartError(Refusal::Busy, format!("no thread to start it: {error}")))?;
+            self.threads[thread].starts = Some(starts);
+        }
+        let SpawnThread { starts, busy: slot } = &mut self.threads[thread];
+        // The thread lives as long as its sender.
+        let _ = starts.as_ref().map(|starts| starts.send(start));
+        *slot = Some(busy);
+        Ok(())
+    }
+
+    /// The thread has nothing to do again. Returns what it was busy with.
+    pub(super) fn done(&mut self, thread: usize) -> Option<Busy> {
+        self.threads[thread].busy.take()
+    }
+
+    pub(super) fn mark_refused(&mut self, thread: usize) {
+        if let Some(busy) = &mut self.threads[thread].busy {
+            busy.is_refused = true;
+        }
+    }
+
+    fn spawn_thread(&self, index: usize) -> io::Result<Sender<Start>> {
+        let (sender, receiver) = channel();
+        let (setup, null, outcomes) =
+            (Arc::clone(&self.setup), Arc::clone(&self.null), Arc::clone(&self.outcomes));
+        let method = self.method;
+        thread::Builder::new().name("spawn".into()).spawn(move || {
+            signals::block_all();
+            let worker = Worker { setup, null, spawner: Spawner::new(method), scripts: None };
+            worker.run(index, &receiver, &outcomes);
+        })?;
+        Ok(sender)
+    }
+}
+
+impl Worker {
+    fn run(mut self, thread: usize, starts: &Receiver<Start>, outcomes: &Channel<Outcome>) {
+        while let Ok(start) = starts.recv() {
+            let result = catch_unwind(AssertUnwindSafe(|| self.start(&start)));
+            let result =
+                result.unwrap_or_else(|_| Err(StartError(Refusal::Broken, "starting it panicked".into())));
+            let id = start.id;
+            // The program's end of each stream closes before the server is told.
+            drop(start);
+            outcomes.send(Outcome { thread, id, result });
+        }
+    }
+
+    fn start(&mut self, start: &Start) -> Result<StartOutcome, StartError> {
+        let Start { request, descriptors, record, .. } = start;
+        let Self { setup, null, spawner, scripts } = self;
+        let broken = |reason: &str| StartError(Refusal::Broken, reason.to_owned());
+        let stdio =
+            stdio(request, descriptors, null).ok_or_else(|| broken("its descriptors did not come along"))?;
+        let mut variables = Variables::from_pairs(request.pairs.clone())
+            .filter(|variables| variables.iter().all(|(name, _)| is_allowed_variable(name, &request.what)))
+            .ok_or_else(|| broken("its variables make no sense"))?;
+        let found;
+        let (path, arguments, folder, name_bytes): (&CStr, Vec<&CStr>, Option<&CStr>, usize) = match &request
+            .what
+        {
+            ProgramRef::Script { folder, path } => {
+                let folder = setup.folders.get(usize::from(*folder));
+                let folder = folder.ok_or_else(|| broken("no such folder of scripts"))?;
+                found = opened(scripts, folder)?.find(path).map_err(|why| StartError(why, String::new()))?;
+                variables.add_script(&found.split, Some(found.file.as_bytes()), &setup.document_root);
+                (&found.file, vec![&found.file], Some(&found.folder), found.split.name.len())
+            }
+            ProgramRef::Command { command } => {
+                let command = setup.commands.get(usize::from(*command));
+                let command = command.ok_or_else(|| broken("no such command"))?;
+                (&command.program, command.arguments.iter().map(CString::as_c_str).collect(), None, 0)
+            }
+        };
+        let environment = variables.env_block();
+        // It cannot fail: the memory is there already.
+        let _ = record.note(&request.what, request.number);
+        if !request.head.is_empty() {
+            // Such a script writes the whole response (RFC 3875 §5).
+            let head = if is_nph(path.to_bytes()) { &[][..] } else { &request.head };
+            match send_head(stdio[1], head) {
+                Ok(true) => {}
+                Ok(false) => return Ok(StartOutcome::Failed),
+                Err(error) => return Err(broken(&format!("the client takes no head: {error}"))),
+            }
+        }
+        let program = Program {
+            path,
+            arguments: &arguments,
+            environment: &environment,
+            folder,
+            stdio,
+            limits: &setup.limits,
+            nice: setup.nice,
+        };
+        match spawner.spawn(&program) {
+            Ok(spawned) => {
+                let is_counted = request.what.is_counted();
+                Ok(StartOutcome::Running { spawned, name_bytes: name_bytes as u32, is_counted })
+            }
+            // The client has the head of a response, so that there is no other. It ends here.
+            Err(_) if !request.head.is_empty() => Ok(StartOutcome::Failed),
+            Err(failed) => Err(StartError(refusal(failed), format!("{}: {failed}", path.to_string_lossy()))),
+        }
+    }
+}
+
+/// Opened by the thread itself, because the mount may hang.
+fn opened<'s>(scripts: &'s mut Option<Scripts>, folder: &Folder) -> Result<&'s Scripts, StartError> {
+    if scripts.is_none() {
+        let open = Scripts::open(folder)
+            .map_err(|error| StartError(Refusal::Broken, format!("{}: {error}", folder.path.display())))?;
+        *scripts = Some(open);
+    }
+    Ok(scripts.as_ref().expect("it was opened above"))
+}
+
+/// The program's three, of those that came along.
+fn stdio<'d>(
+    request: &StartRequest,
+    descriptors: &'d [OwnedFd],
+    null: &'d OwnedFd,
+) -> Option<[BorrowedFd<'d>; 3]> {
+    let mut stdio = [null.as_fd(); 3];
+    for (place, &index) in stdio.iter_mut().zip(&request.stdio) {
+        if index != NULL {
+            *place = descriptors.get(usize::from(index))?.as_fd();
+        }
+    }
+    Some(stdio)
+}
+
+/// Whether a server may say so to a program. One that has been taken over would have a script load its own code otherwise:
+/// LD_PRELOAD, BASH_ENV, PERL5OPT.
+fn is_allowed_variable(name: &[u8], what: &ProgramRef) -> bool {
+    let prefixes: &[&[u8]] = match what {
+        ProgramRef::Script { .. } => &[b"HTTP_", b"REQUEST_", b"SERVER_", b"REMOTE_", b"CONTENT_"],
+        ProgramRef::Command { .. } => return name == b"PHP_FCGI_MAX_REQUESTS",
+    };
+    let others: [&[u8]; 4] = [b"GATEWAY_INTERFACE", b"QUERY_STRING", b"DOCUMENT_ROOT", b"REDIRECT_STATUS"];
+    others.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Writes the head of the response to the client, whose socket becomes as a program expects it. Tells whether it took all.
+fn send_head(client: BorrowedFd<'_>, head: &[u8]) -> Result<bool, Errno> {
+    // The socket's buffer is empty, or nearly so, and a head is small.
+    let sent = if head.is_empty() {
+        0
+    } else {
+        rustix::net::send(client, head, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?
+    };
+    rustix::io::ioctl_fionbio(client, false)?;
+    Ok(sent == head.len())
+}
+
+fn refusal(failed: SpawnError) -> Refusal {
+    match (failed.step, Errno::from_raw_os_error(failed.errno)) {
+        (Step::Clone, _) | (_, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => Refusal::Busy,
+        (Step::Exec, Errno::ACCESS | Errno::PERM) => Refusal::Forbidden,
+        _ => Refusal::Broken,
+    }
+}

@@ -1,0 +1,456 @@
+//! The monitor's thread: its programs, its requests that wait for the fork helper, and the connection to it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flash_core::program::Refusal;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::stderr_pipe::{ReadOutcome, StderrPipe};
+use super::{
+    CommandChannel, Limits, MonitorCommand, ProcessHandle, ProcessObserver, SpawnRequest, Started, Stdio,
+};
+use crate::codec::Reader;
+use crate::ipc::{self, Received};
+use crate::protocol::{Event, ExitStatus, NULL, ProgramRef, Request, StartRequest};
+use crate::reporter::Reporter;
+use crate::start_record::{LastStarted, StartRecord};
+
+pub(super) struct MonitorThread {
+    commands: Arc<CommandChannel>,
+    /// The rendezvous socket: where this process registers with a fork helper.
+    rendezvous: OwnedFd,
+    limits: Limits,
+    reporter: Arc<Reporter>,
+    epoll: OwnedFd,
+    helper: Option<Helper>,
+    /// The number of the last request.
+    numbers: u64,
+    pending: BTreeMap<u64, Pending>,
+    processes: HashMap<u64, Process>,
+    /// When each program's standard error is watched. A program that ends sooner is read once, at its end: most are
+    /// short, and write nothing there.
+    unread: VecDeque<(Instant, u64)>,
+    /// Programs that are left to end by themselves until then.
+    finished: VecDeque<(Instant, u64)>,
+    /// When observers are called next, while programs run.
+    check_at: Instant,
+}
+
+/// The fork helper, as it is now.
+struct Helper {
+    socket: OwnedFd,
+    record: StartRecord,
+    /// What it has not taken yet, and about which request.
+    unsent: VecDeque<(u64, Vec<u8>, Vec<OwnedFd>)>,
+    is_full: bool,
+}
+
+/// A request that was sent to the fork helper.
+struct Pending {
+    request: SpawnRequest,
+    stream: Option<OwnedFd>,
+    stderr: OwnedFd,
+    /// How many fork helpers ended when they had this request, and had started nothing.
+    helpers_lost: u8,
+}
+
+struct Process {
+    name: Arc<str>,
+    observer: Box<dyn ProcessObserver>,
+    pid: i32,
+    pidfd: Option<OwnedFd>,
+    is_counted: bool,
+    is_ending: bool,
+    /// It is closed when the program has ended.
+    stream: Option<OwnedFd>,
+    stderr: Option<StderrPipe>,
+}
+
+const COMMANDS: u64 = 0;
+const HELPER: u64 = 1;
+const EVENTS_MAX: usize = 64;
+/// As much as a pipe holds.
+const STDERR_BYTES: usize = 64 << 10;
+/// How long standard error may wait to be read at first, and again whenever a program floods it.
+const STDERR_PAUSE: Duration = Duration::from_millis(50);
+/// How often observers are asked whether their programs are wanted.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// After so many fork helpers ended at a request, it is not sent to another.
+const HELPERS_LOST_MAX: u8 = 2;
+
+impl MonitorThread {
+    pub(super) fn new(
+        commands: Arc<CommandChannel>,
+        rendezvous: OwnedFd,
+        limits: Limits,
+        reporter: Arc<Reporter>,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&epoll, commands.channel.eventfd(), epoll::EventData::new_u64(COMMANDS), flags)?;
+        let helper = Some(Helper::connect(&rendezvous, &epoll)?);
+        Ok(Self {
+            commands,
+            rendezvous,
+            limits,
+            reporter,
+            epoll,
+            helper,
+            numbers: HELPER,
+            pending: BTreeMap::new(),
+            processes: HashMap::new(),
+            unread: VecDeque::new(),
+            finished: VecDeque::new(),
+            check_at: Instant::now(),
+        })
+    }
+
+    pub(super) fn run(&mut self) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut buffer = ipc::buffer();
+        loop {
+            let timeout = self.due_at().map(|at| {
+                let left = at.saturating_duration_since(Instant::now());
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+            });
+            events.clear();
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            if let Err(error) = epoll::wait(&self.epoll, spare, timeout.as_ref())
+                && error != Errno::INTR
+            {
+                self.reporter.log(format_args!("the process monitor ended: {error}"));
+                break;
+            }
+            for event in &events {
+                match event.data.u64() {
+                    COMMANDS => {}
+                    HELPER => self.receive(&mut buffer),
+                    number => self.read_stderr(number, &mut buffer[..STDERR_BYTES]),
+                }
+            }
+            let now = Instant::now();
+            let commands = Arc::clone(&self.commands);
+            for command in commands.channel.drain() {
+                match command {
+                    MonitorCommand::Spawn(request) => self.spawn(*request),
+                    MonitorCommand::Kill(number, stream) => {
+                        if let Some(process) = self.processes.get_mut(&number) {
+                            process.stream = stream;
+                        }
+                        self.kill(number);
+                    }
+                    MonitorCommand::Close => return self.close(),
+                }
+            }
+            self.finished.extend(commands.finished.drain().map(|number| (now + self.limits.linger, number)));
+            self.advance(now);
+        }
+        self.close();
+    }
+
+    fn due_at(&self) -> Option<Instant> {
+        let first = |line: &VecDeque<(Instant, u64)>| line.front().map(|&(at, _)| at);
+        let check = (!self.processes.is_empty()).then_some(self.check_at);
+        first(&self.unread).into_iter().chain(first(&self.finished)).chain(check).min()
+    }
+
+    fn close(&mut self) {
+        // The fork helper ends the programs when it sees this.
+        self.helper = None;
+        self.reject_all(|_, _| true, Refusal::Busy);
+    }
+
+    fn spawn(&mut self, request: SpawnRequest) {
+        self.numbers += 1;
+        if self.pending.len() >= self.limits.pending_max || self.helper.is_none() {
+            let mut request = request;
+            return request.observer.started(Err(Refusal::Busy));
+        }
+        self.submit(self.numbers, request, 0);
+    }
+
+    /// Sends a request to the fork helper.
+    fn submit(&mut self, number: u64, mut request: SpawnRequest, helpers_lost: u8) {
+        let prepared = prepare(number, &request);
+        let Ok(Prepared { bytes, theirs, stream, stderr }) = prepared else {
+            // No descriptor left: a matter of time.
+            return request.observer.started(Err(Refusal::Busy));
+        };
+        self.pending.insert(number, Pending { request, stream, stderr, helpers_lost });
+        self.send(number, bytes, theirs);
+    }
+
+    fn send(&mut self, number: u64, bytes: Vec<u8>, descriptors: Vec<OwnedFd>) {
+        if let Some(helper) = &mut self.helper {
+            helper.unsent.push_back((number, bytes, descriptors));
+        }
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while let Some(number) = self.helper.as_mut().and_then(|helper| helper.flush(&self.epoll)) {
+            self.rejected(number, Refusal::Broken, "its variables are too long");
+        }
+    }
+
+    fn kill(&mut self, number: u64) {
+        if let Some(process) = self.processes.get_mut(&number)
+            && !process.is_ending
+        {
+            process.is_ending = true;
+            self.send(number, Request::End { number }.to_bytes(), Vec::new());
+        }
+    }
+
+    /// Receives one message of the fork helper.
+    fn receive(&mut self, buffer: &mut [u8]) {
+        self.flush();
+        let Some(helper) = &self.helper else { return };
+        let (bytes, descriptors) = match ipc::receive(&helper.socket, buffer) {
+            Ok(Received::Message { bytes, descriptors }) => (bytes, descriptors),
+            // Those programs cannot be handed to another fork helper.
+            Ok(Received::Incomplete { bytes }) => (bytes, Vec::new()),
+            Ok(Received::Nothing) => return,
+            Ok(Received::Gone) | Err(_) => return self.reconnect(),
+        };
+        let (mut rest, mut descriptors) = (Reader(bytes), descriptors.into_iter());
+        while let Some(tell) = Event::take(&mut rest) {
+            match tell {
+                Event::Started { number, pid, name_bytes } => {
+                    let pidfd = if pid == 0 { None } else { descriptors.next() };
+                    self.started(number, pid, pidfd, name_bytes as usize);
+                }
+                Event::Rejected { number, why, reason } => self.rejected(number, why, &reason),
+                Event::Exited { number, how } => self.exited(number, how),
+            }
+        }
+    }
+
+    fn started(&mut self, number: u64, pid: i32, pidfd: Option<OwnedFd>, name_bytes: usize) {
+        let Some(Pending { request, stream, stderr, .. }) = self.pending.remove(&number) else { return };
+        let SpawnRequest { what, name, mut observer, .. } = request;
+        observer.started(Ok(Started {
+            stream,
+            name_bytes,
+            handle: ProcessHandle::new(number, &self.commands),
+        }));
+        let is_counted = matches!(what, ProgramRef::Script { .. });
+        let stderr = Some(StderrPipe::new(stderr));
+        let (is_ending, stream) = (false, None);
+        self.processes
+            .insert(number, Process { name, observer, pid, pidfd, is_counted, is_ending, stream, stderr });
+        self.unread.push_back((Instant::now() + STDERR_PAUSE, number));
+    }
+
+    fn rejected(&mut self, number: u64, why: Refusal, reason: &str) {
+        let Some(mut pending) = self.pending.remove(&number) else { return };
+        if !reason.is_empty() {
+            self.reporter.log(format_args!("{}: {reason}", pending.request.name));
+        }
+        pending.request.observer.started(Err(why));
+    }
+
+    fn reject_all(&mut self, which: impl Fn(u64, &Pending) -> bool, why: Refusal) {
+        let (refused, kept) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|(number, pending)| which(*number, pending));
+        self.pending = kept;
+        let refused: BTreeMap<u64, Pending> = refused;
+        refused.into_values().for_each(|mut pending| pending.request.observer.started(Err(why)));
+    }
+
+    fn exited(&mut self, number: u64, how: ExitStatus) {
+        let Some(mut process) = self.processes.remove(&number) else { return };
+        if let Some(stderr) = &mut process.stderr {
+            stderr.ignore(&self.epoll);
+            let say = |line: &[u8]| self.reporter.stderr_line(&process.name, line);
+            let mut buffer = vec![0; STDERR_BYTES];
+            if stderr.read(&mut buffer, say) != ReadOutcome::Eof {
+                // A process that still holds it has left the group, and speaks for no request.
+                stderr.end(say);
+            }
+        }
+        process.observer.exited(how);
+    }
+
+    /// Reads a program's standard error.
+    fn read_stderr(&mut self, number: u64, buffer: &mut [u8]) {
+        let Some(process) = self.processes.get_mut(&number) else { return };
+        let Some(stderr) = &mut process.stderr else { return };
+        match stderr.read(buffer, |line| self.reporter.stderr_line(&process.name, line)) {
+            ReadOutcome::Drained => {}
+            ReadOutcome::More => {
+                // A program that writes faster than it is read waits; this thread has others to look after.
+                stderr.ignore(&self.epoll);
+                self.unread.push_back((Instant::now() + STDERR_PAUSE, number));
+            }
+            ReadOutcome::Eof => {
+                stderr.ignore(&self.epoll);
+                process.stderr = None;
+            }
+        }
+    }
+
+    fn advance(&mut self, now: Instant) {
+        while let Some(number) = pop_due(&mut self.unread, now) {
+            let process = self.processes.get_mut(&number);
+            if let Some(stderr) = process.and_then(|process| process.stderr.as_mut()) {
+                stderr.watch(&self.epoll, number);
+            }
+        }
+        while let Some(number) = pop_due(&mut self.finished, now) {
+            if let Some(process) = self.processes.get(&number) {
+                let linger = self.limits.linger;
+                self.reporter
+                    .log(format_args!("{}: it ran {linger:?} longer than its answer: ended", process.name));
+                self.kill(number);
+            }
+        }
+        if self.check_at <= now {
+            self.check_at = now + CHECK_EVERY;
+            let mut unwanted = Vec::new();
+            for (&number, process) in &mut self.processes {
+                if !process.observer.is_wanted(now) {
+                    unwanted.push(number);
+                }
+            }
+            unwanted.into_iter().for_each(|number| self.kill(number));
+        }
+    }
+
+    /// The fork helper is gone: registers with the next one.
+    fn reconnect(&mut self) {
+        let last_started = self.helper.take().map(|helper| helper.record.read());
+        match Helper::connect(&self.rendezvous, &self.epoll) {
+            Ok(helper) => self.helper = Some(helper),
+            Err(error) => {
+                self.reporter
+                    .log(format_args!("no program can be begun any more: the fork helper is gone ({error})"));
+                let lost: Vec<u64> = self.processes.keys().copied().collect();
+                lost.into_iter().for_each(|number| self.exited(number, ExitStatus::Unknown));
+                return self.reject_all(|_, _| true, Refusal::Busy);
+            }
+        }
+        // Of each folder and command, at most one request may or may not have been started. No request is made twice.
+        let may_have_started = |number: u64, pending: &Pending| {
+            last_started.as_ref().is_none_or(|last| last.may_include(&pending.request.what, number))
+        };
+        self.reject_all(may_have_started, Refusal::Broken);
+        let (mut lost, mut ending) = (Vec::new(), Vec::new());
+        let mut adopted = Vec::new();
+        for (&number, process) in &self.processes {
+            match process.pidfd.as_ref().map(OwnedFd::try_clone) {
+                Some(Ok(pidfd)) => {
+                    let request = Request::Adopt { number, pid: process.pid, is_counted: process.is_counted };
+                    adopted.push((number, request.to_bytes(), vec![pidfd]));
+                }
+                _ => lost.push(number),
+            }
+            if process.is_ending {
+                ending.push(number);
+            }
+        }
+        adopted.into_iter().for_each(|(number, bytes, pidfd)| self.send(number, bytes, pidfd));
+        ending
+            .into_iter()
+            .for_each(|number| self.send(number, Request::End { number }.to_bytes(), Vec::new()));
+        lost.into_iter().for_each(|number| self.exited(number, ExitStatus::Unknown));
+        for (number, pending) in std::mem::take(&mut self.pending) {
+            let Pending { mut request, helpers_lost, .. } = pending;
+            let helpers_lost =
+                helpers_lost + u8::from(last_started.as_ref().is_some_and(LastStarted::is_none));
+            match helpers_lost < HELPERS_LOST_MAX {
+                true => self.submit(number, request, helpers_lost),
+                false => request.observer.started(Err(Refusal::Broken)),
+            }
+        }
+    }
+}
+
+fn pop_due(line: &mut VecDeque<(Instant, u64)>, now: Instant) -> Option<u64> {
+    line.front().filter(|(at, _)| *at <= now)?;
+    line.pop_front().map(|(_, number)| number)
+}
+
+/// A request as the fork helper's protocol has it.
+struct Prepared {
+    bytes: Vec<u8>,
+    theirs: Vec<OwnedFd>,
+    stream: Option<OwnedFd>,
+    stderr: OwnedFd,
+}
+
+fn prepare(number: u64, request: &SpawnRequest) -> io::Result<Prepared> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    let mut begin = StartRequest { number, what: request.what.clone(), ..StartRequest::default() };
+    begin.pairs = request.variables.as_pairs().to_vec();
+    let mut stream = None;
+    let first = match &request.stdio {
+        Stdio::Stream => {
+            let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
+            let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+            // The program's end blocks, as programs expect.
+            rustix::io::ioctl_fionbio(&ours, true)?;
+            begin.stdio = [0, 0, 1];
+            stream = Some(ours);
+            theirs
+        }
+        Stdio::Direct { client, head } => {
+            begin.stdio = [NULL, 0, 1];
+            begin.head = head.clone();
+            client.try_clone()?
+        }
+        Stdio::Listener(listener) => {
+            begin.stdio = [0, 1, 1];
+            listener.try_clone()?
+        }
+    };
+    Ok(Prepared { bytes: Request::Start(begin).to_bytes(), theirs: vec![first, write], stream, stderr: read })
+}
+
+impl Helper {
+    fn connect(rendezvous: &OwnedFd, epoll: &OwnedFd) -> io::Result<Self> {
+        let (socket, theirs) = ipc::pair()?;
+        let record = StartRecord::new()?;
+        epoll::add(epoll, &socket, epoll::EventData::new_u64(HELPER), epoll::EventFlags::IN)?;
+        ipc::send(rendezvous, b"server", &[theirs.as_fd(), record.as_fd()])?;
+        Ok(Self { socket, record, unsent: VecDeque::new(), is_full: false })
+    }
+
+    /// Sends messages until the socket is full. Returns the number of a request that is too long to be sent.
+    fn flush(&mut self, epoll: &OwnedFd) -> Option<u64> {
+        let was_full = std::mem::take(&mut self.is_full);
+        let mut too_long = None;
+        while let Some((number, bytes, descriptors)) = self.unsent.front() {
+            let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+            match ipc::send(&self.socket, bytes, &borrowed) {
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.is_full = true;
+                    break;
+                }
+                Err(Errno::MSGSIZE) => {
+                    too_long = Some(*number);
+                    self.unsent.pop_front();
+                    break;
+                }
+                // Sent, or the fork helper is gone, which is an event of its own.
+                _ => drop(self.unsent.pop_front()),
+            }
+        }
+        if self.is_full != was_full {
+            let out = if self.is_full { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
+            let data = epoll::EventData::new_u64(HELPER);
+            // It can only fail for a socket that was never added.
+            let _ = epoll::modify(epoll, &self.socket, data, epoll::EventFlags::IN | out);
+        }
+        too_long
+    }
+}

@@ -1,0 +1,438 @@
+//! Applications that Flash starts itself: FastCGI programs, as many processes as are needed up to a limit.
+//!
+//! Each process has a listening socket of its own ([`private_address`]), because each serves one request at a time. So
+//! the pool knows which process serves what, which are idle and can end, how many requests each has served, and which
+//! to end when an answer is not wanted any more. With one socket for all, the kernel would choose, and an idle
+//! connection to one process would say nothing about the others.
+//!
+//! A request gets an idle process at once, without help. All that takes time, such as starting a process, is done by
+//! the [background thread](crate::background), which calls [`AppPool::handle`].
+
+mod lease;
+mod private_address;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
+
+use flash_cgi::Variables;
+use flash_core::program::{Backend, Begin, Begun, Refusal, Reply, Talk};
+use flash_process::{
+    ExitStatus, ProcessHandle, ProcessMonitor, ProgramRef, Reporter, SpawnRequest, Started, Stdio,
+};
+
+pub(crate) use self::lease::Draining;
+use self::lease::{PoolObserver, ProcessLease};
+use self::private_address::PrivateAddress;
+use crate::background::{Command, CommandChannel};
+use crate::circuit_breaker::CircuitBreaker;
+use crate::idle_connections::is_reusable;
+use crate::settings::{Application, Settings};
+
+#[derive(Debug)]
+pub(crate) struct AppPool {
+    application: Application,
+    queue_max: usize,
+    queue_wait: Duration,
+    /// Upstreams hold it; the monitor would not end otherwise.
+    monitor: Weak<ProcessMonitor>,
+    background: Arc<CommandChannel>,
+    reporter: Arc<Reporter>,
+    breaker: CircuitBreaker,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    processes: Vec<Process>,
+    waiting: VecDeque<Waiting>,
+    /// The number of the last process.
+    numbers: u64,
+}
+
+#[derive(Debug)]
+struct Process {
+    number: u64,
+    address: PrivateAddress,
+    /// Dropping it ends the process. `None` as long as it is not known to run, and when it has been ended.
+    handle: Option<ProcessHandle>,
+    served: usize,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Starting,
+    Idle {
+        /// It may have closed the last one, as not all programs keep connections.
+        stream: Option<OwnedFd>,
+        since: Instant,
+    },
+    /// It serves, or has still to notice that its client is gone.
+    Busy,
+    /// It was told to end, or has closed its socket. Until it ends it counts against the limit.
+    Ending,
+}
+
+/// A request for which there is no process yet.
+struct Waiting {
+    name: Arc<str>,
+    give_up_at: Instant,
+    reply: Reply,
+}
+
+/// What happens to a pool. Processes that it does not know any more are of no concern.
+pub(crate) enum Event {
+    Begin {
+        name: Arc<str>,
+        again: bool,
+        reply: Reply,
+    },
+    /// A request waits that could be served.
+    Wanted,
+    Started {
+        number: u64,
+        result: Result<Started, Refusal>,
+    },
+    /// A process has served, and may serve again, over the same connection if there is one.
+    Free {
+        number: u64,
+        stream: Option<OwnedFd>,
+    },
+    /// A process was leased to a request that had left.
+    Unused {
+        number: u64,
+    },
+    /// A process is of no more use.
+    Useless {
+        number: u64,
+    },
+    Ended {
+        number: u64,
+        how: ExitStatus,
+    },
+}
+
+/// How processes end that are told to.
+const SIGTERM: i32 = rustix::process::Signal::TERM.as_raw();
+const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
+
+type Answers = Vec<(Reply, Begun)>;
+
+/// How long a process may take to serve its first request, before another one is tried, when the last ones failed.
+const PROBE: Duration = Duration::from_secs(5);
+
+impl AppPool {
+    pub(crate) fn new(
+        application: Application,
+        settings: &Settings,
+        monitor: Weak<ProcessMonitor>,
+        background: Arc<CommandChannel>,
+        reporter: Arc<Reporter>,
+    ) -> Self {
+        Self {
+            application,
+            queue_max: settings.queue_max,
+            queue_wait: settings.queue_wait,
+            monitor,
+            background,
+            reporter,
+            breaker: CircuitBreaker::new(PROBE, Instant::now()),
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn begin(self: &Arc<Self>, begin: Begin, reply: Reply) -> Option<Begun> {
+        let Begin { name, again, .. } = begin;
+        match self.state.try_lock() {
+            Ok(mut state) => match self.lend(&mut state, &name, again) {
+                Some(begun) => Some(begun),
+                None => self.wait(&mut state, name, reply).err().map(|(_, begun)| begun),
+            },
+            // Another thread has the lock.
+            Err(_) => {
+                self.background.send(Command::Pool(Arc::clone(self), Event::Begin { name, again, reply }));
+                None
+            }
+        }
+    }
+
+    /// Handles an event, or has the background thread handle it. Never blocks.
+    fn tell(self: &Arc<Self>, event: Event) {
+        match self.state.try_lock() {
+            Ok(state) => {
+                if self.take(state, event) {
+                    self.background.send(Command::Pool(Arc::clone(self), Event::Wanted));
+                }
+            }
+            Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => {
+                self.background.send(Command::Pool(Arc::clone(self), event));
+            }
+        }
+    }
+
+    /// Handles an event, on the background thread.
+    pub(crate) fn handle(self: &Arc<Self>, event: Event) {
+        if self.take(self.lock(), event) {
+            self.start();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leases an idle process: the first, so that the others stay idle and end when there is less to do.
+    fn lend(self: &Arc<Self>, state: &mut State, name: &Arc<str>, again: bool) -> Option<Begun> {
+        loop {
+            let is_idle = |process: &Process| matches!(process.phase, Phase::Idle { .. });
+            let at = state.processes.iter().position(is_idle)?;
+            let process = &mut state.processes[at];
+            let Process { number, address, phase, .. } = process;
+            let kept = match std::mem::replace(phase, Phase::Busy) {
+                Phase::Idle { stream, .. } => stream.filter(|stream| !again && is_reusable(stream)),
+                Phase::Starting | Phase::Busy | Phase::Ending => None,
+            };
+            let used = kept.is_some();
+            let Some(stream) = kept.or_else(|| address.connect().ok()) else {
+                // It listens no more. Another one may.
+                process.end();
+                continue;
+            };
+            let lease = Box::new(ProcessLease::new(Arc::clone(self), *number, Arc::clone(name)));
+            return Some(Begun::Running(stream, Backend { talk: Talk::FastCgi, lease, used }));
+        }
+    }
+
+    /// Queues a request for a process.
+    fn wait(self: &Arc<Self>, state: &mut State, name: Arc<str>, reply: Reply) -> Result<(), (Reply, Begun)> {
+        let now = Instant::now();
+        let is_hopeless = state.processes.is_empty() && self.breaker.is_open(now);
+        if is_hopeless || state.waiting.len() >= self.queue_max {
+            return Err((reply, Begun::Failed(Refusal::Busy)));
+        }
+        state.waiting.push_back(Waiting { name, give_up_at: now + self.queue_wait, reply });
+        if state.processes.len() < self.application.processes_max {
+            self.background.send(Command::Pool(Arc::clone(self), Event::Wanted));
+        }
+        self.background.tick();
+        Ok(())
+    }
+
+    /// Returns whether processes should be started.
+    fn take(self: &Arc<Self>, mut state: MutexGuard<'_, State>, event: Event) -> bool {
+        let mut answers = Answers::new();
+        match event {
+            Event::Begin { name, again, reply } => match self.lend(&mut state, &name, again) {
+                Some(begun) => answers.push((reply, begun)),
+                None => answers.extend(self.wait(&mut state, name, reply).err()),
+            },
+            Event::Wanted => {}
+            Event::Started { number, result } => self.started(&mut state, number, result, &mut answers),
+            Event::Free { number, stream } => self.free(&mut state, number, stream),
+            Event::Unused { number } => {
+                if let Some(process) = state.find(number) {
+                    process.phase = Phase::Idle { stream: None, since: Instant::now() };
+                }
+            }
+            Event::Useless { number } => {
+                if let Some(process) = state.find(number) {
+                    process.end();
+                }
+            }
+            Event::Ended { number, how } => self.ended(&mut state, number, how),
+        }
+        while let Some(Waiting { name, .. }) = state.waiting.front() {
+            let name = Arc::clone(name);
+            let Some(begun) = self.lend(&mut state, &name, false) else { break };
+            answers.extend(state.waiting.pop_front().map(|waiting| (waiting.reply, begun)));
+        }
+        let starting = state.starting();
+        let is_short =
+            starting < state.waiting.len() && state.processes.len() < self.application.processes_max;
+        drop(state);
+        answers.into_iter().for_each(|(reply, begun)| reply(begun));
+        is_short
+    }
+
+    fn started(
+        &self,
+        state: &mut State,
+        number: u64,
+        result: Result<Started, Refusal>,
+        answers: &mut Answers,
+    ) {
+        match (state.find(number), result) {
+            (Some(process), Ok(Started { handle, .. })) => {
+                process.handle = Some(handle);
+                process.phase = Phase::Idle { stream: None, since: Instant::now() };
+            }
+            // It is ended as it is dropped.
+            (None, _) => {}
+            (Some(_), Err(why)) => {
+                state.remove(number);
+                self.breaker.failed(Instant::now());
+                answers.extend(state.refuse_first(why));
+            }
+        }
+    }
+
+    fn free(&self, state: &mut State, number: u64, stream: Option<OwnedFd>) {
+        let Some(process) = state.find(number) else { return };
+        process.served += 1;
+        process.phase = Phase::Idle { stream, since: Instant::now() };
+        if process.served >= self.application.requests_max {
+            process.end();
+        }
+        self.breaker.succeeded();
+        self.background.tick();
+    }
+
+    fn ended(&self, state: &mut State, number: u64, how: ExitStatus) {
+        let Some(process) = state.remove(number) else { return };
+        let of_its_own = match process.phase {
+            Phase::Ending => !matches!(how, ExitStatus::Signal(SIGTERM | SIGKILL) | ExitStatus::Unknown),
+            Phase::Starting | Phase::Idle { .. } | Phase::Busy => true,
+        };
+        let name = &self.application.name;
+        match (process.served, how) {
+            (0, how) if of_its_own => {
+                let pause = self.breaker.failed(Instant::now());
+                self.reporter.log(format_args!(
+                    "{name}: a process {} before it had served a request; not started again for {pause:?}",
+                    ExitReason(how)
+                ));
+            }
+            // Programs may have enough of it, as php-cgi has.
+            (_, how) if of_its_own && how != ExitStatus::Code(0) => {
+                self.reporter.log(format_args!("{name}: a process {}", ExitReason(how)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts as many processes as are waited for and allowed.
+    fn start(self: &Arc<Self>) {
+        let mut state = self.lock();
+        let mut requests = Vec::new();
+        let mut answers = Answers::new();
+        while state.starting() < state.waiting.len()
+            && state.processes.len() < self.application.processes_max
+            && self.breaker.allow(Instant::now())
+        {
+            match self.add_process(&mut state) {
+                Ok(request) => requests.push(request),
+                Err(error) => {
+                    self.reporter.log(format_args!("{}: no socket for it: {error}", self.application.name));
+                    answers.extend(state.refuse_first(Refusal::Busy));
+                }
+            }
+        }
+        if state.processes.is_empty() {
+            // The circuit breaker is open, and to wait would be in vain.
+            while let Some(answer) = state.refuse_first(Refusal::Busy) {
+                answers.push(answer);
+            }
+        }
+        drop(state);
+        answers.into_iter().for_each(|(reply, begun)| reply(begun));
+        if let Some(monitor) = self.monitor.upgrade() {
+            requests.into_iter().for_each(|request| monitor.spawn(request));
+        }
+    }
+
+    fn add_process(self: &Arc<Self>, state: &mut State) -> std::io::Result<SpawnRequest> {
+        let (address, listener) = PrivateAddress::open()?;
+        state.numbers += 1;
+        let number = state.numbers;
+        state.processes.push(Process { number, address, handle: None, served: 0, phase: Phase::Starting });
+        let mut variables = Variables::default();
+        // php-cgi would leave after 500 requests: the pool decides when it is replaced.
+        variables.push(b"PHP_FCGI_MAX_REQUESTS", b"0");
+        Ok(SpawnRequest {
+            what: ProgramRef::Command { command: self.application.command },
+            variables: Arc::new(variables),
+            stdio: Stdio::Listener(listener),
+            name: self.application.name.as_str().into(),
+            observer: Box::new(PoolObserver::new(self, number)),
+        })
+    }
+
+    /// Ends processes that have been idle for long, and rejects requests that have waited for long. Returns whether any
+    /// are left.
+    pub(crate) fn expire_idle(self: &Arc<Self>, now: Instant) -> bool {
+        let mut state = self.lock();
+        for process in &mut state.processes {
+            if let Phase::Idle { since, .. } = process.phase
+                && now.saturating_duration_since(since) >= self.application.idle
+            {
+                process.end();
+            }
+        }
+        let mut answers = Answers::new();
+        while state.waiting.front().is_some_and(|waiting| waiting.give_up_at <= now) {
+            answers.extend(state.refuse_first(Refusal::Busy));
+        }
+        let is_needed = !state.processes.is_empty() || !state.waiting.is_empty();
+        drop(state);
+        answers.into_iter().for_each(|(reply, begun)| reply(begun));
+        // The circuit breaker may allow a start by now.
+        self.handle(Event::Wanted);
+        is_needed
+    }
+
+    /// No request can come any more.
+    pub(crate) fn close(&self) {
+        let state = std::mem::take(&mut *self.lock());
+        let busy = |waiting: Waiting| (waiting.reply)(Begun::Failed(Refusal::Busy));
+        state.waiting.into_iter().for_each(busy);
+    }
+}
+
+impl Process {
+    fn end(&mut self) {
+        self.handle = None;
+        self.phase = Phase::Ending;
+    }
+}
+
+impl State {
+    fn find(&mut self, number: u64) -> Option<&mut Process> {
+        self.processes.iter_mut().find(|process| process.number == number)
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Process> {
+        let at = self.processes.iter().position(|process| process.number == number)?;
+        Some(self.processes.remove(at))
+    }
+
+    fn starting(&self) -> usize {
+        self.processes.iter().filter(|process| matches!(process.phase, Phase::Starting)).count()
+    }
+
+    fn refuse_first(&mut self, why: Refusal) -> Option<(Reply, Begun)> {
+        self.waiting.pop_front().map(|waiting| (waiting.reply, Begun::Failed(why)))
+    }
+}
+
+/// How a process ended, as it follows its name.
+struct ExitReason(ExitStatus);
+
+impl fmt::Display for ExitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ExitStatus::Code(code) => write!(f, "ended with code {code}"),
+            ExitStatus::Signal(signal) => write!(f, "was ended by signal {signal}"),
+            ExitStatus::Unknown => f.write_str("ended"),
+        }
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,192 @@
+//! CGI upstreams: one script below a folder, for one request.
+//!
+//! Most scripts answer over a stream, which the request path reads. With `direct` the script has the client's socket
+//! itself; then this module only watches whether it makes progress, and how much it wrote in the end.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flash_cgi::response::is_nph;
+use flash_core::program::{Backend, Begin, Begun, Direct, Finish, Lease, Programs, Refusal, Reply, Talk};
+use flash_core::record::Unfinished;
+use flash_os::tcp::{bytes_unacked, bytes_written};
+use flash_process::{
+    ExitStatus, ProcessHandle, ProcessMonitor, ProcessObserver, ProgramRef, SpawnRequest, Started, Stdio,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::Shutdown;
+
+pub struct Cgi {
+    monitor: Arc<ProcessMonitor>,
+    /// For each route its folder's number in [`Setup::folders`](flash_process::Setup::folders).
+    folders: Vec<(usize, u16)>,
+    /// How long a program may write nothing to a client whose socket it has.
+    silence_max: Duration,
+    /// Logs an exchange whose client's socket a script had, and how many bytes the client was sent.
+    log_detached: LogDetached,
+}
+
+pub type LogDetached = Arc<dyn Fn(Unfinished, u64) + Send + Sync>;
+
+impl Cgi {
+    pub fn new(
+        monitor: Arc<ProcessMonitor>,
+        folders: Vec<(usize, u16)>,
+        silence_max: Duration,
+        log_detached: LogDetached,
+    ) -> Self {
+        Self { monitor, folders, silence_max, log_detached }
+    }
+}
+
+impl Programs for Cgi {
+    fn begin(&self, begin: Begin, reply: Reply) -> Option<Begun> {
+        let Begin { route, path, variables, name, direct, .. } = begin;
+        let Some(&(_, folder)) = self.folders.iter().find(|(number, _)| *number == route) else {
+            return Some(Begun::Failed(Refusal::Broken));
+        };
+        let path: Arc<[u8]> = path.as_bytes().into();
+        let what = ProgramRef::Script { folder, path: path.to_vec() };
+        let (stdio, observer): (_, Box<dyn ProcessObserver>) = match direct {
+            None => (Stdio::Stream, Box::new(StreamObserver { path, reply: Some(reply) })),
+            Some(direct) => {
+                let Direct { head, socket, record } = *direct;
+                let socket = socket.and_then(|socket| Some((socket.try_clone().ok()?, socket)));
+                let Some((ours, client)) = socket else { return Some(Begun::Failed(Refusal::Busy)) };
+                let observer = DirectObserver {
+                    written_before: bytes_written(&ours).unwrap_or_default(),
+                    client: ours,
+                    record,
+                    log_detached: Arc::clone(&self.log_detached),
+                    silence_max: self.silence_max,
+                    progress: None,
+                    reply: Some(reply),
+                    handle: None,
+                };
+                (Stdio::Direct { client, head }, Box::new(observer))
+            }
+        };
+        self.monitor.spawn(SpawnRequest { what, variables, stdio, name, observer });
+        None
+    }
+}
+
+impl fmt::Debug for Cgi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cgi").field("folders", &self.folders).finish_non_exhaustive()
+    }
+}
+
+struct StreamObserver {
+    path: Arc<[u8]>,
+    reply: Option<Reply>,
+}
+
+impl ProcessObserver for StreamObserver {
+    fn started(&mut self, begun: Result<Started, Refusal>) {
+        let begun = match begun {
+            Ok(Started { stream: Some(stream), name_bytes, handle }) => {
+                let name = self.path.get(..name_bytes).unwrap_or_default();
+                let talk = if is_nph(name) { Talk::Nph } else { Talk::Cgi };
+                Begun::Running(stream, Backend { talk, lease: Box::new(ScriptLease(handle)), used: false })
+            }
+            Ok(_) => Begun::Failed(Refusal::Broken),
+            Err(refusal) => Begun::Failed(refusal),
+        };
+        if let Some(reply) = self.reply.take() {
+            reply(begun);
+        }
+    }
+}
+
+/// The lease of a script: it ends with its request.
+#[derive(Debug)]
+struct ScriptLease(ProcessHandle);
+
+impl Lease for ScriptLease {
+    // Its standard error is a pipe of its own.
+    fn stderr(&mut self, _: &[u8]) {}
+
+    fn finish(self: Box<Self>, stream: OwnedFd, how: Finish) {
+        match how {
+            Finish::Reusable | Finish::Ended => self.0.finish(),
+            Finish::Aborted => self.0.end_before(stream),
+        }
+    }
+}
+
+/// How long a client may take nothing of what its program has written. Its kernel may hold megabytes that it reads slowly.
+const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
+
+struct DirectObserver {
+    client: OwnedFd,
+    written_before: u64,
+    record: Option<Unfinished>,
+    log_detached: LogDetached,
+    silence_max: Duration,
+    /// When it was last seen that more had been written, and how much.
+    progress: Option<(Instant, u64)>,
+    reply: Option<Reply>,
+    handle: Option<ProcessHandle>,
+}
+
+impl DirectObserver {
+    fn written(&self) -> u64 {
+        bytes_written(&self.client).unwrap_or_default().saturating_sub(self.written_before)
+    }
+}
+
+impl ProcessObserver for DirectObserver {
+    fn started(&mut self, begun: Result<Started, Refusal>) {
+        let begun = match begun {
+            Ok(started) => {
+                self.handle = Some(started.handle);
+                Begun::HandedOver
+            }
+            Err(refusal) => Begun::Failed(refusal),
+        };
+        if let Some(reply) = self.reply.take() {
+            reply(begun);
+        }
+    }
+
+    fn is_wanted(&mut self, now: Instant) -> bool {
+        let written = self.written();
+        match self.progress {
+            Some((since, before)) if before == written => {
+                // While the client has something to take, it is the client that is waited for.
+                let patience = match bytes_unacked(&self.client) {
+                    Ok(1..) => self.silence_max.max(CLIENT_STALL_MAX),
+                    _ => self.silence_max,
+                };
+                if now.saturating_duration_since(since) > patience {
+                    return false;
+                }
+            }
+            _ => self.progress = Some((now, written)),
+        }
+        // A client that has closed its side (`RDHUP`) may wait for its answer all the same.
+        !is_gone(&self.client)
+    }
+
+    fn exited(&mut self, _: ExitStatus) {
+        if let Some(record) = self.record.take() {
+            (self.log_detached)(record, self.written());
+        }
+        // Processes that the script has left behind may not keep the client waiting.
+        let _ = rustix::net::shutdown(&self.client, Shutdown::Write);
+        if let Some(handle) = self.handle.take() {
+            handle.finish();
+        }
+    }
+}
+
+/// Whether the peer has closed the connection.
+fn is_gone(socket: &OwnedFd) -> bool {
+    let mut look = [PollFd::new(socket, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::HUP | PollFlags::ERR;
+    poll(&mut look, Some(&at_once)).is_ok() && look[0].revents().intersects(gone)
+}

@@ -1,0 +1,265 @@
+//! FastCGI servers that run on their own, and the idle connections that are kept to them.
+//!
+//! The common case needs no other thread: an idle connection, or a new one that is made at once. Connections that take
+//! time are finished by the [background thread](crate::background). What is sent over a connection is the request
+//! path's business.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use flash_cgi::fastcgi::Encoder;
+use flash_core::program::{Backend, Begin, Begun, Finish, Lease, Refusal, Reply, Talk};
+use flash_process::{LineLimiter, Reporter};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use crate::address::{Address, Dialed};
+use crate::background::{Command, CommandChannel};
+use crate::circuit_breaker::CircuitBreaker;
+use crate::first_responses::{FirstResponses, Slot};
+use crate::idle_connections::IdleConnections;
+use crate::settings::Settings;
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    address: Address,
+    idle: IdleConnections,
+    breaker: CircuitBreaker,
+    /// New connections that have not answered yet.
+    first_responses: FirstResponses,
+    /// Connections that the background thread has to finish.
+    dialing: AtomicUsize,
+    dialing_max: usize,
+    /// How long a connection may take.
+    connect: Duration,
+    background: Arc<CommandChannel>,
+    reporter: Arc<Reporter>,
+}
+
+/// A request that waits for a connection.
+pub(crate) struct Dial {
+    pub(crate) server: Arc<Server>,
+    /// Which of the server's addresses is tried.
+    which: usize,
+    pub(crate) give_up_at: Instant,
+    name: Arc<str>,
+    reply: Reply,
+}
+
+/// What became of an attempt to connect.
+pub(crate) enum Attempt {
+    Done(Begun),
+    InProgress { which: usize, stream: OwnedFd },
+    Full,
+}
+
+/// While a new connection has waited for so long, connections that could be kept are closed: it may be waiting for the
+/// process behind one of them. A slow program looks the same, and then requests cost a connection each for a while.
+const FIRST_ANSWER: Duration = Duration::from_millis(100);
+/// How long an idle connection is kept. It costs its server a process, and a new one costs next to nothing.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(2);
+
+impl Server {
+    pub(crate) fn new(
+        address: Address,
+        settings: &Settings,
+        background: Arc<CommandChannel>,
+        reporter: Arc<Reporter>,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            address,
+            idle: IdleConnections::new(settings.kept_max),
+            breaker: CircuitBreaker::new(settings.connect, now),
+            first_responses: FirstResponses::new(now),
+            dialing: AtomicUsize::new(0),
+            dialing_max: settings.queue_max,
+            connect: settings.connect,
+            background,
+            reporter,
+        }
+    }
+
+    pub(crate) fn begin(self: &Arc<Self>, begin: Begin, reply: Reply) -> Option<Begun> {
+        // Where one idle connection was closed, others may be about to be.
+        if !begin.again
+            && let Some(stream) = self.idle.take()
+        {
+            return Some(self.lend(stream, begin.name, None, true));
+        }
+        let now = Instant::now();
+        if !self.breaker.allow(now) {
+            return Some(Begun::Failed(Refusal::Busy));
+        }
+        let (which, stream) = match self.attempt(0, &begin.name) {
+            Attempt::Done(begun) => return Some(begun),
+            Attempt::InProgress { which, stream } => (which, Some(stream)),
+            Attempt::Full => (0, None),
+        };
+        if self.dialing.fetch_add(1, Ordering::Relaxed) >= self.dialing_max {
+            self.dialing.fetch_sub(1, Ordering::Relaxed);
+            return Some(Begun::Failed(Refusal::Busy));
+        }
+        let give_up_at = now + self.connect;
+        let dial = Dial { server: Arc::clone(self), which, give_up_at, name: begin.name, reply };
+        self.background.send(Command::Dial(dial, stream));
+        None
+    }
+
+    /// Tries the addresses from that one on.
+    fn attempt(self: &Arc<Self>, from: usize, name: &Arc<str>) -> Attempt {
+        let mut last = Errno::ADDRNOTAVAIL;
+        for which in from..self.address.count() {
+            match self.address.dial(which) {
+                Ok(Dialed::Connected(stream)) => return Attempt::Done(self.connected(stream, name)),
+                Ok(Dialed::InProgress(stream)) => return Attempt::InProgress { which, stream },
+                Ok(Dialed::Full) => return Attempt::Full,
+                Err(error) => last = error,
+            }
+        }
+        Attempt::Done(Begun::Failed(self.failed(last)))
+    }
+
+    fn connected(self: &Arc<Self>, stream: OwnedFd, name: &Arc<str>) -> Begun {
+        if self.breaker.succeeded() {
+            self.reporter.log(format_args!("{}: can be reached again", self.address));
+        }
+        let slot = self.first_responses.begin(Instant::now());
+        self.lend(stream, Arc::clone(name), slot, false)
+    }
+
+    fn failed(&self, error: Errno) -> Refusal {
+        if matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) {
+            // The fault is on this side.
+            self.reporter.log(format_args!("{}: {error}", self.address));
+            return Refusal::Busy;
+        }
+        let pause = self.breaker.failed(Instant::now());
+        self.reporter.log(format_args!("{}: {error}; not tried again for {pause:?}", self.address));
+        if error == Errno::TIMEDOUT { Refusal::Late } else { Refusal::Broken }
+    }
+
+    fn lend(self: &Arc<Self>, stream: OwnedFd, name: Arc<str>, slot: Option<Slot>, used: bool) -> Begun {
+        let lease =
+            Box::new(ConnectionLease { server: Arc::clone(self), name, slot, lines: LineLimiter::default() });
+        Begun::Running(stream, Backend { talk: Talk::FastCgi, lease, used })
+    }
+
+    /// Closes connections that have been idle for long. Tells whether there are others.
+    pub(crate) fn expire_idle(&self, now: Instant) -> bool {
+        self.idle.expire_idle(IDLE_MAX, now)
+    }
+}
+
+impl Dial {
+    /// Tries once more, for a Unix socket whose listen queue was full.
+    pub(crate) fn again(self, now: Instant) -> Option<Self> {
+        match self.server.attempt(0, &self.name) {
+            Attempt::Full if now < self.give_up_at => Some(self),
+            Attempt::Full => {
+                self.server.reporter.log(format_args!(
+                    "{}: as many wait there as may, for {:?}",
+                    self.server.address, self.server.connect
+                ));
+                self.end(Begun::Failed(Refusal::Busy));
+                None
+            }
+            Attempt::InProgress { .. } => unreachable!("a Unix socket connects at once or not at all"),
+            Attempt::Done(begun) => {
+                self.end(begun);
+                None
+            }
+        }
+    }
+
+    /// The connection was made or refused. Returns the next address's connection, if that takes time too.
+    pub(crate) fn connect_result(
+        mut self,
+        stream: OwnedFd,
+        result: Result<(), Errno>,
+    ) -> Option<(Self, OwnedFd)> {
+        let attempt = match result {
+            Ok(()) => Attempt::Done(self.server.connected(stream, &self.name)),
+            Err(error) if self.which + 1 == self.server.address.count() => {
+                Attempt::Done(Begun::Failed(self.server.failed(error)))
+            }
+            Err(_) => self.server.attempt(self.which + 1, &self.name),
+        };
+        match attempt {
+            Attempt::InProgress { which, stream } => {
+                self.which = which;
+                Some((self, stream))
+            }
+            Attempt::Done(begun) => {
+                self.end(begun);
+                None
+            }
+            Attempt::Full => unreachable!("only Unix sockets are full, and they have one address"),
+        }
+    }
+
+    pub(crate) fn end(self, begun: Begun) {
+        self.server.dialing.fetch_sub(1, Ordering::Relaxed);
+        (self.reply)(begun);
+    }
+}
+
+/// The lease of a connection, for one request.
+struct ConnectionLease {
+    server: Arc<Server>,
+    name: Arc<str>,
+    slot: Option<Slot>,
+    lines: LineLimiter,
+}
+
+impl ConnectionLease {
+    fn answered(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.server.first_responses.end(slot);
+        }
+    }
+}
+
+impl Lease for ConnectionLease {
+    fn stderr(&mut self, bytes: &[u8]) {
+        self.lines.push(bytes, |line| self.server.reporter.stderr_line(&self.name, line));
+    }
+
+    fn finish(mut self: Box<Self>, stream: OwnedFd, how: Finish) {
+        let now = Instant::now();
+        self.answered();
+        let server = &self.server;
+        match how {
+            Finish::Reusable if !server.first_responses.any_waiting_for(FIRST_ANSWER, now) => {
+                if server.idle.put(stream, now) {
+                    server.background.tick();
+                }
+            }
+            Finish::Reusable | Finish::Ended => {}
+            Finish::Aborted => abort(&stream),
+        }
+    }
+}
+
+impl Drop for ConnectionLease {
+    fn drop(&mut self) {
+        self.answered();
+        self.lines.end(|line| self.server.reporter.stderr_line(&self.name, line));
+    }
+}
+
+/// FastCGI §5.4. Should there be no room for it, the connection's end says the same.
+pub(crate) fn abort(stream: &OwnedFd) {
+    let mut record = Vec::new();
+    Encoder.abort(&mut record);
+    let _ = rustix::net::send(stream, &record, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
+impl fmt::Debug for ConnectionLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionLease").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! Idle upstream connections, kept for the next request.
+//!
+//! Loops take and keep connections without blocking each other: a slot whose lock is taken counts as empty, or as full.
+//! The number of slots is fixed. The first slots are used first, so that connections in the later ones grow old and are
+//! closed when there is less to do.
+
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+#[derive(Debug)]
+pub(crate) struct IdleConnections {
+    slots: Box<[Mutex<Option<IdleConnection>>]>,
+    /// How many there are, or a little later.
+    count: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct IdleConnection {
+    stream: OwnedFd,
+    since: Instant,
+}
+
+impl IdleConnections {
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { slots: (0..slots).map(|_| Mutex::default()).collect(), count: AtomicUsize::new(0) }
+    }
+
+    /// An idle connection that the peer has not closed, as far as is known by now.
+    pub(crate) fn take(&self) -> Option<OwnedFd> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.slots.iter().find_map(|slot| {
+            let kept = slot.try_lock().ok()?.take()?;
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            is_reusable(&kept.stream).then_some(kept.stream)
+        })
+    }
+
+    /// Keeps the connection, or closes it when there is no slot left. Returns whether it was kept.
+    pub(crate) fn put(&self, stream: OwnedFd, now: Instant) -> bool {
+        for slot in &self.slots {
+            if let Ok(mut slot) = slot.try_lock()
+                && slot.is_none()
+            {
+                *slot = Some(IdleConnection { stream, since: now });
+                self.count.fetch_add(1, Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Closes connections that were idle for so long, or that the peer has closed. Returns whether any are left.
+    pub(crate) fn expire_idle(&self, idle: Duration, now: Instant) -> bool {
+        for slot in &self.slots {
+            if let Ok(mut slot) = slot.try_lock() {
+                let is_of_use = |kept: &IdleConnection| {
+                    now.saturating_duration_since(kept.since) < idle && is_reusable(&kept.stream)
+                };
+                if slot.take_if(|kept| !is_of_use(kept)).is_some() {
+                    self.count.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        }
+        self.count.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Whether a stream is open and has nothing to read, as an idle connection must be.
+pub(crate) fn is_reusable(stream: &OwnedFd) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let mut byte = [0; 1];
+    matches!(rustix::net::recv(stream, &mut byte[..], flags), Err(Errno::AGAIN | Errno::INTR))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn pair() -> (OwnedFd, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (ours.into(), theirs)
+    }
+
+    #[test]
+    fn as_many_are_kept_as_there_are_places() {
+        let (idle, now) = (IdleConnections::new(2), Instant::now());
+        let mut others = Vec::new();
+        for expected in [true, true, false] {
+            let (ours, theirs) = pair();
+            others.push(theirs);
+            assert_eq!(idle.put(ours, now), expected);
+        }
+        assert!(idle.take().is_some() && idle.take().is_some() && idle.take().is_none());
+    }
+
+    #[test]
+    fn one_that_the_other_side_has_closed_is_noticed() {
+        let (idle, now) = (IdleConnections::new(3), Instant::now());
+        let ((closed, end), (chatty, mut talker), (good, _keep)) = (pair(), pair(), pair());
+        drop(end);
+        talker.write_all(b"what nobody asked for").unwrap();
+        for stream in [closed, chatty, good] {
+            assert!(idle.put(stream, now));
+        }
+        assert!(idle.take().is_some_and(|stream| is_reusable(&stream)));
+        assert!(idle.take().is_none());
+    }
+
+    #[test]
+    fn old_ones_are_closed() {
+        let (idle, now) = (IdleConnections::new(2), Instant::now());
+        let ((old, _a), (young, _b)) = (pair(), pair());
+        assert!(idle.put(old, now) && idle.put(young, now + Duration::from_secs(3)));
+        assert!(idle.expire_idle(Duration::from_secs(2), now + Duration::from_secs(4)));
+        assert!(!idle.expire_idle(Duration::from_secs(2), now + Duration::from_secs(5)));
+        assert!(idle.take().is_none());
+    }
+}

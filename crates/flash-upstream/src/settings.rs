@@ -1,0 +1,47 @@
+//! What an operator sets about upstreams: what answers each route, and the limits of one server process.
+
+use std::time::Duration;
+
+use flash_process::Limits;
+
+use crate::address::Address;
+
+/// What answers a route.
+#[derive(Clone, Debug)]
+pub enum UpstreamConfig {
+    /// Scripts in that folder of the fork helper's.
+    Cgi {
+        folder: u16,
+    },
+    FastCgi(Address),
+    Application(Application),
+}
+
+/// A FastCGI application that is started here.
+#[derive(Clone, Debug)]
+pub struct Application {
+    /// That command of the fork helper's.
+    pub command: u16,
+    /// For people who read logs.
+    pub name: String,
+    pub processes_max: usize,
+    /// After so many requests a process is replaced.
+    pub requests_max: usize,
+    /// How long a process may have nothing to do.
+    pub idle: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Idle connections that are kept to one FastCGI server.
+    pub kept_max: usize,
+    /// How long a connection to one may take.
+    pub connect: Duration,
+    /// Requests that wait for one service, and for how long: for a connection to a FastCGI server, or a process of an
+    /// application.
+    pub queue_max: usize,
+    pub queue_wait: Duration,
+    /// How long a program that writes straight to its client may write nothing.
+    pub silence_max: Duration,
+    pub monitor: Limits,
+}

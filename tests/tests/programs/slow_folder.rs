@@ -1,0 +1,56 @@
+//! A folder of scripts on a mount that hangs: it delays no other folder's programs, and its own requests end in time.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_slowdisk::SlowDisk;
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, scripts, site};
+
+const DEADLINE: Duration = Duration::from_secs(4);
+/// A program of a healthy folder starts within a millisecond; a loaded machine may take longer.
+const AT_ONCE: Duration = Duration::from_millis(1500);
+
+#[test]
+fn a_folder_that_hangs_delays_no_other_folder() {
+    if let Some(missing) = flash_slowdisk::missing() {
+        return eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
+    }
+    let (site, near, behind) = (site::make(), scripts::make(), scripts::make());
+    let mountpoint = tempfile::tempdir().unwrap();
+    for folder in [&near, &behind] {
+        scripts::script(folder.path(), "hello", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nhello'");
+    }
+    let far = SlowDisk::mount(behind.path(), mountpoint.path(), "").unwrap();
+    for arch in ARCHITECTURES {
+        let (near, far_flag) =
+            (format!("/near={}", near.path().display()), format!("/far={}", mountpoint.path().display()));
+        let deadline = format!("{}s", DEADLINE.as_secs());
+        let flags = ["--processes", "8", "--program-deadline", &deadline, "--cgi", &near, "--cgi", &far_flag];
+        let server = Server::start(arch, site.path(), &flags);
+        let status = |path: &str| server.get(path).status;
+        assert_eq!((status("/near/hello"), status("/far/hello")), (200, 200), "{arch}");
+        far.rule("hang prefix /").unwrap();
+        thread::scope(|scope| {
+            let late = scope.spawn(|| {
+                let asked = Instant::now();
+                (status("/far/hello"), asked.elapsed())
+            });
+            while !late.is_finished() {
+                let asked = Instant::now();
+                let near = status("/near/hello");
+                assert_eq!(near, 200, "{arch}");
+                assert!(asked.elapsed() < AT_ONCE, "{arch}: {:?}", asked.elapsed());
+            }
+            let (status, waited) = late.join().unwrap();
+            assert_eq!(status, 504, "{arch}");
+            assert!((DEADLINE / 2..DEADLINE * 2).contains(&waited), "{arch}: {waited:?}");
+        });
+        far.clear();
+        let give_up = Instant::now() + PATIENCE;
+        while status("/far/hello") != 200 {
+            assert!(Instant::now() < give_up, "{arch}: the folder answers again, its programs do not");
+        }
+        let said = server.stop();
+        assert!(said.contains("the disk did not answer for 2s"), "{arch}: {said}");
+    }
+}
