@@ -77,17 +77,21 @@ impl Process {
     /// Waits until `accepts` says that the `place` where it listens accepts connections.
     pub(crate) fn wait_ready(&mut self, place: &str, accepts: impl Fn() -> bool) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
-        while !accepts() {
+        loop {
             interrupt::check()?;
+            let accepts = accepts();
+            // Looked at afterwards: another program may have come to listen there.
             if let Some(status) = self.child.try_wait()? {
                 bail!("it ended at once ({status}): {}", self.last_words());
+            }
+            if accepts {
+                return Ok(());
             }
             if Instant::now() > end {
                 bail!("it does not listen on {place} after {READY_SECONDS_MAX} s: {}", self.last_words());
             }
             thread::sleep(Duration::from_millis(20));
         }
-        Ok(())
     }
 
     /// The process and all its descendants, now.

@@ -1,12 +1,14 @@
 //! Servers as data: a program, the manner in which it runs, and for Flash any other flags. A name that people and
 //! plans write becomes a [`ServerSpec`]; with a [`Setup`] it becomes a server that accepts connections.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +30,8 @@ use crate::programs::Missing;
 const CONNECTIONS_MAX: usize = 16_384;
 /// How long Flash may take to say what it has done.
 const TELL_SECONDS_MAX: u64 = 5;
+/// So many ports are given once before any is given again.
+const PORTS_MAX: usize = 1_000;
 
 /// A server program and the manner in which it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +165,11 @@ impl Machine {
             _ => peers::configure(&mut command, spec.manner, setup, port)?,
         }
         let mut process = Process::start(&self.journal, command, setup.cpus, setup.work, &name)?;
-        let accepts = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        // A connection to a port where nobody listens may be given the same port, and so be one to itself.
+        let accepts = || {
+            TcpStream::connect(("127.0.0.1", port))
+                .is_ok_and(|stream| stream.local_addr().is_ok_and(|us| us.port() != port))
+        };
         process.wait_ready(&format!("port {port}"), accepts).with_context(|| format!("starting {spec}"))?;
         Ok(Running { port, process, is_flash: spec.is_flash() })
     }
@@ -285,8 +293,19 @@ fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> 
     Ok(())
 }
 
+/// A port that is free, and that no other server of this program is about to take.
 fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if given.len() >= PORTS_MAX {
+            given.clear();
+        }
+        if given.insert(port) {
+            return Ok(port);
+        }
+    }
 }
 
 #[cfg(test)]
