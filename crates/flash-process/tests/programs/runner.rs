@@ -2,10 +2,15 @@
 //! what a test leaves behind can be counted.
 
 use std::env;
-use std::io::Write;
 use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 pub(crate) type Test = (&'static str, fn());
+
+/// So many tests run at the same time: most of them wait.
+const AT_ONCE: usize = 4;
 
 /// Says which test a process of this program is to run.
 const VARIABLE: &str = "FLASH_PROCESS_TEST";
@@ -22,23 +27,27 @@ pub(crate) fn main(tests: &[&[Test]]) -> ExitCode {
         all.for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }
-    let wanted =
-        all.filter(|(name, _)| arguments.is_empty() || arguments.iter().any(|part| name.contains(part)));
-    let mut failed = Vec::new();
-    let mut count = 0;
-    for (name, _) in wanted {
-        count += 1;
-        print!("test {name} ... ");
-        let _ = std::io::stdout().flush();
-        let program = env::current_exe().expect("a program knows where it is");
-        let run = Command::new(program).env(VARIABLE, name).output().expect("it can be run again");
-        println!("{}", if run.status.success() { "ok" } else { "FAILED" });
-        // What a test says that passes is that it had to leave something out.
-        eprint!("{}", String::from_utf8_lossy(&run.stderr));
-        if !run.status.success() {
-            failed.push(name);
+    let wanted: Vec<&str> = all
+        .map(|(name, _)| *name)
+        .filter(|name| arguments.is_empty() || arguments.iter().any(|part| name.contains(part)))
+        .collect();
+    let threads = env::args().find_map(|argument| argument.strip_prefix("--test-threads=")?.parse().ok());
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let run_tests = || {
+        while let Some(name) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let program = env::current_exe().expect("a program knows where it is");
+            let run = Command::new(program).env(VARIABLE, name).output().expect("it can be run again");
+            let mut failed = failed.lock().expect("no thread panics with it");
+            println!("test {name} ... {}", if run.status.success() { "ok" } else { "FAILED" });
+            // What a test says that passes is that it had to leave something out.
+            eprint!("{}", String::from_utf8_lossy(&run.stderr));
+            if !run.status.success() {
+                failed.push(*name);
+            }
         }
-    }
+    };
+    thread::scope(|scope| (0..threads.unwrap_or(AT_ONCE)).for_each(|_| drop(scope.spawn(run_tests))));
+    let (count, failed) = (wanted.len(), failed.into_inner().expect("no thread panics with it"));
     println!("\ntest result: {count} run, {} failed", failed.len());
     for name in &failed {
         println!("    {name}");
