@@ -1,13 +1,14 @@
 //! Running cargo and other programs, with their output where people see it.
 
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 /// The cargo that runs us, or the one in PATH.
-fn program() -> std::ffi::OsString {
+pub(crate) fn program() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
@@ -25,6 +26,22 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<()> {
         bail!("cargo {} failed", args.join(" "));
     }
     Ok(())
+}
+
+/// Runs a program to its end, and shows each line of its output, on standard output and standard error, to a listener as well.
+pub(crate) fn listen(command: &mut Command, mut hear: impl FnMut(&str)) -> io::Result<ExitStatus> {
+    let (reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn()?;
+    // The command holds the ends to write to, and so keeps the pipe open.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        hear(&line);
+    }
+    child.wait()
 }
 
 /// What cargo prints for these arguments.

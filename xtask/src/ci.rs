@@ -1,44 +1,40 @@
-//! `cargo xtask ci`: every check, in order, up to the first that fails. CI runs this and nothing else, and so
-//! do people. The tests come last, so that their closing lines close the output.
+//! `cargo xtask ci`: every check. CI runs this and nothing else, and so do people. A check that fails does not keep the
+//! others from running; only what cannot be built or installed does. The summary closes the output.
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, check, prepare, test};
+use crate::summary::Summary;
+use crate::test::{self, Extent};
+use crate::{cargo, check, deny, logs, prepare};
 
-type Step = (&'static str, fn(&Path) -> Result<()>);
-
-const STEPS: [Step; 9] = [
-    ("fmt", |root| cargo::run(root, &["fmt", "--all", "--check"])),
-    ("check", invariants),
-    ("clippy", |root| {
-        cargo::run(root, &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
-    }),
-    ("deny", deny),
-    ("prepare", |_| prepare::run()),
-    // The end-to-end tests run the program that people run.
-    ("build", |root| cargo::run(root, &["build", "--release", "--workspace"])),
-    ("lab", lab),
-    ("sim", sim),
-    ("test", test::run),
-];
-
-/// Runs every step; the error names the one that failed.
+/// Runs every step. True when all passed.
 pub(crate) fn run(root: &Path) -> Result<bool> {
-    for (name, step) in STEPS {
-        println!("== {name}");
-        let start = Instant::now();
-        step(root).with_context(|| format!("ci stops at {name}"))?;
-        // Nothing may follow the tests' own last lines.
-        if name != "test" {
-            println!("== {name}: ok, {:.0} s", start.elapsed().as_secs_f64());
-        }
+    let mut summary = Summary::default();
+    // The machine's packages come while the compiler works.
+    let prepare = thread::spawn(prepare::run);
+    summary.step("fmt", |_| cargo::run(root, &["fmt", "--all", "--check"]));
+    summary.step("check", |_| invariants(root));
+    summary.step("deny", |_| deny::run(root));
+    summary.step("clippy", |_| {
+        cargo::run(root, &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+    });
+    let prepared = summary.step("prepare", |summary| {
+        let missing = prepare.join().expect("it does not panic")?;
+        missing.iter().for_each(|line| summary.notice(line));
+        Ok(())
+    });
+    if prepared && summary.step("build", |_| test::build(root)) {
+        summary.step("test", |summary| test::run(root, Extent::Whole, summary));
+        summary.step("sim", |summary| sim(root, summary));
+        summary.step("lab", |summary| lab(root, summary));
     }
-    Ok(true)
+    println!("{summary}");
+    Ok(summary.passed())
 }
 
 fn invariants(root: &Path) -> Result<()> {
@@ -48,41 +44,52 @@ fn invariants(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Licences, sources and duplicates. Advisories need a clone of their database and are for people to ask for.
-fn deny(root: &Path) -> Result<()> {
-    if flash_rig::find("cargo-deny").is_err() {
-        println!("MISSING: cargo-deny, so deny.toml is not enforced (cargo install --locked cargo-deny)");
-        return Ok(());
-    }
-    cargo::run(root, &["deny", "check", "bans", "licenses", "sources"])
-}
-
 /// Every plan once, in its short form, with the servers that are installed, and the page about them.
-fn lab(root: &Path) -> Result<()> {
-    let out = cargo::target_folder(root).join("lab");
-    let ran = sibling(root, "flash-lab", &["run", "all", "--quick", "--fresh"], &out);
-    match (ran, traces(root).is_some() && rustix::process::geteuid().is_root()) {
-        (Err(error), false) => println!(
-            "MISSING: the superuser's rights, or real logs (FLASH_TRACES), so that not all plans are run: {error:#}"
-        ),
+fn lab(root: &Path, summary: &mut Summary) -> Result<()> {
+    let target = cargo::target_folder(root);
+    let out = target.join("lab");
+    let traces = match traces(root) {
+        Some(traces) => traces,
+        None => {
+            summary.notice("NOT TESTED: the lab's plans on real logs (FLASH_TRACES names their folder): they replay made-up ones");
+            let made_up = target.join("made-up-logs");
+            logs::make(&made_up)?;
+            made_up
+        }
+    };
+    let ran = sibling(root, "flash-lab", &["run", "all", "--quick", "--fresh"], &out, &traces, summary);
+    match (ran, rustix::process::geteuid().is_root()) {
+        (Err(error), false) => {
+            summary
+                .notice(&format!("NOT TESTED: plans of the lab that need the superuser's rights: {error:#}"));
+        }
         (ran, _) => ran?,
     }
-    sibling(root, "flash-lab", &["report"], &out)
+    sibling(root, "flash-lab", &["report"], &out, &traces, summary)
 }
 
 /// The PIPELINED paper in its short form.
-fn sim(root: &Path) -> Result<()> {
-    sibling(root, "flash-sim", &["paper", "--quick"], &cargo::target_folder(root).join("paper"))
+fn sim(root: &Path, summary: &mut Summary) -> Result<()> {
+    let out = cargo::target_folder(root).join("paper");
+    sibling(root, "flash-sim", &["paper", "--quick"], &out, Path::new(""), summary)
 }
 
-fn sibling(root: &Path, program: &str, args: &[&str], out: &Path) -> Result<()> {
-    let path = cargo::target_folder(root).join("release").join(program);
+/// Runs a program of ours, as the tests were built.
+fn sibling(
+    root: &Path,
+    program: &str,
+    args: &[&str],
+    out: &Path,
+    traces: &Path,
+    summary: &mut Summary,
+) -> Result<()> {
+    let target = cargo::target_folder(root);
+    let path = target.join("debug").join(program);
     let mut command = Command::new(&path);
-    command.args(args).arg("--out").arg(out).current_dir(root);
-    if let Some(traces) = traces(root) {
-        command.env("FLASH_TRACES", traces);
-    }
-    let status = command.status().with_context(|| format!("starting {}", path.display()))?;
+    command.args(args).arg("--out").arg(out).current_dir(root).stdin(Stdio::null());
+    command.env("FLASH_BIN", target.join("release/flash")).env("FLASH_TRACES", traces);
+    let status = cargo::listen(&mut command, |line| summary.notice(line))
+        .with_context(|| format!("starting {}", path.display()))?;
     if !status.success() {
         bail!("{program} {} failed ({status})", args.join(" "));
     }

@@ -35,16 +35,37 @@ const NEEDS: [Need; 10] = [
     Need { package: TREE, present: || tree().is_some() },
 ];
 
-/// Sees that everything is there.
-pub(crate) fn run() -> Result<()> {
-    let missing = missing();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let names = missing.join(" ");
+/// Servers to compare with. Tests do without those that are not there, and say so.
+const PEERS: [Need; 5] = [
+    Need { package: "apache2-bin", present: || find("apache2").is_ok() },
+    Need { package: "caddy", present: || find("caddy").is_ok() },
+    Need { package: "h2o", present: || find("h2o").is_ok() },
+    Need { package: "lighttpd", present: || find("lighttpd").is_ok() },
+    Need { package: "nginx", present: || find("nginx").is_ok() },
+];
+
+/// Sees that everything is there that the tests need, and, where it may install packages, the servers that they compare with.
+/// What it gives is a line for each of these that is not there.
+///
+/// # Errors
+/// When something that is needed is missing and cannot be installed.
+pub(crate) fn run() -> Result<Vec<String>> {
+    let peers = || missing(&PEERS);
+    let not_tested =
+        |peers: Vec<&str>| peers.iter().map(|name| format!("NOT TESTED: {name} is not installed")).collect();
+    let needed = missing(&NEEDS);
     if !rustix::process::geteuid().is_root() || find("apt-get").is_err() {
+        if needed.is_empty() {
+            return Ok(not_tested(peers()));
+        }
+        let names = needed.join(" ");
         bail!("missing: {names}; as the superuser: apt-get install --no-install-recommends {names}");
     }
+    let missing: Vec<&str> = needed.into_iter().chain(peers()).collect();
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = missing.join(" ");
     println!("installing {names}");
     apt_get(&["update"])?;
     let tree = tree_package()?;
@@ -52,15 +73,15 @@ pub(crate) fn run() -> Result<()> {
     apt_get(
         &["install", "--yes", "--no-install-recommends"].into_iter().chain(packages).collect::<Vec<_>>(),
     )?;
-    let missing = self::missing();
+    let missing = self::missing(&NEEDS);
     if !missing.is_empty() {
         bail!("still missing after their installation: {}", missing.join(" "));
     }
-    Ok(())
+    Ok(not_tested(peers()))
 }
 
-fn missing() -> Vec<&'static str> {
-    NEEDS.iter().filter(|need| !(need.present)()).map(|need| need.package).collect()
+fn missing(needs: &[Need]) -> Vec<&'static str> {
+    needs.iter().filter(|need| !(need.present)()).map(|need| need.package).collect()
 }
 
 /// `postgresql-doc-15` or what the distribution has. It stands alone, where `postgresql-doc` would bring newer

@@ -1,0 +1,244 @@
+//! `cargo xtask test`, and the tests of `cargo xtask ci`. Cargo builds the programs of tests; they run here, those that hold
+//! Flash to a time by themselves and the others beside each other. A test that failed runs once more alone. If it passes
+//! then, the summary names it all the same: it is a fault to mend, in the test or in Flash.
+
+mod outcome;
+mod programs;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use self::programs::Program;
+use crate::cargo;
+use crate::summary::{Failure, Summary};
+
+/// Which tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All.
+    Whole,
+    /// Those that people run while they work: without the programs below, and with a short proof.
+    Quick,
+}
+
+/// Programs of tests that the quick extent leaves out: they measure, or simulate for long.
+const LONG: [&str; 5] = [
+    "-p flash-lab --test run",
+    "-p flash-load --test truth",
+    "-p flash-rig --test machine",
+    "-p flash-sim --test command",
+    "-p flash-sim --test machine",
+];
+
+/// Settings of tests that take long, in the quick extent.
+const SHORT: [(&str, &str); 2] = [("FLASH_PROOF_FILES", "20000"), ("FLASH_PROOF_REQUESTS", "4000")];
+
+/// Programs of tests that run alone: they measure, hold Flash to short times, or change the machine, such as by emptying the
+/// kernel's caches. The others mostly wait.
+const ALONE: [&str; 16] = [
+    "-p flash-arch --lib",
+    "-p flash-lab --test run",
+    "-p flash-load --test faults",
+    "-p flash-load --test manners",
+    "-p flash-load --test truth",
+    "-p flash-rig --test machine",
+    "-p flash-rig --test servers",
+    "-p flash-sim --test machine",
+    "-p flash-slowdisk --test image",
+    "-p flash-tests --test fairness",
+    "-p flash-tests --test freshness",
+    "-p flash-tests --test helpers",
+    "-p flash-tests --test proof",
+    "-p flash-tests --test sick_mounts",
+    "-p flash-tests --test small_machine",
+    "-p flash-tests --test survival",
+];
+
+/// So many programs of the others run beside each other.
+const BESIDE: usize = 2;
+
+/// A program of tests that has not ended by then hangs.
+const PATIENCE: Duration = Duration::from_secs(900);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// `cargo xtask test`. True when all passed.
+pub(crate) fn quick(root: &Path) -> Result<bool> {
+    let mut summary = Summary::default();
+    if summary.step("build", |_| build(root)) {
+        summary.step("test", |summary| run(root, Extent::Quick, summary));
+    }
+    println!("{summary}");
+    Ok(summary.passed())
+}
+
+/// Builds everything that the tests run: the program as people build it, and the tests.
+pub(crate) fn build(root: &Path) -> Result<()> {
+    cargo::run(root, &["build", "--release", "--package", "flash"])?;
+    cargo::run(root, &["test", "--workspace", "--no-run", "--quiet"])
+}
+
+/// Runs the tests, and adds to the summary what they came to.
+///
+/// # Errors
+/// When tests cannot be built or started, or when one fails twice.
+pub(crate) fn run(root: &Path, extent: Extent, summary: &mut Summary) -> Result<()> {
+    let runner = Runner {
+        extent,
+        flash: cargo::target_folder(root).join("release/flash"),
+        kept: cargo::target_folder(root).join("test-output"),
+    };
+    fs::create_dir_all(&runner.kept).with_context(|| format!("making {}", runner.kept.display()))?;
+    let built =
+        cargo::output(root, &["test", "--workspace", "--no-run", "--message-format=json", "--quiet"])?;
+    let mut programs = programs::built(&String::from_utf8_lossy(&built))?;
+    programs.push(Program::documentation(root));
+    let names: Vec<&str> = programs.iter().map(|program| &*program.name).collect();
+    if let Some(stranger) = ALONE.iter().chain(&LONG).find(|name| !names.contains(*name)) {
+        bail!(
+            "there is no program of tests '{stranger}': its name is to change in xtask/src/test/mod.rs, too"
+        );
+    }
+    if extent == Extent::Quick {
+        programs.retain(|program| !LONG.contains(&&*program.name));
+    }
+    let (alone, mut others): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| ALONE.contains(&&*program.name));
+    // End-to-end tests take longest, and so begin.
+    others.sort_by_key(|program| !program.name.starts_with("-p flash-tests "));
+    let mut runs = runner.beside(&others)?;
+    for program in alone {
+        runs.push(runner.tell(runner.run(&program, &[])?));
+    }
+    for run in &runs {
+        summary.programs.push((run.program.name.clone(), run.took));
+        run.output.lines().for_each(|line| summary.notice(line));
+    }
+    for run in runs.iter().filter(|run| !run.passed) {
+        runner.again(run, summary)?;
+    }
+    match summary.failed.len() {
+        0 => Ok(()),
+        failed => bail!("{failed} failed twice"),
+    }
+}
+
+struct Runner {
+    extent: Extent,
+    /// The program that end-to-end tests start.
+    flash: PathBuf,
+    /// Where outputs are kept.
+    kept: PathBuf,
+}
+
+/// A program of tests that has ended.
+struct Run {
+    program: Program,
+    passed: bool,
+    /// What it said, on standard output and standard error.
+    output: String,
+    took: Duration,
+}
+
+impl Runner {
+    /// Runs programs, a few at a time.
+    fn beside(&self, programs: &[Program]) -> Result<Vec<Run>> {
+        let (left, done) = (Mutex::new(programs.iter()), Mutex::new(Vec::new()));
+        let work = || -> Result<()> {
+            loop {
+                let next = left.lock().expect("no thread panics with it").next();
+                let Some(program) = next else { return Ok(()) };
+                let run = self.tell(self.run(program, &[])?);
+                done.lock().expect("no thread panics with it").push(run);
+            }
+        };
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..BESIDE).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().try_for_each(|worker| worker.join().expect("no thread panics"))
+        })?;
+        Ok(done.into_inner().expect("no thread panics with it"))
+    }
+
+    /// Runs a program, or some of its tests.
+    fn run(&self, program: &Program, only: &[&str]) -> Result<Run> {
+        let end = if only.is_empty() { ".txt" } else { "-again.txt" };
+        let file = self.kept.join(program.name.replace(' ', "").trim_start_matches('-').to_owned() + end);
+        let output = File::create(&file).with_context(|| format!("making {}", file.display()))?;
+        let mut command = Command::new(&program.executable);
+        command.args(&program.arguments);
+        if !program.is_documentation() {
+            // What tests that pass say is what they could not test.
+            command.arg("--show-output");
+        }
+        if !only.is_empty() {
+            command.args(only).args(["--exact", "--test-threads=1"]);
+        }
+        if self.extent == Extent::Quick {
+            command.envs(SHORT);
+        }
+        command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+        command.env("FLASH_BIN", &self.flash).stdin(Stdio::null());
+        command.stdout(output.try_clone()?).stderr(output);
+        let began = Instant::now();
+        let mut child =
+            command.spawn().with_context(|| format!("starting {}", program.executable.display()))?;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break Some(status);
+            }
+            if began.elapsed() > PATIENCE {
+                child.kill()?;
+                child.wait()?;
+                break None;
+            }
+            thread::sleep(LOOK);
+        };
+        let mut output = String::from_utf8_lossy(&fs::read(&file)?).into_owned();
+        match status {
+            None => output.push_str(&format!("\npanicked at this: it hung for {} s\n", PATIENCE.as_secs())),
+            Some(status) if !status.success() => output.push_str(&format!("\nit ended with {status}\n")),
+            Some(_) => {}
+        }
+        let passed = status.is_some_and(|status| status.success());
+        Ok(Run { program: program.clone(), passed, output, took: began.elapsed() })
+    }
+
+    /// Says how a run went: a line, and its whole output if it failed.
+    fn tell(&self, run: Run) -> Run {
+        let Run { program, passed, output, took } = &run;
+        if !passed {
+            println!("{output}");
+        }
+        let end = if *passed { "ok    " } else { "FAILED" };
+        println!("{end} {:>5.1} s  cargo test {}", took.as_secs_f64(), program.name);
+        run
+    }
+
+    /// Runs again, by themselves, those tests of a program that failed.
+    fn again(&self, first: &Run, summary: &mut Summary) -> Result<()> {
+        let failed = outcome::failures(&first.program.name, &first.output);
+        if failed.is_empty() {
+            // It died, or its tests have no names: all of it once more.
+            let failure = Failure { test: first.program.name.clone(), why: outcome::why("", &first.output) };
+            let again = self.tell(self.run(&first.program, &[])?);
+            let which = if again.passed { &mut summary.failed_once } else { &mut summary.failed };
+            which.push(failure);
+            return Ok(());
+        }
+        for (failure, name) in failed.into_iter().zip(outcome::failed(&first.output)) {
+            let again = self.tell(self.run(&first.program, &[name])?);
+            if again.passed {
+                summary.failed_once.push(failure);
+            } else {
+                let why = outcome::why(name, &again.output);
+                summary.failed.push(Failure { why, ..failure });
+            }
+        }
+        Ok(())
+    }
+}
