@@ -1,5 +1,5 @@
 //! What the output of a program of tests says: which tests failed, and why. It knows the output of Rust's own harness, and
-//! that of flash-app's programs, which looks the same where it matters.
+//! that of flash-process's programs, which looks the same where it matters.
 
 use crate::summary::Failure;
 
@@ -15,7 +15,7 @@ pub(super) fn failures(program: &str, output: &str) -> Vec<Failure> {
 /// Their names. Both harnesses list them at the end, each on a line of its own after four spaces.
 pub(super) fn failed(output: &str) -> Vec<&str> {
     let from = ["\nfailures:\n", "\ntest result: "].iter().filter_map(|mark| output.rfind(mark));
-    // Rust's harness says its result after the names, and flash-app's before them.
+    // Rust's harness says its result after the names, and flash-process's before them.
     let sections = from.map(|at| output[at + 1..].split_inclusive('\n').skip(1));
     let mut names: Vec<&str> = Vec::new();
     for line in sections.flat_map(|lines| lines.take_while(|line| line.starts_with("    ") || *line == "\n"))
@@ -111,9 +111,9 @@ too late
 test result: 2 run, 1 failed
     pool::b
 ";
-        let found = failures("-p flash-app --test programs", output);
+        let found = failures("-p flash-process --test programs", output);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].test, "-p flash-app --test programs pool::b");
+        assert_eq!(found[0].test, "-p flash-process --test programs pool::b");
         assert_eq!(found[0].why, "panicked at tests/programs/pool.rs:7:1: too late");
     }
 
