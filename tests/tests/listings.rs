@@ -65,7 +65,7 @@ fn rows(reply: &Reply) -> usize {
     String::from_utf8_lossy(&reply.body).matches("<tr><td><a href=\"./").count()
 }
 
-/// A number of the ledger, as the server tells it at its end.
+/// A metric, as the server logs it at its end.
 fn told(said: &str, name: &str) -> u64 {
     let line = said.lines().find(|line| line.contains("stopped: ")).expect("its last words");
     let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('=')).expect(name);

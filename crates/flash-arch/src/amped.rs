@@ -8,7 +8,7 @@ use std::time::Instant;
 use flash_core::ExchangeId;
 use flash_core::job::{Done, Job, Outcome};
 
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 
 use crate::accept::Listener;
 use crate::children::Child;
@@ -35,10 +35,10 @@ impl Dispatch for Asymmetric {
         token: u64,
         exchange: ExchangeId,
         client: Client,
-        account: &Account,
+        metrics: &LoopMetrics,
     ) -> Option<Outcome> {
         let shared = &self.shared;
-        let done = account.watch(|| self.without_helpers(&job), || culprit::of_job(&job));
+        let done = metrics.watch_blocking(|| self.without_helpers(&job), || culprit::of_job(&job));
         if let Some(outcome) = done {
             shared.site.learn(&job, &outcome.done);
             return Some(outcome);

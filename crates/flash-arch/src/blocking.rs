@@ -11,7 +11,7 @@ use flash_core::local::LocalCache;
 use flash_core::program::Begun;
 use flash_core::record::Peer;
 use flash_core::{Awaited, Connection, ExchangeId, TransportInfo, Want};
-use flash_observe::Rarely;
+use flash_observe::RateLimit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -55,7 +55,7 @@ impl<'a> Blocking<'a> {
 
     /// Accepts and serves until the listener is shut.
     pub(crate) fn run(&mut self) {
-        static NO_ROOM: Rarely = Rarely::every(Duration::from_secs(5));
+        static NO_ROOM: RateLimit = RateLimit::every(Duration::from_secs(5));
         let shared = Arc::clone(&self.runner.shared);
         while !shared.is_draining() {
             match self.listener.accept(SocketFlags::empty()) {
@@ -63,10 +63,10 @@ impl<'a> Blocking<'a> {
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(Errno::INVAL) => return,
                 Err(error) => {
-                    shared.ledger.shed.add(1);
+                    shared.metrics.shed.add(1);
                     shared
                         .error_log
-                        .say_rarely(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
+                        .log_limited(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
                     thread::sleep(PAUSE);
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flash_core::record::Peer;
-use flash_observe::Rarely;
+use flash_observe::RateLimit;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -114,7 +114,7 @@ impl Door {
         listener: usize,
         now_ms: u64,
     ) -> Option<Arrival> {
-        static NO_ROOM: Rarely = Rarely::every(Duration::from_secs(5));
+        static NO_ROOM: RateLimit = RateLimit::every(Duration::from_secs(5));
         if self.state != State::Open {
             return None;
         }
@@ -131,8 +131,8 @@ impl Door {
                 None
             }
             Err(error) => {
-                shared.error_log.say_rarely(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
-                shared.ledger.shed.add(1);
+                shared.error_log.log_limited(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
+                shared.metrics.shed.add(1);
                 if error == Errno::MFILE
                     && self.reserve.take().is_some()
                     && let Ok((socket, _)) = self.listeners[listener].accept(SocketFlags::NONBLOCK)

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use flash_core::output::Output;
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
 use rustix::io::Errno;
@@ -141,9 +141,9 @@ impl Port for Epoll {
         socket: &OwnedFd,
         _token: u64,
         output: &Output,
-        account: &Account,
+        metrics: &LoopMetrics,
     ) -> Option<Sent> {
-        Some(socket::send(socket, output, Some(account)))
+        Some(socket::send(socket, output, Some(metrics)))
     }
 
     fn settle(&mut self, link: &mut Link, socket: &OwnedFd, token: u64, until: Until) -> io::Result<()> {

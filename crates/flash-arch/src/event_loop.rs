@@ -19,7 +19,7 @@ use flash_core::local::LocalCache;
 use flash_core::program::Begun;
 use flash_core::record::Peer;
 use flash_core::{Connection, Context, ExchangeId, TransportInfo};
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 use slab::Slab;
 
 use crate::accept::Listener;
@@ -48,13 +48,13 @@ pub(crate) trait Dispatch {
         token: u64,
         exchange: ExchangeId,
         client: Client,
-        account: &Account,
+        metrics: &LoopMetrics,
     ) -> Option<Outcome>;
 }
 
 pub(crate) struct EventLoop<D, P: Port> {
     runner: Runner,
-    account: Arc<Account>,
+    metrics: Arc<LoopMetrics>,
     dispatch: D,
     inbox: Arc<Inbox>,
     port: P,
@@ -123,7 +123,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         door.open(&mut port)?;
         Ok(Self {
             timers: Timers::new(runner.clock.now.ms()),
-            account: Arc::clone(runner.account()),
+            metrics: Arc::clone(runner.metrics()),
             talker: Talker::new(&runner.shared),
             runner,
             dispatch,
@@ -142,7 +142,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
     pub(crate) fn spawn(mut self, number: usize) -> io::Result<JoinHandle<()>> {
         thread::Builder::new().name(format!("loop-{number}")).spawn(move || {
             if let Err(error) = self.run() {
-                self.runner.shared.error_log.say(format_args!("loop {number} ends: {error}"));
+                self.runner.shared.error_log.log(format_args!("loop {number} ends: {error}"));
             }
         })
     }
@@ -155,7 +155,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
         loop {
             let timeout = self.timeout(give_up_ms);
             let events = self.port.wait(timeout)?;
-            let turn = self.account.begin(events, self.runner.clock.read());
+            let turn = self.metrics.begin(events, self.runner.clock.read());
             while let Some(event) = self.port.next() {
                 self.handle(event);
             }
@@ -166,7 +166,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             self.catch_up();
             self.expire();
             self.runner.report();
-            self.account.end(turn);
+            self.metrics.end(turn);
             if self.runner.shared.is_draining() {
                 if give_up_ms == u64::MAX {
                     give_up_ms =
@@ -245,7 +245,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
                     // Nobody may be left to ask for it.
                     let Some(slot) = slot_of(&self.slots, token) else { continue };
                     let client = Client::of(slot.connection.peer());
-                    if let Some(outcome) = self.dispatch.dispatch(job, token, id, client, &self.account) {
+                    if let Some(outcome) = self.dispatch.dispatch(job, token, id, client, &self.metrics) {
                         self.complete(token, id, outcome);
                     }
                 }
@@ -255,7 +255,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
     }
 
     fn complete(&mut self, token: u64, id: ExchangeId, outcome: Outcome) {
-        self.account.spend(&outcome.spent);
+        self.metrics.spend(&outcome.spent);
         self.turn(token, |slot, _, cx| slot.connection.completed(id, outcome, cx));
     }
 
@@ -341,7 +341,7 @@ impl<D: Dispatch + Send + 'static, P: Port> EventLoop<D, P> {
             what(slot, Io { port: &mut self.port, streams: &mut self.streams }, cx);
             let shop = Shop {
                 late: &mut self.late,
-                account: &self.account,
+                metrics: &self.metrics,
                 talker: &mut self.talker,
                 streams: &mut self.streams,
                 inbox: &self.inbox,

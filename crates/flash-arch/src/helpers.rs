@@ -143,7 +143,7 @@ impl Helpers {
             match Pools::start(device, self.limits, &self.shared, &self.watcher, Some(&self.common)) {
                 Ok(pools) => self.others.store(Arc::new(others.iter().cloned().chain([pools]).collect())),
                 Err(error) => {
-                    self.shared.error_log.say(format_args!("cannot start a helper: {error}"));
+                    self.shared.error_log.log(format_args!("cannot start a helper: {error}"));
                 }
             }
         }

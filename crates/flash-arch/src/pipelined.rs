@@ -172,7 +172,7 @@ impl Accept {
         let mut accept = Self { shared, clock: Clock::new(), port, door, to_read: Arc::clone(to_read) };
         thread::Builder::new().name(name.clone()).spawn(move || {
             if let Err(error) = accept.run() {
-                accept.shared.error_log.say(format_args!("{name} ends: {error}"));
+                accept.shared.error_log.log(format_args!("{name} ends: {error}"));
             }
         })
     }

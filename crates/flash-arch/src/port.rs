@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flash_core::output::Output;
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 
 use crate::accept::Listener;
 use crate::inbox::Inbox;
@@ -58,7 +58,7 @@ pub(crate) trait Port: Sized + Send + 'static {
         socket: &OwnedFd,
         token: u64,
         output: &Output,
-        account: &Account,
+        metrics: &LoopMetrics,
     ) -> Option<Sent>;
 
     /// A connection's turn is over, and this is what brings its next one.

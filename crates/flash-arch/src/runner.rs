@@ -6,7 +6,7 @@ use flash_core::local::LocalCache;
 use flash_core::spare::Spare;
 use flash_core::{Context, Release, Tally, UpstreamError};
 use flash_observe::AccessLog;
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 
 use crate::clock::Clock;
 use crate::shared::Shared;
@@ -14,7 +14,7 @@ use crate::shared::Shared;
 pub(crate) struct Runner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Clock,
-    account: Arc<Account>,
+    metrics: Arc<LoopMetrics>,
     local: LocalCache,
     spare: Spare,
     tally: Tally,
@@ -26,11 +26,11 @@ pub(crate) struct Runner {
 impl Runner {
     pub(crate) fn new(shared: Arc<Shared>, local: LocalCache) -> Self {
         let access_log = shared.access_log.clone();
-        let account = shared.ledger.open_account(shared.error_log.clone());
+        let metrics = shared.metrics.loop_metrics(shared.error_log.clone());
         Self {
             shared,
             clock: Clock::new(),
-            account,
+            metrics,
             local,
             spare: Spare::default(),
             tally: Tally::default(),
@@ -50,16 +50,16 @@ impl Runner {
         }
     }
 
-    pub(crate) fn account(&self) -> &Arc<Account> {
-        &self.account
+    pub(crate) fn metrics(&self) -> &Arc<LoopMetrics> {
+        &self.metrics
     }
 
     /// Hands on what has been counted. Never waits.
     pub(crate) fn report(&mut self) {
-        self.account.requests.add(std::mem::take(&mut self.tally.responses));
-        self.account.send_us.add(std::mem::take(&mut self.tally.send_us));
+        self.metrics.requests.add(std::mem::take(&mut self.tally.responses));
+        self.metrics.send_us.add(std::mem::take(&mut self.tally.send_us));
         for UpstreamError { request, reason } in self.tally.upstream_errors.drain(..) {
-            self.shared.error_log.say(format_args!("{request}: its program: {reason}"));
+            self.shared.error_log.log(format_args!("{request}: its program: {reason}"));
         }
         if let Some(log) = &mut self.access_log {
             self.unreported = !log.push(&mut self.tally.records);

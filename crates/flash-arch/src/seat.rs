@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_core::record::Peer;
-use flash_observe::Rarely;
+use flash_observe::RateLimit;
 
 use crate::accept;
 use crate::inbox::{Inbox, Letter};
@@ -77,7 +77,7 @@ impl Shared {
         let most = self.seats.connections_max;
         let more = |count| (count < most).then_some(count + 1);
         self.seats.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        self.ledger.connections.add(1);
+        self.metrics.connections.add(1);
         Some(Seat(Arc::clone(self)))
     }
 
@@ -119,11 +119,11 @@ impl Visitor {
     }
 
     pub(crate) fn turn_away(self) {
-        static FULL: Rarely = Rarely::every(Duration::from_secs(5));
-        let Shared { seats, ledger, error_log, .. } = &*self.waiting.0;
+        static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
+        let Shared { seats, metrics, error_log, .. } = &*self.waiting.0;
         let most = seats.connections_max;
-        ledger.shed.add(1);
-        error_log.say_rarely(&FULL, format_args!("{most} connections are open: one more was turned away"));
+        metrics.shed.add(1);
+        error_log.log_limited(&FULL, format_args!("{most} connections are open: one more was turned away"));
         accept::turn_away(&self.socket);
     }
 }
@@ -131,7 +131,7 @@ impl Visitor {
 impl Seat {
     /// The same seat for another connection.
     pub(crate) fn pass_on(self) -> Self {
-        self.0.ledger.connections.add(1);
+        self.0.metrics.connections.add(1);
         self
     }
 }

@@ -8,8 +8,8 @@ use flash_core::Site;
 use flash_core::job::{Done, Failure, Job, Outcome};
 use flash_core::program::Programs;
 use flash_disk::Disk;
-use flash_observe::ledger::Ledger;
-use flash_observe::{AccessLog, ErrorLog, Rarely};
+use flash_observe::metrics::Metrics;
+use flash_observe::{AccessLog, ErrorLog, RateLimit};
 
 use crate::Limits;
 use crate::hands::Hands;
@@ -33,7 +33,7 @@ pub struct Shared {
     pub(crate) error_log: ErrorLog,
     pub(crate) hands: Hands,
     pub(crate) programs: Option<Arc<dyn Programs>>,
-    pub(crate) ledger: Ledger,
+    pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
     pub(crate) seats: Seats,
     /// Finish what is under way, begin nothing new.
@@ -50,7 +50,7 @@ impl Shared {
             error_log,
             hands,
             programs,
-            ledger: Ledger::default(),
+            metrics: Metrics::default(),
             limits,
             seats: Seats::new(limits.connections_max),
             draining: AtomicBool::new(false),
@@ -67,11 +67,11 @@ impl Shared {
 
     /// Writes to the error log what only an operator can mend.
     pub(crate) fn note(&self, job: &Job, done: &Done) {
-        static OVER_BUDGET: Rarely = Rarely::every(Duration::from_secs(5));
+        static OVER_BUDGET: RateLimit = RateLimit::every(Duration::from_secs(5));
         if let (Job::List(list), Done::Failed(Failure::OverBudget)) = (job, done) {
             let path = list.path.as_bytes().escape_ascii();
             let mib = self.disk.listings_bytes_max() >> 20;
-            self.error_log.say_rarely(
+            self.error_log.log_limited(
                 &OVER_BUDGET,
                 format_args!("{path}: refused, its listing exceeds what is left of {mib} MiB for listings"),
             );
@@ -100,16 +100,16 @@ impl Shared {
             log.clone().close();
         }
         if say {
-            self.say_ledger("stopped");
+            self.log_metrics("stopped");
         }
         self.error_log.clone().close();
     }
 
     /// What has been done so far, and a line for each loop.
-    pub(crate) fn say_ledger(&self, state: &str) {
-        self.error_log.say(format_args!("{state}: {}", self.ledger));
-        for line in self.ledger.loops() {
-            self.error_log.say(format_args!("{line}"));
+    pub(crate) fn log_metrics(&self, state: &str) {
+        self.error_log.log(format_args!("{state}: {}", self.metrics));
+        for line in self.metrics.loops() {
+            self.error_log.log(format_args!("{line}"));
         }
     }
 
@@ -122,13 +122,13 @@ impl Shared {
 
     /// A bug ended one connection; it must not end the others.
     pub(crate) fn panicked(&self, panic: &(dyn std::any::Any + Send)) {
-        static PANICS: Rarely = Rarely::every(Duration::from_secs(1));
+        static PANICS: RateLimit = RateLimit::every(Duration::from_secs(1));
         let what = panic
             .downcast_ref::<&str>()
             .copied()
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("unknown");
-        self.ledger.panics.add(1);
-        self.error_log.say_rarely(&PANICS, format_args!("internal error, one connection closed: {what}"));
+        self.metrics.panics.add(1);
+        self.error_log.log_limited(&PANICS, format_args!("internal error, one connection closed: {what}"));
     }
 }

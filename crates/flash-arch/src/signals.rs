@@ -61,13 +61,13 @@ impl Signals {
             // Before a signal tells: one may have ended before they were heard.
             if let Some(lost) = children::lost(needed) {
                 self.stopping();
-                shared.error_log.say(format_args!("{}", lost.farewell()));
+                shared.error_log.log(format_args!("{}", lost.farewell()));
                 return Err(lost.into());
             }
             match self.next() {
                 Heard::Stop => return Ok(()),
                 Heard::Reopen => shared.reopen_logs(),
-                Heard::Tell => shared.say_ledger("serving"),
+                Heard::Tell => shared.log_metrics("serving"),
                 Heard::ChildEnded => {}
             }
         }

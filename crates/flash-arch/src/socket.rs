@@ -7,7 +7,7 @@ use std::time::Duration;
 use flash_core::file::Content;
 use flash_core::output::{Front, Output};
 use flash_core::{Connection, Context};
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
@@ -71,7 +71,7 @@ pub(crate) fn send_now(stream: &OwnedFd, bytes: &[u8]) -> Sent {
 }
 
 /// Sends what is in front. An account is given by those who must not sleep on the file.
-pub(crate) fn send(socket: &OwnedFd, output: &Output, account: Option<&Account>) -> Sent {
+pub(crate) fn send(socket: &OwnedFd, output: &Output, metrics: Option<&LoopMetrics>) -> Sent {
     loop {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let result = match output.front(&mut slices) {
@@ -85,7 +85,7 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, account: Option<&Account>)
                     None => sendfile(socket, open.as_fd(), Some(&mut range.start.clone()), length),
                 };
                 let culprit = || ("sendfile", culprit::path_of(file));
-                match account.map_or_else(send, |account| account.watch(send, culprit)) {
+                match metrics.map_or_else(send, |metrics| metrics.watch_blocking(send, culprit)) {
                     Ok(0) => return Sent::Broken,
                     result => result,
                 }

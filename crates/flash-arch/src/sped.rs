@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 
 use crate::accept::Listener;
 use crate::children::Child;
@@ -20,8 +20,15 @@ use crate::{Limits, loops};
 pub(crate) struct Inline(pub(crate) Arc<Shared>);
 
 impl Dispatch for Inline {
-    fn dispatch(&mut self, job: Job, _: u64, _: ExchangeId, _: Client, account: &Account) -> Option<Outcome> {
-        Some(account.watch(|| self.0.run(&job), || culprit::of_job(&job)))
+    fn dispatch(
+        &mut self,
+        job: Job,
+        _: u64,
+        _: ExchangeId,
+        _: Client,
+        metrics: &LoopMetrics,
+    ) -> Option<Outcome> {
+        Some(metrics.watch_blocking(|| self.0.run(&job), || culprit::of_job(&job)))
     }
 }
 

@@ -4,7 +4,7 @@
 //! What the ring does not do, on purpose:
 //!
 //! - It never opens, examines or reads a file. On a miss the kernel would hand that to worker threads of its own, which
-//!   are helpers by another name. Ours have a bound, a deadline and a place in the ledger.
+//!   are helpers by another name. Ours have a bound, a deadline and a place in the metrics.
 //! - It sends copies of up to 16 KiB. What is longer leaves as from any loop, at once, and large bodies by verified
 //!   `sendfile`; the ring only says when the socket takes bytes again.
 //! - It does not accept. An accept that repeats stays in front of the listener's queue, so that the first of several
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flash_core::output::{Front, Output};
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 use flash_os::ring::{self, Completion, Outcome, Ring};
 use rustix::io::Errno;
 
@@ -218,7 +218,7 @@ impl Port for Ringed {
         socket: &OwnedFd,
         token: u64,
         output: &Output,
-        account: &Account,
+        metrics: &LoopMetrics,
     ) -> Option<Sent> {
         if link.sending == Sending::Yes {
             return None;
@@ -237,7 +237,7 @@ impl Port for Ringed {
             link.sending = Sending::Yes;
             return None;
         }
-        Some(socket::send(socket, output, Some(account)))
+        Some(socket::send(socket, output, Some(metrics)))
     }
 
     fn settle(&mut self, link: &mut Link, socket: &OwnedFd, token: u64, until: Until) -> io::Result<()> {

@@ -225,9 +225,9 @@ impl<'a> Rig<'a> {
         interrupt::check()?;
         server.process.check()?;
         let memory = server.process.memory()?;
-        let ledger = server.stop();
+        let metrics = server.stop();
         let is_short = self.plan.machine.memory_mb.is_some();
-        figures::of(&seen, &memory, ledger.as_ref(), site.answers, is_short)
+        figures::of(&seen, &memory, metrics.as_ref(), site.answers, is_short)
     }
 }
 

@@ -10,7 +10,7 @@ use flash_core::record::Record;
 
 use crate::error::ErrorLog;
 use crate::format::Format;
-use crate::output::{Destination, Output, count_lines};
+use crate::log_sink::{Destination, LogSink, count_lines};
 use crate::spool::{Closed, Limits, Spool};
 
 /// A handle, one per thread that logs; clones share the buffer and the writer (thread `log-writer`).
@@ -25,13 +25,13 @@ impl AccessLog {
     /// Opens the destination and starts the writer. Fails as the opening fails; what fails later is said in
     /// `errors`.
     pub fn open(to: Destination, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
-        AccessLog::start(Output::open(to)?, format, limits, errors)
+        AccessLog::start(LogSink::open(to)?, format, limits, errors)
     }
 
     /// Starts the writer of an open destination.
-    pub fn start(output: Output, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
+    pub fn start(sink: LogSink, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
         let names = ("access log", "records", "log-writer");
-        let spool = Spool::start(names, output, limits, Some(errors))?;
+        let spool = Spool::start(names, sink, limits, Some(errors))?;
         Ok(AccessLog { format, spool, lines: Vec::new() })
     }
 

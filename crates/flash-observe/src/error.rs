@@ -1,7 +1,7 @@
 //! Error lines: what the operator should know, each on one line that begins with `flash:`.
 //!
 //! They take the same way as the access log, so that a stuck terminal stops no loop. What happens once per
-//! request or per connection is said through a [`Rarely`], or an attack would fill the disk with it.
+//! request or per connection is logged through a [`RateLimit`], or an attack would fill the disk with it.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::date::Utc;
-use crate::output::{Destination, Output};
+use crate::log_sink::{Destination, LogSink};
 use crate::spool::{Closed, Limits, Spool};
 
 /// A handle; clones share the buffer and the writer (thread `error-writer`).
@@ -24,19 +24,19 @@ pub struct ErrorLog {
 impl ErrorLog {
     /// Opens the destination and starts the writer.
     pub fn open(to: Destination, limits: Limits) -> io::Result<ErrorLog> {
-        ErrorLog::start(Output::open(to)?, limits)
+        ErrorLog::start(LogSink::open(to)?, limits)
     }
 
     /// Starts the writer of an open destination. Error lines do not linger, whatever the limits say.
-    pub fn start(output: Output, limits: Limits) -> io::Result<ErrorLog> {
-        let dated = matches!(output.destination(), Destination::Path(_));
+    pub fn start(sink: LogSink, limits: Limits) -> io::Result<ErrorLog> {
+        let dated = matches!(sink.destination(), Destination::Path(_));
         let limits = Limits { linger: Duration::ZERO, ..limits };
         let names = ("error log", "lines", "error-writer");
-        Ok(ErrorLog { spool: Spool::start(names, output, limits, None)?, dated })
+        Ok(ErrorLog { spool: Spool::start(names, sink, limits, None)?, dated })
     }
 
     /// Writes `flash: …` as one line; control characters in it are escaped.
-    pub fn say(&self, what: fmt::Arguments<'_>) {
+    pub fn log(&self, what: fmt::Arguments<'_>) {
         let mut line = Line(String::new());
         match self.dated {
             true => line.0 = format!("{} flash: ", Utc::now().rfc3339()),
@@ -48,12 +48,12 @@ impl ErrorLog {
         self.spool.append(line.0.as_bytes());
     }
 
-    /// Like [`say`](Self::say), but at most as often as `rarely` allows.
-    pub fn say_rarely(&self, rarely: &Rarely, what: fmt::Arguments<'_>) {
-        match rarely.admit(Instant::now()) {
+    /// Like [`log`](Self::log), but at most as often as `limit` allows.
+    pub fn log_limited(&self, limit: &RateLimit, what: fmt::Arguments<'_>) {
+        match limit.admit(Instant::now()) {
             None => {}
-            Some(0) => self.say(what),
-            Some(more) => self.say(format_args!("{what} (and {more} more like it before)")),
+            Some(0) => self.log(what),
+            Some(more) => self.log(format_args!("{what} (and {more} more like it before)")),
         }
     }
 
@@ -68,41 +68,41 @@ impl ErrorLog {
     }
 }
 
-/// How often one kind of line may be said: a `static` beside the place that says it.
+/// How often one kind of line may be logged: a `static` beside the call that logs it.
 ///
 /// ```
-/// # use flash_observe::{ErrorLog, Rarely};
+/// # use flash_observe::{ErrorLog, RateLimit};
 /// # use std::time::Duration;
 /// # fn refuse(error_log: &ErrorLog) {
-/// static FULL: Rarely = Rarely::every(Duration::from_secs(5));
-/// error_log.say_rarely(&FULL, format_args!("no descriptor left: a connection waits"));
+/// static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
+/// error_log.log_limited(&FULL, format_args!("no descriptor left: a connection waits"));
 /// # }
 /// ```
-pub struct Rarely {
+pub struct RateLimit {
     every: Duration,
     state: Mutex<Counted>,
 }
 
 struct Counted {
-    said_at: Option<Instant>,
-    unsaid: u64,
+    logged_at: Option<Instant>,
+    suppressed: u64,
 }
 
-impl Rarely {
-    pub const fn every(every: Duration) -> Rarely {
-        Rarely { every, state: Mutex::new(Counted { said_at: None, unsaid: 0 }) }
+impl RateLimit {
+    pub const fn every(every: Duration) -> RateLimit {
+        RateLimit { every, state: Mutex::new(Counted { logged_at: None, suppressed: 0 }) }
     }
 
-    /// Whether to say it now, and how often it was left unsaid before.
+    /// Whether to log it now, and how many lines were suppressed before.
     pub fn admit(&self, now: Instant) -> Option<u64> {
-        // Another thread is just about to say it, or not to.
+        // Another thread is just about to log it, or not to.
         let mut state = self.state.try_lock()?;
-        if state.said_at.is_some_and(|at| now < at + self.every) {
-            state.unsaid += 1;
+        if state.logged_at.is_some_and(|at| now < at + self.every) {
+            state.suppressed += 1;
             return None;
         }
-        state.said_at = Some(now);
-        Some(std::mem::take(&mut state.unsaid))
+        state.logged_at = Some(now);
+        Some(std::mem::take(&mut state.suppressed))
     }
 }
 

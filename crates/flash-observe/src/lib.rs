@@ -1,4 +1,4 @@
-//! What the server says about itself: the access log, the error lines and the ledger of what it did.
+//! What the server says about itself: the access log, the error lines and metrics.
 //!
 //! Off the request's way. Threads that answer requests leave finished lines in a bounded buffer
 //! ([`spool`]) and go on; a writer thread of the log's own does every write that may wait. A slow, full or
@@ -15,13 +15,13 @@ mod access;
 mod date;
 mod error;
 mod format;
-pub mod ledger;
-mod output;
+mod log_sink;
+pub mod metrics;
 mod spool;
 
 pub use access::AccessLog;
 pub use date::Utc;
-pub use error::{ErrorLog, Rarely};
+pub use error::{ErrorLog, RateLimit};
 pub use format::Format;
-pub use output::{Destination, Opener, Output};
+pub use log_sink::{Destination, LogSink, Opener};
 pub use spool::{Closed, Limits};

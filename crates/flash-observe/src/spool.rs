@@ -1,4 +1,4 @@
-//! A bounded buffer of lines and the thread that empties it into an [`Output`].
+//! A bounded buffer of lines and the thread that empties it into an [`LogSink`].
 //!
 //! Whoever appends copies bytes under a short lock and goes on; it never waits for the destination, because the
 //! writer takes the whole buffer by a swap and writes with the lock open. When the buffer is full, lines are
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::error::{ErrorLog, Rarely};
-use crate::output::{Output, count_lines};
+use crate::error::{ErrorLog, RateLimit};
+use crate::log_sink::{LogSink, count_lines};
 
 mod writer;
 
@@ -69,7 +69,7 @@ struct Shared {
     closed: Condvar,
     /// Lines the writer has taken and not yet written.
     in_flight: AtomicU64,
-    write_trouble: Rarely,
+    write_trouble: RateLimit,
 }
 
 struct State {
@@ -93,7 +93,7 @@ impl Spool {
     /// Starts the writer thread.
     pub(crate) fn start(
         (name, lines_name, thread_name): (&'static str, &'static str, &'static str),
-        output: Output,
+        sink: LogSink,
         limits: Limits,
         errors: Option<ErrorLog>,
     ) -> io::Result<Spool> {
@@ -113,11 +113,11 @@ impl Spool {
             work: Condvar::new(),
             closed: Condvar::new(),
             in_flight: AtomicU64::new(0),
-            write_trouble: Rarely::every(limits.repeat_every),
+            write_trouble: RateLimit::every(limits.repeat_every),
         });
         let writer = Arc::clone(&shared);
         // Never joined: a writer that is stuck in its destination must not hold up the end of the process.
-        thread::Builder::new().name(thread_name.into()).spawn(move || writer.write_until_closed(output))?;
+        thread::Builder::new().name(thread_name.into()).spawn(move || writer.write_until_closed(sink))?;
         Ok(Spool(shared))
     }
 
@@ -211,7 +211,7 @@ impl Shared {
         let lines = mem::take(&mut state.dropped_unsaid);
         drop(state);
         if lines > 0 {
-            errors.say(format_args!("{}: dropped {lines} {}", self.name, self.lines_name));
+            errors.log(format_args!("{}: dropped {lines} {}", self.name, self.lines_name));
         }
     }
 

@@ -340,7 +340,7 @@ impl Helper {
                 self.send_event(server, Event::Started { number, pid, name_bytes }, Some(pidfd));
             }
             _ if is_refused => return,
-            Ok(StartOutcome::Failed) => {
+            Ok(StartOutcome::SpawnError) => {
                 self.send_event(server, Event::Started { number, pid: 0, name_bytes: 0 }, None);
                 // As shells say it of a program that cannot be run.
                 self.send_event(server, Event::Exited { number, how: ExitStatus::Code(127) }, None);

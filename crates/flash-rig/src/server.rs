@@ -19,9 +19,9 @@ use crate::cpus::Cpus;
 use crate::dynamic::{CGI_FOLDER, Dynamic};
 use crate::fetch::fetch;
 use crate::group::Group;
-use crate::ledger::Ledger;
 use crate::machine::Machine;
 use crate::manners::{MANNERS, Manner, Program};
+use crate::metrics::Metrics;
 use crate::peers;
 use crate::process::Process;
 use crate::programs::Missing;
@@ -180,12 +180,12 @@ impl Running {
     ///
     /// # Errors
     /// When it has ended, or says nothing.
-    pub fn ledger(&mut self) -> Result<Option<Ledger>> {
+    pub fn metrics(&mut self) -> Result<Option<Metrics>> {
         if !self.is_flash {
             return Ok(None);
         }
         let said = self.process.stderr().len();
-        kill_process(self.process.pid(), Signal::USR2).context("asking for the ledger")?;
+        kill_process(self.process.pid(), Signal::USR2).context("asking for the metrics")?;
         let end = Instant::now() + Duration::from_secs(TELL_SECONDS_MAX);
         let mut before = String::new();
         loop {
@@ -193,24 +193,24 @@ impl Running {
             let text = self.process.stderr();
             // Processes speak one after the other; they are done when nobody adds a word.
             if text.len() == before.len()
-                && let Some(ledger) = Ledger::parse(text.get(said..).unwrap_or_default())
+                && let Some(metrics) = Metrics::parse(text.get(said..).unwrap_or_default())
             {
-                return Ok(Some(ledger));
+                return Ok(Some(metrics));
             }
             self.process.check()?;
             if Instant::now() > end {
-                bail!("flash says nothing of its ledger");
+                bail!("flash logs no metrics");
             }
             before = text;
         }
     }
 
     /// Ends the server. What Flash has done in all; none from other servers, and where it does not say (mp).
-    pub fn stop(self) -> Option<Ledger> {
+    pub fn stop(self) -> Option<Metrics> {
         let text = self.process.stop();
         // What it said when it was asked is not what it did in all.
         let end = text.rfind("flash: stopped: ").filter(|_| self.is_flash)?;
-        Ledger::parse(&text[end..])
+        Metrics::parse(&text[end..])
     }
 
     /// The server must send exactly these bytes for this path, or its figures mean nothing.

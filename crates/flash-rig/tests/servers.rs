@@ -85,10 +85,10 @@ fn every_server_serves_is_measured_and_ends() {
         assert!(used.cpu_ns > 100_000 && used.threads >= used.processes, "{spec}: {used:?}");
         let memory = running.process.memory().expect("figures");
         assert!(memory.pss_bytes > 100_000, "{spec}: {memory:?}");
-        let ledger = running.ledger().expect("it speaks");
-        assert_eq!(ledger.is_some(), spec.is_flash(), "{spec}");
-        if let Some(ledger) = ledger {
-            assert_eq!(ledger.count("requests"), Some(2), "{spec}");
+        let metrics = running.metrics().expect("it speaks");
+        assert_eq!(metrics.is_some(), spec.is_flash(), "{spec}");
+        if let Some(metrics) = metrics {
+            assert_eq!(metrics.count("requests"), Some(2), "{spec}");
         }
         let pids = running.process.pids();
         let last = running.stop();

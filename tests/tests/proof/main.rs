@@ -1,5 +1,5 @@
 //! The proof that loops never block: a tree of very many files, cold again and again, and two witnesses. The server's
-//! own ledger counts sleeps outside the loops' wait; the kernel's scheduler, asked from outside, has every sleep of a
+//! own metrics count sleeps outside the loops' wait; the kernel's scheduler, asked from outside, has every sleep of a
 //! loop's thread and where it was. Both must say 0, and for *sped*, which does wait for the disk, both must say many.
 //!
 //! The size of it is set by `FLASH_PROOF_FILES` and `FLASH_PROOF_REQUESTS`; the full proof, whose result stands in
@@ -106,7 +106,7 @@ impl Contestant {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         eprintln!(
             "proof: {:<15} {requests} requests over {} files in {:.1} s ({} found, {} not found, {} helper jobs), \
-             caches dropped {} times, {} files replaced: {} waits of {LOOPS} loops, and blocks: {} by the kernel, {} by the ledger, \
+             caches dropped {} times, {} files replaced: {} waits of {LOOPS} loops, and blocks: {} by the kernel, {} by the metrics, \
              {} for memory{}",
             self.name,
             tree.files,
@@ -127,7 +127,7 @@ impl Contestant {
             true => {
                 let reasons = trace::most(&sleeps.blocks, 20);
                 assert!(reasons.is_empty(), "{} slept outside its wait:{reasons}", self.name);
-                // The ledger cannot tell why, only that.
+                // Flash's own metrics cannot tell why, only that.
                 assert!(told("loop_blocks") <= memory, "{}: {said}", self.name);
                 assert!(memory <= requests / MEMORY_PER_REQUESTS_MAX, "{}: {memory}", self.name);
                 // It was cold indeed.
@@ -152,12 +152,15 @@ impl Contestant {
     }
 
     /// The same run finds blocks where there are some, or it would prove nothing.
-    fn must_block(&self, sleeps: &Sleeps, ledger: u64, requests: u64, said: &str) {
+    fn must_block(&self, sleeps: &Sleeps, metrics: u64, requests: u64, said: &str) {
         let kernel = trace::count(&sleeps.blocks) + trace::count(&sleeps.memory);
         eprintln!("proof: {} sleeps most in:{}", self.name, trace::most(&sleeps.blocks, 3));
         assert!(kernel > requests / 4, "{}: {kernel} blocks only", self.name);
-        // All that the ledger says happened, and it misses few: those outside the calls it watches it samples.
-        assert!((kernel * 9 / 10..=kernel * 11 / 10).contains(&ledger), "kernel {kernel}, ledger {ledger}");
+        // All that the metrics say happened, and it misses few: those outside the calls it watches it samples.
+        assert!(
+            (kernel * 9 / 10..=kernel * 11 / 10).contains(&metrics),
+            "kernel {kernel}, metrics {metrics}"
+        );
         let line = said.lines().find(|line| line.contains(" slept outside its wait: "));
         let line = line.unwrap_or_else(|| panic!("no line about it: {said}"));
         let (call, path) =

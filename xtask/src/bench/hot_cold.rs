@@ -133,13 +133,13 @@ fn measure(
     // Long enough that the files outgrow the memory: the second half also throws pages out.
     (plan.cold_clients, plan.warm_up, plan.measured) = (COLD_CLIENTS, Duration::from_secs(2), seconds(16, 4));
     let cold = client::run(&plan, 0)?;
-    let ledger = running.stop();
+    let metrics = running.stop();
     Ok(Round {
         alone: waits(&alone),
         cold: waits(&cold),
         cold_per_second: cold.cold_done as f64 / cold.seconds,
         errors: alone.errors + cold.errors,
-        loop_blocks: ledger.and_then(|ledger| ledger.count("loop_blocks")),
+        loop_blocks: metrics.and_then(|metrics| metrics.count("loop_blocks")),
     })
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use flash_rig::{Cpus, Ended, Held, Ledger, Machine, Process, ServerSpec, Setup, empty_caches, interrupt};
+use flash_rig::{Cpus, Ended, Held, Machine, Metrics, Process, ServerSpec, Setup, empty_caches, interrupt};
 use rustix::process::{Signal, kill_process};
 
 use super::ask::{Ask, Manner, Target};
@@ -30,7 +30,7 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(10);
 /// `--drain` is 10 s.
 const ENDS_WITHIN: Duration = Duration::from_secs(12);
 
-/// A loop that gets memory may have to wait for another thread that does. The ledger cannot tell that from a disk; the
+/// A loop that gets memory may have to wait for another thread that does. The metrics cannot tell that from a disk; the
 /// proof can, and allows as much.
 const REQUESTS_PER_BLOCK: u64 = 5_000;
 
@@ -259,8 +259,8 @@ fn judge_end(ended: &Ended, arch: &str, report: &Report) -> String {
         }
     }
     let last = ended.stderr.rfind("flash: stopped: ").map(|at| &ended.stderr[at..]);
-    let ledger = last.and_then(Ledger::parse);
-    let count = |name| ledger.as_ref().and_then(|ledger| ledger.count(name));
+    let metrics = last.and_then(Metrics::parse);
+    let count = |name| metrics.as_ref().and_then(|metrics| metrics.count(name));
     let (blocks, requests) = (count("loop_blocks"), count("requests").unwrap_or(0));
     let never_blocks = !matches!(arch, "sped" | "mt" | "mp");
     if never_blocks && blocks.is_none_or(|blocks| blocks > requests / REQUESTS_PER_BLOCK) {

@@ -315,7 +315,7 @@ impl Dispatch for Hold {
         token: u64,
         exchange: ExchangeId,
         _: Client,
-        _: &Account,
+        _: &LoopMetrics,
     ) -> Option<Outcome> {
         if self.random.chance(20) {
             return Some(done(&job).into());
@@ -406,7 +406,14 @@ impl Port for Wires {
         &self.buffer[..count]
     }
 
-    fn send(&mut self, (): &mut (), socket: &OwnedFd, _: u64, output: &Output, _: &Account) -> Option<Sent> {
+    fn send(
+        &mut self,
+        (): &mut (),
+        socket: &OwnedFd,
+        _: u64,
+        output: &Output,
+        _: &LoopMetrics,
+    ) -> Option<Sent> {
         let begins = self.random.chance(40);
         let wire = self.at(socket);
         match std::mem::replace(&mut wire.send, Sending::None) {

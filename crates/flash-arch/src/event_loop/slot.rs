@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use flash_core::program::Begun;
 use flash_core::{Awaited, Connection, Context, Want};
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 
 use super::Late;
 use super::streams::{Chain, Streams};
@@ -43,7 +43,7 @@ pub(super) enum Turn {
 /// What a connection's turn takes from its loop.
 pub(super) struct Shop<'a> {
     pub(super) late: &'a mut VecDeque<Late>,
-    pub(super) account: &'a Account,
+    pub(super) metrics: &'a LoopMetrics,
     pub(super) talker: &'a mut Talker,
     pub(super) streams: &'a mut Streams,
     pub(super) inbox: &'a Arc<Inbox>,
@@ -82,7 +82,7 @@ impl<L> Slot<L> {
                 },
                 Want::Send => {
                     let Some(output) = self.connection.output() else { return Turn::Ends };
-                    match port.send(&mut self.link, &self.socket, token, output, shop.account) {
+                    match port.send(&mut self.link, &self.socket, token, output, shop.metrics) {
                         None if self.connection.is_exchanging() => {
                             self.connection.send_blocked();
                         }

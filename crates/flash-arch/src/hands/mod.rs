@@ -107,12 +107,14 @@ fn ask(
     job: &Job,
     device: Device,
 ) -> Option<Outcome> {
-    let say_lost = |what: std::fmt::Arguments<'_>| shared.error_log.say_rarely(&nursery.lost, what);
+    let say_lost = |what: std::fmt::Arguments<'_>| shared.error_log.log_limited(&nursery.lost, what);
     for _ in 0..TRIES_MAX {
         let mut process = match nursery.process(|idle| say_lost(format_args!("{idle} ended: replaced"))) {
             Ok(process) => process,
             Err(error) => {
-                shared.error_log.say_rarely(&nursery.refused, format_args!("cannot start a helper: {error}"));
+                shared
+                    .error_log
+                    .log_limited(&nursery.refused, format_args!("cannot start a helper: {error}"));
                 return Some(job.failed(Failure::Busy).into());
             }
         };

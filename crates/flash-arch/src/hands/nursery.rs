@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use flash_disk::Disk;
-use flash_observe::{Destination, Rarely};
+use flash_observe::{Destination, RateLimit};
 use flash_os::fork::{self, Forked};
 use flash_os::signals;
 use parking_lot::Mutex;
@@ -55,8 +55,8 @@ pub struct Nursery {
     /// Helpers without a job, the one that had one last at the end.
     pub(super) idle: Mutex<Vec<Process>>,
     /// When it was last said that helpers were lost, and that none could be had.
-    pub(super) lost: Rarely,
-    pub(super) refused: Rarely,
+    pub(super) lost: RateLimit,
+    pub(super) refused: RateLimit,
 }
 
 impl Nursery {
@@ -93,8 +93,8 @@ impl Nursery {
             is_gone: AtomicBool::new(false),
             hands: AtomicUsize::new(0),
             idle: Mutex::default(),
-            lost: Rarely::every(SAY_EVERY),
-            refused: Rarely::every(SAY_EVERY),
+            lost: RateLimit::every(SAY_EVERY),
+            refused: RateLimit::every(SAY_EVERY),
         }
     }
 

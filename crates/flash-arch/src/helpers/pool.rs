@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use flash_core::job::{Done, Failure, Find, Job, Outcome, Spent};
 use flash_disk::Device;
-use flash_observe::Rarely;
+use flash_observe::RateLimit;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
@@ -119,7 +119,7 @@ impl Pool {
         self.sort_arrivals(desk);
         let (kind, arrival) = match desk.join(arrival) {
             Ok(()) => {
-                self.shared.ledger.joined.add(1);
+                self.shared.metrics.joined.add(1);
                 return Ok(());
             }
             Err(new) => new,
@@ -146,18 +146,18 @@ impl Pool {
     }
 
     fn refuse(&self) -> Result<(), Refusal> {
-        static FULL: Rarely = Rarely::every(Duration::from_secs(5));
-        self.shared.ledger.queue_full.add(1);
+        static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
+        self.shared.metrics.queue_full.add(1);
         let most = self.limits.queue_max;
         self.shared
             .error_log
-            .say_rarely(&FULL, format_args!("{most} jobs wait for the disk: one more was refused"));
+            .log_limited(&FULL, format_args!("{most} jobs wait for the disk: one more was refused"));
         Err(Refusal::Full)
     }
 
     fn say(&self, what: &str) {
         let name = self.shared.disk.device_name(self.device);
-        self.shared.error_log.say(format_args!("{name} {what}"));
+        self.shared.error_log.log(format_args!("{name} {what}"));
     }
 
     fn spawn(self: &Arc<Self>, number: usize) -> io::Result<()> {
@@ -228,7 +228,7 @@ impl Pool {
             match desk.join(arrival) {
                 Ok(()) => {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
-                    self.shared.ledger.joined.add(1);
+                    self.shared.metrics.joined.add(1);
                 }
                 Err((kind, arrival)) => {
                     desk.queue_up(kind, arrival);
@@ -255,11 +255,11 @@ impl Pool {
     }
 
     fn start_another(self: &Arc<Self>, number: usize) {
-        static NONE: Rarely = Rarely::every(Duration::from_secs(5));
+        static NONE: RateLimit = RateLimit::every(Duration::from_secs(5));
         if let Err(error) = self.spawn(number) {
             // Those who are there will come to it.
             self.desk.lock().strike_off();
-            self.shared.error_log.say_rarely(&NONE, format_args!("cannot start a helper: {error}"));
+            self.shared.error_log.log_limited(&NONE, format_args!("cannot start a helper: {error}"));
         }
     }
 
@@ -291,7 +291,7 @@ impl Pool {
         outcome: Option<Outcome>,
         clock: impl FnOnce() -> Instant,
     ) {
-        self.shared.ledger.helper_jobs.add(1);
+        self.shared.metrics.helper_jobs.add(1);
         let (waiters, now) = {
             let mut desk = self.desk.lock();
             // Those who have asked for the same by now need not ask the disk.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flash_core::local::LocalCache;
 use flash_core::{Connection, Context, TransportInfo};
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
@@ -26,7 +26,7 @@ use crate::socket;
 pub(super) struct Station<W> {
     work: W,
     runner: Runner,
-    account: Arc<Account>,
+    metrics: Arc<LoopMetrics>,
     queues: Arc<Queues>,
     /// Its own of the queues.
     queue: Arc<Queue<Item>>,
@@ -74,14 +74,14 @@ impl<W: Work + Send + 'static> Station<W> {
             outgoing: Default::default(),
             epoll,
             ward: Ward::new(runner.clock.now.ms()),
-            account: Arc::clone(runner.account()),
+            metrics: Arc::clone(runner.metrics()),
             runner,
             unfinished: Vec::new(),
             give_up: GiveUp::Never,
         };
         thread::Builder::new().name(name.clone()).spawn(move || {
             if let Err(error) = station.run() {
-                station.runner.shared.error_log.say(format_args!("{name} ends: {error}"));
+                station.runner.shared.error_log.log(format_args!("{name} ends: {error}"));
             }
         })
     }
@@ -107,11 +107,11 @@ impl<W: Work + Send + 'static> Station<W> {
             if sleeps {
                 open = self.queue.take(&mut batch, ThenSleep::No);
             }
-            let turn = self.account.begin(events.len() + batch.len(), self.runner.clock.read());
+            let turn = self.metrics.begin(events.len() + batch.len(), self.runner.clock.read());
             self.round(&events, &mut batch);
             self.hand_on();
             self.runner.report();
-            self.account.end(turn);
+            self.metrics.end(turn);
             if !open && self.is_over() {
                 return Ok(());
             }
@@ -126,7 +126,7 @@ impl<W: Work + Send + 'static> Station<W> {
         for (token, letter) in self.queue.inbox().empty() {
             let with = match letter {
                 Letter::Done(id, outcome) => {
-                    self.account.spend(&outcome.spent);
+                    self.metrics.spend(&outcome.spent);
                     With::Done(id, outcome)
                 }
                 Letter::Begun(id, begun) => With::Begun(id, begun),
@@ -233,7 +233,7 @@ impl<W: Work + Send + 'static> Station<W> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let cx = &mut self.runner.cx();
             what(&mut slot, cx);
-            let at = At { epoll: &self.epoll, account: &self.account, inbox: self.queue.inbox() };
+            let at = At { epoll: &self.epoll, metrics: &self.metrics, inbox: self.queue.inbox() };
             let next = self.work.turn(&mut slot, with, &at, cx);
             slot.release(&at, cx);
             next

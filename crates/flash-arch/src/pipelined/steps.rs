@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flash_core::job::{Done, Find, Job, Outcome};
 use flash_core::program::Begun;
 use flash_core::{Context, ExchangeId, Want};
-use flash_observe::ledger::Account;
+use flash_observe::metrics::LoopMetrics;
 use rustix::event::epoll::{self, EventFlags};
 use slab::Slab;
 
@@ -36,7 +36,7 @@ pub(super) enum Next {
 /// What a step's thread lends to its work.
 pub(super) struct At<'a> {
     pub(super) epoll: &'a OwnedFd,
-    pub(super) account: &'a Account,
+    pub(super) metrics: &'a LoopMetrics,
     pub(super) inbox: &'a Arc<Inbox>,
 }
 
@@ -135,7 +135,7 @@ impl ReadRequest {
                 },
                 Want::Send if slot.connection.is_exchanging() => {
                     let Some(output) = slot.connection.output() else { return Next::Ends };
-                    match socket::send(&slot.socket, output, Some(at.account)) {
+                    match socket::send(&slot.socket, output, Some(at.metrics)) {
                         Sent::Bytes(count) => slot.connection.sent(count, cx),
                         Sent::Blocked => {
                             slot.connection.send_blocked();
@@ -304,7 +304,7 @@ impl SendHeader {
     /// One attempt. What the socket does not take now is data like any other.
     fn send(slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) {
         let Some(output) = slot.connection.output() else { return };
-        match socket::send(&slot.socket, output, Some(at.account)) {
+        match socket::send(&slot.socket, output, Some(at.metrics)) {
             Sent::Bytes(count) => slot.connection.sent(count, cx),
             Sent::Blocked => {}
             Sent::Broken => slot.connection.abort(cx),
@@ -363,7 +363,7 @@ impl Work for SendData {
             match slot.connection.want(cx) {
                 Want::Send => {
                     let Some(output) = slot.connection.output() else { return Next::Waits };
-                    match socket::send(&slot.socket, output, Some(at.account)) {
+                    match socket::send(&slot.socket, output, Some(at.metrics)) {
                         Sent::Bytes(count) => slot.connection.sent(count, cx),
                         Sent::Blocked => {
                             slot.connection.send_blocked();
@@ -422,8 +422,8 @@ impl At<'_> {
     /// Does the job now, or leaves it to the step's helper.
     fn dispatch(&self, dispatch: &mut Asymmetric, id: ExchangeId, job: Job, slot: &Slot) -> Option<Outcome> {
         let client = Client::of(slot.connection.peer());
-        let outcome = dispatch.dispatch(job, slot.token, id, client, self.account)?;
-        self.account.spend(&outcome.spent);
+        let outcome = dispatch.dispatch(job, slot.token, id, client, self.metrics)?;
+        self.metrics.spend(&outcome.spent);
         Some(outcome)
     }
 }

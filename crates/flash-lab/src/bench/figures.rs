@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use flash_load::{Latency, Report};
-use flash_rig::{Ledger, Memory};
+use flash_rig::{Memory, Metrics};
 
 use super::clients::Seen;
 use super::site::Answers;
@@ -15,7 +15,7 @@ use crate::record::Figures;
 pub(super) fn of(
     seen: &Seen,
     memory: &Memory,
-    ledger: Option<&Ledger>,
+    metrics: Option<&Metrics>,
     answers: Answers,
     is_short_of_memory: bool,
 ) -> Result<Figures> {
@@ -62,13 +62,14 @@ pub(super) fn of(
             latency(&mut put, &prefix, &class.latency_us);
         }
     }
-    if let Some(ledger) = ledger {
+    if let Some(metrics) = metrics {
         for name in ["loop_blocks", "helper_jobs"] {
-            if let Some(count) = ledger.count(name) {
+            if let Some(count) = metrics.count(name) {
                 put(name, count as f64);
             }
         }
-        let ready: Vec<(f64, u64)> = ledger.ready().into_iter().map(|(least, n)| (least as f64, n)).collect();
+        let ready: Vec<(f64, u64)> =
+            metrics.ready().into_iter().map(|(least, n)| (least as f64, n)).collect();
         distribution(&mut all, "ready_events", ready, middle);
     }
     if let Some(runnable) = &seen.runnable {

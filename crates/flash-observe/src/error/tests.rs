@@ -18,7 +18,7 @@ fn said(say: impl FnOnce(&ErrorLog)) -> String {
 
 #[test]
 fn a_line_has_its_time_and_its_name() {
-    let text = said(|log| log.say(format_args!("no such folder: {}", "/srv")));
+    let text = said(|log| log.log(format_args!("no such folder: {}", "/srv")));
     let (time, line) = text.split_once(' ').unwrap();
     assert_eq!(line, "flash: no such folder: /srv\n");
     assert!(time.starts_with("20") && time.ends_with('Z') && time.len() == 24, "{time}");
@@ -26,13 +26,13 @@ fn a_line_has_its_time_and_its_name() {
 
 #[test]
 fn a_name_with_controls_stays_on_its_line() {
-    let text = said(|log| log.say(format_args!("no {}", "a\nflash: lie\x1b[2J")));
+    let text = said(|log| log.log(format_args!("no {}", "a\nflash: lie\x1b[2J")));
     assert!(text.ends_with("flash: no a\\nflash: lie\\u{1b}[2J\n"), "{text}");
 }
 
 #[test]
 fn rarely_counts_what_it_keeps_back() {
-    let rarely = Rarely::every(Duration::from_secs(5));
+    let rarely = RateLimit::every(Duration::from_secs(5));
     let start = Instant::now();
     let at = |seconds| rarely.admit(start + Duration::from_secs(seconds));
     assert_eq!([at(0), at(1), at(4), at(5), at(6), at(20)], [Some(0), None, None, Some(2), None, Some(1)]);
@@ -40,8 +40,8 @@ fn rarely_counts_what_it_keeps_back() {
 
 #[test]
 fn a_flood_is_one_line() {
-    let rarely = Rarely::every(Duration::from_secs(3600));
-    let text = said(|log| (0..1000).for_each(|_| log.say_rarely(&rarely, format_args!("refused"))));
+    let rarely = RateLimit::every(Duration::from_secs(3600));
+    let text = said(|log| (0..1000).for_each(|_| log.log_limited(&rarely, format_args!("refused"))));
     assert_eq!(text.lines().count(), 1);
 }
 
@@ -51,8 +51,8 @@ fn dropped_lines_are_said_by_the_log_itself() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("error.log");
     let log = ErrorLog::open(Destination::Path(path.clone()), limits).unwrap();
-    log.say(format_args!("{}", "x".repeat(500)));
-    log.say(format_args!("short"));
+    log.log(format_args!("{}", "x".repeat(500)));
+    log.log(format_args!("short"));
     log.close();
     let text = fs::read_to_string(path).unwrap();
     assert!(
@@ -64,7 +64,7 @@ fn dropped_lines_are_said_by_the_log_itself() {
 #[test]
 fn a_broken_destination_ends_nothing() {
     let log = ErrorLog::open(Destination::Path("/dev/full".into()), Limits::default()).unwrap();
-    log.say(format_args!("into the void"));
+    log.log(format_args!("into the void"));
     assert_eq!(log.close(), Closed::Flushed);
 }
 
@@ -77,7 +77,7 @@ fn a_stuck_destination_bounds_the_close() {
     let log = ErrorLog::open(Destination::Path(path), limits).unwrap();
     let began = Instant::now();
     for _ in 0..100 {
-        log.say(format_args!("{}", "x".repeat(20_000)));
+        log.log(format_args!("{}", "x".repeat(20_000)));
     }
     assert!(matches!(log.close(), Closed::GaveUp { lines_lost: 1.. }));
     assert!(began.elapsed() < Duration::from_secs(2));

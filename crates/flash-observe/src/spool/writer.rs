@@ -8,27 +8,27 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{Phase, Shared};
-use crate::output::{Output, count_lines};
+use crate::log_sink::{LogSink, count_lines};
 
 impl Shared {
-    pub(super) fn write_until_closed(&self, mut output: Output) {
+    pub(super) fn write_until_closed(&self, mut sink: LogSink) {
         let mut batch = Vec::new();
         loop {
             let reopen = self.next_batch(&mut batch);
             self.in_flight.store(count_lines(&batch), Ordering::Relaxed);
-            let written = output.write(&batch);
+            let written = sink.write(&batch);
             self.in_flight.store(0, Ordering::Relaxed);
             batch.clear();
             if let Err(error) = written {
                 if let Some(errors) = &self.errors {
-                    let to = output.destination();
+                    let to = sink.destination();
                     let (trouble, why) = (&self.write_trouble, error.why);
-                    errors.say_rarely(trouble, format_args!("{}: cannot write to {to}: {why}", self.name));
+                    errors.log_limited(trouble, format_args!("{}: cannot write to {to}: {why}", self.name));
                 }
                 self.count_dropped(self.state.lock(), error.lines_lost);
             }
             if reopen {
-                self.reopen(&mut output);
+                self.reopen(&mut sink);
             }
             if self.closed_now() {
                 return;
@@ -67,11 +67,11 @@ impl Shared {
         mem::take(&mut state.reopen)
     }
 
-    fn reopen(&self, output: &mut Output) {
-        let reopened = output.reopen();
+    fn reopen(&self, sink: &mut LogSink) {
+        let reopened = sink.reopen();
         let (Err(why), Some(errors)) = (reopened, &self.errors) else { return };
-        let path = output.destination();
-        errors.say(format_args!("{}: cannot reopen {path}: {why}; the old file stays in use", self.name));
+        let path = sink.destination();
+        errors.log(format_args!("{}: cannot reopen {path}: {why}; the old file stays in use", self.name));
     }
 
     /// Ends the log if it is closing and nothing is left, after a last word on what was dropped.

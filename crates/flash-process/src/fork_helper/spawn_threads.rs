@@ -52,7 +52,7 @@ pub(super) enum StartOutcome {
         is_counted: bool,
     },
     /// The client has the head of a response already, but the program could not be executed.
-    Failed,
+    SpawnError,
 }
 
 pub(super) struct StartError(pub(super) Refusal, pub(super) String);
@@ -213,7 +213,7 @@ impl Worker {
             let head = if is_nph(path.to_bytes()) { &[][..] } else { &request.head };
             match send_head(stdio[1], head) {
                 Ok(true) => {}
-                Ok(false) => return Ok(StartOutcome::Failed),
+                Ok(false) => return Ok(StartOutcome::SpawnError),
                 Err(error) => return Err(broken(&format!("the client takes no head: {error}"))),
             }
         }
@@ -232,7 +232,7 @@ impl Worker {
                 Ok(StartOutcome::Running { spawned, name_bytes: name_bytes as u32, is_counted })
             }
             // The client has the head of a response, so that there is no other. It ends here.
-            Err(_) if !request.head.is_empty() => Ok(StartOutcome::Failed),
+            Err(_) if !request.head.is_empty() => Ok(StartOutcome::SpawnError),
             Err(failed) => Err(StartError(refusal(failed), format!("{}: {failed}", path.to_string_lossy()))),
         }
     }

@@ -147,7 +147,7 @@ impl Asker<'_> {
         };
         self.testbed.ask(server, clients(WARM_UP))?;
         let jobs = |server: &mut Running| -> Result<u64> {
-            Ok(server.ledger()?.and_then(|ledger| ledger.count("helper_jobs")).unwrap_or(0))
+            Ok(server.metrics()?.and_then(|metrics| metrics.count("helper_jobs")).unwrap_or(0))
         };
         let jobs_before = jobs(server)?;
         let before = server.process.usage()?;

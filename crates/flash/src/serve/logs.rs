@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flash_arch::Hands;
-use flash_observe::{Destination, Output};
+use flash_observe::{Destination, LogSink};
 
 use super::cannot;
 use crate::failure::Failure;
 use crate::flags;
 
 pub(super) struct Logs {
-    error: Output,
-    access: Option<Output>,
+    error: LogSink,
+    access: Option<LogSink>,
     /// Those that are opened again after a rotation.
     pub(super) paths: Vec<PathBuf>,
 }
@@ -26,7 +26,7 @@ impl Logs {
                 paths.push(path.clone());
             }
             let place = to.to_string();
-            Output::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
+            LogSink::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
         };
         let error = open(flags.error_log.clone().map_or(Destination::Stderr, Destination::Path))?;
         let access = flags.access_log.destination().map(open).transpose()?;
@@ -34,17 +34,17 @@ impl Logs {
     }
 
     /// For one process.
-    pub(super) fn error(&self, hands: &Hands) -> io::Result<Output> {
+    pub(super) fn error(&self, hands: &Hands) -> io::Result<LogSink> {
         again(&self.error, hands)
     }
 
-    pub(super) fn access(&self, hands: &Hands) -> io::Result<Option<Output>> {
+    pub(super) fn access(&self, hands: &Hands) -> io::Result<Option<LogSink>> {
         self.access.as_ref().map(|output| again(output, hands)).transpose()
     }
 }
 
 /// With helper processes it is one of them that opens it again: the server may not be able to.
-fn again(output: &Output, hands: &Hands) -> io::Result<Output> {
+fn again(output: &LogSink, hands: &Hands) -> io::Result<LogSink> {
     let output = output.again()?;
     Ok(match hands {
         Hands::Threads => output,

@@ -137,9 +137,9 @@ impl Programs {
             (error_log.clone(), error_log.clone(), access_log.cloned());
         let reporter = Arc::new(Reporter {
             stderr_line: Box::new(move |name, line| {
-                for_stderr.say(format_args!("{name}: {}", String::from_utf8_lossy(line)));
+                for_stderr.log(format_args!("{name}: {}", String::from_utf8_lossy(line)));
             }),
-            log: Box::new(move |what| for_lines.say(what)),
+            log: Box::new(move |what| for_lines.log(what)),
         });
         let log_detached: LogDetached = Arc::new(move |record, bytes_sent| {
             if let Some(log) = &for_records {

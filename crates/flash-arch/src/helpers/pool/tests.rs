@@ -91,9 +91,9 @@ impl Bench {
         self.pool.watch(Instant::now(), |_, helper| helper.ns())
     }
 
-    fn ledger(&self) -> (u64, u64, u64, u64) {
-        let ledger = &self.pool.shared.ledger;
-        (ledger.helper_jobs.get(), ledger.joined.get(), ledger.queue_full.get(), ledger.panics.get())
+    fn metrics(&self) -> (u64, u64, u64, u64) {
+        let metrics = &self.pool.shared.metrics;
+        (metrics.helper_jobs.get(), metrics.joined.get(), metrics.queue_full.get(), metrics.panics.get())
     }
 }
 
@@ -206,7 +206,7 @@ fn equal_jobs_are_done_once_and_everybody_is_told() {
     let_go.send(()).unwrap();
     assert_eq!(bench.hear(3), [1, 2, 3]);
     assert!(bench.heard.iter().all(|(_, outcome)| matches!(outcome.done, Done::Window(Window::Warmed))));
-    assert_eq!(bench.ledger(), (1, 3, 0, 0));
+    assert_eq!(bench.metrics(), (1, 3, 0, 0));
     assert!(has_begun.try_recv().is_err(), "it was done once");
     // And after it has ended, the next one is a job of its own.
     let_go.send(()).unwrap();
@@ -232,7 +232,7 @@ fn jobs_that_differ_are_not_joined() {
     other_let_go.send(()).unwrap();
     assert_eq!(bench.hear(4), [0, 1, 2, 3]);
     assert_eq!((has_begun.try_iter().count(), other_has_begun.try_iter().count()), (3, 1));
-    assert_eq!(bench.ledger().1, 0);
+    assert_eq!(bench.metrics().1, 0);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_full_queue_refuses_and_recovers() {
     assert!(bench.submit(&load(&file, 20, false), 2));
     assert!(!bench.submit(&load(&file, 30, false), 3), "two wait already");
     assert!(bench.submit(&load(&file, 20, false), 4), "one that is joined takes no place");
-    assert_eq!(bench.ledger(), (0, 1, 1, 0));
+    assert_eq!(bench.metrics(), (0, 1, 1, 0));
     for _ in 0..3 {
         let_go.send(()).unwrap();
     }
@@ -401,7 +401,7 @@ fn a_panic_fails_its_own_job_and_no_other() {
             _ => assert!(matches!(done, Done::Found(_))),
         }
     }
-    assert_eq!(bench.ledger(), (2, 0, 0, 1));
+    assert_eq!(bench.metrics(), (2, 0, 0, 1));
     assert_eq!(bench.pool.desk.lock().started, 1, "its helper lives on");
     assert!(bench.pool.desk.lock().asked.is_empty());
 }

@@ -1,8 +1,8 @@
-//! One runner's part of the ledger. Only its own thread writes it.
+//! The metrics of one loop or worker. Only its own thread writes them.
 //!
-//! A loop brackets each turn with [`Account::begin`] and [`Account::end`], and each call that could sleep with
-//! [`Account::watch`]. Asking the kernel costs more than a cached request may, so turns as a whole are asked about one
-//! time in [`SAMPLE_EVERY`]: that is for sleeps where nobody expects one.
+//! A loop brackets each turn with [`LoopMetrics::begin`] and [`LoopMetrics::end`], and each call that could sleep with
+//! [`LoopMetrics::watch_blocking`]. Asking the kernel costs more than a cached request may, so turns as a whole are asked about one
+//! time in [`SAMPLE_EVERY`]: that is for sleeps outside those calls.
 
 use std::fmt::{self, Write};
 use std::sync::OnceLock;
@@ -12,34 +12,34 @@ use std::time::{Duration, Instant};
 use flash_core::job::Spent;
 use flash_os::thread_usage::{self, ThreadUsage};
 
-use crate::error::{ErrorLog, Rarely};
+use crate::error::{ErrorLog, RateLimit};
 
 // On cache lines of its own.
 #[repr(align(128))]
-pub struct Account {
+pub struct LoopMetrics {
     error_log: ErrorLog,
-    /// The runner's thread, once it runs.
+    /// The thread's name, once it runs.
     name: OnceLock<String>,
-    pub requests: Own,
+    pub requests: LocalCounter,
     /// How long output waited for sockets.
-    pub send_us: Own,
-    turns: Own,
+    pub send_us: LocalCounter,
+    turns: LocalCounter,
     /// Turns by the ready events that they began with: none, 1, 2 and more, 4 and more, and so on.
-    ready: [Own; READY_CLASSES],
-    busy_ns: Own,
-    longest_ns: Own,
-    blocks: Own,
-    major_faults: Own,
-    walk_ns: Own,
-    open_ns: Own,
-    read_ns: Own,
-    queue_ns: Own,
-    help_ns: Own,
+    ready: [LocalCounter; READY_CLASSES],
+    busy_ns: LocalCounter,
+    longest_ns: LocalCounter,
+    blocks: LocalCounter,
+    major_faults: LocalCounter,
+    walk_ns: LocalCounter,
+    open_ns: LocalCounter,
+    read_ns: LocalCounter,
+    queue_ns: LocalCounter,
+    help_ns: LocalCounter,
 }
 
 /// A number that one thread writes and others may read.
 #[derive(Debug, Default)]
-pub struct Own(AtomicU64);
+pub struct LocalCounter(AtomicU64);
 
 /// A turn that has begun.
 pub struct Turn {
@@ -51,8 +51,8 @@ pub struct Turn {
 const READY_CLASSES: usize = 10;
 pub(super) const SAMPLE_EVERY: u64 = 64;
 
-impl Own {
-    // Not an atomic addition: nobody else adds.
+impl LocalCounter {
+    // Not an atomic addition: only one thread adds.
     pub fn add(&self, count: u64) {
         self.0.store(self.get() + count, Ordering::Relaxed);
     }
@@ -62,24 +62,24 @@ impl Own {
     }
 }
 
-impl Account {
+impl LoopMetrics {
     pub(super) fn new(error_log: ErrorLog) -> Self {
         Self {
             error_log,
             name: OnceLock::new(),
-            requests: Own::default(),
-            send_us: Own::default(),
-            turns: Own::default(),
+            requests: LocalCounter::default(),
+            send_us: LocalCounter::default(),
+            turns: LocalCounter::default(),
             ready: Default::default(),
-            busy_ns: Own::default(),
-            longest_ns: Own::default(),
-            blocks: Own::default(),
-            major_faults: Own::default(),
-            walk_ns: Own::default(),
-            open_ns: Own::default(),
-            read_ns: Own::default(),
-            queue_ns: Own::default(),
-            help_ns: Own::default(),
+            busy_ns: LocalCounter::default(),
+            longest_ns: LocalCounter::default(),
+            blocks: LocalCounter::default(),
+            major_faults: LocalCounter::default(),
+            walk_ns: LocalCounter::default(),
+            open_ns: LocalCounter::default(),
+            read_ns: LocalCounter::default(),
+            queue_ns: LocalCounter::default(),
+            help_ns: LocalCounter::default(),
         }
     }
 
@@ -107,35 +107,40 @@ impl Account {
             let slept = waits.voluntary_switches - before.voluntary_switches;
             let unexpected = slept.saturating_sub(self.blocks() - blocks);
             if unexpected > 0 {
-                self.caught(unexpected, Duration::from_nanos(ns), "a turn, outside its calls for files", b"");
+                self.count_sleep(
+                    unexpected,
+                    Duration::from_nanos(ns),
+                    "a turn, outside its calls for files",
+                    b"",
+                );
             }
         }
     }
 
-    /// Performs something that a loop must not sleep in. If it did sleep, that is counted, and said with the name of the
-    /// system call and the path that `culprit` tells.
-    pub fn watch<T>(
+    /// Performs something that a loop must not sleep in. If it did sleep, that is counted, and logged with the name of the
+    /// system call and the path that `blocking_call` returns.
+    pub fn watch_blocking<T>(
         &self,
         perform: impl FnOnce() -> T,
-        culprit: impl FnOnce() -> (&'static str, Vec<u8>),
+        blocking_call: impl FnOnce() -> (&'static str, Vec<u8>),
     ) -> T {
         let (before, begun) = (thread_usage::current().voluntary_switches, Instant::now());
         let result = perform();
         let slept = thread_usage::current().voluntary_switches - before;
         if slept > 0 {
-            let (call, path) = culprit();
-            self.caught(slept, begun.elapsed(), call, &path);
+            let (call, path) = blocking_call();
+            self.count_sleep(slept, begun.elapsed(), call, &path);
         }
         result
     }
 
-    fn caught(&self, sleeps: u64, lasted: Duration, call: &str, path: &[u8]) {
-        static CAUGHT: Rarely = Rarely::every(Duration::from_secs(5));
+    fn count_sleep(&self, sleeps: u64, lasted: Duration, call: &str, path: &[u8]) {
+        static CAUGHT: RateLimit = RateLimit::every(Duration::from_secs(5));
         self.blocks.add(sleeps);
         let (name, ms) = (self.name(), lasted.as_secs_f64() * 1e3);
         let of = if path.is_empty() { "" } else { " of " };
         let path = path.escape_ascii();
-        self.error_log.say_rarely(
+        self.error_log.log_limited(
             &CAUGHT,
             format_args!("{name} slept outside its wait: {ms:.1} ms in {call}{of}{path}"),
         );
@@ -174,7 +179,7 @@ impl Account {
 }
 
 /// `loop-0: turns=… ready=0:…,1:…,2+:… …`. Asked for by another thread, it may be a turn behind.
-impl fmt::Display for Account {
+impl fmt::Display for LoopMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut ready = String::new();
         for (class, count) in self.ready.iter().enumerate().filter(|(_, count)| count.get() > 0) {
@@ -195,7 +200,7 @@ impl fmt::Display for Account {
     }
 }
 
-impl fmt::Debug for Account {
+impl fmt::Debug for LoopMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }

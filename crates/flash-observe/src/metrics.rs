@@ -1,22 +1,22 @@
-//! The ledger: what the server has done, and whether a loop was ever caught sleeping outside its wait.
+//! Metrics: what the server has done, and whether a loop was ever caught sleeping outside its wait.
 //!
-//! Rare things any thread counts here. What happens with every request each runner counts in an [`Account`] of its own,
-//! so that processors do not wait for each other, and it is summed when somebody asks.
+//! Rare events are counted here by any thread. What happens with every request each loop or worker counts in
+//! [`LoopMetrics`] of its own, so that processors do not contend for a cache line; a report sums them up.
 
-mod account;
+mod loop_metrics;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use account::{Account, Turn};
+pub use loop_metrics::{LoopMetrics, Turn};
 use parking_lot::Mutex;
 
 use crate::error::ErrorLog;
 
 /// Totals since the server's start.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct Metrics {
     pub connections: Counter,
     /// Connections turned away because there were too many, or no descriptor for them.
     pub shed: Counter,
@@ -26,7 +26,7 @@ pub struct Ledger {
     /// Jobs refused because the helpers' queue was full.
     pub queue_full: Counter,
     pub panics: Counter,
-    accounts: Mutex<Vec<Arc<Account>>>,
+    loops: Mutex<Vec<Arc<LoopMetrics>>>,
 }
 
 #[derive(Debug, Default)]
@@ -42,40 +42,40 @@ impl Counter {
     }
 }
 
-impl Ledger {
-    /// An account for one more runner, which says in `error_log` when it was caught sleeping.
-    pub fn open_account(&self, error_log: ErrorLog) -> Arc<Account> {
-        let account = Arc::new(Account::new(error_log));
-        self.accounts.lock().push(Arc::clone(&account));
-        account
+impl Metrics {
+    /// The metrics of one more loop or worker, which logs to `error_log` when it was caught sleeping.
+    pub fn loop_metrics(&self, error_log: ErrorLog) -> Arc<LoopMetrics> {
+        let metrics = Arc::new(LoopMetrics::new(error_log));
+        self.loops.lock().push(Arc::clone(&metrics));
+        metrics
     }
 
     pub fn requests(&self) -> u64 {
-        self.sum(|account| account.requests.get())
+        self.sum(|metrics| metrics.requests.get())
     }
 
     /// Sleeps of loops outside their wait.
     pub fn loop_blocks(&self) -> u64 {
-        self.sum(Account::blocks)
+        self.sum(LoopMetrics::blocks)
     }
 
-    fn sum(&self, what: impl Fn(&Account) -> u64) -> u64 {
-        self.accounts.lock().iter().map(|account| what(account)).sum()
+    fn sum(&self, what: impl Fn(&LoopMetrics) -> u64) -> u64 {
+        self.loops.lock().iter().map(|metrics| what(metrics)).sum()
     }
 
     /// A line for each loop that has turned.
     pub fn loops(&self) -> Vec<String> {
-        self.accounts
+        self.loops
             .lock()
             .iter()
-            .filter(|account| account.turns() > 0)
-            .map(|account| account.to_string())
+            .filter(|metrics| metrics.turns() > 0)
+            .map(|metrics| metrics.to_string())
             .collect()
     }
 }
 
 /// `requests=… connections=…`.
-impl fmt::Display for Ledger {
+impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
             ("requests", self.requests()),
@@ -86,12 +86,12 @@ impl fmt::Display for Ledger {
             ("queue_full", self.queue_full.get()),
             ("loop_blocks", self.loop_blocks()),
             ("panics", self.panics.get()),
-            ("walk_us", self.sum(|account| account.spent().walk_ns) / 1000),
-            ("open_us", self.sum(|account| account.spent().open_ns) / 1000),
-            ("read_us", self.sum(|account| account.spent().read_ns) / 1000),
-            ("queue_us", self.sum(|account| account.spent().queue_ns) / 1000),
-            ("help_us", self.sum(|account| account.spent().help_ns) / 1000),
-            ("send_us", self.sum(|account| account.send_us.get())),
+            ("walk_us", self.sum(|metrics| metrics.spent().walk_ns) / 1000),
+            ("open_us", self.sum(|metrics| metrics.spent().open_ns) / 1000),
+            ("read_us", self.sum(|metrics| metrics.spent().read_ns) / 1000),
+            ("queue_us", self.sum(|metrics| metrics.spent().queue_ns) / 1000),
+            ("help_us", self.sum(|metrics| metrics.spent().help_ns) / 1000),
+            ("send_us", self.sum(|metrics| metrics.send_us.get())),
         ];
         for (number, (name, count)) in counts.into_iter().enumerate() {
             write!(f, "{}{name}={count}", if number == 0 { "" } else { " " })?;

@@ -1,4 +1,4 @@
-//! The file at the end of a log: opened at start, opened again after a rotation, written in whole batches.
+//! The sink of a log: a file, opened at start, opened again after a rotation, written in whole batches.
 //!
 //! Every call here may wait as long as the destination likes, so only a log's writer thread makes them; the one
 //! exception is the opening at start, whose failure should end the start. It knows nothing of buffers.
@@ -56,7 +56,7 @@ impl Destination {
 pub type Opener = Arc<dyn Fn(&Path) -> io::Result<File> + Send + Sync>;
 
 /// An open destination.
-pub struct Output {
+pub struct LogSink {
     destination: Destination,
     file: File,
     opener: Option<Opener>,
@@ -70,22 +70,22 @@ pub(crate) struct WriteError {
     pub(crate) lines_lost: u64,
 }
 
-impl Output {
-    pub fn open(destination: Destination) -> io::Result<Output> {
+impl LogSink {
+    pub fn open(destination: Destination) -> io::Result<LogSink> {
         let file = destination.open()?;
-        Ok(Output { destination, file, opener: None, torn: false })
+        Ok(LogSink { destination, file, opener: None, torn: false })
     }
 
     /// The same destination for another writer: opened anew, since the file may have been renamed, or shared with this
     /// one where the process has lost the right to open it.
-    pub fn again(&self) -> io::Result<Output> {
+    pub fn again(&self) -> io::Result<LogSink> {
         let file = self.destination.open().or_else(|_| self.file.try_clone())?;
-        Ok(Output { destination: self.destination.clone(), file, opener: self.opener.clone(), torn: false })
+        Ok(LogSink { destination: self.destination.clone(), file, opener: self.opener.clone(), torn: false })
     }
 
     /// From now on somebody else opens the path when it is to be opened again.
-    pub fn reopened_by(self, opener: Opener) -> Output {
-        Output { opener: Some(opener), ..self }
+    pub fn reopened_by(self, opener: Opener) -> LogSink {
+        LogSink { opener: Some(opener), ..self }
     }
 
     pub(crate) fn destination(&self) -> &Destination {

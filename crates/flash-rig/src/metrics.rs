@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// Counts since the server's start, or between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Ledger {
+pub struct Metrics {
     /// By the names that Flash gives them: `requests`, `helper_jobs`, `loop_blocks`, …
     pub counts: BTreeMap<String, u64>,
     pub loops: Vec<Loop>,
@@ -27,10 +27,10 @@ pub struct Loop {
     pub ready: BTreeMap<u64, u64>,
 }
 
-impl Ledger {
+impl Metrics {
     /// Reads the last report of each process in these lines; several processes (mp) are summed. None where none is.
-    pub fn parse(text: &str) -> Option<Ledger> {
-        let mut reports: Vec<Ledger> = Vec::new();
+    pub fn parse(text: &str) -> Option<Metrics> {
+        let mut reports: Vec<Metrics> = Vec::new();
         let mut stopped = false;
         for line in text.lines().filter_map(|line| line.strip_prefix("flash: ")) {
             let Some((name, rest)) = line.split_once(": ") else { continue };
@@ -41,7 +41,7 @@ impl Ledger {
                         stopped = true;
                         reports.clear();
                     }
-                    reports.push(Ledger { counts: counts(rest), loops: Vec::new() });
+                    reports.push(Metrics { counts: counts(rest), loops: Vec::new() });
                 }
                 _ if rest.starts_with("turns=") => {
                     if let Some(report) = reports.last_mut() {
@@ -73,7 +73,7 @@ impl Ledger {
 
     /// What was counted since. A longest turn is the longest since the start, for there is no other.
     #[must_use]
-    pub fn since(&self, before: &Ledger) -> Ledger {
+    pub fn since(&self, before: &Metrics) -> Metrics {
         let loops = self.loops.iter().map(|now| {
             let Some(then) = before.loops.iter().find(|then| then.name == now.name) else {
                 return now.clone();
@@ -85,7 +85,7 @@ impl Ledger {
             }
             Loop { name: now.name.clone(), counts, ready: less(&now.ready, &then.ready) }
         });
-        Ledger { counts: less(&self.counts, &before.counts), loops: loops.collect() }
+        Metrics { counts: less(&self.counts, &before.counts), loops: loops.collect() }
     }
 
     /// The ready events of all loops together.
@@ -137,18 +137,18 @@ flash: loop-1: turns=1 ready=1:1 busy_us=11 longest_turn_us=11 blocks=0 major_fa
 
     #[test]
     fn the_end_says_all() {
-        let ledger = Ledger::parse(&(ASKED.to_owned() + ENDED)).expect("a report");
-        assert_eq!(ledger.count("requests"), Some(9));
-        assert_eq!(ledger.count("loop_blocks"), Some(1));
-        assert_eq!(ledger.count("nothing"), None);
-        assert_eq!(ledger.loops.len(), 2);
-        assert_eq!(ledger.ready(), BTreeMap::from([(1, 13), (2, 3), (4, 2)]));
-        assert_eq!(ledger.loops[0].counts["busy_us"], 2538);
+        let metrics = Metrics::parse(&(ASKED.to_owned() + ENDED)).expect("a report");
+        assert_eq!(metrics.count("requests"), Some(9));
+        assert_eq!(metrics.count("loop_blocks"), Some(1));
+        assert_eq!(metrics.count("nothing"), None);
+        assert_eq!(metrics.loops.len(), 2);
+        assert_eq!(metrics.ready(), BTreeMap::from([(1, 13), (2, 3), (4, 2)]));
+        assert_eq!(metrics.loops[0].counts["busy_us"], 2538);
     }
 
     #[test]
     fn what_was_before_can_be_taken_away() {
-        let (before, after) = (Ledger::parse(ASKED).expect("one"), Ledger::parse(ENDED).expect("one"));
+        let (before, after) = (Metrics::parse(ASKED).expect("one"), Metrics::parse(ENDED).expect("one"));
         let between = after.since(&before);
         assert_eq!(between.count("requests"), Some(7));
         assert_eq!(between.loops[0].counts["turns"], 10);
@@ -159,7 +159,7 @@ flash: loop-1: turns=1 ready=1:1 busy_us=11 longest_turn_us=11 blocks=0 major_fa
     #[test]
     fn processes_are_summed_and_silence_is_none() {
         let two = "flash: serving: requests=2 shed=1\nflash: serving: requests=3 shed=0\nflash: stopped\n";
-        assert_eq!(Ledger::parse(two).expect("two").counts["requests"], 5);
-        assert_eq!(Ledger::parse("flash: stopped\nnginx: requests=2\nloop_blocks=7\n"), None);
+        assert_eq!(Metrics::parse(two).expect("two").counts["requests"], 5);
+        assert_eq!(Metrics::parse("flash: stopped\nnginx: requests=2\nloop_blocks=7\n"), None);
     }
 }

@@ -1,0 +1,73 @@
+//! What a loop's metrics say of its turns and its sleeps.
+
+use std::fs;
+use std::thread::sleep;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::log_sink::Destination;
+use crate::metrics::Metrics;
+
+fn error_log(folder: &TempDir) -> ErrorLog {
+    ErrorLog::open(Destination::Path(folder.path().join("errors")), Default::default()).unwrap()
+}
+
+#[test]
+fn a_sleep_is_caught_and_work_is_not() {
+    let folder = TempDir::new().unwrap();
+    let (totals, log) = (Metrics::default(), error_log(&folder));
+    let metrics = totals.loop_metrics(log.clone());
+    let blocking_call = || ("openat2", b"/a\n\xff".to_vec());
+    metrics.watch_blocking(|| (0..1000).sum::<u64>(), blocking_call);
+    assert_eq!(totals.loop_blocks(), 0);
+    metrics.watch_blocking(|| sleep(Duration::from_millis(2)), blocking_call);
+    assert_eq!(totals.loop_blocks(), 1);
+    log.close();
+    let said = fs::read_to_string(folder.path().join("errors")).unwrap();
+    assert!(said.contains(r"ms in openat2 of /a\n\xff"), "{said}");
+    assert!(
+        said.contains("a_sleep_is_caught_and_work_is_not slept outside its wait"),
+        "by the thread's name: {said}"
+    );
+}
+
+#[test]
+fn a_sleep_where_nobody_looks_is_caught_by_sampling_and_counted_once() {
+    let folder = TempDir::new().unwrap();
+    let totals = Metrics::default();
+    let metrics = totals.loop_metrics(error_log(&folder));
+    for number in 0..2 * SAMPLE_EVERY {
+        let turn = metrics.begin(1, Instant::now());
+        match number {
+            // The first turn of each sample; one of them sleeps where it is watched, too.
+            0 => sleep(Duration::from_millis(1)),
+            SAMPLE_EVERY => {
+                metrics.watch_blocking(|| sleep(Duration::from_millis(1)), || ("statx", Vec::new()))
+            }
+            _ => {}
+        }
+        metrics.end(turn);
+    }
+    assert_eq!(totals.loop_blocks(), 2);
+}
+
+#[test]
+fn turns_are_told_by_their_ready_events() {
+    let folder = TempDir::new().unwrap();
+    let totals = Metrics::default();
+    let metrics = totals.loop_metrics(error_log(&folder));
+    for ready in [0, 1, 1, 2, 3, 4, 200, 256] {
+        let turn = metrics.begin(ready, Instant::now());
+        metrics.end(turn);
+    }
+    metrics.requests.add(5);
+    metrics.spend(&Spent { walk_ns: 7_000, help_ns: 9_999, ..Spent::default() });
+    let [line] = &totals.loops()[..] else { panic!("one loop: {:?}", totals.loops()) };
+    assert!(line.contains("turns=8 ready=0:1,1:2,2+:2,4+:1,128+:1,256+:1 busy_us="), "{line}");
+    let report = totals.to_string();
+    assert!(report.starts_with("requests=5 connections=0 "), "{report}");
+    assert!(report.contains("walk_us=7 ") && report.contains("help_us=9 "), "{report}");
+    totals.loop_metrics(error_log(&folder));
+    assert_eq!(totals.loops().len(), 1, "a runner without turns is no loop");
+}
