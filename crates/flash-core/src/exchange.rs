@@ -8,6 +8,7 @@
 pub(crate) mod body;
 pub(crate) mod lookup;
 pub(crate) mod respond;
+pub(crate) mod sink;
 pub(crate) mod upstream;
 
 use self::body::Body;
@@ -32,6 +33,8 @@ pub(crate) struct Exchange {
     pub(crate) id: ExchangeId,
     pub(crate) state: ExchangeState,
     pub(crate) timing: Timing,
+    /// The answer to HEAD ends with its head.
+    pub(crate) head_only: bool,
     /// How many programs have sent the request on to here.
     pub(crate) redirects: u8,
     /// For the access log, once the response's head is written.

@@ -1,4 +1,4 @@
-//! Ready-made header blocks, and the writer of all other heads.
+//! Ready-made header blocks, and the beginning of all other heads, as HTTP/1 writes them.
 //!
 //! A file's block holds every field of its 200 response but the date's value, which is written over at send time
 //! (Flash §5.3); so is the time of modification while it lies in the future. The block ends before the empty line, so that
@@ -68,22 +68,22 @@ impl HeaderBlock {
         bytes.extend_from_slice(&[b' '; DATE_BYTES]);
         bytes.extend_from_slice(b"\r\nServer: Flash\r\n");
         let validators_start = bytes.len() as u16;
-        field(&mut bytes, "Last-Modified", &date::format(stamp.modified_seconds()));
-        field(&mut bytes, "ETag", etag);
+        field(&mut bytes, b"Last-Modified", &date::format(stamp.modified_seconds()));
+        field(&mut bytes, b"ETag", etag);
         if varies {
-            field(&mut bytes, "Vary", b"Accept-Encoding");
+            field(&mut bytes, b"Vary", b"Accept-Encoding");
         }
         if let Some(value) = &template.cache_control {
-            field(&mut bytes, "Cache-Control", value);
+            field(&mut bytes, b"Cache-Control", value);
         }
         bytes.extend_from_slice(&template.fields);
         let validators = validators_start..bytes.len() as u16;
-        field(&mut bytes, "Accept-Ranges", b"bytes");
+        field(&mut bytes, b"Accept-Ranges", b"bytes");
         if let Some(coding) = coding {
-            field(&mut bytes, "Content-Encoding", coding.name().as_bytes());
+            field(&mut bytes, b"Content-Encoding", coding.name().as_bytes());
         }
         let type_start = bytes.len() as u16;
-        field(&mut bytes, "Content-Type", media.content_type.as_bytes());
+        field(&mut bytes, b"Content-Type", media.content_type.as_bytes());
         let representation = validators.end..type_start;
         if template.padding {
             // The blank is written before the length so that the whole head, with its empty line, is aligned.
@@ -104,14 +104,14 @@ impl HeaderBlock {
         false
     }
 
-    /// Appends the 200 head: the block with today's date, and the end. A file that says it was modified later than now was
+    /// Appends the 200 head: the block with today's date, and how it ends, which its connection decides. A file that says it was modified later than now was
     /// modified now (RFC 9110 §8.8.2.1).
     pub(crate) fn write_ok(
         &self,
         date: &[u8; DATE_BYTES],
         is_modified_later: bool,
         age_s: Option<u64>,
-        connection: Connection,
+        end_of_head: &[u8],
         out: &mut Vec<u8>,
     ) {
         let start = out.len() + OK_LINE.len();
@@ -124,7 +124,7 @@ impl HeaderBlock {
         if let Some(age_s) = age_s {
             let _ = write!(out, "Age: {age_s}\r\n");
         }
-        out.extend_from_slice(connection.end_of_head());
+        out.extend_from_slice(end_of_head);
     }
 
     fn slice(&self, range: &Range<u16>) -> &[u8] {
@@ -146,84 +146,17 @@ impl HeaderBlock {
     }
 }
 
-/// What the head says about the connection's future (RFC 9112 §9.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Connection {
-    /// HTTP/1.1 stays open unless told otherwise.
-    StaysOpen,
-    /// An HTTP/1.0 client asked to keep the connection, and is told that it may.
-    KeepAlive,
-    Closes,
+/// Begins any other head: the status line, and what every response carries.
+pub(crate) fn begin(out: &mut Vec<u8>, status: Status, reason: &[u8], date: &[u8; DATE_BYTES]) {
+    let _ = write!(out, "HTTP/1.1 {} ", status.0);
+    out.extend_from_slice(reason);
+    out.extend_from_slice(b"\r\nDate: ");
+    out.extend_from_slice(date);
+    out.extend_from_slice(b"\r\nServer: Flash\r\n");
 }
 
-impl Connection {
-    fn end_of_head(self) -> &'static [u8] {
-        match self {
-            Self::StaysOpen => b"\r\n",
-            Self::KeepAlive => b"Connection: keep-alive\r\n\r\n",
-            Self::Closes => b"Connection: close\r\n\r\n",
-        }
-    }
-
-    pub(crate) fn stays_open(self) -> bool {
-        self != Self::Closes
-    }
-}
-
-/// Writes a head field by field into an output.
-pub(crate) struct HeadWriter<'a> {
-    out: &'a mut Vec<u8>,
-}
-
-impl<'a> HeadWriter<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>, status: Status, date: &[u8; DATE_BYTES]) -> Self {
-        Self::with_reason(out, status, status.reason().as_bytes(), date)
-    }
-
-    /// The same with another phrase than ours.
-    pub(crate) fn with_reason(
-        out: &'a mut Vec<u8>,
-        status: Status,
-        reason: &[u8],
-        date: &[u8; DATE_BYTES],
-    ) -> Self {
-        let _ = write!(out, "HTTP/1.1 {} ", status.0);
-        out.extend_from_slice(reason);
-        out.extend_from_slice(b"\r\nDate: ");
-        out.extend_from_slice(date);
-        out.extend_from_slice(b"\r\nServer: Flash\r\n");
-        Self { out }
-    }
-
-    pub(crate) fn field(self, name: &str, value: &[u8]) -> Self {
-        field(self.out, name, value);
-        self
-    }
-
-    /// A field that somebody else has named.
-    pub(crate) fn raw_field(self, name: &[u8], value: &[u8]) -> Self {
-        [name, b": ", value, b"\r\n"].iter().for_each(|piece| self.out.extend_from_slice(piece));
-        self
-    }
-
-    pub(crate) fn number(self, name: &str, value: u64) -> Self {
-        let _ = write!(self.out, "{name}: {value}\r\n");
-        self
-    }
-
-    /// Whole field lines, with their CRLFs.
-    pub(crate) fn lines(self, lines: &[u8]) -> Self {
-        self.out.extend_from_slice(lines);
-        self
-    }
-
-    pub(crate) fn end(self, connection: Connection) {
-        self.out.extend_from_slice(connection.end_of_head());
-    }
-}
-
-fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
+pub(crate) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");

@@ -79,15 +79,33 @@ impl Output {
     }
 
     pub(crate) fn write<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-        let before = self.bytes.len();
+        let start = self.bytes.len();
         let result = write(&mut self.bytes);
-        let written = self.bytes.len() - before;
+        self.close(start);
+        result
+    }
+
+    /// Begins to write in several steps, until [`Output::close`] is called with what this returns.
+    pub(crate) fn open(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        start
+    }
+
+    /// Where to write between [`Output::open`] and [`Output::close`].
+    pub(crate) fn opened(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// What was written from `start` on is to be sent. Returns how much it is.
+    pub(crate) fn close(&mut self, start: usize) -> u64 {
+        let written = self.bytes.len() - start;
         match self.segments.back_mut() {
             Some(Segment::Bytes(length)) => *length += written,
             _ if written > 0 => self.segments.push_back(Segment::Bytes(written)),
             _ => {}
         }
-        result
+        written as u64
     }
 
     pub(crate) fn push_memory(&mut self, file: &Arc<File>, range: Range<u64>) {

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flash_http::range::Multipart;
 
+use crate::exchange::sink::BodySink;
 use crate::file::{Content, File, Window};
 use crate::job::{Done, Job, List, Listed, Load};
 use crate::listing::Listing;
-use crate::output::Output;
 use crate::site::WINDOW_BYTES;
 
 /// The rest of a response's body, while it has to be read piece by piece.
@@ -34,7 +34,6 @@ pub(crate) enum Source {
         listing: Arc<Listing>,
         /// The page after those that are in the output or sent.
         next: u32,
-        chunked: bool,
     },
 }
 
@@ -90,8 +89,8 @@ impl Body {
     }
 
     /// The pages from `next` on; those before are in the output.
-    pub(crate) fn of_listing(listing: &Arc<Listing>, next: u32, chunked: bool) -> Self {
-        Self { source: Source::Listing { listing: Arc::clone(listing), next, chunked }, piece: Piece::Ready }
+    pub(crate) fn of_listing(listing: &Arc<Listing>, next: u32) -> Self {
+        Self { source: Source::Listing { listing: Arc::clone(listing), next }, piece: Piece::Ready }
     }
 
     /// The next piece, as a job. Once.
@@ -137,14 +136,14 @@ impl Body {
 pub(crate) struct Broken;
 
 /// Begins a body: all of it when it is in memory, otherwise nothing yet.
-pub(crate) fn start(file: &Arc<File>, parts: Parts, output: &mut Output) -> Option<Body> {
+pub(crate) fn start(file: &Arc<File>, parts: Parts, sink: &mut impl BodySink) -> Option<Body> {
     match &file.content {
         Content::Memory(_) => {
             for part in parts.parts {
-                output.write(|out| out.extend_from_slice(&part.before));
-                output.push_memory(file, part.range);
+                sink.write(&part.before);
+                sink.push_memory(file, part.range);
             }
-            output.write(|out| out.extend_from_slice(&parts.tail));
+            sink.write(&parts.tail);
             None
         }
         Content::Open(_) if file.size() == 0 => None,
@@ -153,49 +152,36 @@ pub(crate) fn start(file: &Arc<File>, parts: Parts, output: &mut Output) -> Opti
 }
 
 /// Begins the body of a listing with its first page.
-pub(crate) fn start_listing(
-    listing: &Arc<Listing>,
-    first: Bytes,
-    chunked: bool,
-    output: &mut Output,
-) -> Option<Body> {
+pub(crate) fn start_listing(listing: &Arc<Listing>, first: Bytes, sink: &mut impl BodySink) -> Option<Body> {
     let is_last = listing.page_count() == 1;
-    push_page(first, is_last, chunked, output);
-    (!is_last).then(|| Body::of_listing(listing, 1, chunked))
+    push_page(first, is_last, sink);
+    (!is_last).then(|| Body::of_listing(listing, 1))
 }
 
-fn push_page(page: Bytes, is_last: bool, chunked: bool, output: &mut Output) {
-    // RFC 9112 §7.1. A chunk without bytes would be the last.
-    let chunked = chunked.then_some(page.len());
-    if let Some(bytes) = chunked.filter(|bytes| *bytes > 0) {
-        output.write(|out| out.extend_from_slice(format!("{bytes:x}\r\n").as_bytes()));
-        output.push_copied(page, None);
-        output.write(|out| out.extend_from_slice(b"\r\n"));
-    } else {
-        output.push_copied(page, None);
-    }
-    if chunked.is_some() && is_last {
-        output.write(|out| out.extend_from_slice(b"0\r\n\r\n"));
+fn push_page(page: Bytes, is_last: bool, sink: &mut impl BodySink) {
+    sink.push_copied(page, None);
+    if is_last {
+        sink.end();
     }
 }
 
 impl Body {
     /// Takes the result of the job that [`Body::ask`] gave out.
-    pub(crate) fn take(&mut self, done: Done, output: &mut Output) -> Result<(), Broken> {
+    pub(crate) fn take(&mut self, done: Done, sink: &mut impl BodySink) -> Result<(), Broken> {
         match (&mut self.source, done) {
             (Source::File { file, parts, copy }, Done::Window(window)) => {
                 self.piece = Piece::Ready;
                 match window {
                     Window::Resident(range) => {
                         *copy = false;
-                        parts.advance(range.end - range.start, output, |output| {
-                            output.push_resident(file, range.clone());
+                        parts.advance(range.end - range.start, sink, |sink| {
+                            sink.push_resident(file, range.clone());
                         });
                     }
                     Window::Copied(bytes) => {
                         *copy = false;
                         let offset = parts.parts.front().map(|part| part.range.start);
-                        parts.advance(bytes.len() as u64, output, |output| output.push_copied(bytes, offset));
+                        parts.advance(bytes.len() as u64, sink, |sink| sink.push_copied(bytes, offset));
                     }
                     Window::Warmed => {
                         // Ask once more; should it have left the cache by then, ask for the bytes themselves.
@@ -206,9 +192,9 @@ impl Body {
                 }
                 Ok(())
             }
-            (Source::Listing { listing, next, chunked }, Done::Listed(Listed { page: Some(page), .. })) => {
+            (Source::Listing { listing, next }, Done::Listed(Listed { page: Some(page), .. })) => {
                 *next += 1;
-                push_page(page, *next == listing.page_count(), *chunked, output);
+                push_page(page, *next == listing.page_count(), sink);
                 self.piece = Piece::Ready;
                 Ok(())
             }
@@ -221,20 +207,20 @@ impl Body {
         }
     }
 
-    /// The output is empty: the next piece is due. Returns whether there is one.
-    pub(crate) fn next(&mut self, output: &mut Output) -> bool {
+    /// The sink is empty: the next piece is due. Returns whether there is one.
+    pub(crate) fn next(&mut self, sink: &mut impl BodySink) -> bool {
         self.piece = Piece::Wanted;
         match &mut self.source {
-            Source::File { parts, .. } => parts.write_tail(output),
-            Source::Listing { listing, next, chunked } => {
+            Source::File { parts, .. } => parts.write_tail(sink),
+            Source::Listing { listing, next } => {
                 // A page is empty if all of its names have vanished.
-                while output.is_empty()
+                while sink.is_empty()
                     && let Some(page) = listing.page_now(*next)
                 {
                     *next += 1;
-                    push_page(page, *next == listing.page_count(), *chunked, output);
+                    push_page(page, *next == listing.page_count(), sink);
                 }
-                if !output.is_empty() {
+                if !sink.is_empty() {
                     self.piece = Piece::Ready;
                 }
             }
@@ -253,10 +239,10 @@ impl Body {
 
 impl Parts {
     /// Writes what stands before the current part, and pushes its next `bytes`.
-    fn advance(&mut self, bytes: u64, output: &mut Output, push: impl FnOnce(&mut Output)) {
+    fn advance<S: BodySink>(&mut self, bytes: u64, sink: &mut S, push: impl FnOnce(&mut S)) {
         let Some(part) = self.parts.front_mut() else { return };
-        output.write(|out| out.append(&mut part.before));
-        push(output);
+        sink.write(&std::mem::take(&mut part.before));
+        push(sink);
         part.range.start += bytes;
         if part.range.is_empty() {
             self.parts.pop_front();
@@ -264,10 +250,10 @@ impl Parts {
     }
 
     /// The closing delimiter waits until the last part has left, which may yet be put back.
-    fn write_tail(&mut self, output: &mut Output) {
+    fn write_tail(&mut self, sink: &mut impl BodySink) {
         if self.parts.is_empty() && !self.tail.is_empty() {
             let tail = std::mem::take(&mut self.tail);
-            output.write(|out| out.extend_from_slice(&tail));
+            sink.write(&tail);
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flash_http::condition::{self, Outcome, Validators};
-use flash_http::head::{Head, Target, Version};
+use flash_http::head::{Head, Target};
 use flash_http::method::Method;
 use flash_http::negotiate::Accepts;
 use flash_http::percent;
@@ -17,40 +17,37 @@ use flash_http::status::Status;
 use crate::clock::Now;
 use crate::entry::{self, Entry, Variants};
 use crate::exchange::body::{self, Body, Parts};
+use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
 use crate::file::{Content, File};
-use crate::header::{Connection, HeadWriter};
 use crate::listing::Listing;
-use crate::output::Output;
 use crate::path::SitePath;
 use crate::site::{INLINE_BYTES_MAX, Site};
 
 /// What a response is written with.
-pub(crate) struct Responder<'a> {
+pub(crate) struct Responder<'a, S> {
     pub(crate) site: &'a Site,
     pub(crate) now: &'a Now,
-    pub(crate) output: &'a mut Output,
-    pub(crate) connection: Connection,
+    pub(crate) sink: &'a mut S,
     /// The answer to HEAD ends with its head.
     pub(crate) head_only: bool,
     /// The value of `Age`: seconds since the last look at the disk, where that is longer than it should be.
     pub(crate) age_s: Option<u64>,
 }
 
-/// A response whose head is in the output.
+/// A response whose head is written.
 pub(crate) struct Response {
     pub(crate) status: Status,
     pub(crate) head_bytes: u64,
-    pub(crate) connection: Connection,
     /// What is still to be read and sent of its body.
     pub(crate) rest: Option<Body>,
 }
 
-impl Responder<'_> {
+impl<S: ResponseSink> Responder<'_, S> {
     pub(crate) fn respond(&mut self, head: &Head<'_>, entry: &Entry) -> Response {
         match &entry.target {
             entry::Target::File(variants) => self.file(head, variants),
             entry::Target::FolderWithoutSlash => self.redirect(head),
-            entry::Target::Folder if self.site.settings.list => self.listing(head, None),
+            entry::Target::Folder if self.site.settings.list => self.listing(None),
             entry::Target::Folder | entry::Target::Script(_) => self.error(Status::FORBIDDEN),
             entry::Target::Refused(status) => self.error(*status),
         }
@@ -87,8 +84,6 @@ impl Responder<'_> {
     }
 
     fn whole(&mut self, file: &Arc<File>) -> Response {
-        let (date, connection, age_s) = (&self.now.date, self.connection, self.age_s);
-        let is_modified_later = self.is_modified_later(file);
         // A small body goes into the same bytes as its head: copying it costs less than a second slice.
         let inline = match &file.content {
             Content::Memory(bytes) if !self.head_only && file.size() <= INLINE_BYTES_MAX => Some(bytes),
@@ -96,24 +91,21 @@ impl Responder<'_> {
         };
         let template = &self.site.template;
         let anew = template.uncached.then(|| file.head_anew(template));
-        let head_bytes = self.output.write(|out| {
-            let before = out.len();
-            let head = anew.as_ref().unwrap_or(&file.head);
-            head.write_ok(date, is_modified_later, age_s, connection, out);
-            let head_bytes = out.len() - before;
-            out.extend_from_slice(inline.map_or(&[][..], |bytes| bytes));
-            head_bytes
-        });
+        let block = anew.as_ref().unwrap_or(&file.head);
+        let is_modified_later = self.is_modified_later(file);
+        let head = FileHead { block, is_modified_later, age_s: self.age_s };
+        let head_bytes = self.sink.file_head(head, self.now, inline.map_or(&[][..], |bytes| bytes));
         let rest = match inline {
-            None if !self.head_only => body::start(file, Parts::whole(file.size()), self.output),
+            None if !self.head_only => body::start(file, Parts::whole(file.size()), self.sink),
             _ => None,
         };
-        self.done(Status::OK, head_bytes, rest)
+        Response { status: Status::OK, head_bytes, rest }
     }
 
     fn not_modified(&mut self, file: &File) -> Response {
         let validators = self.validators(file);
-        self.head(Status::NOT_MODIFIED, |head| head.lines(&validators))
+        let head_bytes = self.head(Status::NOT_MODIFIED).lines(&validators).end();
+        Response { status: Status::NOT_MODIFIED, head_bytes, rest: None }
     }
 
     fn is_modified_later(&self, file: &File) -> bool {
@@ -128,15 +120,16 @@ impl Responder<'_> {
         let mut content_range = Vec::new();
         range::write_content_range(&range, file.size(), &mut content_range);
         let validators = self.validators(file);
-        let response = self.head(Status::PARTIAL_CONTENT, |head| {
-            head.lines(&validators)
-                .lines(file.head.representation())
-                .field("Content-Type", file.media.content_type.as_bytes())
-                .field("Content-Range", &content_range)
-                .number("Content-Length", range.end - range.start)
-        });
-        let rest = body::start(file, Parts::one(range.clone()), self.output);
-        Response { rest, ..response }
+        let head_bytes = self
+            .head(Status::PARTIAL_CONTENT)
+            .lines(&validators)
+            .lines(file.head.representation())
+            .field(b"Content-Type", file.media.content_type.as_bytes())
+            .field(b"Content-Range", &content_range)
+            .length(BodyLength::Known(range.end - range.start))
+            .end();
+        let rest = body::start(file, Parts::one(range), self.sink);
+        Response { status: Status::PARTIAL_CONTENT, head_bytes, rest }
     }
 
     fn multipart(&mut self, file: &Arc<File>, ranges: &[std::ops::Range<u64>]) -> Response {
@@ -150,20 +143,21 @@ impl Responder<'_> {
         multipart.write_content_type(&mut content_type);
         let parts = Parts::multipart(&multipart, ranges);
         let validators = self.validators(file);
-        let response = self.head(Status::PARTIAL_CONTENT, |head| {
-            head.lines(&validators)
-                .lines(file.head.representation())
-                .field("Content-Type", &content_type)
-                .number("Content-Length", multipart.content_length(ranges))
-        });
-        let rest = body::start(file, parts, self.output);
-        Response { rest, ..response }
+        let head_bytes = self
+            .head(Status::PARTIAL_CONTENT)
+            .lines(&validators)
+            .lines(file.head.representation())
+            .field(b"Content-Type", &content_type)
+            .length(BodyLength::Known(multipart.content_length(ranges)))
+            .end();
+        let rest = body::start(file, parts, self.sink);
+        Response { status: Status::PARTIAL_CONTENT, head_bytes, rest }
     }
 
     fn unsatisfiable(&mut self, file: &File) -> Response {
         let mut content_range = Vec::new();
         range::write_unsatisfied(file.size(), &mut content_range);
-        self.page(Status::RANGE_NOT_SATISFIABLE, |head| head.field("Content-Range", &content_range))
+        self.page(Status::RANGE_NOT_SATISFIABLE, [(&b"Content-Range"[..], &content_range[..])])
     }
 
     /// RFC 9110 §15.4.2, with a Location relative to the request, so that a proxy's prefix does no harm.
@@ -178,80 +172,72 @@ impl Responder<'_> {
             location.push(b'?');
             location.extend_from_slice(query);
         }
-        self.page(Status::MOVED_PERMANENTLY, |head| head.field("Location", &location))
+        self.page(Status::MOVED_PERMANENTLY, [(&b"Location"[..], &location[..])])
     }
 
     /// A listing with its first page; none for HEAD, whose answer reads no folder.
-    pub(crate) fn listing(&mut self, head: &Head<'_>, listing: Option<(&Arc<Listing>, Bytes)>) -> Response {
-        let fields = self.site.template.fields.as_slice();
-        let content_type = b"text/html; charset=utf-8";
-        if let Some(pages) = listing.as_ref().and_then(|(listing, _)| listing.whole_now()) {
-            let length = pages.iter().map(|page| page.len() as u64).sum();
-            let response = self.head(Status::OK, |head| {
-                head.lines(fields).field("Content-Type", content_type).number("Content-Length", length)
-            });
-            pages.into_iter().for_each(|page| self.output.push_copied(page, None));
-            return response;
-        }
-        // The length is not known before the last page: chunked, or for HTTP/1.0 until the connection closes.
-        let chunked = head.version == Version::Http11;
-        if !chunked {
-            self.connection = Connection::Closes;
-        }
-        let response = self.head(Status::OK, |head| {
-            let head = head.lines(fields).field("Content-Type", content_type);
-            if chunked { head.field("Transfer-Encoding", b"chunked") } else { head }
+    pub(crate) fn listing(&mut self, listing: Option<(&Arc<Listing>, Bytes)>) -> Response {
+        let pages = listing.as_ref().and_then(|(listing, _)| listing.whole_now());
+        // Otherwise the length is not known before the last page.
+        let length = pages.as_ref().map_or(BodyLength::Unknown, |pages| {
+            BodyLength::Known(pages.iter().map(|page| page.len() as u64).sum())
         });
-        let rest =
-            listing.and_then(|(listing, page)| body::start_listing(listing, page, chunked, self.output));
-        Response { rest, ..response }
+        let site = self.site;
+        let head_bytes = self
+            .head(Status::OK)
+            .lines(&site.template.fields)
+            .field(b"Content-Type", b"text/html; charset=utf-8")
+            .length(length)
+            .end();
+        let rest = match (pages, listing) {
+            (Some(pages), _) => {
+                pages.into_iter().for_each(|page| self.sink.push_copied(page, None));
+                None
+            }
+            (None, Some((listing, page))) => body::start_listing(listing, page, self.sink),
+            (None, None) => None,
+        };
+        Response { status: Status::OK, head_bytes, rest }
     }
 
     pub(crate) fn options(&mut self) -> Response {
-        self.head(Status::NO_CONTENT, |head| head.field("Allow", ALLOW))
+        let head_bytes = self.head(Status::NO_CONTENT).field(b"Allow", ALLOW).end();
+        Response { status: Status::NO_CONTENT, head_bytes, rest: None }
     }
 
     pub(crate) fn error(&mut self, status: Status) -> Response {
-        self.page(status, |head| match status {
-            Status::METHOD_NOT_ALLOWED => head.field("Allow", ALLOW),
-            Status::SERVICE_UNAVAILABLE => head.field("Retry-After", b"1"),
-            _ => head,
-        })
+        let field = match status {
+            Status::METHOD_NOT_ALLOWED => Some((&b"Allow"[..], ALLOW)),
+            Status::SERVICE_UNAVAILABLE => Some((&b"Retry-After"[..], &b"1"[..])),
+            _ => None,
+        };
+        self.page(status, field)
     }
 
     /// A response whose body is a page about its status.
-    pub(crate) fn page(
+    pub(crate) fn page<'f>(
         &mut self,
         status: Status,
-        fields: impl FnOnce(HeadWriter<'_>) -> HeadWriter<'_>,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
     ) -> Response {
         let site = self.site;
-        let (page, template) = (site.pages.get(status), site.template.fields.as_slice());
-        let response = self.head(status, |head| {
-            fields(head)
-                .lines(template)
-                .field("Content-Type", b"text/html; charset=utf-8")
-                .number("Content-Length", page.len() as u64)
-        });
+        let page = site.pages.get(status);
+        let head = self.head(status);
+        let head_bytes = fields
+            .into_iter()
+            .fold(head, |head, (name, value)| head.field(name, value))
+            .lines(&site.template.fields)
+            .field(b"Content-Type", b"text/html; charset=utf-8")
+            .length(BodyLength::Known(page.len() as u64))
+            .end();
         if !self.head_only {
-            self.output.write(|out| out.extend_from_slice(&page));
+            self.sink.write(&page);
         }
-        response
+        Response { status, head_bytes, rest: None }
     }
 
-    fn head(&mut self, status: Status, fields: impl FnOnce(HeadWriter<'_>) -> HeadWriter<'_>) -> Response {
-        let (date, connection, age_s) = (&self.now.date, self.connection, self.age_s);
-        let head_bytes = self.output.write(|out| {
-            let before = out.len();
-            let head = fields(HeadWriter::new(out, status, date));
-            age_s.into_iter().fold(head, |head, age_s| head.number("Age", age_s)).end(connection);
-            out.len() - before
-        });
-        self.done(status, head_bytes, None)
-    }
-
-    fn done(&self, status: Status, head_bytes: usize, rest: Option<Body>) -> Response {
-        Response { status, head_bytes: head_bytes as u64, connection: self.connection, rest }
+    fn head(&mut self, status: Status) -> S::Head<'_> {
+        self.sink.head(status, status.reason().as_bytes(), self.now, self.age_s)
     }
 }
 

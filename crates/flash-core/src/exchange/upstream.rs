@@ -21,8 +21,8 @@ use std::sync::Arc;
 use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 
 use crate::context::Context;
+use crate::exchange::sink::ResponseSink;
 use crate::exchange::{ExchangeId, Timing};
-use crate::output::Output;
 use crate::program::{Backend, Begin, Begun, Finish, Lease, Refusal, Talk};
 use crate::room::Account;
 use crate::transport::TransportInfo;
@@ -31,7 +31,7 @@ use self::ahead::Ahead;
 pub(crate) use self::fault::Fault;
 use self::outgoing::{End, Outgoing};
 use self::reply::DISCARD_BYTES_MAX;
-pub(crate) use self::reply::{Reply, Terms, Writer};
+pub(crate) use self::reply::{Reply, Writer};
 pub(crate) use self::request::Request;
 use self::spooled::Spooled;
 
@@ -218,8 +218,8 @@ impl UpstreamExchange {
     }
 
     /// What the program has said lies in the output. Where its client is behind, it may go on if there is room.
-    pub(crate) fn make_room(&mut self, output: &Output, answers: &Arc<Account>) {
-        if matches!(self.stage, Stage::Running(_)) && !self.ahead.allows(output.waiting_bytes()) {
+    pub(crate) fn make_room(&mut self, waiting_bytes: usize, answers: &Arc<Account>) {
+        if matches!(self.stage, Stage::Running(_)) && !self.ahead.allows(waiting_bytes) {
             self.ahead.grow(answers);
         }
     }
@@ -307,7 +307,11 @@ impl UpstreamExchange {
         self.outgoing = Outgoing { end: End::Unheard, ..Outgoing::default() };
     }
 
-    pub(crate) fn backend_received(&mut self, bytes: &[u8], writer: &mut Writer<'_>) -> Result<Ended, Fault> {
+    pub(crate) fn backend_received(
+        &mut self,
+        bytes: &[u8],
+        writer: &mut Writer<'_, impl ResponseSink>,
+    ) -> Result<Ended, Fault> {
         let Stage::Running(running) = &mut self.stage else { return Ok(Ended::Well) };
         running.heard = true;
         if running.backend.talk != Talk::FastCgi {
@@ -346,7 +350,10 @@ impl UpstreamExchange {
     }
 
     /// The program has closed its side.
-    pub(crate) fn backend_ended(&mut self, writer: &mut Writer<'_>) -> Result<Ended, Fault> {
+    pub(crate) fn backend_ended(
+        &mut self,
+        writer: &mut Writer<'_, impl ResponseSink>,
+    ) -> Result<Ended, Fault> {
         let Stage::Running(running) = &self.stage else { return Ok(Ended::Well) };
         if running.backend.talk == Talk::FastCgi {
             if running.backend.used && !running.heard && self.request.may_be_repeated() {

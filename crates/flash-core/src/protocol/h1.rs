@@ -6,6 +6,8 @@
 mod answer;
 mod client;
 mod expiry;
+mod framing;
+mod persistence;
 mod read_request;
 mod request_body;
 mod upstream;
@@ -17,9 +19,8 @@ use crate::connection::Want;
 use crate::context::Context;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::body::Piece;
-use crate::exchange::upstream::{Terms, Way};
+use crate::exchange::upstream::Way;
 use crate::exchange::{Exchange, ExchangeId, ExchangeState};
-use crate::header;
 use crate::job::{Job, Outcome};
 use crate::output::Output;
 use crate::record::Peer;
@@ -28,6 +29,8 @@ use crate::transport::TransportInfo;
 
 use self::answer::Answered;
 use self::client::Client;
+use self::framing::{Framing, Sink};
+use self::persistence::Persistence;
 use self::read_request::{DropBody, Dropped};
 use self::request_body::RequestBody;
 
@@ -91,7 +94,7 @@ struct Current {
     /// What is missing of the request's body.
     body: RequestBody,
     /// What the request allows its response, and what that makes of the connection.
-    terms: Terms,
+    framing: Framing,
     /// Which of the client's two directions are of use while an upstream answers.
     client: Client,
 }
@@ -291,20 +294,20 @@ impl Http1 {
 
     fn drained(&mut self, cx: &mut Context<'_>) {
         if let (Phase::Exchange(current), Some(output)) = (&mut self.phase, &mut self.output) {
-            let Current { exchange, terms, .. } = &mut **current;
+            let Current { exchange, framing, .. } = &mut **current;
             match &mut exchange.state {
                 ExchangeState::Lookup(_) => {}
                 ExchangeState::Upstream(_) => return self.leave_upstream(cx),
                 ExchangeState::Body(body) if body.awaits_job() => return,
                 ExchangeState::Body(body) => {
-                    let more = body.next(output);
+                    let more = body.next(&mut Sink { output, framing });
                     if more || !output.is_empty() {
                         return;
                     }
                     if let Some(unfinished) = exchange.record.take() {
                         cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
                     }
-                    self.phase = after(terms.connection);
+                    self.phase = after(framing.persistence);
                 }
             }
         }
@@ -321,7 +324,7 @@ impl Http1 {
         cx: &mut Context<'_>,
     ) {
         let Phase::Exchange(current) = &mut self.phase else { return };
-        let exchange = &mut current.exchange;
+        let Current { exchange, framing, .. } = &mut **current;
         if exchange.id != id || !exchange.awaits_job() {
             // Too late: the deadline has answered in its place.
             return;
@@ -338,7 +341,7 @@ impl Http1 {
                     record.spend(spent);
                 }
                 let output = self.output.get_or_insert_with(|| cx.spare.output());
-                if body.take(done, output).is_err() {
+                if body.take(done, &mut Sink { output, framing }).is_err() {
                     self.abort(cx);
                 } else if output.is_empty() && body.piece == Piece::Ready {
                     self.drained(cx);
@@ -441,8 +444,8 @@ impl Http1 {
     }
 }
 
-fn after(connection: header::Connection) -> Phase {
-    if connection.stays_open() { Phase::ReadRequest } else { Phase::Closing { linger: false } }
+fn after(persistence: Persistence) -> Phase {
+    if persistence.stays_open() { Phase::ReadRequest } else { Phase::Closing { linger: false } }
 }
 
 /// What tests look at.

@@ -12,7 +12,7 @@ use flash_http::status::Status;
 
 use crate::context::{Context, UpstreamError};
 use crate::exchange::Timing;
-use crate::header::HeadWriter;
+use crate::header;
 use crate::path::SitePath;
 use crate::program::{Begin, Direct, Talk};
 use crate::record::{Peer, Unfinished};
@@ -132,9 +132,9 @@ impl Request {
     /// The program goes on where this head ends.
     fn direct(&self, head: &Head<'_>, peer: Peer, timing: Timing, cx: &Context<'_>) -> Direct {
         let mut bytes = Vec::new();
-        HeadWriter::new(&mut bytes, Status::OK, &cx.now.date)
-            .lines(&cx.site.template.fields)
-            .field("Connection", b"close");
+        header::begin(&mut bytes, Status::OK, Status::OK.reason().as_bytes(), &cx.now.date);
+        bytes.extend_from_slice(&cx.site.template.fields);
+        header::field(&mut bytes, b"Connection", b"close");
         let written = (Status::OK, bytes.len() as u64);
         let log = cx.site.settings.log;
         let record = log.then(|| Unfinished::new(head, peer, written, timing, cx.now));

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flash_http::head::{self, Expect, Head, Reject};
+use flash_http::head::{self, Expect, Head, Reject, Version};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
+use super::framing::{Framing, Sink};
+use super::persistence::Persistence;
 use super::read_request::{self, Asked, DropBody};
 use super::request_body::RequestBody;
 use super::{Client, Current, Http1, Phase, after};
@@ -14,9 +16,8 @@ use crate::context::Context;
 use crate::entry::{Entry, Target};
 use crate::exchange::lookup::{self, FileLookup, Found, Lookup};
 use crate::exchange::respond::{Responder, Response};
-use crate::exchange::upstream::{Request, Terms, UpstreamExchange};
+use crate::exchange::upstream::{Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeId, ExchangeState, Timing};
-use crate::header;
 use crate::job::{Failure, List};
 use crate::listing::Listing;
 use crate::record::Unfinished;
@@ -41,7 +42,7 @@ pub(super) enum Answered {
 
 impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
-        let mut connection = read_request::connection_after(head, cx.draining);
+        let mut framing = Framing::new(Persistence::after(head, cx.draining), head.version);
         let mut linger = false;
         let mut timing = Timing::from(cx.now.us);
         let mut age_s = None;
@@ -69,7 +70,7 @@ impl Http1 {
                     Lookup::Listed(listing, page) => Answer::Listing(Arc::clone(listing), page.clone()),
                     Lookup::Failed(failure) => {
                         if *failure == Failure::Late {
-                            connection = header::Connection::Closes;
+                            framing.persistence = Persistence::Closes;
                         }
                         Answer::Error(failure.status())
                     }
@@ -83,7 +84,7 @@ impl Http1 {
                     Found::Refused(status) => Answer::Error(status),
                     Found::Unknown(find) => {
                         let lookup = ExchangeState::Lookup(FileLookup::of_file(find));
-                        self.begin_exchange(lookup, head, timing, cx);
+                        self.begin_exchange(lookup, head, framing, timing);
                         return Answered::NotYet;
                     }
                 }
@@ -98,7 +99,7 @@ impl Http1 {
             Answer::Listing(..) | Answer::Error(_) | Answer::Options => None,
         };
         match (script, asked) {
-            (Some(script), _) => return self.run_program(head, head_bytes, script, timing, cx),
+            (Some(script), _) => return self.run_program(head, head_bytes, script, framing, timing, cx),
             // There was reason to hope for one.
             (None, Asked::Program(_)) => {
                 let waits = self.body_waits(head);
@@ -121,23 +122,24 @@ impl Http1 {
             && let Some(list) = self.list_wanted(head, entry, cx)
         {
             let lookup = ExchangeState::Lookup(FileLookup::of_listing(list));
-            self.begin_exchange(lookup, head, timing, cx);
+            self.begin_exchange(lookup, head, framing, timing);
             return Answered::NotYet;
         }
         if linger {
-            connection = header::Connection::Closes;
+            framing.persistence = Persistence::Closes;
         }
         let output = self.output.get_or_insert_with(|| cx.spare.output());
         let head_only = head.method == Method::Head;
-        let mut responder = Responder { site: cx.site, now: cx.now, output, connection, head_only, age_s };
+        let sink = &mut Sink { output, framing: &mut framing };
+        let mut responder = Responder { site: cx.site, now: cx.now, sink, head_only, age_s };
         let response = match answer {
             Answer::Entry(entry) => responder.respond(head, &entry),
-            Answer::Listing(listing, page) => responder.listing(head, Some((&listing, page))),
+            Answer::Listing(listing, page) => responder.listing(Some((&listing, page))),
             Answer::Error(status) => responder.error(status),
             Answer::Options => responder.options(),
             Answer::Program => unreachable!("a program has been sent for"),
         };
-        self.answered(head, response, linger, timing, cx);
+        self.answered(head, response, framing, linger, timing, cx);
         Answered::Yes
     }
 
@@ -183,6 +185,7 @@ impl Http1 {
         head: &Head<'_>,
         head_bytes: &[u8],
         script: Option<&[u8]>,
+        framing: Framing,
         timing: Timing,
         cx: &mut Context<'_>,
     ) -> Answered {
@@ -191,7 +194,7 @@ impl Http1 {
         let mut upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
         // Such a program begins when its request's body is there, so that its client cannot wait for it.
         let leave = upstream.spools() && std::mem::take(&mut upstream.request.expects);
-        self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, timing, cx);
+        self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, framing, timing);
         if leave {
             self.tell_to_continue(cx);
         }
@@ -199,21 +202,26 @@ impl Http1 {
     }
 
     /// The request has to wait for something: it becomes an exchange, or the one that it is goes on.
-    fn begin_exchange(&mut self, state: ExchangeState, head: &Head<'_>, timing: Timing, cx: &Context<'_>) {
-        let connection = read_request::connection_after(head, cx.draining);
-        let terms = Terms { connection, version: head.version, head_only: head.method == Method::Head };
+    fn begin_exchange(&mut self, state: ExchangeState, head: &Head<'_>, framing: Framing, timing: Timing) {
         match &mut self.phase {
             Phase::Exchange(current) => {
                 current.exchange.state = state;
                 current.exchange.timing = timing;
-                current.terms = terms;
+                current.framing = framing;
             }
             _ => {
                 let (id, redirects) = (self.exchange_id(), self.redirects());
                 self.last_id = id;
-                let exchange = Exchange { id, state, timing, redirects, record: None };
+                let exchange = Exchange {
+                    id,
+                    state,
+                    timing,
+                    head_only: head.method == Method::Head,
+                    redirects,
+                    record: None,
+                };
                 let (body, client) = (self.unread_body(head), Client::default());
-                self.phase = Phase::Exchange(Box::new(Current { exchange, body, terms, client }));
+                self.phase = Phase::Exchange(Box::new(Current { exchange, body, framing, client }));
             }
         }
     }
@@ -254,36 +262,36 @@ impl Http1 {
         &mut self,
         head: &Head<'_>,
         response: Response,
+        framing: Framing,
         linger: bool,
         timing: Timing,
         cx: &mut Context<'_>,
     ) {
-        let Response { status, head_bytes, connection, rest } = response;
+        let Response { status, head_bytes, rest } = response;
         cx.tally.responses += 1;
         let log = cx.site.settings.log;
         let record =
             log.then(|| Unfinished::new(head, self.transport.peer, (status, head_bytes), timing, cx.now));
         if let Some(body) = rest {
-            self.begin_exchange(ExchangeState::Body(body), head, timing, cx);
+            self.begin_exchange(ExchangeState::Body(body), head, framing, timing);
             if let Phase::Exchange(current) = &mut self.phase {
                 current.exchange.record = record;
-                current.terms.connection = connection;
             }
             return;
         }
         if let (Some(record), Some(output)) = (record, &mut self.output) {
             output.push_end(record);
         }
-        self.phase = if linger { Phase::Closing { linger } } else { after(connection) };
+        self.phase = if linger { Phase::Closing { linger } } else { after(framing.persistence) };
     }
 
     /// Answers bytes that were no request, or that came too slowly, and closes. The log is shown the first of them.
     pub(super) fn refuse(&mut self, reject: Reject, bytes: &[u8], cx: &mut Context<'_>) {
         let output = self.output.get_or_insert_with(|| cx.spare.output());
-        let connection = header::Connection::Closes;
-        let response =
-            Responder { site: cx.site, now: cx.now, output, connection, head_only: false, age_s: None }
-                .error(reject.status);
+        let framing = &mut Framing::new(Persistence::Closes, Version::Http11);
+        let sink = &mut Sink { output, framing };
+        let response = Responder { site: cx.site, now: cx.now, sink, head_only: false, age_s: None }
+            .error(reject.status);
         cx.tally.responses += 1;
         if cx.site.settings.log {
             output.push_end(Unfinished::of_refusal(

@@ -2,11 +2,10 @@
 //!
 //! The head itself is read by `flash_http::head`.
 
-use flash_http::head::{Body, Expect, Head, Reject, Target, Version};
+use flash_http::head::{Body, Expect, Head, Reject, Target};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
-use crate::header;
 use crate::protocol::h1::request_body::RequestBody;
 use crate::site::{Settings, Site};
 
@@ -49,15 +48,6 @@ pub(crate) fn asked<'b>(head: &Head<'b>, site: &Site) -> Asked<'b> {
             (None, Target::Origin { path, .. }) => Asked::File(path),
             (None, Target::Asterisk | Target::Authority(_)) => Asked::Refused(Status::BAD_REQUEST),
         },
-    }
-}
-
-/// RFC 9112 §9.3: what becomes of the connection after this request.
-pub(crate) fn connection_after(head: &Head<'_>, draining: bool) -> header::Connection {
-    match (head.keep_alive && !draining, head.version) {
-        (false, _) => header::Connection::Closes,
-        (true, Version::Http11) => header::Connection::StaysOpen,
-        (true, Version::Http10) => header::Connection::KeepAlive,
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use flash_http::status::Status;
 
+use super::framing::{BodyFraming, Sink};
+use super::persistence::Persistence;
 use super::{Current, Http1, Phase, after};
 use crate::connection::Want;
 use crate::context::{Context, UpstreamError};
@@ -13,7 +15,6 @@ use crate::exchange::upstream::{
     Awaited, Ended, Fault, Need, OUTGOING_BYTES_MAX, Reply, UpstreamExchange, Way, Writer,
 };
 use crate::exchange::{Exchange, ExchangeId, ExchangeState};
-use crate::header;
 use crate::job::{Done, Failure};
 use crate::program::{Begin, Begun};
 use crate::record::Unfinished;
@@ -173,7 +174,7 @@ impl Http1 {
     }
 
     pub(crate) fn backend_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
-        self.hear(id, cx, UpstreamExchange::backend_ended);
+        self.hear(id, cx, |upstream, writer| upstream.backend_ended(writer));
     }
 
     pub(crate) fn backend_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
@@ -244,28 +245,35 @@ impl Http1 {
         &mut self,
         id: ExchangeId,
         cx: &mut Context<'_>,
-        what: impl FnOnce(&mut UpstreamExchange, &mut Writer<'_>) -> Result<Ended, Fault>,
+        what: impl FnOnce(&mut UpstreamExchange, &mut Writer<'_, Sink<'_>>) -> Result<Ended, Fault>,
     ) {
         let Phase::Exchange(current) = &mut self.phase else { return };
-        let Current { exchange, body, terms, .. } = &mut **current;
-        let Exchange { state: ExchangeState::Upstream(upstream), record, timing, id: exchange_id, .. } =
-            exchange
+        let Current { exchange, body, framing, .. } = &mut **current;
+        let Exchange {
+            state: ExchangeState::Upstream(upstream),
+            record,
+            timing,
+            head_only,
+            id: exchange_id,
+            ..
+        } = exchange
         else {
             return;
         };
         if *exchange_id != id {
             return;
         }
-        let mut new_terms = *terms;
+        let mut new_framing = *framing;
         if !upstream.reply.has_begun() && !body.is_complete() {
             // What the program leaves of its request's body would have to be read to its end.
-            new_terms.connection = header::Connection::Closes;
+            new_framing.persistence = Persistence::Closes;
         }
         let output = self.output.get_or_insert_with(|| cx.spare.output());
-        let mut writer = Writer { site: cx.site, now: cx.now, output, terms: &mut new_terms, head: None };
+        let sink = &mut Sink { output, framing: &mut new_framing };
+        let mut writer = Writer { site: cx.site, now: cx.now, sink, head_only: *head_only, head: None };
         let heard = what(upstream, &mut writer);
         if let Some(written) = writer.head {
-            *terms = new_terms;
+            *framing = new_framing;
             cx.tally.responses += 1;
             if cx.site.settings.log
                 && let Some(head) = upstream.request.parse(cx.site)
@@ -281,7 +289,7 @@ impl Http1 {
             output.sent(0, cx.now.us, &mut cx.tally.records);
         }
         if let Some(routes) = &cx.site.routes {
-            upstream.make_room(output, &routes.answers);
+            upstream.make_room(output.waiting_bytes(), &routes.answers);
         }
         cx.tally.released.extend(upstream.released());
         let is_over = upstream.is_over() && output.is_empty();
@@ -295,7 +303,7 @@ impl Http1 {
     /// All has been sent: if the program has done its part as well, the exchange is over.
     pub(super) fn leave_upstream(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
-        let Current { exchange, body, terms, .. } = &mut **current;
+        let Current { exchange, body, framing, .. } = &mut **current;
         let redirects = exchange.redirects + 1;
         let Some(upstream) = exchange.upstream_mut() else { return };
         upstream.drained();
@@ -320,7 +328,7 @@ impl Http1 {
                 _ => return self.give_up(Fault::of_program("redirects to another path without end"), cx),
             }
         } else if body.is_complete() {
-            self.phase = after(terms.connection);
+            self.phase = after(framing.persistence);
         } else {
             self.phase = Phase::Closing { linger: true };
         }
@@ -343,7 +351,7 @@ impl Http1 {
     pub(super) fn body_is_late(&mut self, cx: &mut Context<'_>) {
         if let Phase::Exchange(current) = &mut self.phase {
             // It may be done yet, and must not be taken for what the next request asks for.
-            current.terms.connection = header::Connection::Closes;
+            current.framing.persistence = Persistence::Closes;
         }
         self.give_up(Fault::of_spool(Failure::Late), cx);
     }
@@ -358,7 +366,7 @@ impl Http1 {
             && current.exchange.upstream().is_some_and(UpstreamExchange::is_asked)
         {
             // It may begin yet, and must not be taken for what the next request asks for.
-            current.terms.connection = header::Connection::Closes;
+            current.framing.persistence = Persistence::Closes;
         }
         self.give_up(status, cx);
     }
@@ -374,20 +382,23 @@ impl Http1 {
             return self.abort(cx);
         }
         let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else { return };
-        let Current { exchange: Exchange { state, timing, .. }, body, terms, .. } = *current;
+        let Current { exchange: Exchange { state, timing, head_only, .. }, body, mut framing, .. } = *current;
         let ExchangeState::Upstream(upstream) = state else { return };
         let linger = !body.is_complete();
         let (request, release) = upstream.break_off();
         cx.tally.released.extend(release);
         let Some(head) = request.parse(cx.site) else { return };
-        let connection = if linger { header::Connection::Closes } else { terms.connection };
+        framing.body = BodyFraming::Length;
+        if linger {
+            framing.persistence = Persistence::Closes;
+        }
         let output = self.output.get_or_insert_with(|| cx.spare.output());
-        let head_only = terms.head_only;
-        let response = Responder { site: cx.site, now: cx.now, output, connection, head_only, age_s: None }
-            .error(fault.status);
+        let sink = &mut Sink { output, framing: &mut framing };
+        let response =
+            Responder { site: cx.site, now: cx.now, sink, head_only, age_s: None }.error(fault.status);
         if linger {
             self.input = Vec::new();
         }
-        self.answered(&head, response, linger, timing, cx);
+        self.answered(&head, response, framing, linger, timing, cx);
     }
 }

@@ -1,0 +1,167 @@
+//! A response on an HTTP/1 wire: its head as text, and how the client finds the end of its body (RFC 9112 §6.3).
+
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flash_http::head::Version;
+use flash_http::status::Status;
+
+use crate::clock::Now;
+use crate::exchange::sink::{BodyLength, BodySink, FileHead, HeadSink, ResponseSink};
+use crate::file::File;
+use crate::header;
+use crate::output::Output;
+
+use super::persistence::Persistence;
+
+/// What the request allows its response, and what the response has made of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Framing {
+    pub(super) persistence: Persistence,
+    pub(super) version: Version,
+    pub(super) body: BodyFraming,
+}
+
+/// How the end of a response's body is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyFraming {
+    /// There is none, or its length was said.
+    Length,
+    Chunks,
+    UntilClose,
+}
+
+/// Writes a response straight into its connection's output.
+pub(super) struct Sink<'a> {
+    pub(super) output: &'a mut Output,
+    pub(super) framing: &'a mut Framing,
+}
+
+/// A head that is being written into the output.
+pub(super) struct Head<'h> {
+    output: &'h mut Output,
+    framing: &'h mut Framing,
+    /// Where it begins.
+    start: usize,
+    age_s: Option<u64>,
+}
+
+impl Framing {
+    pub(super) fn new(persistence: Persistence, version: Version) -> Self {
+        Self { persistence, version, body: BodyFraming::Length }
+    }
+}
+
+impl ResponseSink for Sink<'_> {
+    type Head<'h>
+        = Head<'h>
+    where
+        Self: 'h;
+
+    fn head(&mut self, status: Status, reason: &[u8], now: &Now, age_s: Option<u64>) -> Head<'_> {
+        let start = self.output.open(|out| header::begin(out, status, reason, &now.date));
+        Head { output: self.output, framing: self.framing, start, age_s }
+    }
+
+    fn raw(&mut self) -> bool {
+        self.framing.persistence = Persistence::Closes;
+        self.framing.body = BodyFraming::UntilClose;
+        true
+    }
+
+    fn file_head(&mut self, head: FileHead<'_>, now: &Now, body: &[u8]) -> u64 {
+        let FileHead { block, is_modified_later, age_s } = head;
+        let end = self.framing.persistence.end_of_head();
+        self.output.write(|out| {
+            let before = out.len();
+            block.write_ok(&now.date, is_modified_later, age_s, end, out);
+            let head_bytes = out.len() - before;
+            out.extend_from_slice(body);
+            head_bytes as u64
+        })
+    }
+}
+
+impl HeadSink for Head<'_> {
+    fn field(self, name: &[u8], value: &[u8]) -> Self {
+        header::field(self.output.opened(), name, value);
+        self
+    }
+
+    fn lines(self, lines: &[u8]) -> Self {
+        self.output.opened().extend_from_slice(lines);
+        self
+    }
+
+    fn length(self, length: BodyLength) -> Self {
+        match (length, self.framing.version) {
+            (BodyLength::None, _) => self,
+            (BodyLength::Known(bytes), _) => {
+                let _ = write!(self.output.opened(), "Content-Length: {bytes}\r\n");
+                self
+            }
+            (BodyLength::Unknown, Version::Http11) => {
+                self.framing.body = BodyFraming::Chunks;
+                self.field(b"Transfer-Encoding", b"chunked")
+            }
+            (BodyLength::Unknown, Version::Http10) => {
+                self.framing.body = BodyFraming::UntilClose;
+                self.framing.persistence = Persistence::Closes;
+                self
+            }
+        }
+    }
+
+    fn end(self) -> u64 {
+        let out = self.output.opened();
+        if let Some(age_s) = self.age_s {
+            let _ = write!(out, "Age: {age_s}\r\n");
+        }
+        out.extend_from_slice(self.framing.persistence.end_of_head());
+        self.output.close(self.start)
+    }
+}
+
+impl Sink<'_> {
+    /// Writes what surrounds a piece of the body (RFC 9112 §7.1). A chunk without bytes would be the last.
+    fn framed(&mut self, bytes: usize, push: impl FnOnce(&mut Output)) {
+        let is_chunk = self.framing.body == BodyFraming::Chunks && bytes > 0;
+        if is_chunk {
+            self.output.write(|out| _ = write!(out, "{bytes:x}\r\n"));
+        }
+        push(self.output);
+        if is_chunk {
+            self.output.write(|out| out.extend_from_slice(b"\r\n"));
+        }
+    }
+}
+
+impl BodySink for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) {
+        self.framed(bytes.len(), |output| output.write(|out| out.extend_from_slice(bytes)));
+    }
+
+    fn push_copied(&mut self, bytes: Bytes, offset: Option<u64>) {
+        self.framed(bytes.len(), |output| output.push_copied(bytes, offset));
+    }
+
+    fn push_memory(&mut self, file: &Arc<File>, range: Range<u64>) {
+        self.output.push_memory(file, range);
+    }
+
+    fn push_resident(&mut self, file: &Arc<File>, range: Range<u64>) {
+        self.output.push_resident(file, range);
+    }
+
+    fn end(&mut self) {
+        if self.framing.body == BodyFraming::Chunks {
+            self.output.write(|out| out.extend_from_slice(b"0\r\n\r\n"));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.output.is_empty()
+    }
+}
