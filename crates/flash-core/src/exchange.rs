@@ -5,6 +5,8 @@
 //! upstream, and takes what comes of them, each time by its [`ExchangeId`]. It does not know how its request arrived, nor
 //! how its response is framed: that is its [protocol](crate::protocol)'s business, as is the client's pace.
 
+pub(crate) mod answer;
+pub(crate) mod asked;
 pub(crate) mod body;
 pub(crate) mod lookup;
 pub(crate) mod respond;
@@ -102,3 +104,6 @@ impl Exchange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

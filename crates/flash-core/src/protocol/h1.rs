@@ -5,10 +5,10 @@
 
 mod answer;
 mod client;
+mod drop_body;
 mod expiry;
 mod framing;
 mod persistence;
-mod read_request;
 mod request_body;
 mod upstream;
 
@@ -29,9 +29,9 @@ use crate::transport::TransportInfo;
 
 use self::answer::Answered;
 use self::client::Client;
+use self::drop_body::{DropBody, Dropped};
 use self::framing::{Framing, Sink};
 use self::persistence::Persistence;
-use self::read_request::{DropBody, Dropped};
 use self::request_body::RequestBody;
 
 #[derive(Debug)]

@@ -1,37 +1,23 @@
 //! Answering a head: what it asks for is found, and a response begins, or somebody is asked first.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
 use flash_http::head::{self, Expect, Head, Reject, Version};
 use flash_http::method::Method;
-use flash_http::status::Status;
 
+use super::drop_body::DropBody;
 use super::framing::{Framing, Sink};
 use super::persistence::Persistence;
-use super::read_request::{self, Asked, DropBody};
 use super::request_body::RequestBody;
 use super::{Client, Current, Http1, Phase, after};
 use crate::context::Context;
 use crate::entry::{Entry, Target};
-use crate::exchange::lookup::{self, FileLookup, Found, Lookup};
+use crate::exchange::answer::{self, Next};
+use crate::exchange::asked::{self, Asked};
+use crate::exchange::lookup::Lookup;
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::upstream::{Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeId, ExchangeState, Timing};
-use crate::job::{Failure, List};
-use crate::listing::Listing;
+use crate::job::Failure;
 use crate::record::Unfinished;
-
-/// What a head is answered with.
-enum Answer {
-    Entry(Arc<Entry>),
-    /// A folder's listing, and its first page.
-    Listing(Arc<Listing>, Bytes),
-    /// Whatever stands at the path, a program answers.
-    Program,
-    Error(Status),
-    Options,
-}
 
 pub(super) enum Answered {
     /// The head is done with.
@@ -43,102 +29,38 @@ pub(super) enum Answered {
 impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         let mut framing = Framing::new(Persistence::after(head, cx.draining), head.version);
-        let mut linger = false;
-        let mut timing = Timing::from(cx.now.us);
-        let mut age_s = None;
-        let asked = read_request::asked(head, cx.site);
-        let mut answer = match (asked, self.lookup()) {
-            (Asked::Refused(status), _) => {
-                // Its body is not waited for, so nobody will know where the next request begins.
-                linger = head.body != head::Body::None || head.expect != Expect::None;
-                Answer::Error(status)
+        let asked = asked::asked(head, cx.site);
+        let body_waits = self.body_waits(head);
+        let (lookup, timing) = match self.lookup() {
+            Some((lookup, timing)) => (Some(lookup), timing),
+            None => (None, Timing::from(cx.now.us)),
+        };
+        let is_late = matches!(lookup, Some(Lookup::Failed(Failure::Late)));
+        let (answer, age_s) = match answer::next(head, asked, lookup, body_waits, cx) {
+            Next::Respond { answer, age_s } => (answer, age_s),
+            Next::Wait => return Answered::NotYet,
+            Next::DropBody => return self.drop_body(head, head_bytes, cx),
+            Next::Lookup(lookup) => {
+                self.begin_exchange(ExchangeState::Lookup(lookup), head, framing, timing);
+                return Answered::NotYet;
             }
-            (Asked::File(_) | Asked::Options, _)
-                if matches!(self.phase, Phase::ReadRequest) && head.body != head::Body::None =>
-            {
-                return self.drop_body(head, head_bytes, cx);
-            }
-            (Asked::Options, _) => Answer::Options,
-            (Asked::File(_) | Asked::Program(_), Some((lookup, since))) => {
-                timing = since;
-                match lookup {
-                    Lookup::Found(entry) => Answer::Entry(Arc::clone(entry)),
-                    Lookup::Stale(entry) => {
-                        age_s = Some(entry.age_ms(cx.now.ms()) / 1000);
-                        Answer::Entry(Arc::clone(entry))
-                    }
-                    Lookup::Listed(listing, page) => Answer::Listing(Arc::clone(listing), page.clone()),
-                    Lookup::Failed(failure) => {
-                        if *failure == Failure::Late {
-                            framing.persistence = Persistence::Closes;
-                        }
-                        Answer::Error(failure.status())
-                    }
-                    Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked => return Answered::NotYet,
-                }
-            }
-            (Asked::File(path) | Asked::Program(path), _) => {
-                match lookup::find_file(path, cx.site, cx.local, cx.now) {
-                    Found::Entry(entry) => Answer::Entry(entry),
-                    Found::Program => Answer::Program,
-                    Found::Refused(status) => Answer::Error(status),
-                    Found::Unknown(find) => {
-                        let lookup = ExchangeState::Lookup(FileLookup::of_file(find));
-                        self.begin_exchange(lookup, head, framing, timing);
-                        return Answered::NotYet;
-                    }
-                }
+            Next::Upstream(script) => {
+                return self.run_program(head, head_bytes, script.as_deref(), framing, timing, cx);
             }
         };
-        let script = match &answer {
-            Answer::Entry(entry) => match &entry.target {
-                Target::Script(name) => Some(Some(&**name)),
-                _ => None,
-            },
-            Answer::Program => Some(None),
-            Answer::Listing(..) | Answer::Error(_) | Answer::Options => None,
+        // A body that is not waited for hides where the next request begins.
+        let linger = match asked {
+            Asked::Refused(_) => head.body != head::Body::None || head.expect != Expect::None,
+            Asked::File(_) | Asked::Program(_) | Asked::Options => body_waits,
         };
-        match (script, asked) {
-            (Some(script), _) => return self.run_program(head, head_bytes, script, framing, timing, cx),
-            // There was reason to hope for one.
-            (None, Asked::Program(_)) => {
-                let waits = self.body_waits(head);
-                if head.method.is_retrieval() && waits {
-                    return self.drop_body(head, head_bytes, cx);
-                }
-                linger = waits;
-                answer = match answer {
-                    Answer::Entry(_) if head.method == Method::Options => Answer::Options,
-                    Answer::Entry(entry) if !head.method.is_retrieval() => match entry.target {
-                        Target::Refused(status) => Answer::Error(status),
-                        _ => Answer::Error(Status::METHOD_NOT_ALLOWED),
-                    },
-                    answer => answer,
-                };
-            }
-            (None, _) => {}
-        }
-        if let Answer::Entry(entry) = &answer
-            && let Some(list) = self.list_wanted(head, entry, cx)
-        {
-            let lookup = ExchangeState::Lookup(FileLookup::of_listing(list));
-            self.begin_exchange(lookup, head, framing, timing);
-            return Answered::NotYet;
-        }
-        if linger {
+        if linger || is_late {
             framing.persistence = Persistence::Closes;
         }
         let output = self.output.get_or_insert_with(|| cx.spare.output());
         let head_only = head.method == Method::Head;
         let sink = &mut Sink { output, framing: &mut framing };
         let mut responder = Responder { site: cx.site, now: cx.now, sink, head_only, age_s };
-        let response = match answer {
-            Answer::Entry(entry) => responder.respond(head, &entry),
-            Answer::Listing(listing, page) => responder.listing(Some((&listing, page))),
-            Answer::Error(status) => responder.error(status),
-            Answer::Options => responder.options(),
-            Answer::Program => unreachable!("a program has been sent for"),
-        };
+        let response = responder.answer(head, answer);
         self.answered(head, response, framing, linger, timing, cx);
         Answered::Yes
     }
@@ -150,16 +72,6 @@ impl Http1 {
                 ExchangeState::Lookup(lookup) => Some((&lookup.state, current.exchange.timing)),
                 ExchangeState::Body(_) | ExchangeState::Upstream(_) => None,
             },
-            _ => None,
-        }
-    }
-
-    /// The listing that answers, if the entry is a folder. An answer to HEAD needs none.
-    fn list_wanted(&self, head: &Head<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List> {
-        match (&entry.target, head.method, head.target) {
-            (Target::Folder, Method::Get, head::Target::Origin { path, query }) if cx.site.settings.list => {
-                lookup::list(path, query, cx.now)
-            }
             _ => None,
         }
     }
@@ -184,11 +96,15 @@ impl Http1 {
         &mut self,
         head: &Head<'_>,
         head_bytes: &[u8],
-        script: Option<&[u8]>,
+        script: Option<&Entry>,
         framing: Framing,
         timing: Timing,
         cx: &mut Context<'_>,
     ) -> Answered {
+        let script = script.and_then(|entry| match &entry.target {
+            Target::Script(name) => Some(&**name),
+            _ => None,
+        });
         let request = Request::new(head, head_bytes, script);
         let id = self.exchange_id();
         let mut upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
