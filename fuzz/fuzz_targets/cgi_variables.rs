@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let Ok(Parsed::Complete { head, .. }) = head::parse(input, &Limits::default()) else { return };
-    let mut variables = Variables::of_request(&head, Scheme::Http, &Server::new(b"Flash", b"/srv"), &Ends::Unix);
+    let mut variables = Variables::of_request(&head, head.framing.version.name(), Scheme::Http, &Server::new(b"Flash", b"/srv"), &Ends::Unix);
     let path = if let Target::Origin { path, .. } = head.target { path } else { b"/" };
     if let Some(split) = script::suffixed(path, b".php").next() {
         assert_eq!([split.name, split.info].concat(), path);

@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
     }
     if let Ok(Parsed::Complete { head, bytes }) = head::parse(input, &LIMITS) {
         assert!(bytes <= LIMITS.head_bytes_max && input[..bytes].ends_with(b"\r\n\r\n"));
-        assert!(head.host.is_some() || head.version == Version::Http10);
+        assert!(head.host.is_some() || head.framing.version == Version::Http10);
         read_on(&head);
     }
 });

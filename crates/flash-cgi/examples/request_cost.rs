@@ -37,11 +37,18 @@ fn main() {
         };
         let split = script::Split { name: b"/index.php", info: b"/blog/2024" };
         each(&format!("{name}: variables"), || {
-            let mut variables = Variables::of_request(black_box(&head), Scheme::Http, &server, &ends);
+            let mut variables = Variables::of_request(
+                black_box(&head),
+                head.framing.version.name(),
+                Scheme::Http,
+                &server,
+                &ends,
+            );
             variables.add_script(&split, Some(b"/srv/www/example/index.php"), b"/srv/www/example");
             black_box(variables.as_pairs().len())
         });
-        let variables = Variables::of_request(&head, Scheme::Http, &server, &ends);
+        let variables =
+            Variables::of_request(&head, head.framing.version.name(), Scheme::Http, &server, &ends);
         each(&format!("{name}: records"), || {
             out.clear();
             Encoder.begin(black_box(&variables), true, &mut out);

@@ -39,8 +39,13 @@ fn variables_have_one_value_each() {
         let Ok(flash_http::Parsed::Complete { head, .. }) = parsed else {
             panic!("{}", input.escape_ascii())
         };
-        let variables =
-            Variables::of_request(&head, Scheme::Http, &Server::new(b"Flash", b"/srv"), &Ends::Unix);
+        let variables = Variables::of_request(
+            &head,
+            head.framing.version.name(),
+            Scheme::Http,
+            &Server::new(b"Flash", b"/srv"),
+            &Ends::Unix,
+        );
         for (name, value) in &variables {
             assert_eq!(variables.get(name), Some(value), "{}", name.escape_ascii());
             assert!(name.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_')));

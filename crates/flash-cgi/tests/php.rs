@@ -42,7 +42,13 @@ fn variables(request: &str, folder: &Path) -> Variables {
     // The request path decodes; here nothing else is encoded.
     let path = String::from_utf8_lossy(path).replace("%20", " ");
     let ends = Ends::Inet { local: ([127, 0, 0, 1], 80).into(), peer: ([127, 0, 0, 2], 4000).into() };
-    let mut variables = Variables::of_request(&head, Scheme::Http, &Server::new(b"Flash/test", root), &ends);
+    let mut variables = Variables::of_request(
+        &head,
+        head.framing.version.name(),
+        Scheme::Http,
+        &Server::new(b"Flash/test", root),
+        &ends,
+    );
     let split = script::suffixed(path.as_bytes(), b".php").next().expect("a script's path");
     variables.add_script(&split, Some(&[root, split.name].concat()), root);
     variables

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use flash_http::head::{Head, Reject};
+use flash_http::head::{Reject, RequestHead};
 use flash_http::status::Status;
 
 use crate::clock::Now;
@@ -61,7 +61,8 @@ pub struct Unfinished {
 impl Unfinished {
     /// An exchange whose head was complete at `started_us`, and whose jobs have taken `spent` since.
     pub(crate) fn new(
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
+        request_line: &[u8],
         peer: Peer,
         (status, head_bytes): (Status, u64),
         Timing { started_us, spent }: Timing,
@@ -71,7 +72,7 @@ impl Unfinished {
         let record = Record {
             unix_ms: now.unix_ms.saturating_sub(now.us.saturating_sub(started_us) / 1000),
             spent,
-            request_line: head.request_line.into(),
+            request_line: request_line.into(),
             host: bytes(head.host),
             referer: bytes(head.referer),
             user_agent: bytes(head.user_agent),

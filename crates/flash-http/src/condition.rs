@@ -4,7 +4,7 @@
 //! no lost updates to prevent.
 
 use crate::etag::{self, Comparison};
-use crate::{Head, date};
+use crate::{RequestHead, date};
 
 /// What a representation is known by.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub enum Outcome {
 ///
 /// Ask only where the answer would be 200 otherwise (§13.2.1). `None` stands for a representation that exists and
 /// has no validators, like a folder's listing.
-pub fn evaluate(head: &Head<'_>, validators: Option<&Validators<'_>>) -> Outcome {
+pub fn evaluate(head: &RequestHead<'_>, validators: Option<&Validators<'_>>) -> Outcome {
     // RFC 9110 §13.2.1: conditions on methods that select no representation are ignored.
     if !head.method.is_retrieval() {
         return Outcome::Proceed;

@@ -11,6 +11,8 @@ mod fields;
 mod request_line;
 mod target;
 
+use std::ops::Deref;
+
 use crate::{Fields, Method, Status, Values};
 
 /// What a head may cost.
@@ -72,13 +74,14 @@ pub enum Target<'b> {
     Authority(&'b [u8]),
 }
 
-/// How the end of the request's body is found (RFC 9112 §6.3).
+/// What the head says about the length of the request's body (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// No body, or one of no bytes.
     None,
     /// More than 0 bytes.
     Length(u64),
+    /// Only its end tells.
     Chunked,
 }
 
@@ -91,18 +94,15 @@ pub enum Expect {
     Other,
 }
 
-/// A request's head. Values come without the blanks around them and as received.
+/// What a request asks for, whatever protocol brings it. Values come without the blanks around them and as received.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'b> {
+pub struct RequestHead<'b> {
     pub method: Method,
-    pub version: Version,
+    /// As the client spelt it, also where it is not known.
+    pub method_name: &'b [u8],
     pub target: Target<'b>,
-    /// Without its CRLF.
-    pub request_line: &'b [u8],
-    /// Always there in HTTP/1.1, perhaps empty.
+    /// The authority that is asked. Always there in HTTP/1.1, perhaps empty.
     pub host: Option<&'b [u8]>,
-    /// From the version and the `Connection` field (RFC 9112 §9.3).
-    pub keep_alive: bool,
     pub body: Body,
     pub expect: Expect,
     pub if_match: Values<'b>,
@@ -116,6 +116,40 @@ pub struct Head<'b> {
     pub user_agent: Option<&'b [u8]>,
     /// All of them, those above too, for who passes a request on.
     pub fields: Fields<'b>,
+}
+
+/// What a head says about the HTTP/1 connection that it came on.
+#[derive(Clone, Copy, Debug)]
+pub struct Framing<'b> {
+    pub version: Version,
+    /// Without its CRLF.
+    pub request_line: &'b [u8],
+    /// From the version and the `Connection` field (RFC 9112 §9.3).
+    pub keep_alive: bool,
+}
+
+/// A head as HTTP/1 writes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'b> {
+    pub request: RequestHead<'b>,
+    pub framing: Framing<'b>,
+}
+
+impl<'b> Deref for Head<'b> {
+    type Target = RequestHead<'b>;
+
+    fn deref(&self) -> &RequestHead<'b> {
+        &self.request
+    }
+}
+
+impl Version {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        }
+    }
 }
 
 /// Reads the head at the start of `input`, which may go on behind it.
@@ -170,13 +204,11 @@ fn refuse<T>(status: Status, reason: &'static str) -> Result<T, Stop> {
 fn complete<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), Stop> {
     let start = leading_crlf(input)?;
     let (line, end) = request_line::read(input, start, limits)?;
-    let mut head = Head {
+    let request = RequestHead {
         method: line.method,
-        version: line.version,
+        method_name: line.method_name,
         target: line.target,
-        request_line: line.bytes,
         host: None,
-        keep_alive: false,
         body: Body::None,
         expect: Expect::None,
         if_match: Values::default(),
@@ -190,11 +222,13 @@ fn complete<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), S
         user_agent: None,
         fields: Fields::default(),
     };
+    let framing = Framing { version: line.version, request_line: line.bytes, keep_alive: false };
+    let mut head = Head { request, framing };
     let bytes = fields::read(input, end, limits, &mut head)?;
-    head.fields = Fields::of_checked(&input[end..bytes]);
+    head.request.fields = Fields::of_checked(&input[end..bytes]);
     // RFC 9112 §3.2.2: the authority of an absolute target wins over Host.
     if let Some(authority) = line.authority {
-        head.host = Some(authority);
+        head.request.host = Some(authority);
     }
     Ok((head, bytes))
 }

@@ -26,7 +26,7 @@ pub mod status;
 pub mod values;
 
 pub use fields::Fields;
-pub use head::{Body, Expect, Head, Limits, Parsed, Reject, Target, Version};
+pub use head::{Body, Expect, Framing, Head, Limits, Parsed, Reject, RequestHead, Target, Version};
 pub use method::Method;
 pub use scheme::Scheme;
 pub use status::Status;

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use flash_http::head::{Body, Target};
-use flash_http::{Head, Scheme, Version};
+use flash_http::{RequestHead, Scheme};
 
 use super::pairs::{self, Pairs};
 use super::{Ends, Server, Variables};
@@ -19,7 +19,13 @@ const TEXT_BYTES_MAX: usize = 45;
 
 impl Variables {
     /// All but those that [`Variables::add_script`] adds.
-    pub fn of_request(head: &Head<'_>, scheme: Scheme, server: &Server, ends: &Ends) -> Variables {
+    pub fn of_request(
+        head: &RequestHead<'_>,
+        protocol: &str,
+        scheme: Scheme,
+        server: &Server,
+        ends: &Ends,
+    ) -> Variables {
         let mut variables = Variables { pairs: Vec::with_capacity(USUAL_BYTES) };
         variables.pairs.extend_from_slice(server.variables.as_pairs());
         // Apache's and nginx's.
@@ -30,22 +36,17 @@ impl Variables {
         }
         // php-cgi refuses a request unless the server says that it has looked at it (cgi.force_redirect).
         variables.push(b"REDIRECT_STATUS", b"200");
-        variables.add_request_line(head);
+        variables.add_request_line(head, protocol);
         variables.add_ends(head.host, ends);
         variables.add_fields(head);
         variables
     }
 
-    fn add_request_line(&mut self, head: &Head<'_>) {
+    fn add_request_line(&mut self, head: &RequestHead<'_>, protocol: &str) {
         // §4.1.12. The method may be one that the head's parser does not know.
-        let method = head.request_line.split(|&byte| byte == b' ').next().unwrap_or_default();
-        self.push(b"REQUEST_METHOD", method);
+        self.push(b"REQUEST_METHOD", head.method_name);
         // §4.1.16: the version of the client's message.
-        let protocol: &[u8] = match head.version {
-            Version::Http10 => b"HTTP/1.0",
-            Version::Http11 => b"HTTP/1.1",
-        };
-        self.push(b"SERVER_PROTOCOL", protocol);
+        self.push(b"SERVER_PROTOCOL", protocol.as_bytes());
         let (path, query) = match head.target {
             Target::Origin { path, query } => (path, query),
             Target::Asterisk => (&b"*"[..], None),
@@ -105,7 +106,7 @@ impl Variables {
     }
 
     /// The header fields (§4.1.18), and the two that have names of their own.
-    fn add_fields(&mut self, head: &Head<'_>) {
+    fn add_fields(&mut self, head: &RequestHead<'_>) {
         let start = self.pairs.len();
         // An absolute target's host takes the place of the field (RFC 9112 §3.2.2), here too.
         if let Some(host) = head.host {

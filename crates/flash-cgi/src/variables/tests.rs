@@ -18,7 +18,13 @@ fn of_ends(request: &str, ends: &Ends) -> Variables {
     let Ok(Parsed::Complete { head, .. }) = head::parse(input.as_bytes(), &Limits::default()) else {
         panic!("not a head: {request}");
     };
-    Variables::of_request(&head, Scheme::Http, &Server::new(b"Flash/1", b"/srv/www"), ends)
+    Variables::of_request(
+        &head,
+        head.framing.version.name(),
+        Scheme::Http,
+        &Server::new(b"Flash/1", b"/srv/www"),
+        ends,
+    )
 }
 
 fn of(request: &str) -> Variables {
@@ -40,7 +46,15 @@ fn with(fields: &str, name: &str) -> Option<String> {
 fn the_scheme_is_the_transports() {
     let input = b"GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n";
     let Ok(Parsed::Complete { head, .. }) = head::parse(input, &Limits::default()) else { panic!("a head") };
-    let of = |scheme| Variables::of_request(&head, scheme, &Server::new(b"Flash/1", b"/srv/www"), &ends());
+    let of = |scheme| {
+        Variables::of_request(
+            &head,
+            head.framing.version.name(),
+            scheme,
+            &Server::new(b"Flash/1", b"/srv/www"),
+            &ends(),
+        )
+    };
     let (plain, encrypted) = (of(Scheme::Http), of(Scheme::Https));
     assert_eq!((plain.get(b"REQUEST_SCHEME"), plain.get(b"HTTPS")), (Some(&b"http"[..]), None));
     assert_eq!(

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flash_http::head::{Head, Target};
+use flash_http::head::{RequestHead, Target};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
@@ -51,7 +51,7 @@ pub(crate) enum Next {
 /// request has a body that was not read.
 #[inline]
 pub(crate) fn next(
-    head: &Head<'_>,
+    head: &RequestHead<'_>,
     asked: Asked<'_>,
     lookup: Option<&Lookup>,
     body_waits: bool,
@@ -105,7 +105,7 @@ pub(crate) fn next(
 }
 
 /// The listing that answers, if the entry is a folder. An answer to HEAD needs none.
-fn list_wanted(head: &Head<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List> {
+fn list_wanted(head: &RequestHead<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List> {
     match (&entry.target, head.method, head.target) {
         (entry::Target::Folder, Method::Get, Target::Origin { path, query }) if cx.site.settings.list => {
             lookup::list(path, query, cx.now)
@@ -115,7 +115,7 @@ fn list_wanted(head: &Head<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List>
 }
 
 impl<S: ResponseSink> Responder<'_, S> {
-    pub(crate) fn answer(&mut self, head: &Head<'_>, answer: Answer) -> Response {
+    pub(crate) fn answer(&mut self, head: &RequestHead<'_>, answer: Answer) -> Response {
         match answer {
             Answer::Entry(entry) => self.respond(head, &entry),
             Answer::Listing(listing, page) => self.listing(Some((&listing, page))),

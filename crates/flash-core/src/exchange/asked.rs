@@ -1,6 +1,6 @@
 //! What a head asks of the site, before anything is looked up.
 
-use flash_http::head::{Body, Expect, Head, Target};
+use flash_http::head::{Body, Expect, RequestHead, Target};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
@@ -18,7 +18,7 @@ pub(crate) enum Asked<'b> {
     Refused(Status),
 }
 
-pub(crate) fn asked<'b>(head: &Head<'b>, site: &Site) -> Asked<'b> {
+pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {
     let program = || match head.target {
         Target::Origin { path, .. } => {
             site.routes.as_ref().is_some_and(|routes| routes.may_lead_to_program(path)).then_some(path)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flash_http::condition::{self, Outcome, Validators};
-use flash_http::head::{Head, Target};
+use flash_http::head::{RequestHead, Target};
 use flash_http::method::Method;
 use flash_http::negotiate::Accepts;
 use flash_http::percent;
@@ -43,7 +43,7 @@ pub(crate) struct Response {
 }
 
 impl<S: ResponseSink> Responder<'_, S> {
-    pub(crate) fn respond(&mut self, head: &Head<'_>, entry: &Entry) -> Response {
+    pub(crate) fn respond(&mut self, head: &RequestHead<'_>, entry: &Entry) -> Response {
         match &entry.target {
             entry::Target::File(variants) => self.file(head, variants),
             entry::Target::FolderWithoutSlash => self.redirect(head),
@@ -53,7 +53,7 @@ impl<S: ResponseSink> Responder<'_, S> {
         }
     }
 
-    fn file(&mut self, head: &Head<'_>, variants: &Variants) -> Response {
+    fn file(&mut self, head: &RequestHead<'_>, variants: &Variants) -> Response {
         let file = variants.choose(|| Accepts::of(head.accept_encoding));
         if is_plain(head) {
             return self.whole(file);
@@ -161,7 +161,7 @@ impl<S: ResponseSink> Responder<'_, S> {
     }
 
     /// RFC 9110 §15.4.2, with a Location relative to the request, so that a proxy's prefix does no harm.
-    fn redirect(&mut self, head: &Head<'_>) -> Response {
+    fn redirect(&mut self, head: &RequestHead<'_>) -> Response {
         let Target::Origin { path, query } = head.target else { return self.error(Status::BAD_REQUEST) };
         let Ok(path) = SitePath::parse(path) else { return self.error(Status::BAD_REQUEST) };
         let mut location = b"./".to_vec();
@@ -242,7 +242,7 @@ impl<S: ResponseSink> Responder<'_, S> {
 }
 
 /// No condition, no range: the answer is the file.
-fn is_plain(head: &Head<'_>) -> bool {
+fn is_plain(head: &RequestHead<'_>) -> bool {
     !(head.if_match.is_present() || head.if_none_match.is_present())
         && head.if_modified_since.is_none()
         && head.if_unmodified_since.is_none()

@@ -131,16 +131,20 @@ impl<'b> Seen<'b> {
             4 if is(name, b"host") => host(head, value)?,
             5 if is(name, b"range") => self.range.add(value),
             6 if is(name, b"expect") => expect(head, value),
-            7 if is(name, b"referer") => head.referer = head.referer.or(Some(value)),
-            8 if is(name, b"if-match") => head.if_match.add("if-match", value, below),
+            7 if is(name, b"referer") => head.request.referer = head.request.referer.or(Some(value)),
+            8 if is(name, b"if-match") => head.request.if_match.add("if-match", value, below),
             8 if is(name, b"if-range") => self.if_range.add(value),
             10 if is(name, b"connection") => self.connection(value),
-            10 if is(name, b"user-agent") => head.user_agent = head.user_agent.or(Some(value)),
-            13 if is(name, b"if-none-match") => head.if_none_match.add("if-none-match", value, below),
+            10 if is(name, b"user-agent") => {
+                head.request.user_agent = head.request.user_agent.or(Some(value))
+            }
+            13 if is(name, b"if-none-match") => head.request.if_none_match.add("if-none-match", value, below),
             14 if is(name, b"content-length") => self.content_length(value)?,
-            15 if is(name, b"accept-encoding") => head.accept_encoding.add("accept-encoding", value, below),
+            15 if is(name, b"accept-encoding") => {
+                head.request.accept_encoding.add("accept-encoding", value, below)
+            }
             17 if is(name, b"if-modified-since") => self.if_modified_since.add(value),
-            17 if is(name, b"transfer-encoding") => self.transfer_encoding(value, head.version)?,
+            17 if is(name, b"transfer-encoding") => self.transfer_encoding(value, head.framing.version)?,
             19 if is(name, b"if-unmodified-since") => self.if_unmodified_since.add(value),
             _ => {}
         }
@@ -195,10 +199,10 @@ impl<'b> Seen<'b> {
     #[inline]
     fn finish(self, head: &mut Head<'b>) -> Result<(), Stop> {
         // RFC 9112 §3.2.
-        if head.host.is_none() && head.version == Version::Http11 {
+        if head.request.host.is_none() && head.framing.version == Version::Http11 {
             return bad("no Host");
         }
-        head.body = match (self.transfer, self.length) {
+        head.request.body = match (self.transfer, self.length) {
             (Transfer::Chunked, _) => Body::Chunked,
             (Transfer::Coded { chunked: true }, _) => {
                 return refuse(Status::NOT_IMPLEMENTED, "a transfer coding other than chunked");
@@ -209,19 +213,19 @@ impl<'b> Seen<'b> {
             (Transfer::Plain, Some(length)) => Body::Length(length),
         };
         // RFC 9112 §9.3.
-        head.keep_alive = match head.version {
+        head.framing.keep_alive = match head.framing.version {
             Version::Http11 => !self.close,
             Version::Http10 => self.keep_alive && !self.close,
         };
         // RFC 9110 §10.1.1.
-        if head.version == Version::Http10 && head.expect == Expect::Continue {
-            head.expect = Expect::None;
+        if head.framing.version == Version::Http10 && head.request.expect == Expect::Continue {
+            head.request.expect = Expect::None;
         }
-        head.if_modified_since = self.if_modified_since.value();
-        head.if_unmodified_since = self.if_unmodified_since.value();
-        head.if_range = self.if_range.value();
+        head.request.if_modified_since = self.if_modified_since.value();
+        head.request.if_unmodified_since = self.if_unmodified_since.value();
+        head.request.if_range = self.if_range.value();
         // A range whose condition cannot be known must not be served as a range (RFC 9110 §13.1.5).
-        head.range = match self.if_range {
+        head.request.range = match self.if_range {
             Single::Repeated => None,
             Single::Absent | Single::Once(_) => self.range.value(),
         };
@@ -241,20 +245,20 @@ fn is<const N: usize>(token: &[u8], name: &[u8; N]) -> bool {
 
 /// RFC 9112 §3.2: once, and valid.
 fn host<'b>(head: &mut Head<'b>, value: &'b [u8]) -> Result<(), Stop> {
-    if head.host.is_some() {
+    if head.request.host.is_some() {
         return bad("several Host fields");
     }
     if !target::is_host(value) {
         return bad("malformed Host");
     }
-    head.host = Some(value);
+    head.request.host = Some(value);
     Ok(())
 }
 
 /// RFC 9110 §10.1.1: a list, of which we can meet one member only.
 fn expect(head: &mut Head<'_>, value: &[u8]) {
     for expectation in value.split(|&byte| byte == b',').map(scan::trim) {
-        head.expect = match head.expect {
+        head.request.expect = match head.request.expect {
             Expect::None | Expect::Continue if expectation.eq_ignore_ascii_case(b"100-continue") => {
                 Expect::Continue
             }

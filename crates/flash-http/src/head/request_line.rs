@@ -9,6 +9,7 @@ const METHOD_BYTES_MAX: usize = 32;
 
 pub(super) struct RequestLine<'b> {
     pub(super) method: Method,
+    pub(super) method_name: &'b [u8],
     pub(super) target: Target<'b>,
     /// From an absolute target.
     pub(super) authority: Option<&'b [u8]>,
@@ -31,7 +32,7 @@ pub(super) fn read<'b>(
     let (version, line_end) = version(after_target)?;
     let end = input.len() - after_target.len() + line_end;
     let bytes = &input[start..end - 2];
-    Ok((RequestLine { method, target, authority, version, bytes }, end))
+    Ok((RequestLine { method, method_name: token, target, authority, version, bytes }, end))
 }
 
 /// The method's token, and what follows the space behind it.

@@ -43,7 +43,7 @@ impl Request {
             script: script.map(Into::into),
             expects: head.expect == head::Expect::Continue,
             variables: Arc::default(),
-            name: String::from_utf8_lossy(head.request_line).into(),
+            name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
             is_direct: false,
             // RFC 9110 §9.2.1.
@@ -99,7 +99,13 @@ impl Request {
             (Peer::Inet(peer), Some(local)) => Ends::Inet { local, peer },
             _ => Ends::Unix,
         };
-        let mut variables = Variables::of_request(&head, transport.scheme, &routes.server, &ends);
+        let mut variables = Variables::of_request(
+            &head,
+            head.framing.version.name(),
+            transport.scheme,
+            &routes.server,
+            &ends,
+        );
         if let Some(bytes) = body_bytes {
             variables.add_content_length(bytes);
         }
@@ -137,7 +143,8 @@ impl Request {
         header::field(&mut bytes, b"Connection", b"close");
         let written = (Status::OK, bytes.len() as u64);
         let log = cx.site.settings.log;
-        let record = log.then(|| Unfinished::new(head, peer, written, timing, cx.now));
+        let record =
+            log.then(|| Unfinished::new(head, head.framing.request_line, peer, written, timing, cx.now));
         Direct { head: bytes, socket: None, record }
     }
 
@@ -146,11 +153,8 @@ impl Request {
     pub(crate) fn redirected(&self, target: &[u8], site: &Site) -> Option<Vec<u8>> {
         let head = self.parse(site)?;
         let method: &[u8] = if head.method == Method::Head { b"HEAD " } else { b"GET " };
-        let version: &[u8] = match head.version {
-            head::Version::Http10 => b" HTTP/1.0\r\n",
-            head::Version::Http11 => b" HTTP/1.1\r\n",
-        };
-        let mut new = [method, target, version].concat();
+        let version = head.framing.version.name().as_bytes();
+        let mut new = [method, target, b" ", version, b"\r\n"].concat();
         let of_body: [&[u8]; 5] =
             [b"content-length", b"transfer-encoding", b"content-type", b"expect", b"trailer"];
         for (name, value) in head.fields {

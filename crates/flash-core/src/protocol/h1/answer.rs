@@ -28,7 +28,7 @@ pub(super) enum Answered {
 
 impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
-        let mut framing = Framing::new(Persistence::after(head, cx.draining), head.version);
+        let mut framing = Framing::new(Persistence::after(head, cx.draining), head.framing.version);
         let asked = asked::asked(head, cx.site);
         let body_waits = self.body_waits(head);
         let (lookup, timing) = match self.lookup() {
@@ -186,8 +186,16 @@ impl Http1 {
         let Response { status, head_bytes, rest } = response;
         cx.tally.responses += 1;
         let log = cx.site.settings.log;
-        let record =
-            log.then(|| Unfinished::new(head, self.transport.peer, (status, head_bytes), timing, cx.now));
+        let record = log.then(|| {
+            Unfinished::new(
+                head,
+                head.framing.request_line,
+                self.transport.peer,
+                (status, head_bytes),
+                timing,
+                cx.now,
+            )
+        });
         if let Some(body) = rest {
             self.begin_exchange(ExchangeState::Body(body), head, framing, timing);
             if let Phase::Exchange(current) = &mut self.phase {

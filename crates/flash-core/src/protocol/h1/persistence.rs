@@ -14,7 +14,7 @@ pub(super) enum Persistence {
 impl Persistence {
     /// What becomes of the connection after this request.
     pub(super) fn after(head: &Head<'_>, draining: bool) -> Self {
-        match (head.keep_alive && !draining, head.version) {
+        match (head.framing.keep_alive && !draining, head.framing.version) {
             (false, _) => Self::Closes,
             (true, Version::Http11) => Self::StaysOpen,
             (true, Version::Http10) => Self::KeepAlive,

@@ -278,7 +278,14 @@ impl Http1 {
             if cx.site.settings.log
                 && let Some(head) = upstream.request.parse(cx.site)
             {
-                *record = Some(Unfinished::new(&head, self.transport.peer, written, *timing, cx.now));
+                *record = Some(Unfinished::new(
+                    &head,
+                    head.framing.request_line,
+                    self.transport.peer,
+                    written,
+                    *timing,
+                    cx.now,
+                ));
             }
         }
         if upstream.reply.is_complete()

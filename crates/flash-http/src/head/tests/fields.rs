@@ -87,8 +87,9 @@ fn rfc9112_3_2_host_once_and_valid() {
 
 #[test]
 fn rfc9112_9_3_persistence() {
-    let keeps =
-        |version: &str, line: &str| head(&format!("GET / {version}\r\nHost: h\r\n{line}\r\n")).keep_alive;
+    let keeps = |version: &str, line: &str| {
+        head(&format!("GET / {version}\r\nHost: h\r\n{line}\r\n")).framing.keep_alive
+    };
     assert!(keeps("HTTP/1.1", ""));
     assert!(keeps("HTTP/1.1", "Connection: keep-alive, Upgrade\r\n"));
     assert!(!keeps("HTTP/1.1", "Connection: CLOSE\r\n"));

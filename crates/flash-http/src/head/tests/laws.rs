@@ -66,8 +66,9 @@ fn verdict(input: &[u8]) -> Option<Result<(usize, String), Reject>> {
 fn seen(head: &Head<'_>) -> String {
     let lists = [head.if_match, head.if_none_match, head.accept_encoding]
         .map(|list| list.lines().collect::<Vec<_>>());
-    let line = head.request_line.escape_ascii();
-    let Head { method, version, target, host, keep_alive, body, expect, range, if_range, .. } = head;
+    let line = head.framing.request_line.escape_ascii();
+    let RequestHead { method, target, host, body, expect, range, if_range, .. } = head.request;
+    let Framing { version, keep_alive, .. } = head.framing;
     format!(
         "{line} {method:?} {version:?} {target:?} {host:?} {keep_alive} {body:?} {expect:?} {range:?} {if_range:?} {lists:?}"
     )
@@ -120,7 +121,7 @@ proptest! {
         prop_assert!(others.iter().all(|line| line.ends_with(b"\r")), "a bare LF");
         let lines: Vec<&[u8]> = others.iter().map(|line| &line[..line.len() - 1]).chain([*last]).collect();
         prop_assert!(lines.iter().all(|line| !line.is_empty() && !line.contains(&b'\r')));
-        prop_assert_eq!(lines[0], head.request_line);
+        prop_assert_eq!(lines[0], head.framing.request_line);
         prop_assert_eq!(lines[0].split(|&byte| byte == b' ').count(), 3);
         prop_assert!(lines.len() - 1 <= LIMITS.fields_max);
         let count = |name: &str| {
@@ -132,7 +133,7 @@ proptest! {
             prop_assert!(colon > 0 && line[..colon].iter().all(|&byte| crate::scan::is_token(byte)));
             prop_assert!(line.iter().all(|&byte| byte == b'\t' || (byte >= 32 && byte != 127)));
         }
-        prop_assert!(count("host") <= 1 && (count("host") == 1 || head.version == Version::Http10));
+        prop_assert!(count("host") <= 1 && (count("host") == 1 || head.framing.version == Version::Http10));
         prop_assert!(count("content-length") + count("transfer-encoding") <= 1);
         prop_assert_eq!(head.if_none_match.lines().count(), count("if-none-match"));
     }

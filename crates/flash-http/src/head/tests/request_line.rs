@@ -11,11 +11,11 @@ fn rfc9112_3_a_plain_request() {
     let text = "GET /where?q=now HTTP/1.1\r\nHost: www.example.org\r\n\r\n";
     let head = head(text);
     assert_eq!(head.method, Method::Get);
-    assert_eq!(head.version, Version::Http11);
+    assert_eq!(head.framing.version, Version::Http11);
     assert_eq!(head.target, Target::Origin { path: b"/where", query: Some(b"q=now") });
-    assert_eq!(head.request_line, b"GET /where?q=now HTTP/1.1");
+    assert_eq!(head.framing.request_line, b"GET /where?q=now HTTP/1.1");
     assert_eq!(head.host, Some(&b"www.example.org"[..]));
-    assert_eq!((head.keep_alive, head.body, head.expect), (true, Body::None, Expect::None));
+    assert_eq!((head.framing.keep_alive, head.body, head.expect), (true, Body::None, Expect::None));
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn what_follows_the_head_is_left_alone() {
 
 #[test]
 fn rfc9112_2_2_one_empty_line_before_the_request_is_skipped() {
-    assert_eq!(head("\r\nGET / HTTP/1.0\r\n\r\n").request_line, b"GET / HTTP/1.0");
+    assert_eq!(head("\r\nGET / HTTP/1.0\r\n\r\n").framing.request_line, b"GET / HTTP/1.0");
     assert!(is_incomplete("") && is_incomplete("\r") && is_incomplete("\r\n"));
     for text in ["\r\n\r\n", "\n", "\rG", "\r\n\n", " GET / HTTP/1.0\r\n\r\n"] {
         assert_eq!(refused(text), 400, "{text:?}");
@@ -65,9 +65,9 @@ fn rfc9112_2_2_lines_end_in_crlf() {
 #[test]
 fn rfc9112_2_3_versions() {
     let version = |version: &str| format!("GET / {version}\r\nHost: h\r\n\r\n");
-    assert_eq!(head(&version("HTTP/1.0")).version, Version::Http10);
-    assert_eq!(head(&version("HTTP/1.2")).version, Version::Http11);
-    assert_eq!(head(&version("HTTP/1.9")).version, Version::Http11);
+    assert_eq!(head(&version("HTTP/1.0")).framing.version, Version::Http10);
+    assert_eq!(head(&version("HTTP/1.2")).framing.version, Version::Http11);
+    assert_eq!(head(&version("HTTP/1.9")).framing.version, Version::Http11);
     assert_eq!(refused(version("HTTP/2.0")), 505);
     assert_eq!(refused(version("HTTP/0.9")), 505);
     for bad in [
