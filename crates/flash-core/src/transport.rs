@@ -10,13 +10,11 @@ use crate::record::Peer;
 pub struct TransportInfo {
     pub peer: Peer,
     pub scheme: Scheme,
-    /// The kernel may send ranges of files by itself. Where it cannot, all bytes go through the server's memory.
-    pub sends_files: bool,
 }
 
 impl TransportInfo {
     /// A socket without encryption.
     pub fn plain(peer: Peer) -> Self {
-        Self { peer, scheme: Scheme::Http, sends_files: true }
+        Self { peer, scheme: Scheme::Http }
     }
 }
