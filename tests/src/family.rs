@@ -21,9 +21,9 @@ pub fn helpers(server: &Server) -> Vec<Process> {
     of(server).into_iter().filter(|process| process.name().starts_with("helper-")).collect()
 }
 
-pub fn nursery(server: &Server) -> Process {
+pub fn fork_server(server: &Server) -> Process {
     let family = of(server);
-    family.into_iter().find(|process| process.name() == "flash-nursery").expect("there is a nursery")
+    family.into_iter().find(|process| process.name() == "flash-forksrv").expect("there is a fork server")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

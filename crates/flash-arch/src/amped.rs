@@ -10,21 +10,21 @@ use flash_core::job::{Done, Job, Outcome};
 
 use flash_observe::metrics::LoopMetrics;
 
-use crate::accept::Listener;
+use crate::blocking_call;
 use crate::children::Child;
 use crate::clock::server_us;
-use crate::culprit;
+use crate::completion_queue::CompletionQueue;
 use crate::event_loop::Dispatch;
 use crate::helpers::{Client, HelperLimits, Helpers, Offload, Waiter};
-use crate::inbox::Inbox;
-use crate::port::Port;
-use crate::shared::{Parts, Shared};
+use crate::listener::Listener;
+use crate::poller::Poller;
+use crate::server_state::{ServerParts, ServerState};
 use crate::{Limits, loops};
 
 pub(crate) struct Asymmetric {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ServerState>,
     pub(crate) helpers: Arc<Helpers>,
-    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) completions: Arc<CompletionQueue>,
     pub(crate) offload: Offload,
 }
 
@@ -38,7 +38,7 @@ impl Dispatch for Asymmetric {
         metrics: &LoopMetrics,
     ) -> Option<Outcome> {
         let shared = &self.shared;
-        let done = metrics.watch_blocking(|| self.without_helpers(&job), || culprit::of_job(&job));
+        let done = metrics.watch_blocking(|| self.without_helpers(&job), || blocking_call::of_job(&job));
         if let Some(outcome) = done {
             shared.site.learn(&job, &outcome.done);
             return Some(outcome);
@@ -54,7 +54,7 @@ impl Dispatch for Asymmetric {
             let _ = self.helpers.submit(job, None);
             return Some(Done::Found(Arc::clone(known)).into());
         }
-        let waiter = Waiter { inbox: Arc::clone(&self.inbox), token, exchange, client };
+        let waiter = Waiter { completions: Arc::clone(&self.completions), token, exchange, client };
         let failure = self.helpers.submit(job, Some(waiter)).err()?.failure();
         Some(find.map_or(Done::Failed(failure), |find| find.failed(failure)).into())
     }
@@ -70,21 +70,25 @@ impl Asymmetric {
     }
 }
 
-pub(crate) fn serve<P: Port>(
+pub(crate) fn serve<P: Poller>(
     loops: usize,
     helpers: HelperLimits,
     limits: Limits,
     listeners: Vec<Listener>,
     needed: &[Child],
-    mut parts: Parts,
+    mut parts: ServerParts,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
-    let shared = Shared::new(parts, limits);
+    let shared = ServerState::new(parts, limits);
     let offload = helpers.offload;
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
-    let dispatch =
-        |inbox| Asymmetric { shared: Arc::clone(&shared), helpers: Arc::clone(&helpers), inbox, offload };
+    let dispatch = |completions| Asymmetric {
+        shared: Arc::clone(&shared),
+        helpers: Arc::clone(&helpers),
+        completions,
+        offload,
+    };
     loops::serve::<P, _>(loops, &shared, listeners, needed, dispatch, ready)
 }

@@ -1,4 +1,4 @@
-//! A runner that serves one connection at a time and waits with it: what *mt* and *mp* share.
+//! A worker that serves one connection at a time and blocks with it: what *mt* and *mp* share.
 
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -17,46 +17,54 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use crate::accept::Listener;
-use crate::exchange::{Talker, tell_begun};
-use crate::inbox::{Inbox, Letter};
-use crate::runner::Runner;
-use crate::shared::Shared;
+use crate::completion_queue::{Completion, CompletionQueue};
+use crate::listener::Listener;
+use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
+use crate::upstream_io::{UpstreamIo, tell_begun};
+use crate::worker::Worker;
 
-/// How long a call on a socket waits before the runner looks at deadlines and signals.
+/// How long a call on a socket blocks before the worker looks at deadlines and signals.
 const LOOK_UP: Duration = Duration::from_millis(500);
 const RECEIVE_BYTES: usize = 16 << 10;
 const PAUSE: Duration = Duration::from_millis(100);
-/// In this time every runner with an idle client has looked whether it should leave it.
-const SEAT_PATIENCE: Duration = LOOK_UP.saturating_mul(2);
+/// In this time every worker with an idle client has looked whether it should leave it.
+const PERMIT_PATIENCE: Duration = LOOK_UP.saturating_mul(2);
 
 pub(crate) struct Blocking<'a> {
-    runner: Runner,
+    worker: Worker,
     listener: &'a Listener,
     /// At the last look a connection waited to be accepted.
     visitor_waited: bool,
     buffer: Box<[u8]>,
-    talker: Talker,
+    upstream_io: UpstreamIo,
     /// Those to the programs of the connection's exchanges.
     streams: Vec<(ExchangeId, OwnedFd)>,
-    /// Here comes the program that was asked for last. One that comes when nobody waits any more goes with its inbox.
-    inbox: Option<Arc<Inbox>>,
+    /// Here comes the program that was asked for last. One that comes when nobody waits any more goes with its completion queue.
+    completions: Option<Arc<CompletionQueue>>,
 }
 
 impl<'a> Blocking<'a> {
-    pub(crate) fn new(shared: Arc<Shared>, listener: &'a Listener) -> Self {
-        let talker = Talker::new(&shared);
-        // There are more of these runners than processors: what each kept for itself would be too much in all.
-        let runner = Runner::new(shared, LocalCache::new(0));
+    pub(crate) fn new(shared: Arc<ServerState>, listener: &'a Listener) -> Self {
+        let upstream_io = UpstreamIo::new(&shared);
+        // There are more of these workers than processors: what each kept for itself would be too much in all.
+        let worker = Worker::new(shared, LocalCache::new(0));
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
-        Self { runner, listener, visitor_waited: false, buffer, talker, streams: Vec::new(), inbox: None }
+        Self {
+            worker,
+            listener,
+            visitor_waited: false,
+            buffer,
+            upstream_io,
+            streams: Vec::new(),
+            completions: None,
+        }
     }
 
     /// Accepts and serves until the listener is shut.
     pub(crate) fn run(&mut self) {
         static NO_ROOM: RateLimit = RateLimit::every(Duration::from_secs(5));
-        let shared = Arc::clone(&self.runner.shared);
+        let shared = Arc::clone(&self.worker.shared);
         while !shared.is_draining() {
             match self.listener.accept(SocketFlags::empty()) {
                 Ok((socket, peer)) => self.welcome(&shared, socket, peer),
@@ -73,35 +81,35 @@ impl<'a> Blocking<'a> {
         }
     }
 
-    fn welcome(&mut self, shared: &Arc<Shared>, socket: OwnedFd, peer: Peer) {
-        let (socket, _seat) = match shared.seat() {
-            Some(seat) => (socket, seat),
+    fn welcome(&mut self, shared: &Arc<ServerState>, socket: OwnedFd, peer: Peer) {
+        let (socket, _seat) = match shared.permit() {
+            Some(permit) => (socket, permit),
             None => {
-                let Some(visitor) = shared.visitor(socket, peer) else { return };
-                match visitor.wait(SEAT_PATIENCE) {
-                    Some(seat) => (visitor.socket, seat),
-                    None => return visitor.turn_away(),
+                let Some(waiting_connection) = shared.waiting_connection(socket, peer) else { return };
+                match waiting_connection.wait(PERMIT_PATIENCE) {
+                    Some(permit) => (waiting_connection.socket, permit),
+                    None => return waiting_connection.turn_away(),
                 }
             }
         };
         self.visitor_waited = false;
-        self.runner.clock.read();
+        self.worker.clock.read();
         let mut connection =
-            Connection::new(TransportInfo::plain(peer), &shared.site, &self.runner.clock.now);
+            Connection::new(TransportInfo::plain(peer), &shared.site, &self.worker.clock.now);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.serve(&mut connection, &socket);
-            connection.abort(&mut self.runner.cx());
+            connection.abort(&mut self.worker.cx());
             self.release();
-            self.inbox = None;
+            self.completions = None;
         }));
         self.streams.clear();
         if let Err(panic) = outcome {
             shared.panicked(&*panic);
         }
-        self.runner.report();
-        while self.runner.has_unreported() {
+        self.worker.report();
+        while self.worker.has_unreported() {
             thread::yield_now();
-            self.runner.report();
+            self.worker.report();
         }
     }
 
@@ -124,32 +132,32 @@ impl<'a> Blocking<'a> {
                     return;
                 }
             }
-            if connection.deadline_ms() <= self.runner.clock.now.ms() {
-                socket::expire(connection, socket, &mut self.runner.cx());
+            if connection.deadline_ms() <= self.worker.clock.now.ms() {
+                socket::expire(connection, socket, &mut self.worker.cx());
             }
-            let want = connection.want(&mut self.runner.cx());
+            let want = connection.want(&mut self.worker.cx());
             self.release();
             match want {
                 Want::Receive => {
                     let received = socket::receive(socket, &mut self.buffer);
-                    self.runner.clock.read();
-                    let (runner, buffer) = (&mut self.runner, &self.buffer);
+                    self.worker.clock.read();
+                    let (worker, buffer) = (&mut self.worker, &self.buffer);
                     match received {
-                        Received::Bytes(count) => connection.received(&buffer[..count], &mut runner.cx()),
-                        Received::End => connection.received_end(&mut runner.cx()),
+                        Received::Bytes(count) => connection.received(&buffer[..count], &mut worker.cx()),
+                        Received::End => connection.received_end(&mut worker.cx()),
                         Received::Blocked => {
                             if !connection.receive_blocked() && self.leaves(connection) {
                                 return;
                             }
                         }
-                        Received::Gone => connection.abort(&mut runner.cx()),
+                        Received::Gone => connection.abort(&mut worker.cx()),
                     }
                 }
                 Want::Send => {
                     let Some(output) = connection.output() else { return };
                     let sent = socket::send(socket, output, None);
-                    self.runner.clock.read();
-                    let cx = &mut self.runner.cx();
+                    self.worker.clock.read();
+                    let cx = &mut self.worker.cx();
                     match sent {
                         Sent::Bytes(count) => connection.sent(count, cx),
                         Sent::Blocked => {
@@ -157,26 +165,27 @@ impl<'a> Blocking<'a> {
                         }
                         Sent::Broken => connection.abort(cx),
                     }
-                    self.runner.report();
+                    self.worker.report();
                 }
                 Want::Job(id, job) => {
-                    let outcome = self.runner.shared.run(&job);
+                    let outcome = self.worker.shared.run(&job);
                     // What the disk took is not the client's time.
-                    self.runner.clock.read();
-                    connection.completed(id, outcome, &mut self.runner.cx());
+                    self.worker.clock.read();
+                    connection.completed(id, outcome, &mut self.worker.cx());
                 }
                 Want::Begin(id) => {
                     // Without one there is nobody who could be told.
-                    let Ok(inbox) = Inbox::new().map(Arc::new) else { return };
-                    self.inbox = Some(Arc::clone(&inbox));
-                    let reply = Box::new(move |begun: Begun| inbox.put(0, Letter::Begun(id, begun)));
-                    let stream = self.talker.begin(connection, id, socket, &mut self.runner.cx(), reply);
+                    let Ok(completions) = CompletionQueue::new().map(Arc::new) else { return };
+                    self.completions = Some(Arc::clone(&completions));
+                    let reply =
+                        Box::new(move |begun: Begun| completions.push(0, Completion::Begun(id, begun)));
+                    let stream = self.upstream_io.begin(connection, id, socket, &mut self.worker.cx(), reply);
                     self.streams.extend(stream.map(|stream| (id, stream)));
                 }
                 want @ (Want::SendBackend(id) | Want::ReceiveBackend(id) | Want::ShutdownBackend(id)) => {
-                    self.runner.clock.read();
+                    self.worker.clock.read();
                     let stream = self.streams.iter().find(|(of, _)| *of == id).map(|(_, stream)| stream);
-                    self.talker.perform(&want, connection, stream, &mut self.runner.cx());
+                    self.upstream_io.perform(&want, connection, stream, &mut self.worker.cx());
                 }
                 Want::Exchange(awaited) => self.wait_for_either(awaited, connection, socket),
                 Want::ShutdownWrite => {
@@ -200,62 +209,62 @@ impl<'a> Blocking<'a> {
         let client = flags(awaited.client_in, awaited.client_out);
         let mut polled = Vec::with_capacity(3);
         polled.push(PollFd::new(socket, client));
-        let mut watched = Vec::with_capacity(self.streams.len());
+        let mut registered = Vec::with_capacity(self.streams.len());
         for (id, stream) in &self.streams {
             let (bytes, room) = connection.awaited_of(*id);
             // Where neither is of use, its end would be heard of again and again.
             if bytes || room {
                 polled.push(PollFd::new(stream, flags(bytes, room)));
-                watched.push(*id);
+                registered.push(*id);
             }
         }
         // What rings here in the program's place is its beginning.
-        let inbox = self.inbox.clone();
-        if let Some(inbox) = &inbox {
-            polled.push(PollFd::new(inbox.bell(), PollFlags::IN));
+        let completions = self.completions.clone();
+        if let Some(completions) = &completions {
+            polled.push(PollFd::new(completions.eventfd(), PollFlags::IN));
         }
         // An interruption is no reason to do anything else than to look.
         let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
         let happened = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
         let gone = polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let client = happened(0);
-        let ready: Vec<bool> = (0..watched.len()).map(|at| happened(at + 1)).collect();
-        self.runner.clock.read();
+        let ready: Vec<bool> = (0..registered.len()).map(|at| happened(at + 1)).collect();
+        self.worker.clock.read();
         if client {
             connection.client_ready();
         }
-        for (id, _) in watched.into_iter().zip(ready).filter(|(_, ready)| *ready) {
+        for (id, _) in registered.into_iter().zip(ready).filter(|(_, ready)| *ready) {
             connection.backend_ready(id);
         }
-        for (_, letter) in inbox.iter().flat_map(|inbox| inbox.empty()) {
-            if let Letter::Begun(id, begun) = letter {
+        for (_, completion) in completions.iter().flat_map(|completions| completions.drain()) {
+            if let Completion::Begun(id, begun) = completion {
                 // There is only one.
-                self.inbox = None;
-                let stream = tell_begun(connection, id, begun, &mut self.runner.cx());
+                self.completions = None;
+                let stream = tell_begun(connection, id, begun, &mut self.worker.cx());
                 self.streams.extend(stream.map(|stream| (id, stream)));
             }
         }
         if gone {
-            connection.abort(&mut self.runner.cx());
+            connection.abort(&mut self.worker.cx());
         }
     }
 
     /// Streams of exchanges that are over go back to whoever lent them.
     fn release(&mut self) {
-        for release in self.runner.released() {
+        for release in self.worker.released() {
             let place = self.streams.iter().position(|(id, _)| *id == release.exchange);
             release.finish(place.map(|place| self.streams.swap_remove(place).1));
         }
     }
 
-    /// Whether an idle client should not keep this runner, because another client needs it, or a seat.
+    /// Whether an idle client should not keep this worker, because another client needs it, or a permit.
     fn leaves(&mut self, connection: &Connection) -> bool {
-        let is_idle = connection.idle_since_ms(&self.runner.shared.site).is_some();
-        if is_idle && self.runner.shared.seats.are_wanted() {
+        let is_idle = connection.idle_since_ms(&self.worker.shared.site).is_some();
+        if is_idle && self.worker.shared.permits.are_wanted() {
             return true;
         }
-        // A free runner may be about to accept: one look says little.
-        let waits = is_idle && self.listener.has_visitor();
+        // A free worker may be about to accept: one look says little.
+        let waits = is_idle && self.listener.has_waiting();
         mem::replace(&mut self.visitor_waited, waits) && waits
     }
 }

@@ -13,9 +13,9 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
 use rustix::io::Errno;
 
-use crate::accept::Listener;
-use crate::inbox::Inbox;
-use crate::port::{Event, Port, Until, Watched as Stream, receive_buffer};
+use crate::completion_queue::CompletionQueue;
+use crate::listener::Listener;
+use crate::poller::{Event, Poller, Registered as Stream, WakeOn, receive_buffer};
 use crate::socket::{self, Received, Sent};
 
 pub(crate) struct Epoll {
@@ -26,8 +26,8 @@ pub(crate) struct Epoll {
     buffer: Box<[u8]>,
 }
 
-pub(crate) struct Link {
-    watched: Watched,
+pub(crate) struct SocketState {
+    registered: Registered,
     /// Nothing says that a read would find nothing.
     readable: bool,
     /// The client has closed its side: reads go on until they see the end.
@@ -35,7 +35,7 @@ pub(crate) struct Link {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Watched {
+enum Registered {
     No,
     /// For what comes. That there is room to send would be an event, and a turn, at once.
     Received,
@@ -46,13 +46,13 @@ enum Watched {
 const EVENTS_MAX: usize = 256;
 const RECEIVED: Flag = Flag::IN.union(Flag::RDHUP).union(Flag::ET);
 
-impl Port for Epoll {
-    type Link = Link;
-    type News = Flag;
+impl Poller for Epoll {
+    type SocketState = SocketState;
+    type Readiness = Flag;
 
-    fn new(inbox: &Arc<Inbox>, token: u64) -> io::Result<Self> {
+    fn new(completions: &Arc<CompletionQueue>, token: u64) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, inbox.bell(), EventData::new_u64(token), Flag::IN | Flag::ET)?;
+        epoll::add(&epoll, completions.eventfd(), EventData::new_u64(token), Flag::IN | Flag::ET)?;
         let buffer = receive_buffer();
         Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX), next: 0, buffer })
     }
@@ -77,9 +77,9 @@ impl Port for Epoll {
     }
 
     fn next(&mut self) -> Option<Event<Flag>> {
-        let &(token, news) = self.events.get(self.next)?;
+        let &(token, readiness) = self.events.get(self.next)?;
         self.next += 1;
-        Some(Event { token, news })
+        Some(Event { token, readiness })
     }
 
     fn listen(&mut self, listener: &Listener, token: u64) -> io::Result<()> {
@@ -106,26 +106,28 @@ impl Port for Epoll {
         }
     }
 
-    fn link() -> Link {
+    fn socket_state() -> SocketState {
         // Its request may have come along with it.
-        Link { watched: Watched::No, readable: true, hung_up: false }
+        SocketState { registered: Registered::No, readable: true, hung_up: false }
     }
 
-    fn note(&mut self, link: &mut Link, news: Flag) -> bool {
-        link.readable |= news.intersects(Flag::IN | Flag::RDHUP | Flag::HUP | Flag::ERR);
-        link.hung_up |= news.intersects(Flag::RDHUP | Flag::HUP);
-        !news.intersects(Flag::ERR | Flag::HUP)
+    fn note(&mut self, socket_state: &mut SocketState, readiness: Flag) -> bool {
+        socket_state.readable |= readiness.intersects(Flag::IN | Flag::RDHUP | Flag::HUP | Flag::ERR);
+        socket_state.hung_up |= readiness.intersects(Flag::RDHUP | Flag::HUP);
+        !readiness.intersects(Flag::ERR | Flag::HUP)
     }
 
-    fn receive(&mut self, link: &mut Link, socket: &OwnedFd) -> Received {
-        if !link.readable {
+    fn receive(&mut self, socket_state: &mut SocketState, socket: &OwnedFd) -> Received {
+        if !socket_state.readable {
             return Received::Blocked;
         }
         let received = socket::receive(socket, &mut self.buffer);
         match received {
             // A short read has emptied the socket; what comes later is a new event.
-            Received::Bytes(count) => link.readable = count == self.buffer.len() || link.hung_up,
-            Received::Blocked => link.readable = false,
+            Received::Bytes(count) => {
+                socket_state.readable = count == self.buffer.len() || socket_state.hung_up
+            }
+            Received::Blocked => socket_state.readable = false,
             Received::End | Received::Gone => {}
         }
         received
@@ -137,7 +139,7 @@ impl Port for Epoll {
 
     fn send(
         &mut self,
-        _link: &mut Link,
+        _link: &mut SocketState,
         socket: &OwnedFd,
         _token: u64,
         output: &Output,
@@ -146,27 +148,33 @@ impl Port for Epoll {
         Some(socket::send(socket, output, Some(metrics)))
     }
 
-    fn settle(&mut self, link: &mut Link, socket: &OwnedFd, token: u64, until: Until) -> io::Result<()> {
-        match (link.watched, until) {
-            (Watched::No | Watched::Received, Until::Writable) => {
+    fn settle(
+        &mut self,
+        socket_state: &mut SocketState,
+        socket: &OwnedFd,
+        token: u64,
+        until: WakeOn,
+    ) -> io::Result<()> {
+        match (socket_state.registered, until) {
+            (Registered::No | Registered::Received, WakeOn::Writable) => {
                 let flags = RECEIVED | Flag::OUT;
-                match link.watched {
-                    Watched::No => epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?,
+                match socket_state.registered {
+                    Registered::No => epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?,
                     _ => epoll::modify(&self.epoll, socket, EventData::new_u64(token), flags)?,
                 }
-                link.watched = Watched::Writable;
+                socket_state.registered = Registered::Writable;
             }
-            (Watched::No, Until::Received | Until::Sent | Until::Completed) => {
+            (Registered::No, WakeOn::Received | WakeOn::Sent | WakeOn::Completed) => {
                 epoll::add(&self.epoll, socket, EventData::new_u64(token), RECEIVED)?;
-                link.watched = Watched::Received;
+                socket_state.registered = Registered::Received;
             }
-            (Watched::No, Until::Others) | (Watched::Received | Watched::Writable, _) => {}
+            (Registered::No, WakeOn::Others) | (Registered::Received | Registered::Writable, _) => {}
         }
         Ok(())
     }
 
-    fn watch(&mut self, stream: &OwnedFd, token: u64, watched: Stream) -> io::Result<()> {
-        let flags = if watched == Stream::Room { RECEIVED | Flag::OUT } else { RECEIVED };
+    fn watch(&mut self, stream: &OwnedFd, token: u64, registered: Stream) -> io::Result<()> {
+        let flags = if registered == Stream::Room { RECEIVED | Flag::OUT } else { RECEIVED };
         Ok(epoll::add(&self.epoll, stream, EventData::new_u64(token), flags)?)
     }
 
@@ -179,7 +187,7 @@ impl Port for Epoll {
         let _ = epoll::delete(&self.epoll, stream);
     }
 
-    fn close(&mut self, _link: Link, socket: OwnedFd, _token: u64) {
+    fn close(&mut self, _link: SocketState, socket: OwnedFd, _token: u64) {
         // Which takes it out of the epoll as well.
         drop(socket);
     }

@@ -3,11 +3,11 @@
 //! A loop hands its jobs over without a lock and without a system call that could sleep; everything else is the
 //! helpers' own affair. A device that hangs takes the helpers of its own pools at most. Listings have a pool of their own.
 
-mod desk;
-mod health;
+mod device_breaker;
 mod pool;
+mod pool_state;
 mod queue;
-mod watcher;
+mod watchdog;
 
 use std::io;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use flash_core::job::{Failure, Job, Outcome};
 use flash_disk::Device;
 use flash_os::mpsc;
 
-use self::desk::Arrival;
 pub(crate) use self::pool::HELPER_NICE;
 use self::pool::Pool;
+use self::pool_state::Submission;
 pub(crate) use self::queue::Client;
-use self::watcher::Watcher;
-use crate::inbox::{Inbox, Letter};
-use crate::shared::Shared;
+use self::watchdog::Watchdog;
+use crate::completion_queue::{Completion, CompletionQueue};
+use crate::server_state::ServerState;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HelperLimits {
@@ -53,7 +53,7 @@ pub enum Offload {
 
 /// Who wants to hear of a job's end.
 pub(crate) struct Waiter {
-    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) completions: Arc<CompletionQueue>,
     pub(crate) token: u64,
     pub(crate) exchange: ExchangeId,
     pub(crate) client: Client,
@@ -61,22 +61,22 @@ pub(crate) struct Waiter {
 
 /// Why a job was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum SubmitError {
     /// Too many wait already.
     Full,
     /// The device does not answer.
-    Sick,
+    DeviceDown,
 }
 
 pub(crate) struct Helpers {
     limits: HelperLimits,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     /// For whatever has no pools of its own; they are always there.
     common: Pools,
     others: ArcSwap<Vec<Pools>>,
     /// Devices that have been met and have no pool yet.
     met: mpsc::Queue<Device>,
-    watcher: Arc<Watcher>,
+    watchdog: Arc<Watchdog>,
 }
 
 /// The helpers of one device. A folder may take long to read, so listings never take a helper from files.
@@ -94,11 +94,11 @@ const LISTERS_MAX: usize = 2;
 const STACK_BYTES: usize = 256 << 10;
 
 impl Helpers {
-    pub(crate) fn start(limits: HelperLimits, shared: Arc<Shared>) -> io::Result<Arc<Self>> {
-        let watcher = Arc::new(Watcher::new(shared.site.settings.disk_deadline_ms));
-        let common = Pools::start(Device::ELSEWHERE, limits, &shared, &watcher, None)?;
+    pub(crate) fn start(limits: HelperLimits, shared: Arc<ServerState>) -> io::Result<Arc<Self>> {
+        let watchdog = Arc::new(Watchdog::new(shared.site.settings.disk_deadline_ms));
+        let common = Pools::start(Device::ELSEWHERE, limits, &shared, &watchdog, None)?;
         let (others, met) = (ArcSwap::default(), mpsc::Queue::new());
-        let helpers = Arc::new(Self { limits, shared, common, others, met, watcher });
+        let helpers = Arc::new(Self { limits, shared, common, others, met, watchdog });
         let watching = Arc::clone(&helpers);
         let builder = thread::Builder::new().name("pools".into()).stack_size(STACK_BYTES);
         builder.spawn(move || watching.watch_pools())?;
@@ -106,24 +106,24 @@ impl Helpers {
     }
 
     /// Takes a job, to be done soon, or says why not. Never waits.
-    pub(crate) fn submit(&self, job: Job, waiter: Option<Waiter>) -> Result<(), Refusal> {
+    pub(crate) fn submit(&self, job: Job, waiter: Option<Waiter>) -> Result<(), SubmitError> {
         let device = self.shared.disk.device_for(&job);
-        let arrival = Arrival { job, waiter, came: Instant::now() };
+        let submission = Submission { job, waiter, came: Instant::now() };
         let others = self.others.load();
         if let Some(pools) = others.iter().find(|pools| pools.are_of(device)) {
-            return pools.of(&arrival.job).submit(arrival);
+            return pools.of(&submission.job).submit(submission);
         }
         if device.number != Device::ELSEWHERE.number && others.len() < DEVICES_MAX && self.met.push(device) {
-            self.watcher.news();
+            self.watchdog.readiness();
         }
-        self.common.of(&arrival.job).submit(arrival)
+        self.common.of(&submission.job).submit(submission)
     }
 
     /// The life of the thread that opens pools and looks whether devices answer, which no loop may do: it takes memory,
     /// starts threads and waits for locks.
     fn watch_pools(&self) {
         loop {
-            self.watcher.wait(|now| {
+            self.watchdog.wait(|now| {
                 let pools = self.others.load();
                 let pools = [&self.common].into_iter().chain(pools.iter()).flat_map(Pools::all);
                 let watch = |pool: &Arc<Pool>| pool.watch(now, |_, helper| helper.ns());
@@ -140,7 +140,7 @@ impl Helpers {
             if others.len() == DEVICES_MAX || others.iter().any(|pools| pools.are_of(device)) {
                 continue;
             }
-            match Pools::start(device, self.limits, &self.shared, &self.watcher, Some(&self.common)) {
+            match Pools::start(device, self.limits, &self.shared, &self.watchdog, Some(&self.common)) {
                 Ok(pools) => self.others.store(Arc::new(others.iter().cloned().chain([pools]).collect())),
                 Err(error) => {
                     self.shared.error_log.log(format_args!("cannot start a helper: {error}"));
@@ -155,13 +155,13 @@ impl Pools {
     fn start(
         device: Device,
         limits: HelperLimits,
-        shared: &Arc<Shared>,
-        watcher: &Arc<Watcher>,
+        shared: &Arc<ServerState>,
+        watchdog: &Arc<Watchdog>,
         elsewhere: Option<&Self>,
     ) -> io::Result<Self> {
         let start = |helpers_max: usize, elsewhere: Option<&Arc<Pool>>| {
             let limits = HelperLimits { helpers_max, ..limits };
-            Pool::start(device, limits, Arc::clone(shared), Arc::clone(watcher), elsewhere.cloned())
+            Pool::start(device, limits, Arc::clone(shared), Arc::clone(watchdog), elsewhere.cloned())
         };
         let files = start(limits.helpers_max, elsewhere.map(|pools| &pools.files))?;
         let listings = match shared.site.settings.list {
@@ -190,18 +190,18 @@ impl Pools {
     }
 }
 
-impl Refusal {
+impl SubmitError {
     pub(crate) fn failure(self) -> Failure {
         match self {
             Self::Full => Failure::Busy,
-            Self::Sick => Failure::Sick,
+            Self::DeviceDown => Failure::Sick,
         }
     }
 }
 
 impl Waiter {
     fn tell(self, outcome: Outcome) {
-        self.inbox.put(self.token, Letter::Done(self.exchange, outcome));
+        self.completions.push(self.token, Completion::Done(self.exchange, outcome));
     }
 }
 

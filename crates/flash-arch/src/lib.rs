@@ -1,59 +1,59 @@
 //! Dispatch: who runs the steps of a request, and who waits for the disk.
 //!
-//! |            | the runner itself waits | helpers wait             |
+//! |            | the worker itself waits | helpers wait             |
 //! |------------|-------------------------|--------------------------|
 //! | a process  | [`mp`]                  |                          |
 //! | a thread   | [`mt`]                  |                          |
 //! | a loop     | [`sped`]                | [`amped`], and [`uring`] |
 //! | its steps  |                         | [`pipelined`]            |
 //!
-//! One request path, `flash-core`, serves all of them. The loops share [`event_loop`], the runners that wait share
+//! One request path, `flash-core`, serves all of them. The loops share [`event_loop`], the workers that block share
 //! [`blocking`]; what is left to each is the file of its name.
 
 #![forbid(unsafe_code)]
 
-pub mod accept;
+mod acceptor;
 mod amped;
 mod blocking;
+mod blocking_call;
 mod children;
 mod clock;
-mod culprit;
-mod door;
+mod completion_queue;
+mod connection_permit;
 mod epoll;
 mod event_loop;
-mod exchange;
-mod hands;
+mod helper_processes;
 mod helpers;
-mod inbox;
+pub mod listener;
 mod longest_idle;
 mod loops;
 mod mp;
 mod mt;
 mod pipelined;
-mod port;
-mod runner;
+mod poller;
 pub mod sandbox;
-mod seat;
-mod shared;
+mod server_state;
 mod signals;
 mod socket;
 mod sped;
 #[cfg(test)]
 mod testing;
-mod timers;
+mod timer_wheel;
+mod upstream_io;
 pub mod uring;
+mod worker;
 
 use std::io;
 use std::time::Duration;
 
-pub use crate::accept::Listener;
 pub use crate::children::Child;
 pub use crate::clock::server_us;
 use crate::epoll::Epoll;
-pub use crate::hands::{Chores, Hands, Nursery};
+pub use crate::helper_processes::{ForkServer, ForkServerSetup, HelperKind};
 pub use crate::helpers::{HelperLimits, Offload};
-pub use crate::shared::{Parts, Shared};
-use crate::uring::Ringed;
+pub use crate::listener::Listener;
+pub use crate::server_state::{ServerParts, ServerState};
+use crate::uring::RingPoller;
 
 /// An architecture and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub fn serve(
     limits: Limits,
     listeners: Vec<Listener>,
     needed: &[Child],
-    parts: impl Fn() -> io::Result<Parts>,
+    parts: impl Fn() -> io::Result<ServerParts>,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     match arch {
@@ -108,7 +108,7 @@ pub fn serve(
             amped::serve::<Epoll>(loops, helpers, limits, listeners, needed, parts()?, ready)
         }
         Arch::Uring { loops, helpers } => {
-            amped::serve::<Ringed>(loops, helpers, limits, listeners, needed, parts()?, ready)
+            amped::serve::<RingPoller>(loops, helpers, limits, listeners, needed, parts()?, ready)
         }
         Arch::Sped { loops } => sped::serve(loops, limits, listeners, needed, parts()?, ready),
         Arch::Pipelined { pools, helpers } => {

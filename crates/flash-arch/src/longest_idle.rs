@@ -1,4 +1,4 @@
-//! Which connection has been idle for longest: asked when a new one comes and all seats are taken.
+//! Which connection has been idle for longest: asked when a new one comes and all connection permits are taken.
 //!
 //! Nothing is kept up to date for that while connections come and go. All of them are looked at when it is asked, and
 //! the half that has been idle for longest is remembered in order, so that each look serves many new connections.

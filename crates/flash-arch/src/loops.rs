@@ -3,20 +3,20 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::accept::Listener;
 use crate::children::Child;
+use crate::completion_queue::CompletionQueue;
 use crate::event_loop::{Dispatch, EventLoop};
-use crate::inbox::Inbox;
-use crate::port::Port;
-use crate::shared::Shared;
+use crate::listener::Listener;
+use crate::poller::Poller;
+use crate::server_state::ServerState;
 use crate::signals::Signals;
 
-pub(crate) fn serve<P: Port, D: Dispatch + Send + 'static>(
+pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     loops: usize,
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerState>,
     listeners: Vec<Listener>,
     needed: &[Child],
-    dispatch: impl Fn(Arc<Inbox>) -> D,
+    dispatch: impl Fn(Arc<CompletionQueue>) -> D,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let signals = Signals::new()?;
@@ -25,12 +25,16 @@ pub(crate) fn serve<P: Port, D: Dispatch + Send + 'static>(
     }
     let listeners = Arc::new(listeners);
     let mut threads = Vec::with_capacity(loops);
-    let inboxes = (0..loops).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
-    shared.seats.set_hosts(inboxes.clone());
-    for (number, inbox) in inboxes.iter().enumerate() {
-        let dispatch = dispatch(Arc::clone(inbox));
-        let event_loop =
-            EventLoop::<D, P>::new(Arc::clone(shared), Arc::clone(&listeners), Arc::clone(inbox), dispatch)?;
+    let inboxes = (0..loops).map(|_| CompletionQueue::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
+    shared.permits.set_hosts(inboxes.clone());
+    for (number, completions) in inboxes.iter().enumerate() {
+        let dispatch = dispatch(Arc::clone(completions));
+        let event_loop = EventLoop::<D, P>::new(
+            Arc::clone(shared),
+            Arc::clone(&listeners),
+            Arc::clone(completions),
+            dispatch,
+        )?;
         threads.push(event_loop.spawn(number)?);
     }
     ready();
@@ -39,9 +43,9 @@ pub(crate) fn serve<P: Port, D: Dispatch + Send + 'static>(
     for listener in listeners.iter() {
         listener.shut();
     }
-    shared.hands.tidy_up();
-    for inbox in &inboxes {
-        inbox.ring();
+    shared.helper_kind.tidy_up();
+    for completions in &inboxes {
+        completions.wake();
     }
     for thread in threads {
         // A loop that panicked has said so itself.

@@ -10,17 +10,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_os::fork::{self, Forked};
+use flash_process::restart;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getppid, kill_process, waitpid};
 
 use crate::Limits;
-use crate::accept::Listener;
 use crate::blocking::Blocking;
 use crate::children::{self, Child, Ended};
-use crate::shared::{Parts, Shared};
+use crate::listener::Listener;
+use crate::server_state::{ServerParts, ServerState};
 use crate::signals::{Heard, Signals};
 
-/// A worker that dies sooner than this is not replaced at once, or a fault at start would fork without end.
-const LIFE_MIN: Duration = Duration::from_secs(1);
+/// After a worker that lived shortly, at most.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 const IDLE_MAX_MS: u64 = 5_000;
 
 pub(crate) fn serve(
@@ -28,7 +29,7 @@ pub(crate) fn serve(
     limits: Limits,
     listeners: Vec<Listener>,
     needed: &[Child],
-    parts: impl Fn() -> io::Result<Parts>,
+    parts: impl Fn() -> io::Result<ServerParts>,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let mut workers = HashMap::new();
@@ -38,7 +39,7 @@ pub(crate) fn serve(
                 let listener = &listeners[number % listeners.len()];
                 let code = work(number, limits, listener, &parts).map_or_else(
                     |error| {
-                        say(format_args!("worker {number} cannot start: {error}"));
+                        log(format_args!("worker {number} cannot start: {error}"));
                         1
                     },
                     |()| 0,
@@ -69,8 +70,8 @@ pub(crate) fn serve(
             Heard::Tell => signal_all(&workers, Signal::USR2),
             Heard::ChildEnded => {
                 for (number, since, status) in ended(&mut workers) {
-                    say(format_args!("worker {number} ended ({}): replaced", Ended(status)));
-                    thread::sleep(LIFE_MIN.saturating_sub(since.elapsed()));
+                    log(format_args!("worker {number} ended ({}): replaced", Ended(status)));
+                    restart::pause(since, RESTART_PAUSE);
                     start(number, &mut workers)?;
                 }
             }
@@ -78,7 +79,7 @@ pub(crate) fn serve(
     };
     if let Some(lost) = &lost {
         signals.stopping();
-        say(format_args!("{}", lost.farewell()));
+        log(format_args!("{}", lost.farewell()));
     }
     for listener in &listeners {
         listener.shut();
@@ -93,7 +94,7 @@ pub(crate) fn serve(
         }
     }
     signal_all(&workers, Signal::KILL);
-    say(format_args!("stopped"));
+    log(format_args!("stopped"));
     lost.map_or(Ok(()), |lost| Err(lost.into()))
 }
 
@@ -110,7 +111,7 @@ fn work(
     number: usize,
     limits: Limits,
     listener: &Listener,
-    parts: &dyn Fn() -> io::Result<Parts>,
+    parts: &dyn Fn() -> io::Result<ServerParts>,
 ) -> io::Result<()> {
     if let Ok(name) = std::ffi::CString::new(format!("worker-{number}")) {
         rustix::thread::set_name(&name)?;
@@ -119,16 +120,16 @@ fn work(
     let mut parts = parts()?;
     // A process is too much to be kept for an idle client for long.
     parts.site.settings.idle_timeout_ms = parts.site.settings.idle_timeout_ms.min(IDLE_MAX_MS);
-    let shared = Shared::new(parts, limits);
+    let shared = ServerState::new(parts, limits);
     let listening = Arc::clone(&shared);
-    let (parent, door) = (getppid(), listener.try_clone()?);
+    let (parent, acceptor) = (getppid(), listener.try_clone()?);
     thread::Builder::new().name("signals".into()).spawn(move || {
         // They are the parent's to wait for.
         let _ = signals.wait_for_stop(&listening, &[]);
         listening.drain();
         if getppid() != parent {
             // It was killed, so nobody else wakes those that wait for a connection.
-            door.shut();
+            acceptor.shut();
         }
     })?;
     Blocking::new(Arc::clone(&shared), listener).run();
@@ -144,6 +145,6 @@ fn signal_all(workers: &HashMap<Pid, (usize, Instant)>, signal: Signal) {
 }
 
 /// The parent has no log writer, because it has no threads; it speaks rarely.
-fn say(what: std::fmt::Arguments<'_>) {
+fn log(what: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "flash: {what}");
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::Limits;
-use crate::accept::Listener;
 use crate::blocking::Blocking;
 use crate::children::Child;
-use crate::shared::{Parts, Shared};
+use crate::listener::Listener;
+use crate::server_state::{ServerParts, ServerState};
 use crate::signals::Signals;
 
 const STACK_BYTES: usize = 256 << 10;
@@ -18,11 +18,11 @@ pub(crate) fn serve(
     limits: Limits,
     listeners: Vec<Listener>,
     needed: &[Child],
-    parts: Parts,
+    parts: ServerParts,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let signals = Signals::new()?;
-    let shared = Shared::new(parts, limits);
+    let shared = ServerState::new(parts, limits);
     let listeners = Arc::new(listeners);
     // Every listener needs somebody who waits for it.
     for number in 0..threads.max(listeners.len()) {

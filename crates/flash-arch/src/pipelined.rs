@@ -11,12 +11,12 @@
 //! A connection is a box that moves from thread to thread through [`queue`]s, and belongs to one of them at a time. A
 //! step takes all that has come, gives each connection its turn ([`steps`]), and hands them on in one batch for each of
 //! the others. What would wait for a disk goes to the step's helper, and the connection waits for it in the step's
-//! [`ward`], like one whose socket is not ready.
+//! [parked connections](parked), like one whose socket is not ready.
 
+mod parked;
 mod queue;
-mod station;
+mod stage;
 mod steps;
-mod ward;
 
 use std::io;
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use std::time::Duration;
 use flash_core::{Connection, TransportInfo};
 
 use crate::Limits;
-use crate::accept::Listener;
+use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::amped::Asymmetric;
 use crate::children::Child;
 use crate::clock::Clock;
-use crate::door::{ACCEPTS_PER_TURN, Arrival, Door};
+use crate::completion_queue::{Completion, CompletionQueue};
 use crate::epoll::Epoll;
 use crate::helpers::{HelperLimits, Helpers};
-use crate::inbox::{Inbox, Letter};
+use crate::listener::Listener;
+use crate::pipelined::parked::Slot;
 use crate::pipelined::queue::{Item, Queue, With};
-use crate::pipelined::station::Station;
+use crate::pipelined::stage::Stage;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
-use crate::pipelined::ward::Slot;
-use crate::port::Port;
-use crate::shared::{Parts, Shared};
+use crate::poller::Poller;
+use crate::server_state::{ServerParts, ServerState};
 use crate::signals::Signals;
 
 /// The steps that connections go around after they were accepted.
@@ -63,7 +63,7 @@ pub(crate) fn serve(
     limits: Limits,
     listeners: Vec<Listener>,
     needed: &[Child],
-    mut parts: Parts,
+    mut parts: ServerParts,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let signals = Signals::new()?;
@@ -73,14 +73,14 @@ pub(crate) fn serve(
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
     parts.site.settings.finds_apart = true;
-    let shared = Shared::new(parts, limits);
+    let shared = ServerState::new(parts, limits);
     let listeners = Arc::new(listeners);
     // One for pathnames and one for reading, in each pool, for each device.
     let helpers = HelperLimits { helpers_max: 1, ..helpers };
     let pools = (0..pools)
         .map(|number| Pool::start(number, helpers, &shared, &listeners))
         .collect::<io::Result<Vec<_>>>()?;
-    shared.seats.set_hosts(pools.iter().map(|pool| Arc::clone(pool.queues[0].inbox())).collect());
+    shared.permits.set_hosts(pools.iter().map(|pool| Arc::clone(pool.queues[0].completions())).collect());
     ready();
     let stopped = signals.wait_for_stop(&shared, needed);
     shared.drain();
@@ -94,7 +94,7 @@ pub(crate) fn serve(
 }
 
 pub(crate) struct Pool {
-    bell: Arc<Inbox>,
+    eventfd: Arc<CompletionQueue>,
     queues: Arc<Queues>,
     accept: JoinHandle<()>,
     steps: [JoinHandle<()>; 4],
@@ -104,7 +104,7 @@ impl Pool {
     pub(crate) fn start(
         number: usize,
         helpers: HelperLimits,
-        shared: &Arc<Shared>,
+        shared: &Arc<ServerState>,
         listeners: &Arc<Vec<Listener>>,
     ) -> io::Result<Self> {
         let queue = || Queue::new().map(Arc::new);
@@ -114,7 +114,12 @@ impl Pool {
         let dispatch = |queue: &Queue<Item>| -> io::Result<_> {
             let offload = helpers.offload;
             let helpers = Helpers::start(helpers, Arc::clone(shared))?;
-            Ok(Asymmetric { shared: Arc::clone(shared), helpers, inbox: Arc::clone(queue.inbox()), offload })
+            Ok(Asymmetric {
+                shared: Arc::clone(shared),
+                helpers,
+                completions: Arc::clone(queue.completions()),
+                offload,
+            })
         };
         let find = FindFile { dispatch: dispatch(to_find)? };
         let data = SendData { dispatch: dispatch(to_data)? };
@@ -122,20 +127,20 @@ impl Pool {
         // Only those who find files have a use for one.
         let (local, none) = (shared.site.paths.local_bytes_max(), 0);
         let steps = [
-            Station::spawn(name("read"), ReadRequest::new(shared), none, shared, &queues, to_read)?,
-            Station::spawn(name("find"), find, local, shared, &queues, to_find)?,
-            Station::spawn(name("header"), SendHeader, none, shared, &queues, to_head)?,
-            Station::spawn(name("data"), data, none, shared, &queues, to_data)?,
+            Stage::spawn(name("read"), ReadRequest::new(shared), none, shared, &queues, to_read)?,
+            Stage::spawn(name("find"), find, local, shared, &queues, to_find)?,
+            Stage::spawn(name("header"), SendHeader, none, shared, &queues, to_head)?,
+            Stage::spawn(name("data"), data, none, shared, &queues, to_data)?,
         ];
-        let bell = Arc::new(Inbox::new()?);
+        let eventfd = Arc::new(CompletionQueue::new()?);
         let accept =
-            Accept::spawn(name("accept"), Arc::clone(shared), Arc::clone(listeners), &bell, to_read)?;
-        Ok(Self { bell, queues, accept, steps })
+            Accept::spawn(name("accept"), Arc::clone(shared), Arc::clone(listeners), &eventfd, to_read)?;
+        Ok(Self { eventfd, queues, accept, steps })
     }
 
     pub(crate) fn ring(&self) {
-        self.bell.ring();
-        self.queues.iter().for_each(|queue| queue.inbox().ring());
+        self.eventfd.wake();
+        self.queues.iter().for_each(|queue| queue.completions().wake());
     }
 
     /// Waits for the end of its threads, from the front to the back: a queue is closed when nothing can come any more.
@@ -151,25 +156,25 @@ impl Pool {
 
 /// Accept connection.
 struct Accept {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     clock: Clock,
-    port: Epoll,
-    door: Door,
+    poller: Epoll,
+    acceptor: Acceptor,
     to_read: Arc<Queue<Item>>,
 }
 
 impl Accept {
     fn spawn(
         name: String,
-        shared: Arc<Shared>,
+        shared: Arc<ServerState>,
         listeners: Arc<Vec<Listener>>,
-        bell: &Arc<Inbox>,
+        eventfd: &Arc<CompletionQueue>,
         to_read: &Arc<Queue<Item>>,
     ) -> io::Result<JoinHandle<()>> {
-        let mut port = Epoll::new(bell, NEW)?;
-        let mut door = Door::new(listeners, |listener| listener as u64)?;
-        door.open(&mut port)?;
-        let mut accept = Self { shared, clock: Clock::new(), port, door, to_read: Arc::clone(to_read) };
+        let mut poller = Epoll::new(eventfd, NEW)?;
+        let mut acceptor = Acceptor::new(listeners, |listener| listener as u64)?;
+        acceptor.open(&mut poller)?;
+        let mut accept = Self { shared, clock: Clock::new(), poller, acceptor, to_read: Arc::clone(to_read) };
         thread::Builder::new().name(name.clone()).spawn(move || {
             if let Err(error) = accept.run() {
                 accept.shared.error_log.log(format_args!("{name} ends: {error}"));
@@ -178,14 +183,14 @@ impl Accept {
     }
 
     fn run(&mut self) -> io::Result<()> {
-        self.port.begin()?;
+        self.poller.begin()?;
         let mut batch = Vec::new();
         while !self.shared.is_draining() {
-            let pause = self.door.wait_ms(self.clock.now.ms()).map(|ms| Duration::from_millis(ms + 1));
-            self.port.wait(pause)?;
+            let pause = self.acceptor.wait_ms(self.clock.now.ms()).map(|ms| Duration::from_millis(ms + 1));
+            self.poller.wait(pause)?;
             self.clock.read();
-            self.door.retry(&mut self.port, self.clock.now.ms());
-            while let Some(event) = self.port.next() {
+            self.acceptor.retry(&mut self.poller, self.clock.now.ms());
+            while let Some(event) = self.poller.next() {
                 if event.token != NEW {
                     self.accept(event.token as usize, &mut batch);
                 }
@@ -200,20 +205,28 @@ impl Accept {
     fn accept(&mut self, listener: usize, batch: &mut Vec<Item>) {
         let shared = &self.shared;
         for _ in 0..ACCEPTS_PER_TURN {
-            match self.door.accept(shared, &mut self.port, listener, self.clock.now.ms()) {
-                Some(Arrival::Seated(socket, peer, seat)) => {
+            match self.acceptor.accept(shared, &mut self.poller, listener, self.clock.now.ms()) {
+                Some(Arrival::Permitted(socket, peer, permit)) => {
                     let connection =
                         Connection::new(TransportInfo::plain(peer), &shared.site, &self.clock.now);
-                    let slot =
-                        Slot { connection, socket, token: NEW, streams: Vec::new(), watched: false, seat };
+                    let slot = Slot {
+                        connection,
+                        socket,
+                        token: NEW,
+                        streams: Vec::new(),
+                        registered: false,
+                        permit,
+                    };
                     batch.push(Item { slot: Box::new(slot), with: With::Nothing });
                 }
-                // Idle connections, which might give up their seats, wait at the next step.
-                Some(Arrival::Visitor(visitor)) => self.to_read.inbox().put(NEW, Letter::Visitor(visitor)),
+                // Idle connections, which might give up their permits, wait at the next step.
+                Some(Arrival::WaitingConnection(waiting_connection)) => {
+                    self.to_read.completions().push(NEW, Completion::WaitingConnection(waiting_connection))
+                }
                 Some(Arrival::Gone) => {}
                 None => break,
             }
         }
-        self.door.listen_again(&mut self.port, listener, self.clock.now.ms());
+        self.acceptor.listen_again(&mut self.poller, listener, self.clock.now.ms());
     }
 }

@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
 
 use crate::children::{self, Child};
-use crate::shared::Shared;
+use crate::server_state::ServerState;
 
 pub(crate) struct Signals {
     signals: signal_hook::iterator::Signals,
@@ -56,7 +56,7 @@ impl Signals {
     ///
     /// # Errors
     /// In the second case, for whoever supervises the server to hear of when it has stopped in order.
-    pub(crate) fn wait_for_stop(mut self, shared: &Shared, needed: &[Child]) -> io::Result<()> {
+    pub(crate) fn wait_for_stop(mut self, shared: &ServerState, needed: &[Child]) -> io::Result<()> {
         loop {
             // Before a signal tells: one may have ended before they were heard.
             if let Some(lost) = children::lost(needed) {

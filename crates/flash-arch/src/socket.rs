@@ -12,7 +12,7 @@ use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 
-use crate::culprit;
+use crate::blocking_call;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
@@ -84,8 +84,8 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, metrics: Option<&LoopMetri
                     Some(sent) => sent.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
                     None => sendfile(socket, open.as_fd(), Some(&mut range.start.clone()), length),
                 };
-                let culprit = || ("sendfile", culprit::path_of(file));
-                match metrics.map_or_else(send, |metrics| metrics.watch_blocking(send, culprit)) {
+                let blocking_call = || ("sendfile", blocking_call::path_of(file));
+                match metrics.map_or_else(send, |metrics| metrics.watch_blocking(send, blocking_call)) {
                     Ok(0) => return Sent::Broken,
                     result => result,
                 }

@@ -8,16 +8,16 @@ use flash_core::job::{Job, Outcome};
 
 use flash_observe::metrics::LoopMetrics;
 
-use crate::accept::Listener;
+use crate::blocking_call;
 use crate::children::Child;
-use crate::culprit;
 use crate::epoll::Epoll;
 use crate::event_loop::Dispatch;
 use crate::helpers::Client;
-use crate::shared::{Parts, Shared};
+use crate::listener::Listener;
+use crate::server_state::{ServerParts, ServerState};
 use crate::{Limits, loops};
 
-pub(crate) struct Inline(pub(crate) Arc<Shared>);
+pub(crate) struct Inline(pub(crate) Arc<ServerState>);
 
 impl Dispatch for Inline {
     fn dispatch(
@@ -28,7 +28,7 @@ impl Dispatch for Inline {
         _: Client,
         metrics: &LoopMetrics,
     ) -> Option<Outcome> {
-        Some(metrics.watch_blocking(|| self.0.run(&job), || culprit::of_job(&job)))
+        Some(metrics.watch_blocking(|| self.0.run(&job), || blocking_call::of_job(&job)))
     }
 }
 
@@ -37,9 +37,9 @@ pub(crate) fn serve(
     limits: Limits,
     listeners: Vec<Listener>,
     needed: &[Child],
-    parts: Parts,
+    parts: ServerParts,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
-    let shared = Shared::new(parts, limits);
+    let shared = ServerState::new(parts, limits);
     loops::serve::<Epoll, _>(loops, &shared, listeners, needed, |_| Inline(Arc::clone(&shared)), ready)
 }

@@ -17,15 +17,15 @@ use flash_observe::{Destination, ErrorLog};
 
 pub(crate) use self::random::{Random, each_seed};
 use crate::Limits;
-use crate::hands::Hands;
-use crate::shared::{Parts, Shared};
+use crate::helper_processes::HelperKind;
+use crate::server_state::{ServerParts, ServerState};
 
-/// What the runners of a server for this folder share.
-pub(crate) fn shared(folder: &Path, limits: Limits, disk_deadline_ms: u64) -> Arc<Shared> {
-    Shared::new(parts(folder, disk_deadline_ms), limits)
+/// The state of a server for this folder.
+pub(crate) fn shared(folder: &Path, limits: Limits, disk_deadline_ms: u64) -> Arc<ServerState> {
+    ServerState::new(parts(folder, disk_deadline_ms), limits)
 }
 
-pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> Parts {
+pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
     let settings = flash_disk::Settings {
         index: Vec::new(),
         follow_links: FollowLinks::Inside,
@@ -45,7 +45,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> Parts {
         template: HeaderTemplate::default(),
     };
     let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, descriptors_max: 100, threads: 1 };
-    Parts {
+    ServerParts {
         site: Site {
             settings: Settings { disk_deadline_ms, ..Settings::default() },
             template: HeaderTemplate::default(),
@@ -56,7 +56,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> Parts {
         disk: Disk::open(folder, settings).unwrap(),
         access_log: None,
         error_log: ErrorLog::open(Destination::Path(folder.join("errors")), Default::default()).unwrap(),
-        hands: Hands::Threads,
+        helper_kind: HelperKind::Threads,
         programs: None,
     }
 }

@@ -24,9 +24,9 @@ use flash_observe::metrics::LoopMetrics;
 use flash_os::ring::{self, Completion, Outcome, Ring};
 use rustix::io::Errno;
 
-use crate::accept::Listener;
-use crate::inbox::Inbox;
-use crate::port::{Event, Port, Until, Watched, receive_buffer};
+use crate::completion_queue::CompletionQueue;
+use crate::listener::Listener;
+use crate::poller::{Event, Poller, Registered, WakeOn, receive_buffer};
 use crate::socket::{self, Received, Sent};
 
 /// Why there can be no ring here, if so.
@@ -42,10 +42,10 @@ pub fn probe() -> Result<(), String> {
     })
 }
 
-/// A port that is a ring.
-pub(crate) struct Ringed {
+/// A poller that is a ring.
+pub(crate) struct RingPoller {
     ring: Ring,
-    inbox: Arc<Inbox>,
+    completions: Arc<CompletionQueue>,
     inbox_token: u64,
     arrived: Arrived,
     buffer: Box<[u8]>,
@@ -61,7 +61,7 @@ enum Arrived {
 }
 
 /// What the ring is doing for a connection.
-pub(crate) struct Link {
+pub(crate) struct SocketState {
     receiving: Receiving,
     sending: Sending,
     /// Whether it can be written, from the first time on that it could not.
@@ -96,19 +96,19 @@ enum Receiving {
 /// How many pieces leave in one operation.
 const SLICES_MAX: usize = 8;
 
-impl Port for Ringed {
-    type Link = Link;
-    type News = News;
+impl Poller for RingPoller {
+    type SocketState = SocketState;
+    type Readiness = Readiness;
 
-    fn new(inbox: &Arc<Inbox>, token: u64) -> io::Result<Self> {
+    fn new(completions: &Arc<CompletionQueue>, token: u64) -> io::Result<Self> {
         let buffer = receive_buffer();
-        let inbox = Arc::clone(inbox);
-        Ok(Self { ring: Ring::new()?, inbox, inbox_token: token, arrived: Arrived::Nothing, buffer })
+        let completions = Arc::clone(completions);
+        Ok(Self { ring: Ring::new()?, completions, inbox_token: token, arrived: Arrived::Nothing, buffer })
     }
 
     fn begin(&mut self) -> io::Result<()> {
         self.ring.begin()?;
-        self.ring.poll(self.inbox.bell().as_fd(), self.inbox_token, ring::READABLE, true);
+        self.ring.poll(self.completions.eventfd().as_fd(), self.inbox_token, ring::READABLE, true);
         Ok(())
     }
 
@@ -116,20 +116,20 @@ impl Port for Ringed {
         self.ring.wait(timeout)
     }
 
-    fn next(&mut self) -> Option<Event<News>> {
+    fn next(&mut self) -> Option<Event<Readiness>> {
         self.arrived = Arrived::Nothing;
         let Completion { tag, outcome, last } = self.ring.next_completion()?;
         if matches!(outcome, Outcome::Received(Ok(1..))) {
             self.arrived = Arrived::Waiting;
         }
         if tag == self.inbox_token && last {
-            self.ring.poll(self.inbox.bell().as_fd(), tag, ring::READABLE, true);
+            self.ring.poll(self.completions.eventfd().as_fd(), tag, ring::READABLE, true);
         }
-        Some(Event { token: tag, news: News { outcome, last } })
+        Some(Event { token: tag, readiness: Readiness { outcome, last } })
     }
 
     fn listen(&mut self, listener: &Listener, token: u64) -> io::Result<()> {
-        // For one arrival, after which this loop stands behind the others: a poll that repeats would stay in front,
+        // For one arrival, after which this loop queues behind the others: a poll that repeats would stay in front,
         // and be told of all of them.
         self.ring.poll(listener.as_fd(), token, ring::READABLE | ring::EXCLUSIVE, false);
         Ok(())
@@ -143,18 +143,24 @@ impl Port for Ringed {
         self.ring.cancel_poll(token);
     }
 
-    fn link() -> Link {
-        Link { receiving: Receiving::First, sending: Sending::No, polling: false, ended: false, held: None }
+    fn socket_state() -> SocketState {
+        SocketState {
+            receiving: Receiving::First,
+            sending: Sending::No,
+            polling: false,
+            ended: false,
+            held: None,
+        }
     }
 
-    fn note(&mut self, link: &mut Link, News { outcome, last }: News) -> bool {
+    fn note(&mut self, socket_state: &mut SocketState, Readiness { outcome, last }: Readiness) -> bool {
         match outcome {
             Outcome::Polled(events) => {
-                link.polling = !last;
+                socket_state.polling = !last;
                 events.is_ok_and(|events| events & ring::BROKEN == 0)
             }
             Outcome::Sent(result) => {
-                link.sending = match result {
+                socket_state.sending = match result {
                     Ok(count) => Sending::Taken(count),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sending::Blocked,
                     Err(_) => Sending::Broken,
@@ -163,10 +169,10 @@ impl Port for Ringed {
             }
             Outcome::Received(result) => {
                 if last {
-                    link.receiving = Receiving::No;
+                    socket_state.receiving = Receiving::No;
                 }
                 match result.map_err(|error| Errno::from_io_error(&error)) {
-                    Ok(count) => link.ended = count == 0,
+                    Ok(count) => socket_state.ended = count == 0,
                     // There was no buffer for a moment, or it was we who cancelled.
                     Err(Some(Errno::NOBUFS | Errno::CANCELED | Errno::INTR)) => {}
                     Err(_) => return false,
@@ -176,13 +182,13 @@ impl Port for Ringed {
         }
     }
 
-    fn receive(&mut self, link: &mut Link, socket: &OwnedFd) -> Received {
-        if let Some(held) = &mut link.held {
+    fn receive(&mut self, socket_state: &mut SocketState, socket: &OwnedFd) -> Received {
+        if let Some(held) = &mut socket_state.held {
             let count = held.len().min(self.buffer.len());
             self.buffer[..count].copy_from_slice(&held[..count]);
             held.drain(..count);
             if held.is_empty() {
-                link.held = None;
+                socket_state.held = None;
             }
             return Received::Bytes(count);
         }
@@ -190,18 +196,18 @@ impl Port for Ringed {
             self.arrived = Arrived::Taken;
             return Received::Bytes(self.ring.received().len());
         }
-        if link.ended {
+        if socket_state.ended {
             return Received::End;
         }
-        if link.receiving != Receiving::First {
+        if socket_state.receiving != Receiving::First {
             return Received::Blocked;
         }
         let received = socket::receive(socket, &mut self.buffer);
         match received {
             Received::Bytes(count) if count == self.buffer.len() => {}
-            _ => link.receiving = Receiving::No,
+            _ => socket_state.receiving = Receiving::No,
         }
-        link.ended = received == Received::End;
+        socket_state.ended = received == Received::End;
         received
     }
 
@@ -214,71 +220,77 @@ impl Port for Ringed {
 
     fn send(
         &mut self,
-        link: &mut Link,
+        socket_state: &mut SocketState,
         socket: &OwnedFd,
         token: u64,
         output: &Output,
         metrics: &LoopMetrics,
     ) -> Option<Sent> {
-        if link.sending == Sending::Yes {
+        if socket_state.sending == Sending::Yes {
             return None;
         }
-        match mem::replace(&mut link.sending, Sending::No) {
+        match mem::replace(&mut socket_state.sending, Sending::No) {
             Sending::Taken(count) => return Some(Sent::Bytes(count.into())),
             Sending::Blocked => return Some(Sent::Blocked),
             Sending::Broken => return Some(Sent::Broken),
             Sending::Yes | Sending::No => {}
         }
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        if link.receiving == Receiving::Yes
+        if socket_state.receiving == Receiving::Yes
             && let Front::Slices { count, more: 0 } = output.front(&mut slices)
             && self.ring.send(socket.as_fd(), token, &slices[..count])
         {
-            link.sending = Sending::Yes;
+            socket_state.sending = Sending::Yes;
             return None;
         }
         Some(socket::send(socket, output, Some(metrics)))
     }
 
-    fn settle(&mut self, link: &mut Link, socket: &OwnedFd, token: u64, until: Until) -> io::Result<()> {
+    fn settle(
+        &mut self,
+        socket_state: &mut SocketState,
+        socket: &OwnedFd,
+        token: u64,
+        until: WakeOn,
+    ) -> io::Result<()> {
         if self.arrived == Arrived::Waiting {
             self.arrived = Arrived::Nothing;
-            link.held.get_or_insert_default().extend_from_slice(self.ring.received());
-            if link.receiving == Receiving::Yes {
+            socket_state.held.get_or_insert_default().extend_from_slice(self.ring.received());
+            if socket_state.receiving == Receiving::Yes {
                 // What has come by the next wait may still follow, and no more than the ring has buffers for.
                 self.ring.cancel_receive(token);
-                link.receiving = Receiving::Cancelled;
+                socket_state.receiving = Receiving::Cancelled;
             }
         }
         match until {
-            Until::Received if matches!(link.receiving, Receiving::First | Receiving::No) => {
+            WakeOn::Received if matches!(socket_state.receiving, Receiving::First | Receiving::No) => {
                 self.ring.receive(socket.as_fd(), token);
-                link.receiving = Receiving::Yes;
+                socket_state.receiving = Receiving::Yes;
             }
             // Of a client that sends no more, nothing else would say that it is gone.
-            Until::Completed if link.ended && !link.polling => {
+            WakeOn::Completed if socket_state.ended && !socket_state.polling => {
                 self.ring.poll(socket.as_fd(), token, ring::WRITABLE, true);
-                link.polling = true;
+                socket_state.polling = true;
             }
             // A send that is under way says so itself.
-            Until::Writable if !link.polling && link.sending != Sending::Yes => {
+            WakeOn::Writable if !socket_state.polling && socket_state.sending != Sending::Yes => {
                 self.ring.poll(socket.as_fd(), token, ring::WRITABLE, true);
-                link.polling = true;
+                socket_state.polling = true;
             }
             // A receive that was cancelled begins again when its end is heard of.
-            Until::Received | Until::Sent | Until::Writable | Until::Completed | Until::Others => {}
+            WakeOn::Received | WakeOn::Sent | WakeOn::Writable | WakeOn::Completed | WakeOn::Others => {}
         }
         Ok(())
     }
 
-    fn watch(&mut self, stream: &OwnedFd, token: u64, watched: Watched) -> io::Result<()> {
-        let room = if watched == Watched::Room { ring::WRITABLE } else { 0 };
+    fn watch(&mut self, stream: &OwnedFd, token: u64, registered: Registered) -> io::Result<()> {
+        let room = if registered == Registered::Room { ring::WRITABLE } else { 0 };
         self.ring.poll(stream.as_fd(), token, ring::READABLE | room, true);
         Ok(())
     }
 
-    fn goes_on(news: &News) -> bool {
-        !news.last
+    fn goes_on(readiness: &Readiness) -> bool {
+        !readiness.last
     }
 
     fn forget(&mut self, _: &OwnedFd, token: u64) {
@@ -286,18 +298,18 @@ impl Port for Ringed {
         self.ring.cancel_poll(token);
     }
 
-    fn close(&mut self, link: Link, socket: OwnedFd, token: u64) {
-        if link.receiving == Receiving::Yes {
+    fn close(&mut self, socket_state: SocketState, socket: OwnedFd, token: u64) {
+        if socket_state.receiving == Receiving::Yes {
             self.ring.cancel_receive(token);
         }
-        if link.polling {
+        if socket_state.polling {
             self.ring.cancel_poll(token);
         }
         self.ring.close(socket);
     }
 }
 
-pub(crate) struct News {
+pub(crate) struct Readiness {
     outcome: Outcome,
     last: bool,
 }

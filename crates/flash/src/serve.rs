@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use flash_arch::{Arch, Child, HelperLimits, Limits, Listener, Offload, Parts};
+use flash_arch::{Arch, Child, HelperLimits, Limits, Listener, Offload, ServerParts};
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
@@ -107,11 +107,11 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     /// All that one process needs.
-    fn parts(&self, folder: &Path, pages: &Pages, logs: &Logs, rights: &Rights) -> io::Result<Parts> {
+    fn parts(&self, folder: &Path, pages: &Pages, logs: &Logs, rights: &Rights) -> io::Result<ServerParts> {
         let flags = self.flags;
-        let (limits, hands) = (flash_observe::Limits::default(), rights.hands());
-        let error_log = ErrorLog::start(logs.error(&hands)?, limits)?;
-        let access_log = match logs.access(&hands)? {
+        let (limits, helper_kind) = (flash_observe::Limits::default(), rights.helper_kind());
+        let error_log = ErrorLog::start(logs.error(&helper_kind)?, limits)?;
+        let access_log = match logs.access(&helper_kind)? {
             Some(to) => Some(AccessLog::start(to, flags.log_format.into(), limits, error_log.clone())?),
             None => None,
         };
@@ -137,7 +137,7 @@ impl Plan<'_> {
         // without.
         let _ = flash_os::preload::mlock_program();
         let programs = self.programs.start(&error_log, access_log.as_ref())?;
-        Ok(Parts { site, disk, access_log, error_log, hands, programs })
+        Ok(ServerParts { site, disk, access_log, error_log, helper_kind, programs })
     }
 
     fn settings(&self, log: bool) -> Settings {

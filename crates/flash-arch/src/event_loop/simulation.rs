@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::Limits;
-use crate::port;
+use crate::poller;
 use crate::socket::{Received, Sent};
 use crate::testing::{self, Random, each_seed};
 
@@ -31,7 +31,7 @@ fn no_connection_hears_what_was_meant_for_another() {
 struct Simulation {
     random: Random,
     event_loop: EventLoop<Hold, Wires>,
-    inbox: Arc<Inbox>,
+    completions: Arc<CompletionQueue>,
     held: Held,
     /// Those that were done lately.
     told: Vec<Asked>,
@@ -91,12 +91,21 @@ const DISK_DEADLINE_MS: u64 = 2_000;
 const PATHS: u64 = 50;
 
 impl Simulation {
-    fn new(seed: u64, shared: Arc<Shared>) -> Self {
+    fn new(seed: u64, shared: Arc<ServerState>) -> Self {
         let mut random = Random::new(seed);
-        let (inbox, held) = (Arc::new(Inbox::new().unwrap()), Held::default());
+        let (completions, held) = (Arc::new(CompletionQueue::new().unwrap()), Held::default());
         let hold = Hold { held: Arc::clone(&held), random: Random::new(random.next()) };
-        let event_loop = EventLoop::new(shared, Arc::default(), Arc::clone(&inbox), hold).unwrap();
-        Self { random, event_loop, inbox, held, told: Vec::new(), old: Vec::new(), answered: 0, evicted: 0 }
+        let event_loop = EventLoop::new(shared, Arc::default(), Arc::clone(&completions), hold).unwrap();
+        Self {
+            random,
+            event_loop,
+            completions,
+            held,
+            told: Vec::new(),
+            old: Vec::new(),
+            answered: 0,
+            evicted: 0,
+        }
     }
 
     fn run(mut self, steps: usize) {
@@ -120,7 +129,9 @@ impl Simulation {
     }
 
     fn come(&mut self) {
-        let Some(seat) = self.event_loop.runner.shared.seat().or_else(|| self.take_seat()) else { return };
+        let Some(permit) = self.event_loop.worker.shared.permit().or_else(|| self.take_permit()) else {
+            return;
+        };
         let (socket, other_end) = UnixStream::pair().unwrap();
         let asked: Vec<u64> = (0..self.random.within(1..6)).map(|_| self.random.within(0..PATHS)).collect();
         let input =
@@ -140,34 +151,34 @@ impl Simulation {
             is_over: false,
         };
         let socket = OwnedFd::from(socket);
-        assert!(self.event_loop.port.wires.insert(socket.as_raw_fd(), wire).is_none());
-        self.event_loop.welcome(socket, Peer::Unix, seat);
+        assert!(self.event_loop.poller.wires.insert(socket.as_raw_fd(), wire).is_none());
+        self.event_loop.welcome(socket, Peer::Unix, permit);
     }
 
     /// One that has been idle gives up its seat, and nothing that it was asked for is missing.
-    fn take_seat(&mut self) -> Option<Seat> {
-        let seat = self.event_loop.take_seat()?;
-        let wire = self.event_loop.port.ended.last().expect("a connection has ended");
+    fn take_permit(&mut self) -> Option<ConnectionPermit> {
+        let permit = self.event_loop.take_permit()?;
+        let wire = self.event_loop.poller.ended.last().expect("a connection has ended");
         let heard = &wire.input[..wire.heard];
         assert!(heard.is_empty() || heard.ends_with(b"\r\n\r\n"), "it was in the middle of a request");
         assert_eq!(wire.judge(), heard.windows(4).filter(|four| four == b"\r\n\r\n").count());
         self.evicted += 1;
-        Some(seat)
+        Some(permit)
     }
 
     /// Something happens at a connection's other end, and the loop hears of it.
     fn with_wire(&mut self, what: impl FnOnce(&mut Random, &mut Wire)) {
-        let Some(wire) = self.event_loop.port.any() else { return };
+        let Some(wire) = self.event_loop.poller.any() else { return };
         what(&mut self.random, wire);
         let token = wire.token;
-        self.event_loop.handle(Event { token, news: true });
+        self.event_loop.handle(Event { token, readiness: true });
     }
 
     fn leave(&mut self) {
-        let Some(wire) = self.event_loop.port.any() else { return };
+        let Some(wire) = self.event_loop.poller.any() else { return };
         wire.is_over = true;
         let token = wire.token;
-        self.event_loop.handle(Event { token, news: false });
+        self.event_loop.handle(Event { token, readiness: false });
     }
 
     fn do_job(&mut self) {
@@ -177,42 +188,42 @@ impl Simulation {
         }
         let place = self.random.within(0..held.len() as u64) as usize;
         let (token, exchange, job) = held.remove(place);
-        self.inbox.put(token, Letter::Done(exchange, Outcome::from(done(&job))));
+        self.completions.push(token, Completion::Done(exchange, Outcome::from(done(&job))));
         self.told.push((token, exchange, job));
     }
 
     fn empty_inbox(&mut self) {
-        self.event_loop.handle(Event { token: INBOX, news: true });
+        self.event_loop.handle(Event { token: COMPLETIONS, readiness: true });
     }
 
     /// An event that the kernel had ready when its connection was closed.
     fn stray(&mut self) {
         if !self.old.is_empty() {
             let token = *self.random.pick(&self.old);
-            self.event_loop.handle(Event { token, news: self.random.chance(50) });
+            self.event_loop.handle(Event { token, readiness: self.random.chance(50) });
         }
         // And what came of jobs before, for the same connections' earlier exchanges.
         for (token, exchange, job) in self.told.drain(..) {
-            self.inbox.put(token, Letter::Done(exchange, Outcome::from(done(&job))));
+            self.completions.push(token, Completion::Done(exchange, Outcome::from(done(&job))));
         }
     }
 
     fn time_passes(&mut self) {
-        let us = self.event_loop.runner.clock.now.us + self.random.within(0..300_000);
-        self.event_loop.runner.clock.now.advance(us);
+        let us = self.event_loop.worker.clock.now.us + self.random.within(0..300_000);
+        self.event_loop.worker.clock.now.advance(us);
         self.event_loop.expire();
     }
 
     fn others_go_on(&mut self) {
-        self.event_loop.catch_up();
+        self.event_loop.run_deferred();
     }
 
     fn judge_ended(&mut self) {
-        for wire in std::mem::take(&mut self.event_loop.port.ended) {
+        for wire in std::mem::take(&mut self.event_loop.poller.ended) {
             self.answered += wire.judge();
             self.old.push(wire.token);
         }
-        assert_eq!(self.event_loop.slots.len(), self.event_loop.port.wires.len());
+        assert_eq!(self.event_loop.slots.len(), self.event_loop.poller.wires.len());
     }
 
     /// Everything that was begun ends; then whoever is still there has all its answers.
@@ -222,26 +233,26 @@ impl Simulation {
                 self.do_job();
             }
             self.empty_inbox();
-            for (token, _) in self.event_loop.port.tokens() {
+            for (token, _) in self.event_loop.poller.tokens() {
                 // Events are edges: where nothing has happened there is none.
-                if self.event_loop.port.of(token).is_some_and(Wire::has_no_limits) {
-                    self.event_loop.handle(Event { token, news: true });
+                if self.event_loop.poller.of(token).is_some_and(Wire::has_no_limits) {
+                    self.event_loop.handle(Event { token, readiness: true });
                 }
             }
             self.others_go_on();
             self.judge_ended();
         }
-        for wire in self.event_loop.port.wires.values() {
+        for wire in self.event_loop.poller.wires.values() {
             let heard = wire.heard == wire.input.len();
             assert!(heard && wire.judge() == wire.asked.len(), "an answer is missing");
         }
-        let us = self.event_loop.runner.clock.now.us + 100_000_000;
-        self.event_loop.runner.clock.now.advance(us);
+        let us = self.event_loop.worker.clock.now.us + 100_000_000;
+        self.event_loop.worker.clock.now.advance(us);
         self.event_loop.expire();
         self.judge_ended();
         assert!(self.event_loop.slots.is_empty(), "a connection is forgotten");
-        let seats: Vec<_> = (0..SLOTS_MAX).map_while(|_| self.event_loop.runner.shared.seat()).collect();
-        assert_eq!(seats.len(), SLOTS_MAX, "a seat is lost");
+        let permits: Vec<_> = (0..SLOTS_MAX).map_while(|_| self.event_loop.worker.shared.permit()).collect();
+        assert_eq!(permits.len(), SLOTS_MAX, "a seat is lost");
         assert!(self.answered > 100, "hardly anybody was answered");
         assert!(self.evicted > 5, "hardly anybody gave up a seat");
     }
@@ -351,11 +362,11 @@ impl Wires {
     }
 }
 
-impl Port for Wires {
-    type Link = ();
-    type News = bool;
+impl Poller for Wires {
+    type SocketState = ();
+    type Readiness = bool;
 
-    fn new(_: &Arc<Inbox>, _: u64) -> io::Result<Self> {
+    fn new(_: &Arc<CompletionQueue>, _: u64) -> io::Result<Self> {
         Ok(Self { random: Random::new(0), wires: HashMap::new(), ended: Vec::new(), buffer: Vec::new() })
     }
 
@@ -381,7 +392,7 @@ impl Port for Wires {
 
     fn ignore(&mut self, _: &Listener, _: u64) {}
 
-    fn link() {}
+    fn socket_state() {}
 
     fn note(&mut self, (): &mut (), is_there: bool) -> bool {
         is_there
@@ -442,12 +453,12 @@ impl Port for Wires {
         Some(Sent::Bytes(bytes.len() as u64))
     }
 
-    fn settle(&mut self, (): &mut (), socket: &OwnedFd, token: u64, _: Until) -> io::Result<()> {
+    fn settle(&mut self, (): &mut (), socket: &OwnedFd, token: u64, _: WakeOn) -> io::Result<()> {
         self.at(socket).token = token;
         Ok(())
     }
 
-    fn watch(&mut self, _: &OwnedFd, _: u64, _: port::Watched) -> io::Result<()> {
+    fn watch(&mut self, _: &OwnedFd, _: u64, _: poller::Registered) -> io::Result<()> {
         unreachable!("there are no programs here")
     }
 

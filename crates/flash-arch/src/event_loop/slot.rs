@@ -1,4 +1,4 @@
-//! A connection's place in a loop: its turn, in which its wants are performed until it has to wait, and what the port is
+//! A connection's place in a loop: its turn, in which its wants are performed until it has to wait, and what the poller is
 //! told to watch for it meanwhile.
 
 use std::collections::VecDeque;
@@ -10,43 +10,43 @@ use flash_core::program::Begun;
 use flash_core::{Awaited, Connection, Context, Want};
 use flash_observe::metrics::LoopMetrics;
 
-use super::Late;
+use super::Deferred;
 use super::streams::{Chain, Streams};
-use crate::exchange::Talker;
-use crate::inbox::{Inbox, Letter};
-use crate::port::{Port, Until};
-use crate::seat::Seat;
+use crate::completion_queue::{Completion, CompletionQueue};
+use crate::connection_permit::ConnectionPermit;
+use crate::poller::{Poller, WakeOn};
 use crate::socket::{self, Received, Sent};
-use crate::timers::Standing;
+use crate::timer_wheel::WheelSlot;
+use crate::upstream_io::UpstreamIo;
 
 /// A connection and what the loop knows about its socket.
 pub(super) struct Slot<L> {
     pub(super) connection: Connection,
     pub(super) socket: OwnedFd,
-    pub(super) link: L,
+    pub(super) socket_state: L,
     pub(super) generation: u32,
-    pub(super) standing: Standing,
+    pub(super) wheel_slot: WheelSlot,
     pub(super) streams: Chain,
-    pub(super) seat: Seat,
+    pub(super) permit: ConnectionPermit,
 }
 
 /// What is left of a connection after it had its turn.
 #[derive(PartialEq, Eq)]
 pub(super) enum Turn {
     /// For others among its reasons: it could go on, but they are waiting.
-    Waits(Until),
+    Waits(WakeOn),
     /// For one of two sockets.
     Exchanges(Awaited),
     Ends,
 }
 
 /// What a connection's turn takes from its loop.
-pub(super) struct Shop<'a> {
-    pub(super) late: &'a mut VecDeque<Late>,
+pub(super) struct TurnContext<'a> {
+    pub(super) deferred: &'a mut VecDeque<Deferred>,
     pub(super) metrics: &'a LoopMetrics,
-    pub(super) talker: &'a mut Talker,
+    pub(super) upstream_io: &'a mut UpstreamIo,
     pub(super) streams: &'a mut Streams,
-    pub(super) inbox: &'a Arc<Inbox>,
+    pub(super) completions: &'a Arc<CompletionQueue>,
 }
 
 /// Wants that one connection may have performed before it is somebody else's turn.
@@ -59,22 +59,22 @@ impl<L> Slot<L> {
         &mut self,
         token: u64,
         cx: &mut Context<'_>,
-        shop: Shop<'_>,
-        port: &mut impl Port<Link = L>,
+        turn_cx: TurnContext<'_>,
+        poller: &mut impl Poller<SocketState = L>,
     ) -> Turn {
         let mut left = WANTS_PER_TURN;
         while left > 0 {
             left -= 1;
             let want = self.connection.want(cx);
             if !cx.tally.released.is_empty() {
-                self.release(cx, shop.streams, port);
+                self.release(cx, turn_cx.streams, poller);
             }
             match want {
-                Want::Receive => match port.receive(&mut self.link, &self.socket) {
-                    Received::Bytes(count) => self.connection.received(port.received(count), cx),
+                Want::Receive => match poller.receive(&mut self.socket_state, &self.socket) {
+                    Received::Bytes(count) => self.connection.received(poller.received(count), cx),
                     Received::Blocked => {
                         if !self.connection.receive_blocked() {
-                            return Turn::Waits(Until::Received);
+                            return Turn::Waits(WakeOn::Received);
                         }
                     }
                     Received::End => self.connection.received_end(cx),
@@ -82,36 +82,37 @@ impl<L> Slot<L> {
                 },
                 Want::Send => {
                     let Some(output) = self.connection.output() else { return Turn::Ends };
-                    match port.send(&mut self.link, &self.socket, token, output, shop.metrics) {
+                    match poller.send(&mut self.socket_state, &self.socket, token, output, turn_cx.metrics) {
                         None if self.connection.is_exchanging() => {
                             self.connection.send_blocked();
                         }
-                        None => return Turn::Waits(Until::Sent),
+                        None => return Turn::Waits(WakeOn::Sent),
                         Some(Sent::Bytes(count)) => self.connection.sent(count, cx),
                         Some(Sent::Blocked) => {
                             if !self.connection.send_blocked() {
-                                return Turn::Waits(Until::Writable);
+                                return Turn::Waits(WakeOn::Writable);
                             }
                         }
                         Some(Sent::Broken) => self.connection.abort(cx),
                     }
                 }
-                Want::Job(id, job) => shop.late.push_back(Late::Job(token, id, job)),
+                Want::Job(id, job) => turn_cx.deferred.push_back(Deferred::Job(token, id, job)),
                 Want::Begin(id) => {
-                    let inbox = Arc::clone(shop.inbox);
-                    let reply = Box::new(move |begun: Begun| inbox.put(token, Letter::Begun(id, begun)));
-                    let stream = shop.talker.begin(&mut self.connection, id, &self.socket, cx, reply);
+                    let completions = Arc::clone(turn_cx.completions);
+                    let reply =
+                        Box::new(move |begun: Begun| completions.push(token, Completion::Begun(id, begun)));
+                    let stream = turn_cx.upstream_io.begin(&mut self.connection, id, &self.socket, cx, reply);
                     if let Some(stream) = stream {
-                        shop.streams.insert(&mut self.streams, token, id, stream);
+                        turn_cx.streams.insert(&mut self.streams, token, id, stream);
                     }
                 }
                 want @ (Want::SendBackend(id) | Want::ReceiveBackend(id) | Want::ShutdownBackend(id)) => {
                     left = left.saturating_sub(WANTS_PER_PIECE - 1);
-                    let stream = shop.streams.get(self.streams, id);
-                    shop.talker.perform(&want, &mut self.connection, stream, cx);
+                    let stream = turn_cx.streams.get(self.streams, id);
+                    turn_cx.upstream_io.perform(&want, &mut self.connection, stream, cx);
                 }
                 Want::Exchange(awaited) => return Turn::Exchanges(awaited),
-                Want::Completion => return Turn::Waits(Until::Completed),
+                Want::Completion => return Turn::Waits(WakeOn::Completed),
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write).is_err() {
                         return Turn::Ends;
@@ -119,7 +120,7 @@ impl<L> Slot<L> {
                 }
                 Want::HandOver => {
                     // It stays open elsewhere, and nothing that happens to it is of interest here.
-                    port.forget(&self.socket, token);
+                    poller.forget(&self.socket, token);
                     return Turn::Ends;
                 }
                 Want::Close => return Turn::Ends,
@@ -129,7 +130,7 @@ impl<L> Slot<L> {
                 }
             }
         }
-        Turn::Waits(Until::Others)
+        Turn::Waits(WakeOn::Others)
     }
 
     /// Sees to it that whatever ends the wait for one of two sockets is heard of.
@@ -138,19 +139,19 @@ impl<L> Slot<L> {
         token: u64,
         awaited: Awaited,
         streams: &mut Streams,
-        port: &mut impl Port<Link = L>,
+        poller: &mut impl Poller<SocketState = L>,
     ) -> io::Result<()> {
         let client = match awaited {
             Awaited { client_in: true, client_out: true, .. } => {
-                port.settle(&mut self.link, &self.socket, token, Until::Received)?;
-                Until::Writable
+                poller.settle(&mut self.socket_state, &self.socket, token, WakeOn::Received)?;
+                WakeOn::Writable
             }
-            Awaited { client_out: true, .. } => Until::Writable,
-            Awaited { client_in: true, .. } => Until::Received,
-            _ => Until::Completed,
+            Awaited { client_out: true, .. } => WakeOn::Writable,
+            Awaited { client_in: true, .. } => WakeOn::Received,
+            _ => WakeOn::Completed,
         };
-        port.settle(&mut self.link, &self.socket, token, client)?;
-        streams.settle(self.streams, &self.connection, port)
+        poller.settle(&mut self.socket_state, &self.socket, token, client)?;
+        streams.settle(self.streams, &self.connection, poller)
     }
 
     /// Streams of exchanges that are over go back to whoever lent them.
@@ -158,10 +159,10 @@ impl<L> Slot<L> {
         &mut self,
         cx: &mut Context<'_>,
         streams: &mut Streams,
-        port: &mut impl Port<Link = L>,
+        poller: &mut impl Poller<SocketState = L>,
     ) {
         for release in cx.tally.released.drain(..) {
-            let stream = streams.take(&mut self.streams, release.exchange, port);
+            let stream = streams.take(&mut self.streams, release.exchange, poller);
             release.finish(stream);
         }
     }

@@ -10,7 +10,7 @@ use flash_core::{Connection, ExchangeId};
 use slab::Slab;
 
 use super::{NO_CONNECTION, split, token};
-use crate::port::{Port, Watched};
+use crate::poller::{Poller, Registered};
 
 #[derive(Default)]
 pub(super) struct Streams {
@@ -25,7 +25,7 @@ struct Entry {
     connection: u64,
     exchange: ExchangeId,
     stream: OwnedFd,
-    watched: Watched,
+    registered: Registered,
     generation: u32,
     /// The same connection's next one.
     next: Chain,
@@ -59,7 +59,8 @@ impl Streams {
         stream: OwnedFd,
     ) {
         let generation = self.next_generation();
-        let entry = Entry { connection, exchange, stream, watched: Watched::No, generation, next: *chain };
+        let entry =
+            Entry { connection, exchange, stream, registered: Registered::No, generation, next: *chain };
         *chain = Chain(self.entries.insert(entry) as u32);
     }
 
@@ -74,33 +75,33 @@ impl Streams {
         None
     }
 
-    /// Takes an exchange's stream out of the port and out of the loop.
+    /// Takes an exchange's stream out of the poller and out of the loop.
     pub(super) fn take(
         &mut self,
         chain: &mut Chain,
         exchange: ExchangeId,
-        port: &mut impl Port,
+        poller: &mut impl Poller,
     ) -> Option<OwnedFd> {
         let index = chain.first()?;
         let entry = self.entries.get_mut(index)?;
         if entry.exchange != exchange {
             let mut rest = entry.next;
-            let stream = self.take(&mut rest, exchange, port);
+            let stream = self.take(&mut rest, exchange, poller);
             self.entries[index].next = rest;
             return stream;
         }
         let entry = self.entries.remove(index);
         *chain = entry.next;
-        if entry.watched != Watched::No {
-            port.forget(&entry.stream, stream_token(entry.generation, index));
+        if entry.registered != Registered::No {
+            poller.forget(&entry.stream, stream_token(entry.generation, index));
         }
         Some(entry.stream)
     }
 
     /// The connection is gone, and its streams with it.
-    pub(super) fn close(&mut self, mut chain: Chain, port: &mut impl Port) {
+    pub(super) fn close(&mut self, mut chain: Chain, poller: &mut impl Poller) {
         while let Some(exchange) = chain.first().map(|index| self.entries[index].exchange) {
-            self.take(&mut chain, exchange, port);
+            self.take(&mut chain, exchange, poller);
         }
     }
 
@@ -109,35 +110,35 @@ impl Streams {
         &mut self,
         chain: Chain,
         connection: &Connection,
-        port: &mut impl Port,
+        poller: &mut impl Poller,
     ) -> io::Result<()> {
         let mut next = chain.first();
         while let Some(index) = next {
             let generation = self.next_generation();
             let entry = &mut self.entries[index];
             let (_, room) = connection.awaited_of(entry.exchange);
-            let needed = if room { Watched::Room } else { Watched::Bytes };
-            if entry.watched != Watched::Room && entry.watched != needed {
-                if entry.watched != Watched::No {
-                    port.forget(&entry.stream, stream_token(entry.generation, index));
-                    entry.watched = Watched::No;
+            let needed = if room { Registered::Room } else { Registered::Bytes };
+            if entry.registered != Registered::Room && entry.registered != needed {
+                if entry.registered != Registered::No {
+                    poller.forget(&entry.stream, stream_token(entry.generation, index));
+                    entry.registered = Registered::No;
                     entry.generation = generation;
                 }
-                port.watch(&entry.stream, stream_token(entry.generation, index), needed)?;
-                entry.watched = needed;
+                poller.watch(&entry.stream, stream_token(entry.generation, index), needed)?;
+                entry.registered = needed;
             }
             next = entry.next.first();
         }
         Ok(())
     }
 
-    /// Something has happened at a stream: its connection's token, and its exchange. `goes_on` says whether the port will
+    /// Something has happened at a stream: its connection's token, and its exchange. `goes_on` says whether the poller will
     /// tell more. `None` for a stream that is gone.
     pub(super) fn heard(&mut self, token: u64, goes_on: bool) -> Option<(u64, ExchangeId)> {
         let (generation, index) = split(token & !OF_STREAM);
         let entry = self.entries.get_mut(index).filter(|entry| entry.generation == generation)?;
         if !goes_on {
-            entry.watched = Watched::No;
+            entry.registered = Registered::No;
         }
         Some((entry.connection, entry.exchange))
     }

@@ -18,29 +18,29 @@ use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
 use parking_lot::Mutex;
 
-use super::desk::{Arrival, Desk, Task};
-use super::health::{Change, Health, Verdict};
+use super::device_breaker::{BreakerState, DeviceBreaker, Transition};
+use super::pool_state::{PoolState, Submission, Task};
 use super::queue::Lane;
-use super::watcher::Watcher;
-use super::{HelperLimits, Refusal, Waiter};
+use super::watchdog::Watchdog;
+use super::{HelperLimits, SubmitError, Waiter};
 use crate::clock::server_us;
-use crate::hands::Hand;
-use crate::inbox::Letter;
-use crate::shared::Shared;
+use crate::completion_queue::Completion;
+use crate::helper_processes::JobExecutor;
+use crate::server_state::ServerState;
 
 pub(super) struct Pool {
     pub(super) device: Device,
     limits: HelperLimits,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ServerState>,
     elsewhere: Option<Arc<Self>>,
-    watcher: Arc<Watcher>,
-    arrivals: mpsc::Queue<Arrival>,
+    watchdog: Arc<Watchdog>,
+    submissions: mpsc::Queue<Submission>,
     /// Jobs that no helper has begun yet.
     waiting: AtomicUsize,
     /// Posted once for each arrival.
     work: Semaphore,
-    health: Health,
-    pub(super) desk: Mutex<Desk>,
+    breaker: DeviceBreaker,
+    pub(super) state: Mutex<PoolState>,
 }
 
 /// So many more than the queue may hold wait at most while another thread holds its lock; it may be at the lowest priority.
@@ -56,12 +56,12 @@ impl Pool {
     pub(super) fn start(
         device: Device,
         limits: HelperLimits,
-        shared: Arc<Shared>,
-        watcher: Arc<Watcher>,
+        shared: Arc<ServerState>,
+        watchdog: Arc<Watchdog>,
         elsewhere: Option<Arc<Self>>,
     ) -> io::Result<Arc<Self>> {
-        let pool = Arc::new(Self::without_helpers(device, limits, shared, watcher, elsewhere));
-        let number = pool.desk.lock().enrol();
+        let pool = Arc::new(Self::without_helpers(device, limits, shared, watchdog, elsewhere));
+        let number = pool.state.lock().add_helper();
         pool.spawn(number)?;
         Ok(pool)
     }
@@ -69,8 +69,8 @@ impl Pool {
     fn without_helpers(
         device: Device,
         limits: HelperLimits,
-        shared: Arc<Shared>,
-        watcher: Arc<Watcher>,
+        shared: Arc<ServerState>,
+        watchdog: Arc<Watchdog>,
         elsewhere: Option<Arc<Self>>,
     ) -> Self {
         let deadline = Duration::from_millis(shared.site.settings.disk_deadline_ms);
@@ -79,83 +79,83 @@ impl Pool {
             limits,
             shared,
             elsewhere,
-            watcher,
-            arrivals: mpsc::Queue::new(),
+            watchdog,
+            submissions: mpsc::Queue::new(),
             waiting: AtomicUsize::new(0),
             work: Semaphore::default(),
-            health: Health::new(deadline),
-            desk: Mutex::new(Desk::new(limits.single_flight)),
+            breaker: DeviceBreaker::new(deadline),
+            state: Mutex::new(PoolState::new(limits.single_flight)),
         }
     }
 
     /// Takes a job, to be done soon, or says why not. Never waits.
-    pub(super) fn submit(&self, mut arrival: Arrival) -> Result<(), Refusal> {
+    pub(super) fn submit(&self, mut submission: Submission) -> Result<(), SubmitError> {
         let queued = self.waiting.load(Ordering::Relaxed);
-        let is_probe = match self.health.ask(server_us(arrival.came), queued > 0) {
-            Verdict::Well => false,
-            Verdict::Probe => true,
-            Verdict::Sick => return Err(Refusal::Sick),
+        let is_probe = match self.breaker.ask(server_us(submission.came), queued > 0) {
+            BreakerState::Closed => false,
+            BreakerState::HalfOpen => true,
+            BreakerState::Open => return Err(SubmitError::DeviceDown),
         };
         if is_probe {
-            arrival.waiter = None;
+            submission.waiter = None;
         }
         if queued >= self.limits.queue_max {
-            match self.desk.try_lock() {
-                Some(mut desk) => return self.squeeze_in(&mut desk, arrival),
+            match self.state.try_lock() {
+                Some(mut state) => return self.replace_another(&mut state, submission),
                 None if queued >= self.limits.queue_max + UNSORTED_MAX => return self.refuse(),
                 // Who holds the lock sorts it in.
                 None => {}
             }
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.arrivals.push(arrival);
+        self.submissions.push(submission);
         self.work.post();
-        if is_probe { Err(Refusal::Sick) } else { Ok(()) }
+        if is_probe { Err(SubmitError::DeviceDown) } else { Ok(()) }
     }
 
     /// Takes a job into a queue that may be full: one that waits already is joined, and a client without many jobs takes
     /// the place of another's.
-    fn squeeze_in(&self, desk: &mut Desk, arrival: Arrival) -> Result<(), Refusal> {
-        self.sort_arrivals(desk);
-        let (kind, arrival) = match desk.join(arrival) {
+    fn replace_another(&self, state: &mut PoolState, submission: Submission) -> Result<(), SubmitError> {
+        self.sort_submissions(state);
+        let (key, submission) = match state.join(submission) {
             Ok(()) => {
                 self.shared.metrics.joined.add(1);
                 return Ok(());
             }
             Err(new) => new,
         };
-        if desk.queue.len() >= self.limits.queue_max {
-            match desk.queue.shed_for(arrival.lane()) {
-                Some(task) => self.shed(desk, &task),
+        if state.queue.len() >= self.limits.queue_max {
+            match state.queue.shed_for(submission.lane()) {
+                Some(task) => self.shed(state, &task),
                 None => return self.refuse(),
             }
         }
-        desk.queue_up(kind, arrival);
+        state.queue_up(key, submission);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.work.post();
         Ok(())
     }
 
     /// A job that was given up for others: its clients are told.
-    fn shed(&self, desk: &mut Desk, task: &Task) {
+    fn shed(&self, state: &mut PoolState, task: &Task) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let _ = self.refuse();
-        for (waiter, _) in desk.asked.remove(&task.kind).into_iter().flat_map(|asked| asked.waiters) {
+        for (waiter, _) in state.pending.remove(&task.key).into_iter().flat_map(|pending| pending.waiters) {
             waiter.tell(task.job.failed(Failure::Busy).into());
         }
     }
 
-    fn refuse(&self) -> Result<(), Refusal> {
+    fn refuse(&self) -> Result<(), SubmitError> {
         static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
         self.shared.metrics.queue_full.add(1);
         let most = self.limits.queue_max;
         self.shared
             .error_log
             .log_limited(&FULL, format_args!("{most} jobs wait for the disk: one more was refused"));
-        Err(Refusal::Full)
+        Err(SubmitError::Full)
     }
 
-    fn say(&self, what: &str) {
+    fn log(&self, what: &str) {
         let name = self.shared.disk.device_name(self.device);
         self.shared.error_log.log(format_args!("{name} {what}"));
     }
@@ -174,17 +174,17 @@ impl Pool {
         // Of this thread alone, on Linux: where processors are short, those who must not wait come first. Refused or
         // not, the helper helps.
         let _ = rustix::process::nice(HELPER_NICE);
-        let hand = self.shared.hands.hand();
+        let executor = self.shared.helper_kind.executor();
         loop {
             if !self.work.wait(IDLE_MAX) {
-                if self.desk.lock().may_leave() {
+                if self.state.lock().may_leave() {
                     return;
                 }
-            } else if let Some((task, begun, another)) = self.take(hand.clock(), Instant::now) {
+            } else if let Some((task, begun, another)) = self.take(executor.clock(), Instant::now) {
                 if let Some(number) = another {
                     self.start_another(number);
                 }
-                self.perform(task, begun, &hand);
+                self.perform(task, begun, &executor);
             }
         }
     }
@@ -196,60 +196,60 @@ impl Pool {
         helper: &Arc<CurrentClock>,
         clock: impl FnOnce() -> Instant,
     ) -> Option<(Task, Instant, Option<usize>)> {
-        let mut desk = self.desk.lock();
-        self.sort_arrivals(&mut desk);
-        let mut task = desk.queue.pop()?;
+        let mut state = self.state.lock();
+        self.sort_submissions(&mut state);
+        let mut task = state.queue.pop()?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         // Read under the lock: jobs are to begin in the order of their times.
         let begun = clock();
         if let Job::Find(find) = &mut task.job {
             find.asked_ms = find.asked_ms.max(server_us(begun) / 1000);
         }
-        desk.begin(task.number, server_us(begun), Arc::clone(helper));
-        self.judge(&desk, begun);
-        let is_last = desk.idle == 0 && desk.helpers < self.limits.helpers_max;
-        let another = is_last.then(|| desk.enrol());
-        drop(desk);
-        self.watcher.wake();
+        state.begin(task.number, server_us(begun), Arc::clone(helper));
+        self.judge(&state, begun);
+        let is_last = state.idle == 0 && state.helpers < self.limits.helpers_max;
+        let another = is_last.then(|| state.add_helper());
+        drop(state);
+        self.watchdog.wake();
         Some((task, begun, another))
     }
 
     /// Looks whether the device answers. Returns whether a helper is at work, so that this has to be done again.
     pub(super) fn watch(&self, now: Instant, cpu_ns: impl Fn(u64, CpuClock) -> Option<u64>) -> bool {
-        let mut desk = self.desk.lock();
+        let mut state = self.state.lock();
         let now_us = server_us(now);
-        desk.observe(now_us, cpu_ns);
-        self.say_change(self.health.watched(desk.stuck_us(self.limits.helpers_max), now_us));
-        !desk.under_way.is_empty()
+        state.observe(now_us, cpu_ns);
+        self.log_transition(self.breaker.registered(state.stuck_us(self.limits.helpers_max), now_us));
+        !state.in_flight.is_empty()
     }
 
-    fn sort_arrivals(&self, desk: &mut Desk) {
-        for arrival in self.arrivals.drain() {
-            match desk.join(arrival) {
+    fn sort_submissions(&self, state: &mut PoolState) {
+        for submission in self.submissions.drain() {
+            match state.join(submission) {
                 Ok(()) => {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
                     self.shared.metrics.joined.add(1);
                 }
-                Err((kind, arrival)) => {
-                    desk.queue_up(kind, arrival);
-                    if desk.queue.len() > self.limits.queue_max
-                        && let Some(task) = desk.queue.shed_for(Lane::Looks)
+                Err((key, submission)) => {
+                    state.queue_up(key, submission);
+                    if state.queue.len() > self.limits.queue_max
+                        && let Some(task) = state.queue.shed_for(Lane::Looks)
                     {
-                        self.shed(desk, &task);
+                        self.shed(state, &task);
                     }
                 }
             }
         }
     }
 
-    fn judge(&self, desk: &Desk, now: Instant) {
-        self.say_change(self.health.told(desk.stuck_us(self.limits.helpers_max), server_us(now)));
+    fn judge(&self, state: &PoolState, now: Instant) {
+        self.log_transition(self.breaker.told(state.stuck_us(self.limits.helpers_max), server_us(now)));
     }
 
-    fn say_change(&self, change: Option<Change>) {
+    fn log_transition(&self, change: Option<Transition>) {
         match change {
-            Some(Change::FellSick) => self.say("does not answer: requests for it get 503 until it does"),
-            Some(Change::Recovered) => self.say("answers again"),
+            Some(Transition::Opened) => self.log("does not answer: requests for it get 503 until it does"),
+            Some(Transition::Closed) => self.log("answers again"),
             None => {}
         }
     }
@@ -258,18 +258,18 @@ impl Pool {
         static NONE: RateLimit = RateLimit::every(Duration::from_secs(5));
         if let Err(error) = self.spawn(number) {
             // Those who are there will come to it.
-            self.desk.lock().strike_off();
+            self.state.lock().remove_helper();
             self.shared.error_log.log_limited(&NONE, format_args!("cannot start a helper: {error}"));
         }
     }
 
-    fn perform(&self, task: Task, begun: Instant, hand: &Hand) {
+    fn perform(&self, task: Task, begun: Instant, executor: &JobExecutor) {
         let Task { job, came, .. } = &task;
         let deadline = Duration::from_millis(self.shared.site.settings.disk_deadline_ms);
         let outcome = match begun.saturating_duration_since(*came) > deadline {
             // Whoever asked for it has been answered long ago.
             true => Some(job.failed(Failure::Late).into()),
-            false => catch_unwind(AssertUnwindSafe(|| hand.help(&self.shared, job, self.device)))
+            false => catch_unwind(AssertUnwindSafe(|| executor.help(&self.shared, job, self.device)))
                 .unwrap_or_else(|panic| {
                     self.shared.panicked(&*panic);
                     Some(job.failed(Failure::Broken).into())
@@ -286,21 +286,21 @@ impl Pool {
     /// A helper is back from a job: everybody who waits for it is told.
     fn finish(
         &self,
-        Task { number, kind, job, .. }: &Task,
+        Task { number, key, job, .. }: &Task,
         begun: Instant,
         outcome: Option<Outcome>,
         clock: impl FnOnce() -> Instant,
     ) {
         self.shared.metrics.helper_jobs.add(1);
         let (waiters, now) = {
-            let mut desk = self.desk.lock();
+            let mut state = self.state.lock();
             // Those who have asked for the same by now need not ask the disk.
-            self.sort_arrivals(&mut desk);
-            desk.end(*number);
+            self.sort_submissions(&mut state);
+            state.end(*number);
             let now = clock();
-            self.judge(&desk, now);
-            let mut waiters = desk.asked.remove(kind).map_or_else(Vec::new, |asked| asked.waiters);
-            self.look_again(&mut desk, job, begun, outcome.as_ref(), &mut waiters);
+            self.judge(&state, now);
+            let mut waiters = state.pending.remove(key).map_or_else(Vec::new, |pending| pending.waiters);
+            self.look_again(&mut state, job, begun, outcome.as_ref(), &mut waiters);
             (waiters, now)
         };
         let help_ns = now.saturating_duration_since(begun).as_nanos() as u64;
@@ -320,7 +320,7 @@ impl Pool {
     /// another look.
     fn look_again(
         &self,
-        desk: &mut Desk,
+        state: &mut PoolState,
         job: &Job,
         begun: Instant,
         outcome: Option<&Outcome>,
@@ -333,10 +333,10 @@ impl Pool {
         let late = waiters.extract_if(.., |(_, came)| *came > begun + good_for);
         for (waiter, came) in late.collect::<Vec<_>>() {
             let job = Job::Find(Find { known: Some(Arc::clone(entry)), ..find.clone() });
-            match desk.join(Arrival { job, waiter: Some(waiter), came }) {
+            match state.join(Submission { job, waiter: Some(waiter), came }) {
                 Ok(()) => {}
-                Err((kind, arrival)) => {
-                    desk.queue_up(kind, arrival);
+                Err((key, submission)) => {
+                    state.queue_up(key, submission);
                     self.waiting.fetch_add(1, Ordering::Relaxed);
                     self.work.post();
                 }
@@ -345,14 +345,15 @@ impl Pool {
     }
 
     fn send_elsewhere(&self, job: Job, waiter: Waiter, came: Instant) {
-        let (inbox, token, exchange) = (Arc::clone(&waiter.inbox), waiter.token, waiter.exchange);
+        let (completions, token, exchange) = (Arc::clone(&waiter.completions), waiter.token, waiter.exchange);
         let known = job.clone();
         let refusal = match &self.elsewhere {
-            Some(pool) => pool.submit(Arrival { job, waiter: Some(waiter), came }).err(),
-            None => Some(Refusal::Full),
+            Some(pool) => pool.submit(Submission { job, waiter: Some(waiter), came }).err(),
+            None => Some(SubmitError::Full),
         };
         if let Some(refusal) = refusal {
-            inbox.put(token, Letter::Done(exchange, Outcome::from(known.failed(refusal.failure()))));
+            completions
+                .push(token, Completion::Done(exchange, Outcome::from(known.failed(refusal.failure()))));
         }
     }
 }

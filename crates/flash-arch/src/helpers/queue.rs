@@ -2,7 +2,7 @@
 //!
 //! Second looks at cached entries have a lane of their own, which takes turns with all other jobs: a flood of new names
 //! cannot make cached answers old. The other jobs wait in a line for each client, and the lines take turns: a flood from
-//! one client waits behind the first job of every other client. A job that several clients ask for stands in the line of
+//! one client waits behind the first job of every other client. A job that several clients ask for waits in the line of
 //! each, and is done when the first of these lines reaches it.
 
 use std::collections::{HashMap, VecDeque};
@@ -36,7 +36,7 @@ pub(super) struct FairQueue<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     task: T,
-    /// How often its number stands in lines and lanes.
+    /// How often its number is in lines and lanes.
     places: usize,
 }
 

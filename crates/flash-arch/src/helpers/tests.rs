@@ -18,16 +18,16 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
     std::fs::write(folder.path().join("a.txt"), "a").unwrap();
     let mut parts = testing::parts(folder.path(), 10_000);
     parts.site.settings.list = true;
-    let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
+    let shared = ServerState::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
     let limits = HelperLimits { helpers_max: 1, queue_max: 8, single_flight: true, offload: Offload::Needed };
     let helpers = Helpers::start(limits, shared).unwrap();
-    let inbox = Arc::new(Inbox::new().unwrap());
+    let completions = Arc::new(CompletionQueue::new().unwrap());
     let submit = |job, token| {
         helpers
             .submit(
                 job,
                 Some(Waiter {
-                    inbox: Arc::clone(&inbox),
+                    completions: Arc::clone(&completions),
                     token,
                     exchange: ExchangeId::default(),
                     client: Client::default(),
@@ -41,14 +41,14 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
     let path = SitePath::parse(b"/").unwrap().into_owned();
     submit(Job::List(List { path, order: Order::default(), asked_ms: 0, listing: None, page: 0 }), 1);
     let give_up = Instant::now() + PATIENCE;
-    let (token, letter) = loop {
-        if let Some(letter) = inbox.empty().next() {
-            break letter;
+    let (token, completion) = loop {
+        if let Some(completion) = completions.drain().next() {
+            break completion;
         }
         assert!(Instant::now() < give_up, "nobody lists while the only helper of files waits");
         thread::sleep(Duration::from_millis(1));
     };
-    let done = letter.outcome().done;
+    let done = completion.outcome().done;
     assert!(token == 1 && matches!(done, Done::Listed(_)), "{token}: {done:?}");
     let_go.send(()).unwrap();
 }

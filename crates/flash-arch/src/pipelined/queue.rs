@@ -1,7 +1,7 @@
 //! The queue in front of a step: connections come in batches, and a batch wakes the step at most once.
 //!
 //! Only accepting ever waits for room in a queue. The steps need not, because a connection is in one place at a time:
-//! no queue can hold more of them than there are seats. So nobody who could make room ever waits for it.
+//! no queue can hold more of them than there are permits. So no thread that could make room waits for it.
 
 use std::io;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use flash_core::job::{Job, Outcome};
 use flash_core::program::Begun;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::inbox::Inbox;
-use crate::pipelined::ward::Slot;
+use crate::completion_queue::CompletionQueue;
+use crate::pipelined::parked::Slot;
 
 /// A connection on its way to a step, and what the step before it has for this one.
 pub(super) struct Item {
@@ -29,19 +29,19 @@ pub(super) enum With {
     /// What became of the program that was asked for.
     Begun(ExchangeId, Begun),
     /// It must not be touched any more: there was a bug.
-    Wreck,
+    Poisoned,
 }
 
 pub(super) struct Queue<T> {
     state: Mutex<State<T>>,
     room: Condvar,
-    /// Its bell is the step's; and here come the results of the step's helper.
-    inbox: Arc<Inbox>,
+    /// The eventfd of this queue wakes the step; the results of the step's helper come here.
+    completions: Arc<CompletionQueue>,
 }
 
 struct State<T> {
     items: Vec<T>,
-    /// The step sleeps, or is about to, and wants the bell for whatever comes next.
+    /// The step sleeps, or is about to, and has to be woken for whatever comes next.
     asleep: bool,
     /// Nothing more will come.
     closed: bool,
@@ -60,14 +60,14 @@ pub(super) const ITEMS_BEFORE_NEW_MAX: usize = 256;
 impl<T> Queue<T> {
     pub(super) fn new() -> io::Result<Self> {
         let state = Mutex::new(State { items: Vec::new(), asleep: false, closed: false });
-        Ok(Self { state, room: Condvar::new(), inbox: Arc::new(Inbox::new()?) })
+        Ok(Self { state, room: Condvar::new(), completions: Arc::new(CompletionQueue::new()?) })
     }
 
-    pub(super) fn inbox(&self) -> &Arc<Inbox> {
-        &self.inbox
+    pub(super) fn completions(&self) -> &Arc<CompletionQueue> {
+        &self.completions
     }
 
-    /// Hands over the whole batch, and leaves it empty.
+    /// HelperKind over the whole batch, and leaves it empty.
     pub(super) fn push(&self, batch: &mut Vec<T>) {
         self.push_to(self.state.lock(), batch);
     }
@@ -93,7 +93,7 @@ impl<T> Queue<T> {
         let asleep = std::mem::take(&mut state.asleep);
         drop(state);
         if asleep {
-            self.inbox.ring();
+            self.completions.wake();
         }
     }
 
@@ -112,7 +112,7 @@ impl<T> Queue<T> {
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.room.notify_one();
-        self.inbox.ring();
+        self.completions.wake();
     }
 }
 
@@ -124,10 +124,10 @@ mod tests {
 
     use super::*;
 
-    /// How often the bell was rung since the last time.
+    /// How often the step was woken since the last time.
     fn rings(queue: &Queue<usize>) -> u64 {
         let mut count = [0; 8];
-        match read(queue.inbox().bell(), &mut count) {
+        match read(queue.completions().eventfd(), &mut count) {
             Ok(_) => u64::from_ne_bytes(count),
             Err(Errno::AGAIN) => 0,
             Err(error) => panic!("{error}"),
@@ -164,14 +164,14 @@ mod tests {
     fn new_connections_wait_for_room_and_the_others_do_not() {
         let queue = Arc::new(Queue::new().unwrap());
         queue.push(&mut (0..ITEMS_BEFORE_NEW_MAX).collect());
-        let door = std::thread::spawn({
+        let acceptor = std::thread::spawn({
             let queue = Arc::clone(&queue);
             move || queue.push_new(&mut vec![1_000])
         });
         std::thread::sleep(Duration::from_millis(50));
         queue.push(&mut vec![999]);
         assert_eq!(take(&queue, ThenSleep::Yes).last(), Some(&999), "the new one is still outside");
-        door.join().unwrap();
+        acceptor.join().unwrap();
         assert_eq!(take(&queue, ThenSleep::Yes), [1_000]);
     }
 
@@ -179,13 +179,13 @@ mod tests {
     fn a_closed_queue_keeps_nobody_waiting() {
         let queue = Arc::new(Queue::new().unwrap());
         queue.push(&mut (0..ITEMS_BEFORE_NEW_MAX).collect());
-        let door = std::thread::spawn({
+        let acceptor = std::thread::spawn({
             let queue = Arc::clone(&queue);
             move || queue.push_new(&mut vec![1_000])
         });
         std::thread::sleep(Duration::from_millis(50));
         queue.close();
-        door.join().unwrap();
+        acceptor.join().unwrap();
         let mut batch = Vec::new();
         assert!(!queue.take(&mut batch, ThenSleep::Yes));
         assert_eq!(batch.len(), ITEMS_BEFORE_NEW_MAX, "what was there is still served");

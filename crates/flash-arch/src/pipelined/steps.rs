@@ -12,16 +12,16 @@ use rustix::event::epoll::{self, EventFlags};
 use slab::Slab;
 
 use crate::amped::Asymmetric;
+use crate::completion_queue::{Completion, CompletionQueue};
 use crate::event_loop::Dispatch;
-use crate::exchange::{Talker, tell_begun};
 use crate::helpers::Client;
-use crate::inbox::{Inbox, Letter};
+use crate::pipelined::parked::{Slot, Stream};
 use crate::pipelined::queue::With;
-use crate::pipelined::ward::{Slot, Stream};
 use crate::pipelined::{NEW, Step};
-use crate::port::Watched;
-use crate::shared::Shared;
+use crate::poller::Registered;
+use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
+use crate::upstream_io::{UpstreamIo, tell_begun};
 
 /// Where a connection goes after its turn.
 pub(super) enum Next {
@@ -37,7 +37,7 @@ pub(super) enum Next {
 pub(super) struct At<'a> {
     pub(super) epoll: &'a OwnedFd,
     pub(super) metrics: &'a LoopMetrics,
-    pub(super) inbox: &'a Arc<Inbox>,
+    pub(super) completions: &'a Arc<CompletionQueue>,
 }
 
 /// One of the four steps that connections go around.
@@ -72,14 +72,14 @@ pub(super) struct ReadRequest {
     sockets: Slab<Socket>,
     generation: u32,
     buffer: Box<[u8]>,
-    talker: Talker,
+    upstream_io: UpstreamIo,
 }
 
 /// What is known of the socket of a connection, wherever that is.
 #[derive(Clone, Copy)]
 struct Socket {
     token: u64,
-    registered: Watched,
+    registered: Registered,
     /// Nothing says that a read would find nothing.
     readable: bool,
     /// The client has closed its side: reads go on until they see the end.
@@ -89,9 +89,9 @@ struct Socket {
 }
 
 impl ReadRequest {
-    pub(super) fn new(shared: &Shared) -> Self {
+    pub(super) fn new(shared: &ServerState) -> Self {
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
-        Self { sockets: Slab::new(), generation: 0, buffer, talker: Talker::new(shared) }
+        Self { sockets: Slab::new(), generation: 0, buffer, upstream_io: UpstreamIo::new(shared) }
     }
 
     fn welcome(&mut self, slot: &mut Slot) {
@@ -101,7 +101,7 @@ impl ReadRequest {
         // Its request may have come along with it.
         self.sockets.insert(Socket {
             token: slot.token,
-            registered: Watched::No,
+            registered: Registered::No,
             readable: true,
             hung_up: false,
             gone: false,
@@ -119,7 +119,7 @@ impl ReadRequest {
             match want {
                 Want::Receive if !socket.readable => {
                     if !slot.connection.receive_blocked() {
-                        let registered = socket.register(slot, Watched::Bytes, at);
+                        let registered = socket.register(slot, Registered::Bytes, at);
                         return if registered.is_ok() { Next::Waits } else { Next::Ends };
                     }
                 }
@@ -144,18 +144,19 @@ impl ReadRequest {
                     }
                 }
                 Want::Begin(id) => {
-                    let (inbox, token) = (Arc::clone(at.inbox), slot.token);
-                    let reply = Box::new(move |begun: Begun| inbox.put(token, Letter::Begun(id, begun)));
-                    let stream = self.talker.begin(&mut slot.connection, id, &slot.socket, cx, reply);
+                    let (completions, token) = (Arc::clone(at.completions), slot.token);
+                    let reply =
+                        Box::new(move |begun: Begun| completions.push(token, Completion::Begun(id, begun)));
+                    let stream = self.upstream_io.begin(&mut slot.connection, id, &slot.socket, cx, reply);
                     slot.add_stream(id, stream);
                 }
                 want @ (Want::SendBackend(id) | Want::ReceiveBackend(id) | Want::ShutdownBackend(id)) => {
                     let stream = slot.streams.iter().find(|stream| stream.exchange == id);
                     let stream = stream.map(|stream| &stream.stream);
-                    self.talker.perform(&want, &mut slot.connection, stream, cx);
+                    self.upstream_io.perform(&want, &mut slot.connection, stream, cx);
                 }
                 Want::Exchange(awaited) => {
-                    let client = if awaited.client_out { Watched::Room } else { Watched::Bytes };
+                    let client = if awaited.client_out { Registered::Room } else { Registered::Bytes };
                     let registered = socket.register(slot, client, at);
                     let registered = registered.and_then(|()| slot.register_streams(at));
                     return if registered.is_ok() { Next::Waits } else { Next::Ends };
@@ -178,17 +179,17 @@ impl ReadRequest {
 }
 
 impl Socket {
-    fn register(&mut self, slot: &Slot, needed: Watched, at: &At<'_>) -> io::Result<()> {
+    fn register(&mut self, slot: &Slot, needed: Registered, at: &At<'_>) -> io::Result<()> {
         register(&mut self.registered, needed, &slot.socket, slot.token, at)
     }
 }
 
 impl Slot {
     fn register_streams(&mut self, at: &At<'_>) -> io::Result<()> {
-        for Stream { exchange, stream, watched } in &mut self.streams {
+        for Stream { exchange, stream, registered } in &mut self.streams {
             let (_, room) = self.connection.awaited_of(*exchange);
-            let needed = if room { Watched::Room } else { Watched::Bytes };
-            register(watched, needed, stream, self.token | OF_STREAM, at)?;
+            let needed = if room { Registered::Room } else { Registered::Bytes };
+            register(registered, needed, stream, self.token | OF_STREAM, at)?;
         }
         Ok(())
     }
@@ -198,7 +199,7 @@ impl Slot {
         for release in cx.tally.released.drain(..) {
             let place = self.streams.iter().position(|stream| stream.exchange == release.exchange);
             let stream = place.map(|place| self.streams.swap_remove(place));
-            if let Some(Stream { stream, watched: Watched::Bytes | Watched::Room, .. }) = &stream {
+            if let Some(Stream { stream, registered: Registered::Bytes | Registered::Room, .. }) = &stream {
                 // One that is not there any more is forgotten.
                 let _ = epoll::delete(at.epoll, stream);
             }
@@ -209,23 +210,23 @@ impl Slot {
 
 /// Sees to it that what is needed is heard of, or more.
 fn register(
-    watched: &mut Watched,
-    needed: Watched,
+    registered: &mut Registered,
+    needed: Registered,
     socket: &OwnedFd,
     token: u64,
     at: &At<'_>,
 ) -> io::Result<()> {
     let received = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
     let data = epoll::EventData::new_u64(token);
-    match (*watched, needed) {
-        (Watched::No, Watched::Room) => epoll::add(at.epoll, socket, data, received | EventFlags::OUT)?,
-        (Watched::No, _) => epoll::add(at.epoll, socket, data, received)?,
-        (Watched::Bytes, Watched::Room) => {
+    match (*registered, needed) {
+        (Registered::No, Registered::Room) => epoll::add(at.epoll, socket, data, received | EventFlags::OUT)?,
+        (Registered::No, _) => epoll::add(at.epoll, socket, data, received)?,
+        (Registered::Bytes, Registered::Room) => {
             epoll::modify(at.epoll, socket, data, received | EventFlags::OUT)?;
         }
-        (Watched::Bytes | Watched::Room, _) => return Ok(()),
+        (Registered::Bytes | Registered::Room, _) => return Ok(()),
     }
-    *watched = needed;
+    *registered = needed;
     Ok(())
 }
 
@@ -252,7 +253,7 @@ impl Work for ReadRequest {
             return self.turn(slot, With::Nothing, at, cx);
         }
         let next = match with {
-            With::Wreck => Next::Ends,
+            With::Poisoned => Next::Ends,
             With::Nothing | With::Job(..) | With::Done(..) | With::Begun(..) => self.serve(slot, at, cx),
         };
         if matches!(next, Next::Ends) {
@@ -290,7 +291,7 @@ impl Work for FindFile {
                 }
             },
             With::Done(id, outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
-            With::Nothing | With::Job(..) | With::Begun(..) | With::Wreck => {
+            With::Nothing | With::Job(..) | With::Begun(..) | With::Poisoned => {
                 elsewhere(slot.connection.want(cx), slot, cx)
             }
         }
@@ -357,7 +358,7 @@ impl Work for SendData {
         match with {
             With::Job(id, job) => self.read(id, job, slot, at, cx),
             With::Done(id, outcome) => slot.connection.completed(id, outcome, cx),
-            With::Nothing | With::Begun(..) | With::Wreck => {}
+            With::Nothing | With::Begun(..) | With::Poisoned => {}
         }
         for _ in 0..WANTS_PER_TURN {
             match slot.connection.want(cx) {
@@ -367,11 +368,11 @@ impl Work for SendData {
                         Sent::Bytes(count) => slot.connection.sent(count, cx),
                         Sent::Blocked => {
                             slot.connection.send_blocked();
-                            if slot.watched {
+                            if slot.registered {
                                 return Next::Waits;
                             }
-                            slot.watched = at.watch(slot, EventFlags::OUT | EventFlags::ET).is_ok();
-                            if slot.watched {
+                            slot.registered = at.watch(slot, EventFlags::OUT | EventFlags::ET).is_ok();
+                            if slot.registered {
                                 return Next::Waits;
                             }
                             slot.connection.abort(cx);

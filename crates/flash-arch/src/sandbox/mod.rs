@@ -2,7 +2,7 @@
 //!
 //! The process that serves keeps its sockets, the files that others have opened for it, and memory: it can open no
 //! name, start no program, connect to nobody. A helper process can read below the folders of its site, and send what it
-//! read to the process that asked. [`paths`] takes away the filesystem (Landlock), [`calls`] every system call that is
+//! read to the process that asked. [`landlock`] takes away the filesystem (Landlock), [`seccomp`] every system call that is
 //! not needed (seccomp). What is refused fails with an error and kills nobody, so that a library which tries something
 //! new can still do it the old way.
 //!
@@ -10,44 +10,44 @@
 //! itself while it has one thread. Who is confined, and whether a server goes on where the kernel lacks something, is
 //! decided elsewhere.
 
-mod calls;
-mod paths;
+mod landlock;
+mod seccomp;
 
 use std::fmt;
 use std::path::PathBuf;
 
 /// What this kernel could not take away.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gaps(Vec<String>);
+pub struct Unenforced(Vec<String>);
 
 /// Confines the process that serves.
 ///
 /// # Errors
 /// When something was not possible; all the rest was done.
-pub fn confine_server() -> Result<(), Gaps> {
-    report([paths::forbid_but_reading(&[]), calls::forbid_but(calls::server())])
+pub fn confine_server() -> Result<(), Unenforced> {
+    report([landlock::forbid_but_reading(&[]), seccomp::forbid_but(seccomp::server())])
 }
 
 /// Confines a helper process to reading below these folders.
 ///
 /// # Errors
 /// As above.
-pub fn confine_helper(readable: &[PathBuf]) -> Result<(), Gaps> {
-    report([paths::forbid_but_reading(readable), calls::forbid_but(calls::helper())])
+pub fn confine_helper(readable: &[PathBuf]) -> Result<(), Unenforced> {
+    report([landlock::forbid_but_reading(readable), seccomp::forbid_but(seccomp::helper())])
 }
 
-fn report(results: [Result<(), String>; 2]) -> Result<(), Gaps> {
+fn report(results: [Result<(), String>; 2]) -> Result<(), Unenforced> {
     let gaps: Vec<String> = results.into_iter().filter_map(Result::err).collect();
-    if gaps.is_empty() { Ok(()) } else { Err(Gaps(gaps)) }
+    if gaps.is_empty() { Ok(()) } else { Err(Unenforced(gaps)) }
 }
 
-impl fmt::Display for Gaps {
+impl fmt::Display for Unenforced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(", and "))
     }
 }
 
-impl std::error::Error for Gaps {}
+impl std::error::Error for Unenforced {}
 
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ fn as_helper<T: Send + 'static>(readable: &TempDir, what: impl FnOnce() -> T + S
 }
 
 fn confined<T: Send + 'static>(
-    confine: impl FnOnce() -> Result<(), Gaps> + Send + 'static,
+    confine: impl FnOnce() -> Result<(), Unenforced> + Send + 'static,
     what: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     let thread = thread::spawn(move || {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flash_arch::Hands;
+use flash_arch::HelperKind;
 use flash_observe::{Destination, LogSink};
 
 use super::cannot;
@@ -34,23 +34,23 @@ impl Logs {
     }
 
     /// For one process.
-    pub(super) fn error(&self, hands: &Hands) -> io::Result<LogSink> {
-        again(&self.error, hands)
+    pub(super) fn error(&self, helper_kind: &HelperKind) -> io::Result<LogSink> {
+        again(&self.error, helper_kind)
     }
 
-    pub(super) fn access(&self, hands: &Hands) -> io::Result<Option<LogSink>> {
-        self.access.as_ref().map(|output| again(output, hands)).transpose()
+    pub(super) fn access(&self, helper_kind: &HelperKind) -> io::Result<Option<LogSink>> {
+        self.access.as_ref().map(|output| again(output, helper_kind)).transpose()
     }
 }
 
 /// With helper processes it is one of them that opens it again: the server may not be able to.
-fn again(output: &LogSink, hands: &Hands) -> io::Result<LogSink> {
+fn again(output: &LogSink, helper_kind: &HelperKind) -> io::Result<LogSink> {
     let output = output.again()?;
-    Ok(match hands {
-        Hands::Threads => output,
-        Hands::Processes(nursery) => {
-            let nursery = Arc::clone(nursery);
-            output.reopened_by(Arc::new(move |path| nursery.open_log(path)))
+    Ok(match helper_kind {
+        HelperKind::Threads => output,
+        HelperKind::Processes(fork_server) => {
+            let fork_server = Arc::clone(fork_server);
+            output.reopened_by(Arc::new(move |path| fork_server.open_log(path)))
         }
     })
 }

@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flash_arch::sandbox::{Gaps, confine_helper, confine_server};
-use flash_arch::{Child, Chores, Hands, Listener, Nursery};
+use flash_arch::sandbox::{Unenforced, confine_helper, confine_server};
+use flash_arch::{Child, ForkServer, ForkServerSetup, HelperKind, Listener};
 use flash_disk::{Disk, Spool};
 use flash_os::user::{self, User};
 
@@ -21,7 +21,7 @@ use crate::flags::{self, Arch, FileCache, FollowLinks, Helpers, Offload, Sandbox
 
 /// What is left.
 pub(super) struct Rights {
-    nursery: Option<Arc<Nursery>>,
+    fork_server: Option<Arc<ForkServer>>,
     walls: Walls,
     /// The folder, opened while that was possible; for whoever is going to send what helpers find in it.
     disk: RefCell<Option<Disk>>,
@@ -34,7 +34,7 @@ enum Walls {
     None,
     Whole,
     /// The kernel could not do all of it, and the operator wants to go on all the same.
-    Gaps(Gaps),
+    Unenforced(Unenforced),
 }
 
 /// What helper processes will serve.
@@ -86,10 +86,10 @@ impl Rights {
             Err(error) => (None, Some(error)),
         };
         if flags.helpers == Helpers::Thread {
-            return Ok(Self { nursery: None, walls: Walls::None, disk: RefCell::default(), spool: why });
+            return Ok(Self { fork_server: None, walls: Walls::None, disk: RefCell::default(), spool: why });
         }
         let failure = |error| cannot(format_args!("start helper processes"), &error);
-        let nursery = start_nursery(flags, site).map_err(failure)?;
+        let fork_server = start_fork_server(flags, site).map_err(failure)?;
         let mut disk = (site.open)().map_err(failure)?;
         disk.leave_to_others();
         if let Some(spool) = spool {
@@ -98,16 +98,21 @@ impl Rights {
         // Confined, it could not see any more what to pin. Where there is no sandbox, the server's parts do it.
         let _ = flash_os::preload::mlock_program();
         let walls = confine(flags)?;
-        Ok(Self { nursery: Some(Arc::new(nursery)), walls, disk: RefCell::new(Some(disk)), spool: why })
+        Ok(Self {
+            fork_server: Some(Arc::new(fork_server)),
+            walls,
+            disk: RefCell::new(Some(disk)),
+            spool: why,
+        })
     }
 
-    pub(super) fn hands(&self) -> Hands {
-        self.nursery.clone().map_or(Hands::Threads, Hands::Processes)
+    pub(super) fn helper_kind(&self) -> HelperKind {
+        self.fork_server.clone().map_or(HelperKind::Threads, HelperKind::Processes)
     }
 
     /// The process that forks helpers, if there is one.
     pub(super) fn child(&self) -> Option<Child> {
-        self.nursery.as_ref().map(|nursery| nursery.child())
+        self.fork_server.as_ref().map(|fork_server| fork_server.child())
     }
 
     pub(super) fn take_disk(&self) -> Option<Disk> {
@@ -120,8 +125,8 @@ impl Rights {
             let _ =
                 writeln!(io::stderr(), "flash: the server runs as root: --user NAME makes it another user's");
         }
-        if let Walls::Gaps(gaps) = &self.walls {
-            let _ = writeln!(io::stderr(), "flash: the sandbox has gaps: {gaps}");
+        if let Walls::Unenforced(unenforced) = &self.walls {
+            let _ = writeln!(io::stderr(), "flash: the sandbox has gaps: {unenforced}");
         }
         if let Some(error) = &self.spool {
             let folder = temporary_folder();
@@ -134,10 +139,10 @@ impl Rights {
 
 impl fmt::Display for Rights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.nursery, &self.walls) {
+        match (&self.fork_server, &self.walls) {
             (None, _) => Ok(()),
             (Some(_), Walls::None) => f.write_str(", helper processes"),
-            (Some(_), Walls::Whole | Walls::Gaps(_)) => f.write_str(", helper processes, sandbox"),
+            (Some(_), Walls::Whole | Walls::Unenforced(_)) => f.write_str(", helper processes, sandbox"),
         }
     }
 }
@@ -180,7 +185,7 @@ fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|&number| digits && number != u32::MAX)
 }
 
-fn start_nursery(flags: &flags::Serve, site: &Site<'_>) -> io::Result<Nursery> {
+fn start_fork_server(flags: &flags::Serve, site: &Site<'_>) -> io::Result<ForkServer> {
     let readable = readable(flags, site.folder);
     let confine = || match sandbox(flags) {
         Sandbox::Off => Ok(()),
@@ -192,7 +197,12 @@ fn start_nursery(flags: &flags::Serve, site: &Site<'_>) -> io::Result<Nursery> {
         Sandbox::Required => confine_helper(&readable).map_err(io::Error::other),
     };
     let sockets: Vec<PathBuf> = site.listeners.iter().filter_map(Listener::path).map(Into::into).collect();
-    Nursery::start(&Chores { open: site.open, confine: &confine, logs: site.logs, sockets: &sockets })
+    ForkServer::start(&ForkServerSetup {
+        open: site.open,
+        confine: &confine,
+        logs: site.logs,
+        sockets: &sockets,
+    })
 }
 
 /// What the operator wants; with helper processes, as much as there can be.
@@ -203,10 +213,12 @@ pub(super) fn sandbox(flags: &flags::Serve) -> Sandbox {
 fn confine(flags: &flags::Serve) -> Result<Walls, Failure> {
     match sandbox(flags) {
         Sandbox::Off => Ok(Walls::None),
-        Sandbox::On => Ok(confine_server().map_or_else(Walls::Gaps, |()| Walls::Whole)),
+        Sandbox::On => Ok(confine_server().map_or_else(Walls::Unenforced, |()| Walls::Whole)),
         Sandbox::Required => match confine_server() {
             Ok(()) => Ok(Walls::Whole),
-            Err(gaps) => Err(Failure::Run(format!("cannot have the sandbox that is required: {gaps}"))),
+            Err(unenforced) => {
+                Err(Failure::Run(format!("cannot have the sandbox that is required: {unenforced}")))
+            }
         },
     }
 }

@@ -17,9 +17,9 @@ use flash_http::status::Status;
 use tempfile::TempDir;
 
 use super::*;
+use crate::completion_queue::CompletionQueue;
 use crate::helpers::Client;
-use crate::helpers::desk::Kind;
-use crate::inbox::Inbox;
+use crate::helpers::pool_state::JobKey;
 use crate::testing::{self, Random, each_seed};
 use crate::{Limits, Offload};
 
@@ -34,16 +34,16 @@ fn everybody_is_told_once_and_sickness_is_what_it_is_said_to_be() {
 struct Simulation {
     random: Random,
     pool: Pool,
-    inbox: Arc<Inbox>,
+    completions: Arc<CompletionQueue>,
     jobs: Vec<Job>,
     base: Instant,
     now_us: u64,
     /// What helpers are at, with the number of the result that they will bring.
-    under_way: Vec<UnderWay>,
+    in_flight: Vec<InFlight>,
     model: Model,
 }
 
-struct UnderWay {
+struct InFlight {
     task: Task,
     begun: Instant,
     number: u64,
@@ -72,7 +72,7 @@ const DEADLINE_US: u64 = 2_000_000;
 const PROBE_EVERY_US: u64 = 3_000_000;
 
 impl Simulation {
-    fn new(seed: u64, shared: &Arc<Shared>) -> Self {
+    fn new(seed: u64, shared: &Arc<ServerState>) -> Self {
         let mut random = Random::new(seed);
         let limits = HelperLimits {
             helpers_max: random.within(1..6) as usize,
@@ -84,19 +84,19 @@ impl Simulation {
             Device::ELSEWHERE,
             limits,
             Arc::clone(shared),
-            Arc::new(Watcher::new(DEADLINE_US / 1000)),
+            Arc::new(Watchdog::new(DEADLINE_US / 1000)),
             None,
         );
-        pool.desk.lock().enrol();
+        pool.state.lock().add_helper();
         let base = Instant::now();
         Self {
             random,
             pool,
-            inbox: Arc::new(Inbox::new().unwrap()),
+            completions: Arc::new(CompletionQueue::new().unwrap()),
             jobs: jobs(),
             base,
             now_us: server_us(base),
-            under_way: Vec::new(),
+            in_flight: Vec::new(),
             model: Model::default(),
         }
     }
@@ -109,20 +109,20 @@ impl Simulation {
                 5..=44 => self.ask(),
                 45..=69 => _ = self.take(),
                 70..=94 => self.come_back(),
-                _ => _ = self.pool.desk.lock().may_leave(),
+                _ => _ = self.pool.state.lock().may_leave(),
             }
             self.hear();
             self.check();
         }
         // Then all come back, and none is sent for that did not get its due.
-        while !self.under_way.is_empty() || self.take() {
+        while !self.in_flight.is_empty() || self.take() {
             self.come_back();
             self.hear();
             self.check();
         }
         assert!(self.model.waiting.is_empty(), "forgotten: {:?}", self.model.waiting);
         assert_eq!(self.pool.waiting.load(Ordering::Relaxed), 0);
-        assert!(self.pool.desk.lock().asked.is_empty());
+        assert!(self.pool.state.lock().pending.is_empty());
     }
 
     fn time_passes(&mut self) {
@@ -142,20 +142,20 @@ impl Simulation {
         let client = *self.random.pick(&[1, 1, 1, 2, 3]);
         let client = Client::of(Peer::Inet(([192, 0, 2, client], 1).into()));
         let waiter = Waiter {
-            inbox: Arc::clone(&self.inbox),
+            completions: Arc::clone(&self.completions),
             token: self.model.tokens,
             exchange: ExchangeId::default(),
             client,
         };
         let queued = self.pool.waiting.load(Ordering::Relaxed);
-        let arrival = Arrival { job: self.jobs[which].clone(), waiter: Some(waiter), came: self.now() };
-        let answer = self.pool.submit(arrival);
+        let submission = Submission { job: self.jobs[which].clone(), waiter: Some(waiter), came: self.now() };
+        let answer = self.pool.submit(submission);
         let is_probe = answer.is_err() && self.pool.waiting.load(Ordering::Relaxed) > queued;
         let queue_max = self.pool.limits.queue_max;
         if self.model.is_sick {
             let is_due =
                 queued == 0 && self.model.probed_us.is_none_or(|at| self.now_us >= at + PROBE_EVERY_US);
-            assert_eq!(answer, Err(Refusal::Sick));
+            assert_eq!(answer, Err(SubmitError::DeviceDown));
             assert_eq!(is_probe, is_due, "one at a time is let through to see");
             if is_probe {
                 self.model.probed_us = Some(self.now_us);
@@ -165,10 +165,10 @@ impl Simulation {
         match answer {
             Ok(()) => drop(self.model.waiting.insert(self.model.tokens, (which, self.now_us))),
             Err(refusal) => {
-                assert!(refusal == Refusal::Full && queued >= queue_max, "{refusal:?}, {queued}");
-                let desk = self.pool.desk.lock();
+                assert!(refusal == SubmitError::Full && queued >= queue_max, "{refusal:?}, {queued}");
+                let state = self.pool.state.lock();
                 assert!(
-                    !is_look(&self.jobs[which]) || desk.queue.tasks().all(|task| is_look(&task.job)),
+                    !is_look(&self.jobs[which]) || state.queue.tasks().all(|task| is_look(&task.job)),
                     "a second look was refused, and a new name waits"
                 );
             }
@@ -178,7 +178,7 @@ impl Simulation {
 
     /// A helper without work looks for some. Returns whether there was a reason to.
     fn take(&mut self) -> bool {
-        if self.pool.desk.lock().idle == 0 || !self.pool.work.wait(Duration::ZERO) {
+        if self.pool.state.lock().idle == 0 || !self.pool.work.wait(Duration::ZERO) {
             return false;
         }
         let now = self.now();
@@ -188,12 +188,12 @@ impl Simulation {
             let moved_us = server_us(begun);
             self.model.results.insert(number, (self.which(&task.job), moved_us, 0));
             let runs = self.random.chance(20);
-            self.under_way.push(UnderWay { task, begun, number, runs, is_seen: false, moved_us });
+            self.in_flight.push(InFlight { task, begun, number, runs, is_seen: false, moved_us });
             self.told();
             if another.is_some() {
                 self.model.missing = self.random.chance(10);
                 if self.model.missing {
-                    self.pool.desk.lock().strike_off();
+                    self.pool.state.lock().remove_helper();
                 }
             }
         }
@@ -201,11 +201,11 @@ impl Simulation {
     }
 
     fn come_back(&mut self) {
-        if self.under_way.is_empty() {
+        if self.in_flight.is_empty() {
             return;
         }
-        let place = self.random.within(0..self.under_way.len() as u64) as usize;
-        let UnderWay { task, begun, number, .. } = self.under_way.remove(place);
+        let place = self.random.within(0..self.in_flight.len() as u64) as usize;
+        let InFlight { task, begun, number, .. } = self.in_flight.remove(place);
         self.model.results.get_mut(&number).unwrap().2 = self.model.tokens;
         let spent = Spent { read_ns: number, ..Spent::default() };
         let done = match (&task.job, self.random.chance(50)) {
@@ -222,20 +222,20 @@ impl Simulation {
 
     /// The watcher comes by.
     fn watch(&mut self) {
-        for job in &mut self.under_way {
+        for job in &mut self.in_flight {
             if job.is_seen && job.runs {
                 job.moved_us = self.now_us;
             }
             job.is_seen = true;
         }
-        let under_way = &self.under_way;
+        let in_flight = &self.in_flight;
         let cpu_ns = |number: u64, _| {
-            let runs = |job: &UnderWay| job.runs && job.task.number == number;
+            let runs = |job: &InFlight| job.runs && job.task.number == number;
             // What runs has had all the time since the beginning of time.
-            Some(if under_way.iter().any(runs) { self.now_us * 1_000_000 } else { 7 })
+            Some(if in_flight.iter().any(runs) { self.now_us * 1_000_000 } else { 7 })
         };
         let at_work = self.pool.watch(self.now(), cpu_ns);
-        assert_eq!(at_work, !self.under_way.is_empty());
+        assert_eq!(at_work, !self.in_flight.is_empty());
         self.model.is_sick |= self.is_late();
         self.told();
     }
@@ -248,8 +248,8 @@ impl Simulation {
     }
 
     fn hear(&mut self) {
-        for (token, letter) in self.inbox.empty() {
-            let outcome = letter.outcome();
+        for (token, completion) in self.completions.drain() {
+            let outcome = completion.outcome();
             let (which, came_us) =
                 self.model.waiting.remove(&token).expect("whoever is told has asked and was not told yet");
             match (outcome.done, outcome.spent.read_ns) {
@@ -269,32 +269,35 @@ impl Simulation {
     }
 
     fn check(&self) {
-        let desk = self.pool.desk.lock();
+        let state = self.pool.state.lock();
         let HelperLimits { helpers_max, queue_max, single_flight, .. } = self.pool.limits;
         let waiting = self.pool.waiting.load(Ordering::Relaxed);
-        assert!(desk.queue.len() <= waiting && waiting <= queue_max + helpers_max, "{waiting} wait");
-        assert!(desk.helpers <= helpers_max);
-        assert_eq!(desk.idle + self.under_way.len(), desk.helpers);
-        assert!(desk.idle > 0 || desk.helpers == helpers_max || self.model.missing, "nobody is left to ask");
+        assert!(state.queue.len() <= waiting && waiting <= queue_max + helpers_max, "{waiting} wait");
+        assert!(state.helpers <= helpers_max);
+        assert_eq!(state.idle + self.in_flight.len(), state.helpers);
+        assert!(
+            state.idle > 0 || state.helpers == helpers_max || self.model.missing,
+            "nobody is left to ask"
+        );
         let mut kinds = HashSet::new();
-        let begun = self.under_way.iter().map(|job| &job.task);
-        assert!(desk.queue.tasks().chain(begun).all(|task| kinds.insert(&task.kind)), "the same kind twice");
-        let single = kinds.iter().filter(|kind| matches!(kind, Kind::Single(_))).count();
+        let begun = self.in_flight.iter().map(|job| &job.task);
+        assert!(state.queue.tasks().chain(begun).all(|task| kinds.insert(&task.key)), "the same kind twice");
+        let single = kinds.iter().filter(|key| matches!(key, JobKey::Single(_))).count();
         assert!(single_flight || single == kinds.len(), "equals are joined where they should not be");
-        assert_eq!(kinds.len(), desk.asked.len());
+        assert_eq!(kinds.len(), state.pending.len());
     }
 
     /// The definition. A helper has not used the processor for longer than the deadline, and no job that began later has
     /// come back; where every helper is taken there can be none, and then all of them have to be stuck.
     fn is_late(&self) -> bool {
-        let is_late = |job: &UnderWay| self.now_us - job.moved_us >= DEADLINE_US;
+        let is_late = |job: &InFlight| self.now_us - job.moved_us >= DEADLINE_US;
         let nothing_since = |begun: u64| self.model.came_back_us.iter().all(|back| *back < begun);
-        let counts = |job: &&UnderWay| nothing_since(server_us(job.begun));
-        let all_taken = self.under_way.len() >= self.pool.limits.helpers_max;
-        self.under_way.iter().filter(counts).any(is_late)
+        let counts = |job: &&InFlight| nothing_since(server_us(job.begun));
+        let all_taken = self.in_flight.len() >= self.pool.limits.helpers_max;
+        self.in_flight.iter().filter(counts).any(is_late)
             || (all_taken
-                && !self.under_way.iter().any(|job| counts(&job))
-                && self.under_way.iter().all(is_late))
+                && !self.in_flight.iter().any(|job| counts(&job))
+                && self.in_flight.iter().all(is_late))
     }
 
     fn which(&self, job: &Job) -> usize {

@@ -18,15 +18,15 @@ use flash_http::status::Status;
 use tempfile::TempDir;
 
 use super::*;
+use crate::completion_queue::CompletionQueue;
 use crate::helpers::Client;
-use crate::inbox::Inbox;
 use crate::{Limits, Offload, testing};
 
 /// A pool for a site in a folder for temporary files, with an inbox for what they find out.
 struct Bench {
     folder: TempDir,
     pool: Arc<Pool>,
-    inbox: Arc<Inbox>,
+    completions: Arc<CompletionQueue>,
     heard: Vec<(u64, Outcome)>,
 }
 
@@ -44,32 +44,32 @@ impl Bench {
         let shared = testing::shared(folder.path(), limits, disk_deadline_ms);
         let limits = HelperLimits { helpers_max, queue_max, single_flight: true, offload: Offload::Needed };
         let pool =
-            Pool::start(Device::ELSEWHERE, limits, shared, Arc::new(Watcher::new(disk_deadline_ms)), None)
+            Pool::start(Device::ELSEWHERE, limits, shared, Arc::new(Watchdog::new(disk_deadline_ms)), None)
                 .unwrap();
-        Self { folder, pool, inbox: Arc::new(Inbox::new().unwrap()), heard: Vec::new() }
+        Self { folder, pool, completions: Arc::new(CompletionQueue::new().unwrap()), heard: Vec::new() }
     }
 
     /// Asks for a job; its result is to be told to this token.
     fn submit(&self, job: &Job, token: u64) -> bool {
         let waiter = Some(Waiter {
-            inbox: Arc::clone(&self.inbox),
+            completions: Arc::clone(&self.completions),
             token,
             exchange: ExchangeId::default(),
             client: Client::default(),
         });
-        self.pool.submit(Arrival { job: job.clone(), waiter, came: Instant::now() }).is_ok()
+        self.pool.submit(Submission { job: job.clone(), waiter, came: Instant::now() }).is_ok()
     }
 
     /// Asks for a job whose result nobody waits for.
-    fn submit_for_nobody(&self, job: Job) -> Result<(), Refusal> {
-        self.pool.submit(Arrival { job, waiter: None, came: Instant::now() })
+    fn submit_for_nobody(&self, job: Job) -> Result<(), SubmitError> {
+        self.pool.submit(Submission { job, waiter: None, came: Instant::now() })
     }
 
     /// Waits until so many results are there, and returns their tokens in order.
     #[track_caller]
     fn hear(&mut self, count: usize) -> Vec<u64> {
         self.wait_until("everybody is told", |bench| {
-            let heard = bench.inbox.empty().map(|(token, letter)| (token, letter.outcome()));
+            let heard = bench.completions.drain().map(|(token, completion)| (token, completion.outcome()));
             bench.heard.extend(heard);
             bench.heard.len() >= count
         });
@@ -202,7 +202,7 @@ fn equal_jobs_are_done_once_and_everybody_is_told() {
     assert!(bench.submit(&load(&file, 0, false), 2));
     assert!(bench.submit(&load(&file, 0, false), 3));
     assert!(bench.submit_for_nobody(load(&file, 0, false)).is_ok(), "nobody has to wait for a job");
-    assert!(bench.inbox.empty().next().is_none());
+    assert!(bench.completions.drain().next().is_none());
     let_go.send(()).unwrap();
     assert_eq!(bench.hear(3), [1, 2, 3]);
     assert!(bench.heard.iter().all(|(_, outcome)| matches!(outcome.done, Done::Window(Window::Warmed))));
@@ -237,18 +237,18 @@ fn jobs_that_differ_are_not_joined() {
 
 #[test]
 fn steps_of_one_listing_are_joined_and_pages_of_it_are_jobs_of_their_own() {
-    let mut desk = Desk::new(true);
+    let mut state = PoolState::new(true);
     let bench = Bench::new(1, 16);
     let list = |listing, order, page| {
         let path = SitePath::parse(b"/").unwrap().into_owned();
         let job = Job::List(List { path, order, asked_ms: 0, listing, page });
-        Arrival { job, waiter: None, came: Instant::now() }
+        Submission { job, waiter: None, came: Instant::now() }
     };
     let (by_name, other) = (Order::default(), Order { descending: true, ..Order::default() });
-    let mut is_new = |arrival: Arrival| match desk.join(arrival) {
+    let mut is_new = |submission: Submission| match state.join(submission) {
         Ok(()) => false,
-        Err((kind, arrival)) => {
-            desk.queue_up(kind, arrival);
+        Err((key, submission)) => {
+            state.queue_up(key, submission);
             true
         }
     };
@@ -299,13 +299,13 @@ fn second_looks_take_the_place_of_new_names_in_a_full_queue() {
     assert_eq!(bench.hear(1), [4], "the newest was given up");
     assert!(matches!(bench.heard[0].1.done, Done::Failed(Failure::Busy)));
     let other = Waiter {
-        inbox: Arc::clone(&bench.inbox),
+        completions: Arc::clone(&bench.completions),
         token: 6,
         exchange: ExchangeId::default(),
         client: client(2),
     };
-    let arrival = Arrival { job: find("/6"), waiter: Some(other), came: Instant::now() };
-    assert!(bench.pool.submit(arrival).is_ok(), "another client has its place");
+    let submission = Submission { job: find("/6"), waiter: Some(other), came: Instant::now() };
+    assert!(bench.pool.submit(submission).is_ok(), "another client has its place");
     assert_eq!(bench.hear(2), [3, 4]);
     let_go.send(()).unwrap();
     bench.hear(6);
@@ -320,27 +320,27 @@ fn a_request_does_not_get_what_was_looked_up_long_before() {
     assert!(bench.submit(&find("/a.txt"), 0));
     bench.hear(1);
     // A look that takes long, and two requests that come while it is under way.
-    let mut desk = bench.pool.desk.lock();
+    let mut state = bench.pool.state.lock();
     let begun = Instant::now();
     let job = find("/a.txt");
-    let arrival = |token, came| {
+    let submission = |token, came| {
         let waiter = Waiter {
-            inbox: Arc::clone(&bench.inbox),
+            completions: Arc::clone(&bench.completions),
             token,
             exchange: ExchangeId::default(),
             client: Client::default(),
         };
-        Arrival { job: job.clone(), waiter: Some(waiter), came }
+        Submission { job: job.clone(), waiter: Some(waiter), came }
     };
-    let Err((kind, first)) = desk.join(arrival(1, begun)) else { panic!("nothing is under way") };
-    desk.queue_up(kind, first);
-    let task = desk.queue.pop().unwrap();
+    let Err((key, first)) = state.join(submission(1, begun)) else { panic!("nothing is under way") };
+    state.queue_up(key, first);
+    let task = state.queue.pop().unwrap();
     let clock = Arc::new(CurrentClock::new(CpuClock::of_this_thread()));
-    desk.begin(task.number, server_us(begun), clock);
+    state.begin(task.number, server_us(begun), clock);
     let good_for = Duration::from_millis(Settings::default().revalidate_ms);
-    assert!(desk.join(arrival(2, begun + good_for)).is_ok());
-    assert!(desk.join(arrival(3, begun + good_for + Duration::from_millis(1))).is_ok());
-    drop(desk);
+    assert!(state.join(submission(2, begun + good_for)).is_ok());
+    assert!(state.join(submission(3, begun + good_for + Duration::from_millis(1))).is_ok());
+    drop(state);
     let Done::Found(old) = bench.heard[0].1.done.clone() else { panic!("it is there") };
     let outcome = Some(Done::Found(Arc::clone(&old)).into());
     std::fs::write(bench.folder.path().join("a.txt"), "changed").unwrap();
@@ -361,16 +361,16 @@ fn there_are_as_many_helpers_as_jobs_need_and_no_more_than_allowed() {
     }
     // A gate lets one wait at a time: the second of its helpers is not in it, but is there.
     has_begun.recv_timeout(PATIENCE).unwrap();
-    bench.wait_until("all are there", |bench| bench.pool.desk.lock().helpers == 3);
+    bench.wait_until("all are there", |bench| bench.pool.state.lock().helpers == 3);
     for _ in 0..5 {
         let_go.send(()).unwrap();
     }
     assert_eq!(bench.hear(5), [0, 1, 2, 3, 4]);
-    bench.wait_until("all are idle", |bench| bench.pool.desk.lock().idle == 3);
+    bench.wait_until("all are idle", |bench| bench.pool.state.lock().idle == 3);
     let_go.send(()).unwrap();
     assert!(bench.submit(&load(&file, 0, false), 5));
     bench.hear(6);
-    assert_eq!(bench.pool.desk.lock().started, 3, "an idle one took it");
+    assert_eq!(bench.pool.state.lock().started, 3, "an idle one took it");
 }
 
 #[test]
@@ -379,12 +379,12 @@ fn idle_helpers_leave_but_one_and_others_are_started() {
     assert!(bench.submit(&find("/missing"), 0));
     bench.hear(1);
     let idle_since = Instant::now();
-    bench.wait_until("all but one leave", |bench| bench.pool.desk.lock().helpers == 1);
+    bench.wait_until("all but one leave", |bench| bench.pool.state.lock().helpers == 1);
     assert!(idle_since.elapsed() > IDLE_MAX / 2, "not at once: the next job may be near");
-    assert_eq!(bench.pool.desk.lock().idle, 1);
+    assert_eq!(bench.pool.state.lock().idle, 1);
     assert!(bench.submit(&find("/missing"), 1));
     assert_eq!(bench.hear(2), [0, 1]);
-    bench.wait_until("there is a spare one again", |bench| bench.pool.desk.lock().started == 3);
+    bench.wait_until("there is a spare one again", |bench| bench.pool.state.lock().started == 3);
 }
 
 #[test]
@@ -402,8 +402,8 @@ fn a_panic_fails_its_own_job_and_no_other() {
         }
     }
     assert_eq!(bench.metrics(), (2, 0, 0, 1));
-    assert_eq!(bench.pool.desk.lock().started, 1, "its helper lives on");
-    assert!(bench.pool.desk.lock().asked.is_empty());
+    assert_eq!(bench.pool.state.lock().started, 1, "its helper lives on");
+    assert!(bench.pool.state.lock().pending.is_empty());
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn what_a_helper_finds_the_site_remembers() {
     std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
     assert!(bench.submit_for_nobody(find("/a.txt")).is_ok());
     bench.wait_until("it is found", |bench| bench.pool.shared.site.paths.entries() == 1);
-    assert!(bench.inbox.empty().next().is_none());
+    assert!(bench.completions.drain().next().is_none());
 }
 
 #[test]
@@ -426,9 +426,9 @@ fn a_device_that_hangs_is_sick_until_something_comes_back() {
     thread::sleep(Duration::from_millis(80));
     bench.watch();
     // The next request is let through to see; its client is not kept waiting.
-    assert_eq!(bench.submit_for_nobody(probe()), Err(Refusal::Sick));
-    bench.wait_until("it is tried", |bench| bench.pool.desk.lock().helpers == 3);
-    assert_eq!(bench.submit_for_nobody(probe()), Err(Refusal::Sick));
+    assert_eq!(bench.submit_for_nobody(probe()), Err(SubmitError::DeviceDown));
+    bench.wait_until("it is tried", |bench| bench.pool.state.lock().helpers == 3);
+    assert_eq!(bench.submit_for_nobody(probe()), Err(SubmitError::DeviceDown));
     // Both hang at the same gate. It opens for one of them, and then for the other.
     let_go.send(()).unwrap();
     let_go.send(()).unwrap();

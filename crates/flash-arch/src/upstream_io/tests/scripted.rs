@@ -22,7 +22,7 @@ pub(super) struct Fates {
 
 /// Begins threads that behave as the path says.
 #[derive(Debug, Default)]
-pub(super) struct Troupe {
+pub(super) struct ScriptedUpstreams {
     pub(super) fates: Arc<Fates>,
     /// Kept streams to a FastCGI application.
     kept: Arc<Mutex<Vec<OwnedFd>>>,
@@ -60,7 +60,7 @@ impl Drop for Held {
     }
 }
 
-impl Programs for Troupe {
+impl Programs for ScriptedUpstreams {
     fn begin(&self, begin: Begin, reply: Reply) -> Option<Begun> {
         let number = self.begun.fetch_add(1, Ordering::SeqCst);
         let path = String::from_utf8(begin.path.as_bytes().to_vec()).unwrap();

@@ -1,6 +1,6 @@
 //! Programs over real sockets, in every way that there is to wait for them: threads stand in for processes.
 
-mod troupe;
+mod scripted;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -16,17 +16,17 @@ use flash_disk::Spool;
 use rustix::net::sockopt::set_socket_linger;
 use tempfile::TempDir;
 
-use self::troupe::{Fates, Troupe};
-use crate::accept::Listener;
+use self::scripted::{Fates, ScriptedUpstreams};
 use crate::amped::Asymmetric;
 use crate::blocking::Blocking;
+use crate::completion_queue::CompletionQueue;
 use crate::epoll::Epoll;
 use crate::event_loop::{Dispatch, EventLoop};
 use crate::helpers::{HelperLimits, Helpers, Offload};
-use crate::inbox::Inbox;
-use crate::port::Port;
-use crate::shared::Shared;
-use crate::uring::{self, Ringed};
+use crate::listener::Listener;
+use crate::poller::Poller;
+use crate::server_state::ServerState;
+use crate::uring::{self, RingPoller};
 use crate::{Limits, pipelined, sped, testing};
 
 /// Longer than anything takes that goes well, on a machine that has much else to do.
@@ -49,9 +49,9 @@ const HELPERS: HelperLimits =
 
 struct Server {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     fates: Arc<Fates>,
-    inbox: Arc<Inbox>,
+    completions: Arc<CompletionQueue>,
     listeners: Arc<Vec<Listener>>,
     threads: Vec<JoinHandle<()>>,
     pool: Option<pipelined::Pool>,
@@ -63,8 +63,8 @@ impl Server {
         let folder = TempDir::new().unwrap();
         std::fs::write(folder.path().join("hot.txt"), "hot").unwrap();
         let limits = Limits { connections_max: 100, drain: Duration::ZERO };
-        let troupe = Troupe::default();
-        let fates = Arc::clone(&troupe.fates);
+        let upstreams = ScriptedUpstreams::default();
+        let fates = Arc::clone(&upstreams.fates);
         let mut parts = testing::parts(folder.path(), 10_000);
         let route = |path: &[u8], talk, number| Route {
             place: Place::Prefix(path.into()),
@@ -76,12 +76,12 @@ impl Server {
         parts.site.routes = Some(Routes::new(routes, b"Flash", b"/srv", 64 << 20));
         parts.site.settings =
             Settings { finds_apart: way == Way::Pipelined, body_bytes_max: 64 << 20, ..parts.site.settings };
-        parts.programs = Some(Arc::new(troupe));
+        parts.programs = Some(Arc::new(upstreams));
         parts.disk.keep_bodies_in(Spool::open(folder.path()).unwrap());
         if matches!(way, Way::Helped | Way::Ring | Way::Pipelined) {
             parts.disk.close_elsewhere().unwrap();
         }
-        let shared = Shared::new(parts, limits);
+        let shared = ServerState::new(parts, limits);
         let listener = Listener::inet("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.to_string();
         let address = address.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
@@ -89,16 +89,16 @@ impl Server {
             listener.set_nonblocking().unwrap();
         }
         let listeners = Arc::new(vec![listener]);
-        let inbox = Arc::new(Inbox::new().unwrap());
+        let completions = Arc::new(CompletionQueue::new().unwrap());
         let mut threads = Vec::new();
         let mut pool = None;
         match way {
             Way::Epoll => {
                 let dispatch = sped::Inline(Arc::clone(&shared));
-                threads.push(spawn_with::<Epoll, _>(&shared, &listeners, &inbox, dispatch));
+                threads.push(spawn_with::<Epoll, _>(&shared, &listeners, &completions, dispatch));
             }
-            Way::Helped => threads.push(spawn_helped::<Epoll>(&shared, &listeners, &inbox)),
-            Way::Ring => threads.push(spawn_helped::<Ringed>(&shared, &listeners, &inbox)),
+            Way::Helped => threads.push(spawn_helped::<Epoll>(&shared, &listeners, &completions)),
+            Way::Ring => threads.push(spawn_helped::<RingPoller>(&shared, &listeners, &completions)),
             Way::Blocking => {
                 for _ in 0..3 {
                     let (shared, listeners) = (Arc::clone(&shared), Arc::clone(&listeners));
@@ -111,7 +111,7 @@ impl Server {
                 pool = Some(pipelined::Pool::start(0, HELPERS, &shared, &listeners).unwrap());
             }
         }
-        Self { address, shared, fates, inbox, listeners, threads, pool, _folder: folder }
+        Self { address, shared, fates, completions, listeners, threads, pool, _folder: folder }
     }
 
     fn connect(&self) -> TcpStream {
@@ -135,7 +135,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.drain();
         self.listeners.iter().for_each(Listener::shut);
-        self.inbox.ring();
+        self.completions.wake();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -146,25 +146,26 @@ impl Drop for Server {
     }
 }
 
-fn spawn_helped<P: Port>(
-    shared: &Arc<Shared>,
+fn spawn_helped<P: Poller>(
+    shared: &Arc<ServerState>,
     listeners: &Arc<Vec<Listener>>,
-    inbox: &Arc<Inbox>,
+    completions: &Arc<CompletionQueue>,
 ) -> JoinHandle<()> {
     let helpers = Helpers::start(HELPERS, Arc::clone(shared)).unwrap();
-    let (shared_too, inbox_too) = (Arc::clone(shared), Arc::clone(inbox));
-    let dispatch = Asymmetric { shared: shared_too, helpers, inbox: inbox_too, offload: HELPERS.offload };
-    spawn_with::<P, _>(shared, listeners, inbox, dispatch)
+    let (shared_too, inbox_too) = (Arc::clone(shared), Arc::clone(completions));
+    let dispatch =
+        Asymmetric { shared: shared_too, helpers, completions: inbox_too, offload: HELPERS.offload };
+    spawn_with::<P, _>(shared, listeners, completions, dispatch)
 }
 
-fn spawn_with<P: Port, D: Dispatch + Send + 'static>(
-    shared: &Arc<Shared>,
+fn spawn_with<P: Poller, D: Dispatch + Send + 'static>(
+    shared: &Arc<ServerState>,
     listeners: &Arc<Vec<Listener>>,
-    inbox: &Arc<Inbox>,
+    completions: &Arc<CompletionQueue>,
     dispatch: D,
 ) -> JoinHandle<()> {
     let (shared, listeners) = (Arc::clone(shared), Arc::clone(listeners));
-    EventLoop::<D, P>::new(shared, listeners, Arc::clone(inbox), dispatch).unwrap().spawn(0).unwrap()
+    EventLoop::<D, P>::new(shared, listeners, Arc::clone(completions), dispatch).unwrap().spawn(0).unwrap()
 }
 
 /// One response: its head, and its body without chunks.

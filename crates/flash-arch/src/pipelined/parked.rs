@@ -4,12 +4,12 @@ use std::os::fd::OwnedFd;
 
 use flash_core::{Connection, ExchangeId, Site};
 
+use crate::connection_permit::ConnectionPermit;
 use crate::longest_idle::LongestIdle;
-use crate::port::Watched;
-use crate::seat::Seat;
-use crate::timers::{Standing, Timers};
+use crate::poller::Registered;
+use crate::timer_wheel::{TimerWheel, WheelSlot};
 
-/// A connection and its socket. It is in one place at a time: with a step, in a ward, or in a queue.
+/// A connection and its socket. It is in one place at a time: with a stage, parked, or in a queue.
 pub(super) struct Slot {
     pub(super) connection: Connection,
     pub(super) socket: OwnedFd,
@@ -18,15 +18,15 @@ pub(super) struct Slot {
     /// Those to the programs of its exchanges, and what each is watched for where connections wait for them.
     pub(super) streams: Vec<Stream>,
     /// Sending data hears when its socket takes more.
-    pub(super) watched: bool,
-    pub(super) seat: Seat,
+    pub(super) registered: bool,
+    pub(super) permit: ConnectionPermit,
 }
 
 /// A stream to the program of one of a connection's exchanges.
 pub(super) struct Stream {
     pub(super) exchange: ExchangeId,
     pub(super) stream: OwnedFd,
-    pub(super) watched: Watched,
+    pub(super) registered: Registered,
 }
 
 impl Slot {
@@ -36,7 +36,7 @@ impl Slot {
     }
 
     pub(super) fn add_stream(&mut self, exchange: ExchangeId, stream: Option<OwnedFd>) {
-        self.streams.extend(stream.map(|stream| Stream { exchange, stream, watched: Watched::No }));
+        self.streams.extend(stream.map(|stream| Stream { exchange, stream, registered: Registered::No }));
     }
 
     pub(super) fn number(&self) -> usize {
@@ -44,60 +44,67 @@ impl Slot {
     }
 }
 
-/// A place for every number. A place stands in the wheel at most once at a time that counts, whoever is in it.
-pub(super) struct Ward {
-    places: Vec<Place>,
-    guests: usize,
-    timers: Timers,
+/// A slot for every number. A slot is in the timer wheel at most once at a time that counts, whichever connection is in
+/// it.
+pub(super) struct ParkedConnections {
+    places: Vec<ParkingSlot>,
+    parked_count: usize,
+    timers: TimerWheel,
     longest_idle: LongestIdle,
 }
 
-struct Place {
-    guest: Option<Box<Slot>>,
-    standing: Standing,
+struct ParkingSlot {
+    connection_slot: Option<Box<Slot>>,
+    wheel_slot: WheelSlot,
 }
 
-impl Ward {
+impl ParkedConnections {
     pub(super) fn new(now_ms: u64) -> Self {
         Self {
             places: Vec::new(),
-            guests: 0,
-            timers: Timers::new(now_ms),
+            parked_count: 0,
+            timers: TimerWheel::new(now_ms),
             longest_idle: LongestIdle::default(),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.guests == 0
+        self.parked_count == 0
     }
 
     pub(super) fn admit(&mut self, slot: Box<Slot>) {
         let number = slot.number();
         if number >= self.places.len() {
-            self.places.resize_with(number + 1, || Place { guest: None, standing: Standing::NOWHERE });
+            self.places.resize_with(number + 1, || ParkingSlot {
+                connection_slot: None,
+                wheel_slot: WheelSlot::NOWHERE,
+            });
         }
         let place = &mut self.places[number];
-        self.timers.set(number as u64, slot.connection.deadline_ms(), &mut place.standing);
-        place.guest = Some(slot);
-        self.guests += 1;
+        self.timers.set(number as u64, slot.connection.deadline_ms(), &mut place.wheel_slot);
+        place.connection_slot = Some(slot);
+        self.parked_count += 1;
     }
 
     /// Lets out the connection with this token, if it is here.
     pub(super) fn take(&mut self, token: u64) -> Option<Box<Slot>> {
         let place = self.places.get_mut(token as u32 as usize)?;
-        let guest = place.guest.take_if(|slot| slot.token == token)?;
-        self.guests -= 1;
-        Some(guest)
+        let connection_slot = place.connection_slot.take_if(|slot| slot.token == token)?;
+        self.parked_count -= 1;
+        Some(connection_slot)
     }
 
     /// Lets out the connection that has been idle for longest.
     pub(super) fn take_longest_idle(&mut self, site: &Site, now_ms: u64) -> Option<Box<Slot>> {
-        let since = |place: &Place| {
-            Some((place.guest.as_ref()?.connection.idle_since_ms(site), place.guest.as_ref()?.token))
+        let since = |place: &ParkingSlot| {
+            Some((
+                place.connection_slot.as_ref()?.connection.idle_since_ms(site),
+                place.connection_slot.as_ref()?.token,
+            ))
         };
         let of = |token: u64| {
-            let guest = self.places.get(token as u32 as usize)?.guest.as_ref()?;
-            guest.connection.idle_since_ms(site).filter(|_| guest.token == token)
+            let connection_slot = self.places.get(token as u32 as usize)?.connection_slot.as_ref()?;
+            connection_slot.connection.idle_since_ms(site).filter(|_| connection_slot.token == token)
         };
         let token = self.longest_idle.find(now_ms, self.places.iter().filter_map(since), of)?;
         self.take(token)
@@ -109,9 +116,9 @@ impl Ward {
         while let Some((tick, numbers)) = self.timers.take_due(now_ms) {
             for number in numbers {
                 let place = &mut self.places[number as usize];
-                if place.standing == tick {
-                    place.standing = Standing::NOWHERE;
-                    due.extend(place.guest.as_ref().map(|slot| slot.token));
+                if place.wheel_slot == tick {
+                    place.wheel_slot = WheelSlot::NOWHERE;
+                    due.extend(place.connection_slot.as_ref().map(|slot| slot.token));
                 }
             }
         }
@@ -119,7 +126,7 @@ impl Ward {
     }
 
     pub(super) fn tokens(&self) -> Vec<u64> {
-        self.places.iter().filter_map(|place| Some(place.guest.as_ref()?.token)).collect()
+        self.places.iter().filter_map(|place| Some(place.connection_slot.as_ref()?.token)).collect()
     }
 
     /// How long nobody needs to be looked at; `None` is for ever.

@@ -14,7 +14,7 @@ fn nobody_is_forgotten_and_nobody_is_mistaken_for_another() {
 struct Simulation {
     random: Random,
     now_ms: u64,
-    timers: Timers,
+    timers: TimerWheel,
     slots: Slab<Slot>,
     generation: u64,
     looks: usize,
@@ -23,7 +23,7 @@ struct Simulation {
 struct Slot {
     generation: u64,
     deadline_ms: u64,
-    standing: Standing,
+    wheel_slot: WheelSlot,
     came_ms: u64,
     /// When its deadline was moved last.
     set_ms: u64,
@@ -37,7 +37,7 @@ impl Simulation {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let now_ms = random.within(0..1_000_000);
-        Self { random, now_ms, timers: Timers::new(now_ms), slots: Slab::new(), generation: 0, looks: 0 }
+        Self { random, now_ms, timers: TimerWheel::new(now_ms), slots: Slab::new(), generation: 0, looks: 0 }
     }
 
     fn run(mut self, steps: usize) {
@@ -71,9 +71,9 @@ impl Simulation {
 
     fn come(&mut self) {
         self.generation += 1;
-        let (generation, deadline_ms, standing) = (self.generation, self.deadline_ms(), Standing::NOWHERE);
+        let (generation, deadline_ms, wheel_slot) = (self.generation, self.deadline_ms(), WheelSlot::NOWHERE);
         let (came_ms, set_ms, looks) = (self.now_ms, self.now_ms, 0);
-        let index = self.slots.insert(Slot { generation, deadline_ms, standing, came_ms, set_ms, looks });
+        let index = self.slots.insert(Slot { generation, deadline_ms, wheel_slot, came_ms, set_ms, looks });
         self.set(index);
     }
 
@@ -98,7 +98,7 @@ impl Simulation {
 
     fn set(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        self.timers.set(slot.generation << 32 | index as u64, slot.deadline_ms, &mut slot.standing);
+        self.timers.set(slot.generation << 32 | index as u64, slot.deadline_ms, &mut slot.wheel_slot);
     }
 
     /// As the loops do it.
@@ -110,10 +110,10 @@ impl Simulation {
                 else {
                     continue;
                 };
-                if slot.standing != tick {
+                if slot.wheel_slot != tick {
                     continue;
                 }
-                slot.standing = Standing::NOWHERE;
+                slot.wheel_slot = WheelSlot::NOWHERE;
                 slot.looks += 1;
                 self.looks += 1;
                 if slot.deadline_ms <= self.now_ms {
@@ -129,7 +129,7 @@ impl Simulation {
         let wait_ms = self.timers.wait_ms(self.now_ms);
         for (_, slot) in &self.slots {
             let Slot { deadline_ms, came_ms, set_ms, looks, .. } = *slot;
-            assert!(slot.standing != Standing::NOWHERE, "it will never be looked at");
+            assert!(slot.wheel_slot != WheelSlot::NOWHERE, "it will never be looked at");
             let latest_ms = deadline_ms.max(set_ms) + TICK_MS;
             assert!(self.now_ms < latest_ms, "it is {}, and {deadline_ms} was its time", self.now_ms);
             let wakes_ms = self.now_ms + wait_ms.expect("somebody has a deadline");

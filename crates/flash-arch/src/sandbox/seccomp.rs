@@ -86,7 +86,7 @@ const SERVER: &[c_long] = &[
     libc::SYS_getpriority,
     libc::SYS_setpriority,
     libc::SYS_getrusage,
-    // The nursery, should it end.
+    // Waits for the fork server's end.
     libc::SYS_wait4,
     // The file for request bodies, which is open already.
     libc::SYS_pwrite64,

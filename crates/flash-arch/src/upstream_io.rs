@@ -10,19 +10,19 @@ use flash_core::{Connection, Context, ExchangeId, Want, Way};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, getsockname, shutdown};
 
-use crate::port::receive_buffer;
-use crate::shared::Shared;
+use crate::poller::receive_buffer;
+use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
 
-/// What a runner needs to talk to programs.
-pub(crate) struct Talker {
+/// What a loop or worker needs to talk to upstreams.
+pub(crate) struct UpstreamIo {
     programs: Option<Arc<dyn Programs>>,
     /// Empty where there are no programs.
     buffer: Box<[u8]>,
 }
 
-impl Talker {
-    pub(crate) fn new(shared: &Shared) -> Self {
+impl UpstreamIo {
+    pub(crate) fn new(shared: &ServerState) -> Self {
         let programs = shared.programs.clone();
         let buffer = if programs.is_some() { receive_buffer() } else { Box::default() };
         Self { programs, buffer }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use flash_disk::Disk;
 use rustix::net::SendFlags;
 
-use super::post;
+use super::ipc;
 use crate::helpers::HELPER_NICE;
 
 pub(super) fn run(
@@ -24,11 +24,11 @@ pub(super) fn run(
     let _ = rustix::process::nice(HELPER_NICE);
     confine()?;
     // Its processor time tells the server whether it works or waits for a disk.
-    post::send(socket, &std::process::id().to_ne_bytes(), &[], SendFlags::empty())?;
-    let mut buffer = post::buffer();
-    while let Some(letter) = post::receive(socket, &mut buffer)? {
-        let Some(answer) = disk.answer(&letter.bytes, letter.descriptors) else { break };
-        match post::send(socket, &answer.bytes, &answer.descriptors(), SendFlags::empty()) {
+    ipc::send(socket, &std::process::id().to_ne_bytes(), &[], SendFlags::empty())?;
+    let mut buffer = ipc::buffer();
+    while let Some(message) = ipc::receive(socket, &mut buffer)? {
+        let Some(answer) = disk.answer(&message.bytes, message.descriptors) else { break };
+        match ipc::send(socket, &answer.bytes, &answer.descriptors(), SendFlags::empty()) {
             // The server has gone while it was working.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             sent => sent?,

@@ -1,4 +1,5 @@
-//! A step's thread: it sleeps until something comes, gives every connection its turn, and hands them on in batches.
+//! A stage: a step's thread. It sleeps until something comes, gives every connection its turn, and hands them on in
+//! batches.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,19 +14,19 @@ use flash_observe::metrics::LoopMetrics;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use crate::inbox::Letter;
+use crate::completion_queue::Completion;
+use crate::connection_permit::{ConnectionPermit, WaitingConnection};
+use crate::pipelined::parked::{ParkedConnections, Slot};
 use crate::pipelined::queue::{Item, Queue, ThenSleep, With};
 use crate::pipelined::steps::{At, Next, OF_STREAM, Work};
-use crate::pipelined::ward::{Slot, Ward};
 use crate::pipelined::{NEW, Queues};
-use crate::runner::Runner;
-use crate::seat::{Seat, Visitor};
-use crate::shared::Shared;
+use crate::server_state::ServerState;
 use crate::socket;
+use crate::worker::Worker;
 
-pub(super) struct Station<W> {
+pub(super) struct Stage<W> {
     work: W,
-    runner: Runner,
+    worker: Worker,
     metrics: Arc<LoopMetrics>,
     queues: Arc<Queues>,
     /// Its own of the queues.
@@ -33,7 +34,7 @@ pub(super) struct Station<W> {
     /// Connections for each of the queues, until the end of this round.
     outgoing: [Vec<Item>; 4],
     epoll: OwnedFd,
-    ward: Ward,
+    parked: ParkedConnections,
     /// Connections that had their share of a round and could go on at once.
     unfinished: Vec<Item>,
     give_up: GiveUp,
@@ -47,41 +48,46 @@ enum GiveUp {
 }
 
 const EVENTS_MAX: usize = 256;
-/// The bell's token: no connection's.
-const BELL: u64 = NEW;
+/// The completion queue's token: no connection's.
+const COMPLETIONS_TOKEN: u64 = NEW;
 /// What other steps have broken off comes here within this time.
 const GRACE_MS: u64 = 1_000;
 /// How often a step that has given up looks whether it may end.
 const LOOK_UP_MS: u64 = 20;
 
-impl<W: Work + Send + 'static> Station<W> {
+impl<W: Work + Send + 'static> Stage<W> {
     pub(super) fn spawn(
         name: String,
         work: W,
         local_bytes_max: u64,
-        shared: &Arc<Shared>,
+        shared: &Arc<ServerState>,
         queues: &Arc<Queues>,
         queue: &Arc<Queue<Item>>,
     ) -> io::Result<JoinHandle<()>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wakes = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, queue.inbox().bell(), epoll::EventData::new_u64(BELL), wakes)?;
-        let runner = Runner::new(Arc::clone(shared), LocalCache::new(local_bytes_max));
+        epoll::add(
+            &epoll,
+            queue.completions().eventfd(),
+            epoll::EventData::new_u64(COMPLETIONS_TOKEN),
+            wakes,
+        )?;
+        let worker = Worker::new(Arc::clone(shared), LocalCache::new(local_bytes_max));
         let mut station = Self {
             work,
             queues: Arc::clone(queues),
             queue: Arc::clone(queue),
             outgoing: Default::default(),
             epoll,
-            ward: Ward::new(runner.clock.now.ms()),
-            metrics: Arc::clone(runner.metrics()),
-            runner,
+            parked: ParkedConnections::new(worker.clock.now.ms()),
+            metrics: Arc::clone(worker.metrics()),
+            worker,
             unfinished: Vec::new(),
             give_up: GiveUp::Never,
         };
         thread::Builder::new().name(name.clone()).spawn(move || {
             if let Err(error) = station.run() {
-                station.runner.shared.error_log.log(format_args!("{name} ends: {error}"));
+                station.worker.shared.error_log.log(format_args!("{name} ends: {error}"));
             }
         })
     }
@@ -107,10 +113,10 @@ impl<W: Work + Send + 'static> Station<W> {
             if sleeps {
                 open = self.queue.take(&mut batch, ThenSleep::No);
             }
-            let turn = self.metrics.begin(events.len() + batch.len(), self.runner.clock.read());
+            let turn = self.metrics.begin(events.len() + batch.len(), self.worker.clock.read());
             self.round(&events, &mut batch);
             self.hand_on();
-            self.runner.report();
+            self.worker.report();
             self.metrics.end(turn);
             if !open && self.is_over() {
                 return Ok(());
@@ -123,15 +129,15 @@ impl<W: Work + Send + 'static> Station<W> {
         for event in events {
             self.handle(event.data.u64(), event.flags);
         }
-        for (token, letter) in self.queue.inbox().empty() {
-            let with = match letter {
-                Letter::Done(id, outcome) => {
+        for (token, completion) in self.queue.completions().drain() {
+            let with = match completion {
+                Completion::Done(id, outcome) => {
                     self.metrics.spend(&outcome.spent);
                     With::Done(id, outcome)
                 }
-                Letter::Begun(id, begun) => With::Begun(id, begun),
-                Letter::Visitor(visitor) => {
-                    self.host(visitor);
+                Completion::Begun(id, begun) => With::Begun(id, begun),
+                Completion::WaitingConnection(waiting_connection) => {
+                    self.host(waiting_connection);
                     continue;
                 }
             };
@@ -140,47 +146,50 @@ impl<W: Work + Send + 'static> Station<W> {
         for Item { slot, with } in std::mem::take(&mut self.unfinished).into_iter().chain(batch.drain(..)) {
             self.turn(slot, with, |_, _| {});
         }
-        for token in self.ward.due(self.runner.clock.now.ms()) {
+        for token in self.parked.due(self.worker.clock.now.ms()) {
             self.resume(token, With::Nothing, |slot, cx| {
                 socket::expire(&mut slot.connection, &slot.socket, cx);
             });
         }
-        if self.runner.shared.is_draining() {
+        if self.worker.shared.is_draining() {
             self.drain();
         }
     }
 
-    /// A new connection found all seats taken.
-    fn host(&mut self, visitor: Visitor) {
-        let shared = Arc::clone(&self.runner.shared);
-        match shared.seat().or_else(|| self.take_seat()) {
-            Some(seat) => {
-                let connection =
-                    Connection::new(TransportInfo::plain(visitor.peer), &shared.site, &self.runner.clock.now);
+    /// A new connection found all permits taken.
+    fn host(&mut self, waiting_connection: WaitingConnection) {
+        let shared = Arc::clone(&self.worker.shared);
+        match shared.permit().or_else(|| self.take_permit()) {
+            Some(permit) => {
+                let connection = Connection::new(
+                    TransportInfo::plain(waiting_connection.peer),
+                    &shared.site,
+                    &self.worker.clock.now,
+                );
                 let slot = Slot {
                     connection,
-                    socket: visitor.socket,
+                    socket: waiting_connection.socket,
                     token: NEW,
                     streams: Vec::new(),
-                    watched: false,
-                    seat,
+                    registered: false,
+                    permit,
                 };
                 self.turn(Box::new(slot), With::Nothing, |_, _| {});
             }
-            None => visitor.pass_on(self.queue.inbox()),
+            None => waiting_connection.pass_on(self.queue.completions()),
         }
     }
 
-    /// The seat of the connection that has been idle for longest, which is closed.
-    fn take_seat(&mut self) -> Option<Seat> {
-        let site = &self.runner.shared.site;
-        let idle = self.ward.take_longest_idle(site, self.runner.clock.now.ms())?;
+    /// The permit of the connection that has been idle for longest, which is closed.
+    fn take_permit(&mut self) -> Option<ConnectionPermit> {
+        let site = &self.worker.shared.site;
+        let idle = self.parked.take_longest_idle(site, self.worker.clock.now.ms())?;
         self.work.forget(&idle);
-        Some(idle.seat.pass_on())
+        Some(idle.permit.pass_on())
     }
 
     fn handle(&mut self, token: u64, flags: epoll::EventFlags) {
-        if token != BELL && token & OF_STREAM != 0 {
+        if token != COMPLETIONS_TOKEN && token & OF_STREAM != 0 {
             return self.resume(token & !OF_STREAM, With::Nothing, |slot, _| slot.streams_ready());
         }
         self.work.notice(token, flags);
@@ -195,10 +204,10 @@ impl<W: Work + Send + 'static> Station<W> {
     }
 
     fn drain(&mut self) {
-        let now_ms = self.runner.clock.now.ms();
+        let now_ms = self.worker.clock.now.ms();
         match self.give_up {
             GiveUp::Never => {
-                let drain_ms = self.runner.shared.limits.drain.as_millis() as u64;
+                let drain_ms = self.worker.shared.limits.drain.as_millis() as u64;
                 self.give_up = GiveUp::At { ms: now_ms + drain_ms };
                 // Those that wait for a next request see that there will be none.
                 self.resume_all(|_, _| {});
@@ -211,14 +220,14 @@ impl<W: Work + Send + 'static> Station<W> {
     }
 
     fn resume_all(&mut self, mut what: impl FnMut(&mut Slot, &mut Context<'_>)) {
-        for token in self.ward.tokens() {
+        for token in self.parked.tokens() {
             self.resume(token, With::Nothing, &mut what);
         }
     }
 
     /// Something has happened to a connection, if it is here.
     fn resume(&mut self, token: u64, with: With, what: impl FnOnce(&mut Slot, &mut Context<'_>)) {
-        let slot = self.ward.take(token).or_else(|| {
+        let slot = self.parked.take(token).or_else(|| {
             // It may have had no more than its share of the last round.
             let place = self.unfinished.iter().position(|item| item.slot.token == token)?;
             Some(self.unfinished.swap_remove(place).slot)
@@ -231,22 +240,22 @@ impl<W: Work + Send + 'static> Station<W> {
     /// Tells a connection what has happened, and gives it its turn.
     fn turn(&mut self, mut slot: Box<Slot>, with: With, what: impl FnOnce(&mut Slot, &mut Context<'_>)) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let cx = &mut self.runner.cx();
+            let cx = &mut self.worker.cx();
             what(&mut slot, cx);
-            let at = At { epoll: &self.epoll, metrics: &self.metrics, inbox: self.queue.inbox() };
+            let at = At { epoll: &self.epoll, metrics: &self.metrics, completions: self.queue.completions() };
             let next = self.work.turn(&mut slot, with, &at, cx);
             slot.release(&at, cx);
             next
         }));
-        self.runner.released().for_each(drop);
+        self.worker.released().for_each(drop);
         match outcome {
             Ok(Next::To(step, with)) => self.outgoing[step as usize].push(Item { slot, with }),
-            Ok(Next::Waits) => self.ward.admit(slot),
+            Ok(Next::Waits) => self.parked.admit(slot),
             Ok(Next::Unfinished) => self.unfinished.push(Item { slot, with: With::Nothing }),
             Ok(Next::Ends) => {}
             Err(panic) => {
-                self.runner.shared.panicked(&*panic);
-                self.outgoing[0].push(Item { slot, with: With::Wreck });
+                self.worker.shared.panicked(&*panic);
+                self.outgoing[0].push(Item { slot, with: With::Poisoned });
             }
         }
     }
@@ -260,26 +269,26 @@ impl<W: Work + Send + 'static> Station<W> {
     }
 
     fn timeout(&self) -> Option<Timespec> {
-        let now_ms = self.runner.clock.now.ms();
+        let now_ms = self.worker.clock.now.ms();
         let give_up = match self.give_up {
             GiveUp::Never => None,
             GiveUp::At { ms } if now_ms < ms => Some(ms - now_ms),
             GiveUp::At { .. } => Some(LOOK_UP_MS),
         };
-        let unreported = self.runner.has_unreported().then_some(0);
-        let ms = [unreported, self.ward.wait_ms(now_ms), give_up].into_iter().flatten().min()?;
+        let unreported = self.worker.has_unreported().then_some(0);
+        let ms = [unreported, self.parked.wait_ms(now_ms), give_up].into_iter().flatten().min()?;
         // A millisecond more, so that rounding never wakes the step just before it is time.
         Timespec::try_from(Duration::from_millis(ms + 1)).ok()
     }
 
     /// Nothing more comes from the step before: whether nothing comes from anywhere.
     fn is_over(&self) -> bool {
-        let late = matches!(self.give_up, GiveUp::At { ms } if self.runner.clock.now.ms() >= ms + GRACE_MS);
-        late || self.work.is_over() && self.ward.is_empty() && self.unfinished.is_empty()
+        let late = matches!(self.give_up, GiveUp::At { ms } if self.worker.clock.now.ms() >= ms + GRACE_MS);
+        late || self.work.is_over() && self.parked.is_empty() && self.unfinished.is_empty()
     }
 }
 
-impl<W> Drop for Station<W> {
+impl<W> Drop for Stage<W> {
     fn drop(&mut self) {
         // Whatever ended it, nobody shall wait for room in its queue.
         self.queue.close();

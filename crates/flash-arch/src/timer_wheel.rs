@@ -1,7 +1,7 @@
 //! Deadlines of many connections, coarsely: a wheel of ticks.
 //!
-//! A connection stands in the wheel at most once at a time that counts. Its deadline may move later without anybody
-//! touching the wheel: when its tick comes, it is asked, and put in again.
+//! A connection is in the wheel at most once at a time that counts. Its deadline may move later while the wheel stays
+//! as it is: when its tick comes, the connection is asked, and put in again.
 
 /// The deadlines' precision, in milliseconds.
 const TICK_MS: u64 = 250;
@@ -9,7 +9,7 @@ const TICK_MS: u64 = 250;
 const TICKS: usize = 512;
 
 #[derive(Debug)]
-pub(crate) struct Timers {
+pub(crate) struct TimerWheel {
     wheel: Vec<Vec<u64>>,
     /// The first tick that has not been looked at.
     next: u64,
@@ -17,26 +17,26 @@ pub(crate) struct Timers {
     earliest: u64,
 }
 
-/// Where a connection stands in the wheel: the tick, or nowhere.
+/// A connection's slot in the wheel: a tick, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing(u64);
+pub(crate) struct WheelSlot(u64);
 
-impl Standing {
+impl WheelSlot {
     pub(crate) const NOWHERE: Self = Self(u64::MAX);
 }
 
-impl Timers {
+impl TimerWheel {
     pub(crate) fn new(now_ms: u64) -> Self {
         Self { wheel: vec![Vec::new(); TICKS], next: now_ms / TICK_MS, earliest: u64::MAX }
     }
 
     /// Sees to it that the connection is looked at no later than a tick after its deadline.
-    pub(crate) fn set(&mut self, token: u64, deadline_ms: u64, standing: &mut Standing) {
+    pub(crate) fn set(&mut self, token: u64, deadline_ms: u64, wheel_slot: &mut WheelSlot) {
         let tick = (deadline_ms / TICK_MS + 1).clamp(self.next, self.next + TICKS as u64 - 1);
-        if tick < standing.0 {
+        if tick < wheel_slot.0 {
             self.wheel[tick as usize % TICKS].push(token);
             self.earliest = self.earliest.min(tick);
-            *standing = Standing(tick);
+            *wheel_slot = WheelSlot(tick);
         }
     }
 
@@ -47,7 +47,7 @@ impl Timers {
 
     /// Takes out a tick whose time has come: its number and the connections in it. A connection whose standing is
     /// another tick by now is to be passed over.
-    pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<(Standing, Vec<u64>)> {
+    pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<(WheelSlot, Vec<u64>)> {
         let now = now_ms / TICK_MS;
         if self.earliest > now {
             self.next = self.next.max(now);
@@ -59,7 +59,7 @@ impl Timers {
         let ahead =
             (self.next..self.next + TICKS as u64).find(|&tick| !self.wheel[tick as usize % TICKS].is_empty());
         self.earliest = ahead.unwrap_or(u64::MAX);
-        Some((Standing(tick), tokens))
+        Some((WheelSlot(tick), tokens))
     }
 }
 
@@ -70,7 +70,7 @@ mod simulation;
 mod tests {
     use super::*;
 
-    fn due(timers: &mut Timers, now_ms: u64) -> Vec<u64> {
+    fn due(timers: &mut TimerWheel, now_ms: u64) -> Vec<u64> {
         let mut all = Vec::new();
         while let Some((_, tokens)) = timers.take_due(now_ms) {
             all.extend(tokens);
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn due_within_a_tick_after_the_deadline() {
-        let mut timers = Timers::new(10_000);
-        timers.set(1, 11_000, &mut Standing::NOWHERE.clone());
-        timers.set(2, 90_000, &mut Standing::NOWHERE.clone());
+        let mut timers = TimerWheel::new(10_000);
+        timers.set(1, 11_000, &mut WheelSlot::NOWHERE.clone());
+        timers.set(2, 90_000, &mut WheelSlot::NOWHERE.clone());
         assert_eq!(due(&mut timers, 11_000), []);
         assert_eq!(due(&mut timers, 11_000 + TICK_MS), [1]);
         assert_eq!(timers.wait_ms(89_000), Some(1_250));
@@ -92,29 +92,29 @@ mod tests {
 
     #[test]
     fn later_deadlines_touch_nothing_and_earlier_ones_come_first() {
-        let mut timers = Timers::new(0);
-        let mut standing = Standing::NOWHERE;
-        timers.set(1, 60_000, &mut standing);
-        timers.set(1, 70_000, &mut standing);
-        timers.set(1, 1_000, &mut standing);
+        let mut timers = TimerWheel::new(0);
+        let mut wheel_slot = WheelSlot::NOWHERE;
+        timers.set(1, 60_000, &mut wheel_slot);
+        timers.set(1, 70_000, &mut wheel_slot);
+        timers.set(1, 1_000, &mut wheel_slot);
         let (tick, tokens) = timers.take_due(2_000).unwrap();
-        assert_eq!((tick, tokens), (standing, vec![1]));
+        assert_eq!((tick, tokens), (wheel_slot, vec![1]));
         let (tick, _) = timers.take_due(61_000).unwrap();
-        assert_ne!(tick, standing, "its first place no longer counts");
+        assert_ne!(tick, wheel_slot, "its first place no longer counts");
     }
 
     #[test]
     fn the_far_future_is_reached_in_rounds() {
-        let mut timers = Timers::new(0);
-        timers.set(1, 10_000_000, &mut Standing::NOWHERE.clone());
+        let mut timers = TimerWheel::new(0);
+        timers.set(1, 10_000_000, &mut WheelSlot::NOWHERE.clone());
         assert_eq!(due(&mut timers, 128_000), [1]);
     }
 
     #[test]
     fn a_deadline_in_the_past_is_due_at_once() {
-        let mut timers = Timers::new(100_000);
+        let mut timers = TimerWheel::new(100_000);
         assert_eq!(due(&mut timers, 200_000), []);
-        timers.set(1, 5, &mut Standing::NOWHERE.clone());
+        timers.set(1, 5, &mut WheelSlot::NOWHERE.clone());
         assert_eq!(due(&mut timers, 200_000), [1]);
     }
 }

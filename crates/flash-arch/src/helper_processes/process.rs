@@ -10,7 +10,7 @@ use flash_os::cpu_clock::CpuClock;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-use super::post;
+use super::ipc;
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -21,21 +21,21 @@ pub(super) struct Process {
     clock: Option<CpuClock>,
 }
 
-pub(super) enum Asked {
+pub(super) enum Reply {
     Answered(Option<Outcome>),
     /// There is nothing to be expected of it any more.
-    Lost(Why),
+    Lost(LossReason),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum LossReason {
     Ended,
     AnsweredNonsense,
 }
 
 impl Process {
     pub(super) fn new(number: usize, socket: OwnedFd) -> Self {
-        Self { number, socket, buffer: post::buffer(), clock: None }
+        Self { number, socket, buffer: ipc::buffer(), clock: None }
     }
 
     /// Whether it waits to be asked: it has neither ended nor said anything that nobody wanted to know.
@@ -47,37 +47,37 @@ impl Process {
     /// The clock of its processor time; waits until the process is ready. `None` if it never will be.
     pub(super) fn clock(&mut self) -> Option<CpuClock> {
         if self.clock.is_none() {
-            let letter = post::receive(&self.socket, &mut self.buffer).ok()??;
-            let pid = u32::from_ne_bytes(letter.bytes.as_ref().try_into().ok()?);
+            let message = ipc::receive(&self.socket, &mut self.buffer).ok()??;
+            let pid = u32::from_ne_bytes(message.bytes.as_ref().try_into().ok()?);
             self.clock = Some(CpuClock::of_process(pid));
         }
         self.clock
     }
 
     /// Has it do a job, and waits as long as that takes.
-    pub(super) fn ask(&mut self, disk: &Disk, job: &Job, device: Device) -> Asked {
+    pub(super) fn ask(&mut self, disk: &Disk, job: &Job, device: Device) -> Reply {
         flash_disk::again_if(Option::is_none, || self.ask_once(disk, job, device))
-            .unwrap_or_else(|| Asked::Answered(Some(job.failed(Failure::Busy).into())))
+            .unwrap_or_else(|| Reply::Answered(Some(job.failed(Failure::Busy).into())))
     }
 
     /// `None` when there is no memory or no descriptor left for it: a matter of time.
-    fn ask_once(&mut self, disk: &Disk, job: &Job, device: Device) -> Option<Asked> {
+    fn ask_once(&mut self, disk: &Disk, job: &Job, device: Device) -> Option<Reply> {
         let question = disk.ask(job, device);
         if let Err(error) =
-            post::send(&self.socket, &question.bytes, question.descriptor.as_slice(), SendFlags::empty())
+            ipc::send(&self.socket, &question.bytes, question.descriptor.as_slice(), SendFlags::empty())
         {
             return match error.kind() {
-                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Some(Asked::Lost(Why::Ended)),
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Some(Reply::Lost(LossReason::Ended)),
                 _ => None,
             };
         }
-        Some(match post::receive(&self.socket, &mut self.buffer) {
-            Ok(Some(letter)) if letter.incomplete => return None,
-            Ok(Some(letter)) => disk
-                .understand(job, &letter.bytes, letter.descriptors)
-                .map_or(Asked::Lost(Why::AnsweredNonsense), Asked::Answered),
-            Ok(None) => Asked::Lost(Why::Ended),
-            Err(_) => Asked::Lost(Why::AnsweredNonsense),
+        Some(match ipc::receive(&self.socket, &mut self.buffer) {
+            Ok(Some(message)) if message.incomplete => return None,
+            Ok(Some(message)) => disk
+                .understand(job, &message.bytes, message.descriptors)
+                .map_or(Reply::Lost(LossReason::AnsweredNonsense), Reply::Answered),
+            Ok(None) => Reply::Lost(LossReason::Ended),
+            Err(_) => Reply::Lost(LossReason::AnsweredNonsense),
         })
     }
 }
@@ -88,7 +88,7 @@ impl fmt::Display for Process {
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ended => "ended",

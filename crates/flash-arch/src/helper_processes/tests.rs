@@ -1,4 +1,4 @@
-//! Hands against helpers that behave as badly as a process can. They are threads here: a test cannot fork, and what is
+//! HelperKind against helpers that behave as badly as a process can. They are threads here: a test cannot fork, and what is
 //! on the other end of a socket makes no difference.
 
 use std::fs;
@@ -20,11 +20,11 @@ use flash_observe::{Destination, ErrorLog};
 use rustix::net::SendFlags;
 use tempfile::TempDir;
 
+use super::fork_request::ForkRequest;
 use super::process::Process;
-use super::wish::Wish;
 use super::*;
 use crate::Limits;
-use crate::shared::Parts;
+use crate::server_state::ServerParts;
 
 /// What a helper does with its jobs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,8 +41,8 @@ enum Manner {
 
 struct Bench {
     folder: TempDir,
-    shared: Arc<Shared>,
-    nursery: Arc<Nursery>,
+    shared: Arc<ServerState>,
+    fork_server: Arc<ForkServer>,
 }
 
 impl Bench {
@@ -51,20 +51,20 @@ impl Bench {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join("site")).unwrap();
         fs::write(folder.path().join("site/a.txt"), "content").unwrap();
-        let (control, theirs) = post::pair().unwrap();
+        let (control, theirs) = ipc::pair().unwrap();
         let (site, manners) = (folder.path().join("site"), manners.to_vec());
         thread::spawn(move || {
             for (number, manner) in (1..).zip(manners) {
-                let mut buffer = post::buffer();
-                let Ok(Some(letter)) = post::receive(&theirs, &mut buffer) else { break };
-                assert_eq!(Wish::of_bytes(&letter.bytes), Some(Wish::Helper { number }));
-                let socket = letter.descriptors.into_iter().next().unwrap();
+                let mut buffer = ipc::buffer();
+                let Ok(Some(message)) = ipc::receive(&theirs, &mut buffer) else { break };
+                assert_eq!(ForkRequest::of_bytes(&message.bytes), Some(ForkRequest::Helper { number }));
+                let socket = message.descriptors.into_iter().next().unwrap();
                 let disk = disk(&site);
                 thread::spawn(move || behave(manner, &socket, disk));
             }
         });
         let to = Destination::Path(folder.path().join("errors"));
-        let parts = Parts {
+        let parts = ServerParts {
             site: Site {
                 settings: Settings::default(),
                 template: HeaderTemplate::default(),
@@ -84,22 +84,22 @@ impl Bench {
             },
             access_log: None,
             error_log: ErrorLog::open(to, Default::default()).unwrap(),
-            hands: Hands::Threads,
+            helper_kind: HelperKind::Threads,
             programs: None,
         };
-        let shared = Shared::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
-        let nursery = Arc::new(Nursery::at(control, rustix::process::getpid()));
-        Self { folder, shared, nursery }
+        let shared = ServerState::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
+        let fork_server = Arc::new(ForkServer::at(control, rustix::process::getpid()));
+        Self { folder, shared, fork_server }
     }
 
-    fn hand(&self) -> Hand {
-        Hands::Processes(Arc::clone(&self.nursery)).hand()
+    fn executor(&self) -> JobExecutor {
+        HelperKind::Processes(Arc::clone(&self.fork_server)).executor()
     }
 
-    fn find(&self, hand: &Hand, known: Option<&Arc<Entry>>) -> Done {
+    fn find(&self, executor: &JobExecutor, known: Option<&Arc<Entry>>) -> Done {
         let path = SitePath::parse(b"/a.txt").unwrap().into_owned();
         let job = Job::Find(Find { path, known: known.cloned(), asked_ms: 0 });
-        hand.help(&self.shared, &job, Device::ELSEWHERE).unwrap().done
+        executor.help(&self.shared, &job, Device::ELSEWHERE).unwrap().done
     }
 
     fn said(self) -> String {
@@ -134,20 +134,20 @@ fn disk(folder: &Path) -> Disk {
 }
 
 fn behave(manner: Manner, socket: &OwnedFd, mut disk: Disk) {
-    let mut buffer = post::buffer();
-    let _ = post::send(socket, &std::process::id().to_ne_bytes(), &[], SendFlags::empty());
-    while let Ok(Some(letter)) = post::receive(socket, &mut buffer) {
+    let mut buffer = ipc::buffer();
+    let _ = ipc::send(socket, &std::process::id().to_ne_bytes(), &[], SendFlags::empty());
+    while let Ok(Some(message)) = ipc::receive(socket, &mut buffer) {
         let answer = match manner {
             Manner::Dies => return,
             Manner::TalksNonsense => b"nonsense, and a lot of it".to_vec(),
             Manner::Helps | Manner::HelpsOnce | Manner::SaysMore => {
-                disk.answer(&letter.bytes, letter.descriptors).unwrap().bytes
+                disk.answer(&message.bytes, message.descriptors).unwrap().bytes
             }
         };
-        post::send(socket, &answer, &[], SendFlags::empty()).unwrap();
+        ipc::send(socket, &answer, &[], SendFlags::empty()).unwrap();
         match manner {
             Manner::HelpsOnce => return,
-            Manner::SaysMore => post::send(socket, &answer, &[], SendFlags::empty()).unwrap(),
+            Manner::SaysMore => ipc::send(socket, &answer, &[], SendFlags::empty()).unwrap(),
             _ => {}
         }
     }
@@ -163,9 +163,9 @@ fn assert_found(done: &Done) {
 #[test]
 fn one_process_does_all_jobs_of_a_hand() {
     let bench = Bench::new(&[Manner::Helps]);
-    let hand = bench.hand();
+    let executor = bench.executor();
     for _ in 0..3 {
-        assert_found(&bench.find(&hand, None));
+        assert_found(&bench.find(&executor, None));
     }
 }
 
@@ -173,10 +173,10 @@ fn one_process_does_all_jobs_of_a_hand() {
 fn a_job_whose_process_ends_is_done_by_another() {
     for bad in [Manner::Dies, Manner::TalksNonsense] {
         let bench = Bench::new(&[bad, Manner::Helps]);
-        let hand = bench.hand();
-        assert_found(&bench.find(&hand, None));
-        assert_found(&bench.find(&hand, None));
-        drop(hand);
+        let executor = bench.executor();
+        assert_found(&bench.find(&executor, None));
+        assert_found(&bench.find(&executor, None));
+        drop(executor);
         let said = bench.said();
         let why = if bad == Manner::Dies { "ended" } else { "answered nonsense" };
         assert!(said.contains(&format!("helper-1 {why} during a find: replaced")), "{said}");
@@ -187,85 +187,85 @@ fn a_job_whose_process_ends_is_done_by_another() {
 #[test]
 fn a_job_that_ends_two_processes_is_given_up_and_the_next_is_not() {
     let bench = Bench::new(&[Manner::Dies, Manner::TalksNonsense, Manner::Helps]);
-    let hand = bench.hand();
-    let done = bench.find(&hand, None);
+    let executor = bench.executor();
+    let done = bench.find(&executor, None);
     assert!(matches!(done, Done::Failed(Failure::Broken)), "{done:?}");
-    assert_found(&bench.find(&hand, None));
+    assert_found(&bench.find(&executor, None));
 }
 
 #[test]
 fn what_is_known_is_served_when_a_second_look_fails() {
     let bench = Bench::new(&[Manner::Helps, Manner::Dies, Manner::Dies]);
-    let hand = bench.hand();
-    let Done::Found(known) = bench.find(&hand, None) else { panic!("nothing was found") };
-    let other = bench.hand();
+    let executor = bench.executor();
+    let Done::Found(known) = bench.find(&executor, None) else { panic!("nothing was found") };
+    let other = bench.executor();
     assert!(matches!(bench.find(&other, Some(&known)), Done::Found(entry) if Arc::ptr_eq(&entry, &known)));
 }
 
 #[test]
 fn a_process_that_ended_between_jobs_costs_none() {
     let bench = Bench::new(&[Manner::HelpsOnce, Manner::Dies, Manner::Helps]);
-    let hand = bench.hand();
-    assert_found(&bench.find(&hand, None));
-    while bench.nursery.idle.lock()[0].is_waiting() {}
-    assert_found(&bench.find(&hand, None));
+    let executor = bench.executor();
+    assert_found(&bench.find(&executor, None));
+    while bench.fork_server.idle.lock()[0].is_waiting() {}
+    assert_found(&bench.find(&executor, None));
 }
 
 #[test]
 fn a_process_that_speaks_unasked_is_asked_no_more() {
     let bench = Bench::new(&[Manner::SaysMore, Manner::Helps]);
-    let hand = bench.hand();
-    assert_found(&bench.find(&hand, None));
-    assert_found(&bench.find(&hand, None));
-    assert_found(&bench.find(&hand, None));
+    let executor = bench.executor();
+    assert_found(&bench.find(&executor, None));
+    assert_found(&bench.find(&executor, None));
+    assert_found(&bench.find(&executor, None));
 }
 
 #[test]
 fn helpers_retire_with_the_hands_that_they_serve() {
     let bench = Bench::new(&[Manner::Helps, Manner::Helps]);
-    let (first, second) = (bench.hand(), bench.hand());
-    let mut processes: Vec<Process> = (0..2).map(|_| bench.nursery.process(|_| ()).unwrap()).collect();
+    let (first, second) = (bench.executor(), bench.executor());
+    let mut processes: Vec<Process> = (0..2).map(|_| bench.fork_server.process(|_| ()).unwrap()).collect();
     // One whose first word nobody has heard does not wait to be asked.
     assert!(processes.iter_mut().all(|process| process.clock().is_some()));
-    processes.into_iter().for_each(|process| bench.nursery.keep(process));
-    assert_eq!(bench.nursery.idle.lock().len(), 2);
+    processes.into_iter().for_each(|process| bench.fork_server.keep(process));
+    assert_eq!(bench.fork_server.idle.lock().len(), 2);
     drop(first);
-    assert_eq!(bench.nursery.idle.lock().len(), 1);
+    assert_eq!(bench.fork_server.idle.lock().len(), 1);
     assert_found(&bench.find(&second, None));
     drop(second);
-    assert_eq!(bench.nursery.idle.lock().len(), 0);
+    assert_eq!(bench.fork_server.idle.lock().len(), 0);
 }
 
 #[test]
 fn without_a_nursery_helpers_go_on_and_none_are_added() {
     let bench = Bench::new(&[Manner::Helps]);
-    let (first, second) = (bench.hand(), bench.hand());
+    let (first, second) = (bench.executor(), bench.executor());
     assert_found(&bench.find(&first, None));
-    let only = bench.nursery.process(|_| ()).unwrap();
+    let only = bench.fork_server.process(|_| ()).unwrap();
     let done = bench.find(&second, None);
     assert!(matches!(done, Done::Failed(Failure::Busy)), "{done:?}");
-    bench.nursery.keep(only);
+    bench.fork_server.keep(only);
     assert_found(&bench.find(&second, None));
     drop((first, second));
-    assert_eq!(bench.nursery.idle.lock().len(), 1, "it is kept, because there will be no other");
-    assert!(bench.said().contains("cannot start a helper: the nursery of helper processes is gone"));
+    assert_eq!(bench.fork_server.idle.lock().len(), 1, "it is kept, because there will be no other");
+    assert!(bench.said().contains("cannot start a helper: the fork server of helper processes is gone"));
 }
 
 #[test]
 fn long_letters_arrive_whole_with_their_descriptors() {
-    let (one, other) = post::pair().unwrap();
+    let (one, other) = ipc::pair().unwrap();
     for size in [0, 1, 65_535, 65_536, 65_537, 1 << 20] {
         let bytes: Vec<u8> = (0..size).map(|at| (at ^ (at >> 8)) as u8).collect();
-        post::send(&one, &bytes, &[one.as_fd()], SendFlags::empty()).unwrap();
-        let mut buffer = post::buffer();
-        let letter = post::receive(&other, &mut buffer).unwrap().unwrap();
+        ipc::send(&one, &bytes, &[one.as_fd()], SendFlags::empty()).unwrap();
+        let mut buffer = ipc::buffer();
+        let message = ipc::receive(&other, &mut buffer).unwrap().unwrap();
         assert!(
-            *letter.bytes == *bytes && letter.descriptors.len() == 1 && !letter.incomplete,
+            *message.bytes == *bytes && message.descriptors.len() == 1 && !message.incomplete,
             "{size} bytes"
         );
     }
     drop(one);
-    assert!(post::receive(&other, &mut post::buffer()).unwrap().is_none(), "that was the last");
+    assert!(ipc::receive(&other, &mut ipc::buffer()).unwrap().is_none(), "that was the last");
 }
 
 #[test]
@@ -273,18 +273,22 @@ fn letters_of_other_kinds_are_not_read() {
     let file = tempfile::tempfile().unwrap();
     // Enclosed in a file, which may be on a disk that does not answer; enclosed in nothing; of no kind at all.
     for (bytes, descriptors) in [(&[1][..], vec![file.as_fd()]), (&[1], vec![]), (&[7, 7], vec![])] {
-        let (one, other) = post::pair().unwrap();
-        post::send_packet(&one, bytes[0], &bytes[1..], &descriptors, SendFlags::empty()).unwrap();
-        assert!(post::receive(&other, &mut post::buffer()).is_err(), "{bytes:?}");
+        let (one, other) = ipc::pair().unwrap();
+        ipc::send_packet(&one, bytes[0], &bytes[1..], &descriptors, SendFlags::empty()).unwrap();
+        assert!(ipc::receive(&other, &mut ipc::buffer()).is_err(), "{bytes:?}");
     }
 }
 
 #[test]
 fn wishes_are_understood_as_they_were_meant() {
-    for wish in [Wish::Helper { number: 7 }, Wish::Log { path: "/var/log/x".into() }, Wish::TidyUp] {
-        assert_eq!(Wish::of_bytes(&wish.to_bytes()), Some(wish));
+    for fork_request in [
+        ForkRequest::Helper { number: 7 },
+        ForkRequest::Log { path: "/var/log/x".into() },
+        ForkRequest::TidyUp,
+    ] {
+        assert_eq!(ForkRequest::of_bytes(&fork_request.to_bytes()), Some(fork_request));
     }
     for nonsense in [&b""[..], b"x", b"h", b"h1234567", b"h123456789", b"tx"] {
-        assert_eq!(Wish::of_bytes(nonsense), None, "{nonsense:?}");
+        assert_eq!(ForkRequest::of_bytes(nonsense), None, "{nonsense:?}");
     }
 }

@@ -15,15 +15,15 @@ use super::Waiter;
 use super::queue::{FairQueue, Lane};
 
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct PoolState {
     pub(super) queue: FairQueue<Task>,
     /// Jobs in the queue or under way.
-    pub(super) asked: HashMap<Kind, Asked>,
+    pub(super) pending: HashMap<JobKey, Pending>,
     pub(super) helpers: usize,
     pub(super) idle: usize,
     pub(super) started: usize,
     /// The oldest first.
-    pub(super) under_way: Vec<UnderWay>,
+    pub(super) in_flight: Vec<InFlight>,
     /// When that job began which began last of those that came back.
     good_us: u64,
     /// Numbers jobs.
@@ -32,7 +32,7 @@ pub(super) struct Desk {
     all_differ: bool,
 }
 
-pub(super) struct Arrival {
+pub(super) struct Submission {
     pub(super) job: Job,
     pub(super) waiter: Option<Waiter>,
     pub(super) came: Instant,
@@ -41,19 +41,19 @@ pub(super) struct Arrival {
 pub(super) struct Task {
     /// Its own among all jobs.
     pub(super) number: u64,
-    pub(super) kind: Kind,
+    pub(super) key: JobKey,
     pub(super) job: Job,
     pub(super) came: Instant,
 }
 
 /// A job's number, and who waits for its result since when.
-pub(super) struct Asked {
+pub(super) struct Pending {
     number: u64,
     pub(super) waiters: Vec<(Waiter, Instant)>,
 }
 
 /// A job that a helper works on.
-pub(super) struct UnderWay {
+pub(super) struct InFlight {
     number: u64,
     begun_us: u64,
     helper: Arc<CurrentClock>,
@@ -68,7 +68,7 @@ const PROGRESS_NS: u64 = 50_000;
 
 /// Jobs of the same kind have the same result.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum JobKey {
     Find(Vec<u8>),
     /// A file is known by its address: the job keeps it alive, so that no other can take its place.
     Load {
@@ -89,7 +89,7 @@ pub(super) enum Kind {
     Single(u64),
 }
 
-impl Arrival {
+impl Submission {
     /// Where the job waits.
     pub(super) fn lane(&self) -> Lane {
         match &self.job {
@@ -99,20 +99,20 @@ impl Arrival {
     }
 }
 
-impl Desk {
+impl PoolState {
     pub(super) fn new(single_flight: bool) -> Self {
         Self { all_differ: !single_flight, ..Self::default() }
     }
 
     /// A new helper is coming. Returns its number.
-    pub(super) fn enrol(&mut self) -> usize {
+    pub(super) fn add_helper(&mut self) -> usize {
         self.helpers += 1;
         self.idle += 1;
         self.started += 1;
         self.started
     }
 
-    pub(super) fn strike_off(&mut self) {
+    pub(super) fn remove_helper(&mut self) {
         self.helpers -= 1;
         self.idle -= 1;
     }
@@ -121,47 +121,47 @@ impl Desk {
     pub(super) fn may_leave(&mut self) -> bool {
         let leaves = self.idle > 1;
         if leaves {
-            self.strike_off();
+            self.remove_helper();
         }
         leaves
     }
 
     /// Joins a job to its equal, if there is one.
-    pub(super) fn join(&mut self, arrival: Arrival) -> Result<(), (Kind, Arrival)> {
-        let kind = self.kind(&arrival.job);
-        let lane = arrival.lane();
-        let Some(asked) = self.asked.get_mut(&kind) else { return Err((kind, arrival)) };
-        asked.waiters.extend(arrival.waiter.map(|waiter| (waiter, arrival.came)));
-        self.queue.stand(asked.number, lane);
+    pub(super) fn join(&mut self, submission: Submission) -> Result<(), (JobKey, Submission)> {
+        let key = self.key(&submission.job);
+        let lane = submission.lane();
+        let Some(pending) = self.pending.get_mut(&key) else { return Err((key, submission)) };
+        pending.waiters.extend(submission.waiter.map(|waiter| (waiter, submission.came)));
+        self.queue.stand(pending.number, lane);
         Ok(())
     }
 
-    pub(super) fn queue_up(&mut self, kind: Kind, arrival: Arrival) {
+    pub(super) fn queue_up(&mut self, key: JobKey, submission: Submission) {
         self.serial += 1;
-        let (number, lane) = (self.serial, arrival.lane());
-        let Arrival { job, waiter, came } = arrival;
+        let (number, lane) = (self.serial, submission.lane());
+        let Submission { job, waiter, came } = submission;
         let waiters = waiter.map(|waiter| (waiter, came)).into_iter().collect();
-        self.asked.insert(kind.clone(), Asked { number, waiters });
-        self.queue.push(number, Task { number, kind, job, came }, lane);
+        self.pending.insert(key.clone(), Pending { number, waiters });
+        self.queue.push(number, Task { number, key, job, came }, lane);
     }
 
-    fn kind(&mut self, job: &Job) -> Kind {
+    fn key(&mut self, job: &Job) -> JobKey {
         match job {
-            Job::Find(find) if !self.all_differ => Kind::Find(find.path.as_bytes().to_vec()),
-            Job::Load(load) if !self.all_differ => Kind::Load {
+            Job::Find(find) if !self.all_differ => JobKey::Find(find.path.as_bytes().to_vec()),
+            Job::Load(load) if !self.all_differ => JobKey::Load {
                 file: Arc::as_ptr(&load.file).addr(),
                 window: load.window.clone(),
                 copy: load.copy,
             },
             Job::List(list) if !self.all_differ => match &list.listing {
                 Some(listing) if listing.is_ready() => {
-                    Kind::Page { listing: Arc::as_ptr(listing).addr(), page: list.page }
+                    JobKey::Page { listing: Arc::as_ptr(listing).addr(), page: list.page }
                 }
-                _ => Kind::List { path: list.path.as_bytes().into(), order: list.order },
+                _ => JobKey::List { path: list.path.as_bytes().into(), order: list.order },
             },
             _ => {
                 self.serial += 1;
-                Kind::Single(self.serial)
+                JobKey::Single(self.serial)
             }
         }
     }
@@ -169,20 +169,20 @@ impl Desk {
     /// An idle helper goes to work.
     pub(super) fn begin(&mut self, number: u64, now_us: u64, helper: Arc<CurrentClock>) {
         self.idle -= 1;
-        self.under_way.push(UnderWay { number, begun_us: now_us, helper, cpu_ns: None, moved_us: now_us });
+        self.in_flight.push(InFlight { number, begun_us: now_us, helper, cpu_ns: None, moved_us: now_us });
     }
 
     /// It is back.
     pub(super) fn end(&mut self, number: u64) {
         self.idle += 1;
-        if let Some(place) = self.under_way.iter().position(|job| job.number == number) {
-            self.good_us = self.good_us.max(self.under_way.remove(place).begun_us);
+        if let Some(place) = self.in_flight.iter().position(|job| job.number == number) {
+            self.good_us = self.good_us.max(self.in_flight.remove(place).begun_us);
         }
     }
 
     /// Looks which helpers have used the processor since the last time. `cpu_ns` reads the clock of a job's helper.
     pub(super) fn observe(&mut self, now_us: u64, cpu_ns: impl Fn(u64, CpuClock) -> Option<u64>) {
-        for job in &mut self.under_way {
+        for job in &mut self.in_flight {
             let now_ns = cpu_ns(job.number, job.helper.get());
             match (job.cpu_ns, now_ns) {
                 (Some(before), Some(now)) if now < before + PROGRESS_NS => {}
@@ -196,9 +196,9 @@ impl Desk {
     /// not return from. Of the jobs under way those count that no later one has come back from; where every helper is
     /// taken there can be none later, and then all have to be stuck.
     pub(super) fn stuck_us(&self, helpers_max: usize) -> Option<u64> {
-        let newer = self.under_way.iter().filter(|job| job.begun_us > self.good_us);
-        let all_taken = self.under_way.len() >= helpers_max;
-        let last = || self.under_way.iter().map(|job| job.moved_us).max().filter(|_| all_taken);
+        let newer = self.in_flight.iter().filter(|job| job.begun_us > self.good_us);
+        let all_taken = self.in_flight.len() >= helpers_max;
+        let last = || self.in_flight.iter().map(|job| job.moved_us).max().filter(|_| all_taken);
         newer.map(|job| job.moved_us).min().or_else(last)
     }
 }
@@ -211,58 +211,58 @@ mod tests {
         Arc::new(CurrentClock::new(CpuClock::of_this_thread()))
     }
 
-    fn begin(desk: &mut Desk, now_us: u64) {
-        desk.begin(now_us, now_us, clock());
+    fn begin(state: &mut PoolState, now_us: u64) {
+        state.begin(now_us, now_us, clock());
     }
 
     #[test]
     fn a_job_that_hangs_alone_says_nothing_of_the_device() {
-        let mut desk = Desk::default();
-        assert_eq!([desk.enrol(), desk.enrol(), desk.enrol()], [1, 2, 3]);
-        assert_eq!(desk.stuck_us(3), None);
-        begin(&mut desk, 10);
-        assert_eq!(desk.stuck_us(3), Some(10));
-        begin(&mut desk, 20);
-        assert_eq!(desk.stuck_us(3), Some(10));
-        desk.end(20);
-        assert_eq!(desk.stuck_us(3), None, "one that began later is back");
-        begin(&mut desk, 30);
-        assert_eq!(desk.stuck_us(3), Some(30), "the next says something again");
-        begin(&mut desk, 40);
-        assert_eq!(desk.stuck_us(3), Some(30));
-        desk.end(10);
-        assert_eq!(desk.stuck_us(3), Some(30), "late news is old news");
-        desk.end(40);
-        assert_eq!(desk.stuck_us(3), None);
+        let mut state = PoolState::default();
+        assert_eq!([state.add_helper(), state.add_helper(), state.add_helper()], [1, 2, 3]);
+        assert_eq!(state.stuck_us(3), None);
+        begin(&mut state, 10);
+        assert_eq!(state.stuck_us(3), Some(10));
+        begin(&mut state, 20);
+        assert_eq!(state.stuck_us(3), Some(10));
+        state.end(20);
+        assert_eq!(state.stuck_us(3), None, "one that began later is back");
+        begin(&mut state, 30);
+        assert_eq!(state.stuck_us(3), Some(30), "the next says something again");
+        begin(&mut state, 40);
+        assert_eq!(state.stuck_us(3), Some(30));
+        state.end(10);
+        assert_eq!(state.stuck_us(3), Some(30), "late news is old news");
+        state.end(40);
+        assert_eq!(state.stuck_us(3), None);
     }
 
     #[test]
     fn with_every_hand_taken_the_last_one_counts() {
-        let mut desk = Desk::default();
-        assert_eq!([desk.enrol(), desk.enrol()], [1, 2]);
-        begin(&mut desk, 10);
-        begin(&mut desk, 20);
-        desk.end(20);
-        begin(&mut desk, 30);
-        desk.end(30);
-        desk.begin(1, 31, clock());
-        desk.end(1);
-        begin(&mut desk, 31);
-        assert_eq!(desk.stuck_us(2), Some(31));
+        let mut state = PoolState::default();
+        assert_eq!([state.add_helper(), state.add_helper()], [1, 2]);
+        begin(&mut state, 10);
+        begin(&mut state, 20);
+        state.end(20);
+        begin(&mut state, 30);
+        state.end(30);
+        state.begin(1, 31, clock());
+        state.end(1);
+        begin(&mut state, 31);
+        assert_eq!(state.stuck_us(2), Some(31));
     }
 
     #[test]
     fn a_helper_that_uses_the_processor_is_not_stuck() {
-        let mut desk = Desk::default();
-        desk.enrol();
-        begin(&mut desk, 10);
-        desk.observe(100, |_, _| Some(5));
-        assert_eq!(desk.stuck_us(9), Some(10), "the first look only notes what there is");
-        desk.observe(200, |_, _| Some(5 + PROGRESS_NS - 1));
-        assert_eq!(desk.stuck_us(9), Some(10), "woken for a moment");
-        desk.observe(300, |_, _| Some(5 + PROGRESS_NS));
-        assert_eq!(desk.stuck_us(9), Some(300));
-        desk.observe(400, |_, _| Some(5 + PROGRESS_NS));
-        assert_eq!(desk.stuck_us(9), Some(300));
+        let mut state = PoolState::default();
+        state.add_helper();
+        begin(&mut state, 10);
+        state.observe(100, |_, _| Some(5));
+        assert_eq!(state.stuck_us(9), Some(10), "the first look only notes what there is");
+        state.observe(200, |_, _| Some(5 + PROGRESS_NS - 1));
+        assert_eq!(state.stuck_us(9), Some(10), "woken for a moment");
+        state.observe(300, |_, _| Some(5 + PROGRESS_NS));
+        assert_eq!(state.stuck_us(9), Some(300));
+        state.observe(400, |_, _| Some(5 + PROGRESS_NS));
+        assert_eq!(state.stuck_us(9), Some(300));
     }
 }

@@ -1,6 +1,6 @@
-//! Letters between processes: bytes and descriptors, which arrive together and whole or not at all.
+//! Messages between processes: bytes and descriptors, which arrive together and whole or not at all.
 //!
-//! What does not fit into one message of a socket goes in memory of its own, sealed, whose descriptor is the letter.
+//! What does not fit into one message of a socket goes in memory of its own, sealed, whose descriptor is the message.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -15,7 +15,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-pub(super) struct Letter<'a> {
+pub(super) struct Message<'a> {
     pub(super) bytes: Cow<'a, [u8]>,
     pub(super) descriptors: Vec<OwnedFd>,
     /// This process had no room for all descriptors that came along.
@@ -24,10 +24,10 @@ pub(super) struct Letter<'a> {
 
 /// What one message holds. Sockets take three times as much, unless somebody has told them otherwise.
 const PACKET_BYTES_MAX: usize = 64 << 10;
-const HERE: u8 = 0;
-const ENCLOSED: u8 = 1;
+const INLINE: u8 = 0;
+const IN_MEMFD: u8 = 1;
 
-/// What a letter is received in.
+/// What a message is received in.
 pub(super) fn buffer() -> Box<[u8]> {
     vec![0; 1 + PACKET_BYTES_MAX].into_boxed_slice()
 }
@@ -44,12 +44,12 @@ pub(super) fn send(
     flags: SendFlags,
 ) -> io::Result<()> {
     if bytes.len() <= PACKET_BYTES_MAX {
-        return Ok(send_packet(to, HERE, bytes, descriptors, flags)?);
+        return Ok(send_packet(to, INLINE, bytes, descriptors, flags)?);
     }
-    let enclosed = enclose(bytes)?;
+    let memfd = to_memfd(bytes)?;
     let mut descriptors = descriptors.to_vec();
-    descriptors.push(enclosed.as_fd());
-    Ok(send_packet(to, ENCLOSED, &[], &descriptors, flags)?)
+    descriptors.push(memfd.as_fd());
+    Ok(send_packet(to, IN_MEMFD, &[], &descriptors, flags)?)
 }
 
 pub(super) fn send_packet(
@@ -73,8 +73,8 @@ pub(super) fn send_packet(
     }
 }
 
-/// Waits for a letter; `None` when the other side is gone.
-pub(super) fn receive<'a>(from: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<Option<Letter<'a>>> {
+/// Waits for a message; `None` when the other side is gone.
+pub(super) fn receive<'a>(from: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<Option<Message<'a>>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let message = loop {
@@ -94,18 +94,18 @@ pub(super) fn receive<'a>(from: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<Op
     let incomplete = message.flags.contains(ReturnFlags::CTRUNC);
     let bytes = match buffer.get(..message.bytes) {
         Some([]) => return Ok(None),
-        Some([HERE, bytes @ ..]) if !message.flags.contains(ReturnFlags::TRUNC) => Cow::Borrowed(bytes),
-        Some([ENCLOSED]) if incomplete => Cow::default(),
-        Some([ENCLOSED]) => Cow::Owned(disclose(&descriptors.pop().ok_or(ErrorKind::InvalidData)?)?),
+        Some([INLINE, bytes @ ..]) if !message.flags.contains(ReturnFlags::TRUNC) => Cow::Borrowed(bytes),
+        Some([IN_MEMFD]) if incomplete => Cow::default(),
+        Some([IN_MEMFD]) => Cow::Owned(from_memfd(&descriptors.pop().ok_or(ErrorKind::InvalidData)?)?),
         _ => return Err(ErrorKind::InvalidData.into()),
     };
-    Ok(Some(Letter { bytes, descriptors, incomplete }))
+    Ok(Some(Message { bytes, descriptors, incomplete }))
 }
 
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::WRITE);
 
-fn enclose(mut bytes: &[u8]) -> io::Result<OwnedFd> {
-    let memory = rustix::fs::memfd_create(c"flash-letter", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+fn to_memfd(mut bytes: &[u8]) -> io::Result<OwnedFd> {
+    let memory = rustix::fs::memfd_create(c"flash-message", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     while !bytes.is_empty() {
         let written = rustix::io::retry_on_intr(|| rustix::io::write(&memory, bytes))?;
         bytes = &bytes[written..];
@@ -114,7 +114,7 @@ fn enclose(mut bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(memory)
 }
 
-fn disclose(memory: &OwnedFd) -> io::Result<Vec<u8>> {
+fn from_memfd(memory: &OwnedFd) -> io::Result<Vec<u8>> {
     // Only memory has seals: whoever sends a file or a pipe here would make us wait for it.
     let sealed = rustix::fs::fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(SEALS));
     let size = usize::try_from(rustix::fs::fstat(memory)?.st_size).unwrap_or(usize::MAX);

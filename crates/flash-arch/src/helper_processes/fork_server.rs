@@ -1,18 +1,18 @@
-//! The nursery: a small process, forked before there are threads, that forks helper processes for as long as the server
+//! The fork server: a small process, forked before there are threads, that forks helper processes for as long as the
+//! server
 //! runs. A server that has threads, or is confined, cannot do that itself.
 //!
-//! Each wish is granted by a process of its own, so that none waits for another: a new helper, a log opened again, the
-//! sockets' names removed at the end. The nursery keeps the rights that it began with, but all it ever reads are
-//! wishes. It leaves signals to the server, has a process group of its own, and when the server is gone, however that
+//! Each request is fulfilled by a process of its own, so that none waits for another: a new helper, a log opened again,
+//! the
+//! sockets' names removed at the end. The fork server keeps the rights that it began with, but all it ever reads are
+//! requests. It leaves signals to the server, has a process group of its own, and when the server is gone, however that
 //! came, it takes all helpers with it. Should it be killed, the helpers go on until the server has ended in order, which
 //! it then does ([`children`](crate::children)).
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -20,18 +20,19 @@ use flash_disk::Disk;
 use flash_observe::{Destination, RateLimit};
 use flash_os::fork::{self, Forked};
 use flash_os::signals;
+use flash_process::child;
 use parking_lot::Mutex;
 use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal};
 
+use super::fork_request::ForkRequest;
 use super::helper;
-use super::post;
+use super::ipc;
 use super::process::Process;
-use super::wish::Wish;
 use crate::children::Child;
 
 /// What is done in other processes for a server that cannot do it itself.
-pub struct Chores<'a> {
+pub struct ForkServerSetup<'a> {
     /// Opens the folder, in the process that will look after it.
     pub open: &'a dyn Fn() -> io::Result<Disk>,
     /// Confines a helper, once it has opened the folder.
@@ -42,16 +43,18 @@ pub struct Chores<'a> {
     pub sockets: &'a [PathBuf],
 }
 
-/// How often trouble with helpers is said.
-const SAY_EVERY: Duration = Duration::from_secs(5);
+/// In what these processes log.
+const NAME: &str = "helper processes";
+/// How often trouble with helpers is logged.
+const LOG_EVERY: Duration = Duration::from_secs(5);
 
-pub struct Nursery {
+pub struct ForkServer {
     control: OwnedFd,
     pid: Pid,
     started: AtomicUsize,
     is_gone: AtomicBool,
     /// Threads that have helpers do their jobs.
-    hands: AtomicUsize,
+    executors: AtomicUsize,
     /// Helpers without a job, the one that had one last at the end.
     pub(super) idle: Mutex<Vec<Process>>,
     /// When it was last said that helpers were lost, and that none could be had.
@@ -59,48 +62,48 @@ pub struct Nursery {
     pub(super) refused: RateLimit,
 }
 
-impl Nursery {
-    /// Forks the nursery.
+impl ForkServer {
+    /// Forks the fork server.
     ///
     /// # Errors
-    /// When the process has more than one thread, or the nursery cannot begin.
-    pub fn start(chores: &Chores<'_>) -> io::Result<Self> {
-        let (control, theirs) = post::pair()?;
+    /// When the process has more than one thread, or the fork server cannot start.
+    pub fn start(setup: &ForkServerSetup<'_>) -> io::Result<Self> {
+        let (control, theirs) = ipc::pair()?;
         match fork::fork()? {
             Forked::Child => {
                 // Nothing that was open before may stay open longer than in the server: listeners least of all.
                 fork::close_all_except(&theirs);
-                end_with(|| chores.raise(&theirs))
+                child::run_and_exit(NAME, || setup.run(&theirs))
             }
             Forked::Parent { child: worker } => {
                 drop(theirs);
-                let nursery = Self::at(control, Pid::from_raw(worker).ok_or(ErrorKind::Other)?);
+                let fork_server = Self::at(control, Pid::from_raw(worker).ok_or(ErrorKind::Other)?);
                 // It is ready when it says so, and has said why not otherwise.
-                match post::receive(&nursery.control, &mut post::buffer())? {
-                    Some(_) => Ok(nursery),
-                    None => Err(io::Error::other("the nursery of helper processes ended at once")),
+                match ipc::receive(&fork_server.control, &mut ipc::buffer())? {
+                    Some(_) => Ok(fork_server),
+                    None => Err(io::Error::other("the fork server of helper processes ended at once")),
                 }
             }
         }
     }
 
-    /// The nursery at the other end of a socket.
+    /// The fork server at the other end of a socket.
     pub(super) fn at(control: OwnedFd, pid: Pid) -> Self {
         Self {
             control,
             pid,
             started: AtomicUsize::new(0),
             is_gone: AtomicBool::new(false),
-            hands: AtomicUsize::new(0),
+            executors: AtomicUsize::new(0),
             idle: Mutex::default(),
-            lost: RateLimit::every(SAY_EVERY),
-            refused: RateLimit::every(SAY_EVERY),
+            lost: RateLimit::every(LOG_EVERY),
+            refused: RateLimit::every(LOG_EVERY),
         }
     }
 
     /// The process, which the server cannot do without.
     pub fn child(&self) -> Child {
-        Child { pid: self.pid, name: "the nursery of helper processes" }
+        Child { pid: self.pid, name: "the fork server of helper processes" }
     }
 
     /// A helper process for one job. Tells of those that turn out to have ended meanwhile.
@@ -113,7 +116,7 @@ impl Nursery {
             ended(&process);
         }
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Process::new(number, self.wish(&Wish::Helper { number })?))
+        Ok(Process::new(number, self.fork_request(&ForkRequest::Helper { number })?))
     }
 
     /// For the next job.
@@ -121,15 +124,15 @@ impl Nursery {
         self.idle.lock().push(process);
     }
 
-    pub(super) fn lend(&self) {
-        self.hands.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn add_executor(&self) {
+        self.executors.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A thread less asks for helpers. One that is not needed any more ends, unless it could not be replaced.
-    pub(super) fn take_back(&self) {
-        let hands = self.hands.fetch_sub(1, Ordering::Relaxed) - 1;
+    pub(super) fn remove_executor(&self) {
+        let executors = self.executors.fetch_sub(1, Ordering::Relaxed) - 1;
         let mut idle = self.idle.lock();
-        if idle.len() > hands && !self.is_gone.load(Ordering::Relaxed) {
+        if idle.len() > executors && !self.is_gone.load(Ordering::Relaxed) {
             idle.remove(0);
         }
     }
@@ -139,56 +142,56 @@ impl Nursery {
     /// # Errors
     /// As opening it fails.
     pub fn open_log(&self, path: &Path) -> io::Result<fs::File> {
-        let socket = self.wish(&Wish::Log { path: path.to_owned() })?;
-        let mut buffer = post::buffer();
-        let Some(letter) = post::receive(&socket, &mut buffer)? else { return Err(ErrorKind::Other.into()) };
-        let file = letter.descriptors.into_iter().next();
-        file.map(Into::into).ok_or_else(|| io::Error::other(String::from_utf8_lossy(&letter.bytes)))
+        let socket = self.fork_request(&ForkRequest::Log { path: path.to_owned() })?;
+        let mut buffer = ipc::buffer();
+        let Some(message) = ipc::receive(&socket, &mut buffer)? else { return Err(ErrorKind::Other.into()) };
+        let file = message.descriptors.into_iter().next();
+        file.map(Into::into).ok_or_else(|| io::Error::other(String::from_utf8_lossy(&message.bytes)))
     }
 
     /// Removes the names of the server's sockets.
     pub(super) fn tidy_up(&self) {
-        if let Ok(socket) = self.wish(&Wish::TidyUp) {
+        if let Ok(socket) = self.fork_request(&ForkRequest::TidyUp) {
             // The end of the one who does it is its answer.
-            let _ = post::receive(&socket, &mut post::buffer());
+            let _ = ipc::receive(&socket, &mut ipc::buffer());
         }
     }
 
-    /// The socket of the process that will grant it.
-    fn wish(&self, wish: &Wish) -> io::Result<OwnedFd> {
-        let (ours, theirs) = post::pair()?;
-        match post::send(&self.control, &wish.to_bytes(), &[theirs.as_fd()], SendFlags::empty()) {
+    /// The socket of the process that will fulfil the request.
+    fn fork_request(&self, fork_request: &ForkRequest) -> io::Result<OwnedFd> {
+        let (ours, theirs) = ipc::pair()?;
+        match ipc::send(&self.control, &fork_request.to_bytes(), &[theirs.as_fd()], SendFlags::empty()) {
             Ok(()) => Ok(ours),
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 self.is_gone.store(true, Ordering::Relaxed);
-                Err(io::Error::other("the nursery of helper processes is gone"))
+                Err(io::Error::other("the fork server of helper processes is gone"))
             }
             Err(error) => Err(error),
         }
     }
 }
 
-impl Chores<'_> {
-    /// The nursery's life.
-    fn raise(&self, control: &OwnedFd) -> io::Result<()> {
-        rustix::thread::set_name(c"flash-nursery")?;
+impl ForkServerSetup<'_> {
+    /// Serves requests until the server is gone.
+    fn run(&self, control: &OwnedFd) -> io::Result<()> {
+        rustix::thread::set_name(c"flash-forksrv")?;
         signals::ignore_termination();
         rustix::process::setpgid(None, None)?;
         // Opened once to see that it can be; every helper opens it for itself.
         drop((self.open)()?);
-        post::send(control, b"ready", &[], SendFlags::empty())?;
-        let mut buffer = post::buffer();
-        while let Some(letter) = post::receive(control, &mut buffer)? {
-            let Some(wish) = Wish::of_bytes(&letter.bytes) else { continue };
-            let Some(socket) = letter.descriptors.into_iter().next() else { continue };
+        ipc::send(control, b"ready", &[], SendFlags::empty())?;
+        let mut buffer = ipc::buffer();
+        while let Some(message) = ipc::receive(control, &mut buffer)? {
+            let Some(fork_request) = ForkRequest::of_bytes(&message.bytes) else { continue };
+            let Some(socket) = message.descriptors.into_iter().next() else { continue };
             match fork::fork() {
                 Ok(Forked::Child) => {
                     fork::close_all_except(&socket);
-                    end_with(|| self.grant(wish, &socket))
+                    child::run_and_exit(NAME, || self.fulfil(fork_request, &socket))
                 }
                 // Its socket closes here, so that the server hears of its end.
                 Ok(Forked::Parent { .. }) => {}
-                Err(error) => say(&error),
+                Err(error) => child::log(NAME, format_args!("{error}")),
             }
         }
         // The server is gone. A helper may be waiting for a disk that does not answer, and hear of nothing.
@@ -196,15 +199,15 @@ impl Chores<'_> {
         Ok(())
     }
 
-    fn grant(&self, wish: Wish, socket: &OwnedFd) -> io::Result<()> {
-        match wish {
-            Wish::Helper { number } => helper::run(number, socket, (self.open)()?, self.confine),
-            Wish::Log { path } if self.logs.contains(&path) => match Destination::Path(path).open() {
-                Ok(file) => post::send(socket, b"", &[file.as_fd()], SendFlags::empty()),
-                Err(error) => post::send(socket, error.to_string().as_bytes(), &[], SendFlags::empty()),
+    fn fulfil(&self, fork_request: ForkRequest, socket: &OwnedFd) -> io::Result<()> {
+        match fork_request {
+            ForkRequest::Helper { number } => helper::run(number, socket, (self.open)()?, self.confine),
+            ForkRequest::Log { path } if self.logs.contains(&path) => match Destination::Path(path).open() {
+                Ok(file) => ipc::send(socket, b"", &[file.as_fd()], SendFlags::empty()),
+                Err(error) => ipc::send(socket, error.to_string().as_bytes(), &[], SendFlags::empty()),
             },
-            Wish::Log { .. } => post::send(socket, b"it is none of the logs", &[], SendFlags::empty()),
-            Wish::TidyUp => {
+            ForkRequest::Log { .. } => ipc::send(socket, b"it is none of the logs", &[], SendFlags::empty()),
+            ForkRequest::TidyUp => {
                 for name in self.sockets {
                     // It may have gone already.
                     let _ = fs::remove_file(name);
@@ -213,20 +216,4 @@ impl Chores<'_> {
             }
         }
     }
-}
-
-/// Ends this process with what is left of its life.
-fn end_with(life: impl FnOnce() -> io::Result<()>) -> ! {
-    process::exit(match catch_unwind(AssertUnwindSafe(life)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(error)) => {
-            say(&error);
-            1
-        }
-        Err(_) => 1,
-    })
-}
-
-fn say(error: &io::Error) {
-    let _ = writeln!(io::stderr(), "flash: helper processes: {error}");
 }

@@ -1,4 +1,4 @@
-//! What all runners of one process share.
+//! The state of one process that serves, shared by its loops or workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,47 +12,47 @@ use flash_observe::metrics::Metrics;
 use flash_observe::{AccessLog, ErrorLog, RateLimit};
 
 use crate::Limits;
-use crate::hands::Hands;
-use crate::seat::Seats;
+use crate::connection_permit::ConnectionPermits;
+use crate::helper_processes::HelperKind;
 
 /// What a process that serves is made of.
-pub struct Parts {
+pub struct ServerParts {
     pub site: Site,
     pub disk: Disk,
     pub access_log: Option<AccessLog>,
     pub error_log: ErrorLog,
-    pub hands: Hands,
+    pub helper_kind: HelperKind,
     /// Who begins programs, where the site has any.
     pub programs: Option<Arc<dyn Programs>>,
 }
 
-pub struct Shared {
+pub struct ServerState {
     pub(crate) site: Site,
     pub(crate) disk: Disk,
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) error_log: ErrorLog,
-    pub(crate) hands: Hands,
+    pub(crate) helper_kind: HelperKind,
     pub(crate) programs: Option<Arc<dyn Programs>>,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
-    pub(crate) seats: Seats,
+    pub(crate) permits: ConnectionPermits,
     /// Finish what is under way, begin nothing new.
     draining: AtomicBool,
 }
 
-impl Shared {
-    pub(crate) fn new(parts: Parts, limits: Limits) -> Arc<Self> {
-        let Parts { site, disk, access_log, error_log, hands, programs } = parts;
+impl ServerState {
+    pub(crate) fn new(parts: ServerParts, limits: Limits) -> Arc<Self> {
+        let ServerParts { site, disk, access_log, error_log, helper_kind, programs } = parts;
         Arc::new(Self {
             site,
             disk,
             access_log,
             error_log,
-            hands,
+            helper_kind,
             programs,
             metrics: Metrics::default(),
             limits,
-            seats: Seats::new(limits.connections_max),
+            permits: ConnectionPermits::new(limits.connections_max),
             draining: AtomicBool::new(false),
         })
     }
@@ -89,7 +89,7 @@ impl Shared {
     /// Waits until the last connection is gone, or the time to drain has passed.
     pub(crate) fn wait_for_connections(&self) {
         let give_up = Instant::now() + self.limits.drain;
-        while self.seats.are_taken() && Instant::now() < give_up {
+        while self.permits.are_taken() && Instant::now() < give_up {
             std::thread::sleep(Duration::from_millis(10));
         }
     }

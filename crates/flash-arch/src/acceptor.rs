@@ -1,4 +1,4 @@
-//! A loop's door: accepting from the listeners that all loops share, and what happens when there is no room.
+//! A loop's acceptor: it accepts from the listeners that all loops share, and pauses when the system has no room.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,17 +11,17 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::accept::{Listener, turn_away};
-use crate::port::Port;
-use crate::seat::{Seat, Visitor};
-use crate::shared::Shared;
+use crate::connection_permit::{ConnectionPermit, WaitingConnection};
+use crate::listener::{Listener, turn_away};
+use crate::poller::Poller;
+use crate::server_state::ServerState;
 
 /// So that one loop does not take all that have come, while others wait for work.
 pub(crate) const ACCEPTS_PER_TURN: usize = 16;
 /// How long nothing is accepted when the system has no room for another connection.
 const PAUSE_MS: u64 = 100;
 
-pub(crate) struct Door {
+pub(crate) struct Acceptor {
     listeners: Arc<Vec<Listener>>,
     token: fn(usize) -> u64,
     state: State,
@@ -31,9 +31,9 @@ pub(crate) struct Door {
 
 /// A connection that was accepted.
 pub(crate) enum Arrival {
-    Seated(OwnedFd, Peer, Seat),
-    /// All seats are taken.
-    Visitor(Visitor),
+    Permitted(OwnedFd, Peer, ConnectionPermit),
+    /// All connection permits are taken.
+    WaitingConnection(WaitingConnection),
     /// It has left, or was turned away.
     Gone,
 }
@@ -45,46 +45,46 @@ enum State {
     Closed,
 }
 
-impl Door {
-    /// Listeners are known to the port by the tokens of their numbers.
+impl Acceptor {
+    /// The poller knows listeners by the tokens of their numbers.
     pub(crate) fn new(listeners: Arc<Vec<Listener>>, token: fn(usize) -> u64) -> io::Result<Self> {
         Ok(Self { listeners, token, state: State::Closed, reserve: Some(reserve()?) })
     }
 
-    pub(crate) fn open(&mut self, port: &mut impl Port) -> io::Result<()> {
+    pub(crate) fn open(&mut self, poller: &mut impl Poller) -> io::Result<()> {
         self.state = State::Open;
         for (number, listener) in self.listeners.iter().enumerate() {
-            if let Err(error) = port.listen(listener, (self.token)(number)) {
-                self.leave(port, State::Closed);
+            if let Err(error) = poller.listen(listener, (self.token)(number)) {
+                self.leave(poller, State::Closed);
                 return Err(error);
             }
         }
         Ok(())
     }
 
-    pub(crate) fn close(&mut self, port: &mut impl Port) {
-        self.leave(port, State::Closed);
+    pub(crate) fn close(&mut self, poller: &mut impl Poller) {
+        self.leave(poller, State::Closed);
     }
 
     /// After those who had come to a listener were accepted, or enough of them for a turn.
-    pub(crate) fn listen_again(&mut self, port: &mut impl Port, listener: usize, now_ms: u64) {
+    pub(crate) fn listen_again(&mut self, poller: &mut impl Poller, listener: usize, now_ms: u64) {
         if self.state == State::Open
-            && port.listen_again(&self.listeners[listener], (self.token)(listener)).is_err()
+            && poller.listen_again(&self.listeners[listener], (self.token)(listener)).is_err()
         {
-            self.leave(port, State::Paused { until_ms: now_ms + PAUSE_MS });
+            self.leave(poller, State::Paused { until_ms: now_ms + PAUSE_MS });
         }
     }
 
-    fn leave(&mut self, port: &mut impl Port, state: State) {
+    fn leave(&mut self, poller: &mut impl Poller, state: State) {
         if self.state == State::Open {
             for (number, listener) in self.listeners.iter().enumerate() {
-                port.ignore(listener, (self.token)(number));
+                poller.ignore(listener, (self.token)(number));
             }
         }
         self.state = state;
     }
 
-    /// How long until [`Door::retry`] is due.
+    /// How long until [`Acceptor::retry`] is due.
     pub(crate) fn wait_ms(&self, now_ms: u64) -> Option<u64> {
         match self.state {
             State::Paused { until_ms } => Some(until_ms.saturating_sub(now_ms)),
@@ -92,15 +92,15 @@ impl Door {
         }
     }
 
-    /// Opens the door again after a pause.
-    pub(crate) fn retry(&mut self, port: &mut impl Port, now_ms: u64) {
+    /// Accepts again after a pause.
+    pub(crate) fn retry(&mut self, poller: &mut impl Poller, now_ms: u64) {
         if let State::Paused { until_ms } = self.state
             && now_ms >= until_ms
         {
             if self.reserve.is_none() {
                 self.reserve = reserve().ok();
             }
-            if self.open(port).is_err() {
+            if self.open(poller).is_err() {
                 self.state = State::Paused { until_ms: now_ms + PAUSE_MS };
             }
         }
@@ -109,8 +109,8 @@ impl Door {
     /// `None` when no connection is waiting, or none can be let in.
     pub(crate) fn accept(
         &mut self,
-        shared: &Arc<Shared>,
-        port: &mut impl Port,
+        shared: &Arc<ServerState>,
+        poller: &mut impl Poller,
         listener: usize,
         now_ms: u64,
     ) -> Option<Arrival> {
@@ -119,15 +119,17 @@ impl Door {
             return None;
         }
         match self.listeners.get(listener)?.accept_now() {
-            Ok((socket, peer)) => Some(match shared.seat() {
-                Some(seat) => Arrival::Seated(socket, peer, seat),
-                None => shared.visitor(socket, peer).map_or(Arrival::Gone, Arrival::Visitor),
+            Ok((socket, peer)) => Some(match shared.permit() {
+                Some(permit) => Arrival::Permitted(socket, peer, permit),
+                None => {
+                    shared.waiting_connection(socket, peer).map_or(Arrival::Gone, Arrival::WaitingConnection)
+                }
             }),
             // The one at the front left again; there may be others behind it.
             Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Some(Arrival::Gone),
             Err(Errno::AGAIN) => None,
             Err(Errno::INVAL) => {
-                self.leave(port, State::Closed);
+                self.leave(poller, State::Closed);
                 None
             }
             Err(error) => {
@@ -145,7 +147,7 @@ impl Door {
                     }
                 }
                 // Level-triggered, the listener would wake the loop for ever.
-                self.leave(port, State::Paused { until_ms: now_ms + PAUSE_MS });
+                self.leave(poller, State::Paused { until_ms: now_ms + PAUSE_MS });
                 None
             }
         }

@@ -10,18 +10,18 @@ use std::time::Duration;
 use flash_core::output::Output;
 use flash_observe::metrics::LoopMetrics;
 
-use crate::accept::Listener;
-use crate::inbox::Inbox;
+use crate::completion_queue::CompletionQueue;
+use crate::listener::Listener;
 use crate::socket::{Received, Sent};
 
-pub(crate) trait Port: Sized + Send + 'static {
-    /// What the port knows about a connection's socket.
-    type Link: Send;
+pub(crate) trait Poller: Sized + Send + 'static {
+    /// What the poller knows about a connection's socket.
+    type SocketState: Send;
     /// What it may hear about a connection.
-    type News;
+    type Readiness;
 
-    /// The inbox's bell is watched, as an edge, under `token`.
-    fn new(inbox: &Arc<Inbox>, token: u64) -> io::Result<Self>;
+    /// The completion queue's eventfd is watched, as an edge, under `token`.
+    fn new(completions: &Arc<CompletionQueue>, token: u64) -> io::Result<Self>;
 
     /// Called once, by the loop's thread.
     fn begin(&mut self) -> io::Result<()>;
@@ -30,9 +30,9 @@ pub(crate) trait Port: Sized + Send + 'static {
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize>;
 
     /// The next of the events that had come when the wait ended.
-    fn next(&mut self) -> Option<Event<Self::News>>;
+    fn next(&mut self) -> Option<Event<Self::Readiness>>;
 
-    /// Hears of arrivals, which one of the loops that listen is told of, until [`Port::ignore`].
+    /// Hears of arrivals, which one of the loops that listen is told of, until [`Poller::ignore`].
     fn listen(&mut self, listener: &Listener, token: u64) -> io::Result<()>;
 
     /// Whoever had arrived was let in.
@@ -40,21 +40,21 @@ pub(crate) trait Port: Sized + Send + 'static {
 
     fn ignore(&mut self, listener: &Listener, token: u64);
 
-    /// The link of a socket that has just been accepted.
-    fn link() -> Self::Link;
+    /// The state of a socket that has just been accepted.
+    fn socket_state() -> Self::SocketState;
 
     /// Notes what the last event was about. Whether anybody is left at the other side.
-    fn note(&mut self, link: &mut Self::Link, news: Self::News) -> bool;
+    fn note(&mut self, socket_state: &mut Self::SocketState, readiness: Self::Readiness) -> bool;
 
-    fn receive(&mut self, link: &mut Self::Link, socket: &OwnedFd) -> Received;
+    fn receive(&mut self, socket_state: &mut Self::SocketState, socket: &OwnedFd) -> Received;
 
-    /// The bytes that the last call of [`Port::receive`] counted.
+    /// The bytes that the last call of [`Poller::receive`] counted.
     fn received(&self, count: usize) -> &[u8];
 
     /// Sends what is in front of the output, or begins to: then there is nothing to say yet.
     fn send(
         &mut self,
-        link: &mut Self::Link,
+        socket_state: &mut Self::SocketState,
         socket: &OwnedFd,
         token: u64,
         output: &Output,
@@ -62,32 +62,37 @@ pub(crate) trait Port: Sized + Send + 'static {
     ) -> Option<Sent>;
 
     /// A connection's turn is over, and this is what brings its next one.
-    fn settle(&mut self, link: &mut Self::Link, socket: &OwnedFd, token: u64, until: Until)
-    -> io::Result<()>;
+    fn settle(
+        &mut self,
+        socket_state: &mut Self::SocketState,
+        socket: &OwnedFd,
+        token: u64,
+        until: WakeOn,
+    ) -> io::Result<()>;
 
-    /// Hears of a program's stream, under a token of its own, until [`Port::forget`].
-    fn watch(&mut self, stream: &OwnedFd, token: u64, watched: Watched) -> io::Result<()>;
+    /// Hears of a program's stream, under a token of its own, until [`Poller::forget`].
+    fn watch(&mut self, stream: &OwnedFd, token: u64, registered: Registered) -> io::Result<()>;
 
     /// Whether more may be heard after this.
-    fn goes_on(news: &Self::News) -> bool;
+    fn goes_on(readiness: &Self::Readiness) -> bool;
 
     /// Hears no more of a stream.
     fn forget(&mut self, stream: &OwnedFd, token: u64);
 
     /// The connection is gone.
-    fn close(&mut self, link: Self::Link, socket: OwnedFd, token: u64);
+    fn close(&mut self, socket_state: Self::SocketState, socket: OwnedFd, token: u64);
 }
 
 /// What happened, and to whom, by the token that it was given with.
-pub(crate) struct Event<News> {
+pub(crate) struct Event<Readiness> {
     pub(crate) token: u64,
-    /// Of no interest where it is about a listener or the bell, which can only have become readable.
-    pub(crate) news: News,
+    /// Of no interest where it is about a listener or the completion queue, which can only have become readable.
+    pub(crate) readiness: Readiness,
 }
 
 /// What a connection's next turn waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum WakeOn {
     Received,
     /// What it began to send is sent.
     Sent,
@@ -101,7 +106,7 @@ pub(crate) enum Until {
 
 /// What a program's stream is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watched {
+pub(crate) enum Registered {
     No,
     /// For bytes.
     Bytes,
@@ -117,5 +122,5 @@ pub(crate) fn receive_buffer() -> Box<[u8]> {
     vec![b'-'; RECEIVE_BYTES].into_boxed_slice()
 }
 
-/// Tokens are smaller than this: a port may need the other bits.
+/// Tokens are smaller than this: a poller may need the other bits.
 pub(crate) const TOKEN_MAX: u64 = flash_os::ring::TAG_MAX;

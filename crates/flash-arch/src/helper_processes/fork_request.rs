@@ -1,11 +1,11 @@
-//! Wishes: what the server asks its nursery for. Each comes with a socket for the one who grants it.
+//! What the server asks its fork server for. Each request comes with a socket for the process that fulfils it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum ForkRequest {
     /// A helper process, which answers at the socket until it is closed.
     Helper { number: usize },
     /// A log opened again: its descriptor, or words that say why not.
@@ -14,7 +14,7 @@ pub(super) enum Wish {
     TidyUp,
 }
 
-impl Wish {
+impl ForkRequest {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let (kind, rest): (u8, &[u8]) = match self {
             Self::Helper { number } => (b'h', &number.to_ne_bytes()),

@@ -113,7 +113,7 @@ impl Listener {
     }
 
     /// Whether a connection waits to be accepted.
-    pub(crate) fn has_visitor(&self) -> bool {
+    pub(crate) fn has_waiting(&self) -> bool {
         let mut look = [PollFd::new(&self.socket, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut look, Some(&at_once)).is_ok_and(|ready| ready > 0)
@@ -164,7 +164,7 @@ impl fmt::Display for Listener {
     }
 }
 
-/// What a connection is told that is turned away at the door.
+/// The response to a connection that is turned away.
 pub(crate) fn turn_away(socket: &OwnedFd) {
     const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Flash\r\nRetry-After: 1\r\n\
         Content-Length: 0\r\nConnection: close\r\n\r\n";

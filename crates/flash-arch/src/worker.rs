@@ -1,4 +1,4 @@
-//! What every runner, a loop or a worker, brings to the request path: a clock, spare buffers, and somewhere to count.
+//! What every loop and every blocking worker brings to the request path: a clock, spare buffers, and metrics.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use flash_observe::AccessLog;
 use flash_observe::metrics::LoopMetrics;
 
 use crate::clock::Clock;
-use crate::shared::Shared;
+use crate::server_state::ServerState;
 
-pub(crate) struct Runner {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<ServerState>,
     pub(crate) clock: Clock,
     metrics: Arc<LoopMetrics>,
     local: LocalCache,
@@ -23,8 +23,8 @@ pub(crate) struct Runner {
     unreported: bool,
 }
 
-impl Runner {
-    pub(crate) fn new(shared: Arc<Shared>, local: LocalCache) -> Self {
+impl Worker {
+    pub(crate) fn new(shared: Arc<ServerState>, local: LocalCache) -> Self {
         let access_log = shared.access_log.clone();
         let metrics = shared.metrics.loop_metrics(shared.error_log.clone());
         Self {
@@ -54,7 +54,7 @@ impl Runner {
         &self.metrics
     }
 
-    /// Hands on what has been counted. Never waits.
+    /// HelperKind on what has been counted. Never waits.
     pub(crate) fn report(&mut self) {
         self.metrics.requests.add(std::mem::take(&mut self.tally.responses));
         self.metrics.send_us.add(std::mem::take(&mut self.tally.send_us));
@@ -75,7 +75,7 @@ impl Runner {
         self.tally.released.drain(..)
     }
 
-    /// Whether [`Runner::report`] is to be called again soon, though nothing may happen until then.
+    /// Whether [`Worker::report`] is to be called again soon, though nothing may happen until then.
     pub(crate) fn has_unreported(&self) -> bool {
         self.unreported
     }

@@ -1,0 +1,56 @@
+//! A loop's completion queue: finished jobs, opened upstreams, connections without a permit. Pushing wakes the loop.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use flash_core::ExchangeId;
+use flash_core::job::Outcome;
+use flash_core::program::Begun;
+use flash_os::channel::Channel;
+use flash_os::mpsc::Drain;
+
+use crate::connection_permit::WaitingConnection;
+
+#[derive(Debug)]
+pub(crate) struct CompletionQueue(Channel<(u64, Completion)>);
+
+#[derive(Debug)]
+pub(crate) enum Completion {
+    Done(ExchangeId, Outcome),
+    Begun(ExchangeId, Begun),
+    /// A connection that needs the permit of an idle one.
+    WaitingConnection(WaitingConnection),
+}
+
+#[cfg(test)]
+impl Completion {
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Self::Done(_, outcome) => outcome,
+            other => panic!("not a job: {other:?}"),
+        }
+    }
+}
+
+impl CompletionQueue {
+    pub(crate) fn new() -> io::Result<Self> {
+        Channel::new().map(Self)
+    }
+
+    /// Becomes readable, as an edge, each time the loop is woken.
+    pub(crate) fn eventfd(&self) -> &OwnedFd {
+        self.0.eventfd()
+    }
+
+    pub(crate) fn push(&self, token: u64, completion: Completion) {
+        self.0.send((token, completion));
+    }
+
+    pub(crate) fn wake(&self) {
+        self.0.wake();
+    }
+
+    pub(crate) fn drain(&self) -> Drain<(u64, Completion)> {
+        self.0.drain()
+    }
+}
