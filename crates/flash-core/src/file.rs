@@ -52,6 +52,28 @@ pub trait OpenFile: AsFd + Debug + Send + Sync {
     /// Makes the beginning of a window ready for somebody who may wait, also while it is sent.
     fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window;
 
+    /// Whether all bytes that were handed out are known to be one version of the file. Never waits.
+    fn is_one_version_now(&self) -> bool {
+        true
+    }
+
+    /// Whether those of this range are. May compare them with the disk.
+    fn is_one_version(&self, _stamp: &Stamp, _given: &Range<u64>) -> bool {
+        true
+    }
+
+    /// The range that another process has to read for this window, and no less.
+    fn range_for(&self, window: &Range<u64>) -> Range<u64> {
+        window.clone()
+    }
+
+    /// What the bytes that another process read of [`OpenFile::range_for`] mean for the window. The other process found
+    /// the file to be that of the stamp.
+    /// `None` if these cannot be the bytes.
+    fn read_elsewhere(&self, _stamp: &Stamp, _window: &Range<u64>, bytes: Bytes) -> Option<Window> {
+        (!bytes.is_empty()).then_some(Window::Copied(bytes))
+    }
+
     /// How much memory it holds, beyond the page cache.
     fn memory_bytes(&self) -> u64;
 
@@ -132,6 +154,35 @@ impl File {
         match &self.content {
             Content::Open(file) => file.wait_for_window(&self.stamp, window),
             Content::Memory(_) => Window::Failed,
+        }
+    }
+
+    /// See [`OpenFile::is_one_version_now`].
+    pub fn is_one_version_now(&self) -> bool {
+        match &self.content {
+            Content::Open(file) => file.is_one_version_now(),
+            Content::Memory(_) => true,
+        }
+    }
+
+    pub fn is_one_version(&self, given: &Range<u64>) -> bool {
+        match &self.content {
+            Content::Open(file) => file.is_one_version(&self.stamp, given),
+            Content::Memory(_) => true,
+        }
+    }
+
+    pub fn range_for(&self, window: &Range<u64>) -> Range<u64> {
+        match &self.content {
+            Content::Open(file) => file.range_for(window),
+            Content::Memory(_) => window.clone(),
+        }
+    }
+
+    pub fn read_elsewhere(&self, window: &Range<u64>, bytes: Bytes) -> Option<Window> {
+        match &self.content {
+            Content::Open(file) => file.read_elsewhere(&self.stamp, window, bytes),
+            Content::Memory(_) => None,
         }
     }
 

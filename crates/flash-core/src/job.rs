@@ -43,6 +43,8 @@ pub struct Load {
     pub window: Range<u64>,
     /// Bring back the bytes themselves: the page cache did not hold on to them last time.
     pub copy: bool,
+    /// Set if the window completes a response: the bytes that the response got before come from this range.
+    pub completes: Option<Box<Range<u64>>>,
 }
 
 /// Do the next step of a listing, or write one of its pages.
@@ -209,6 +211,28 @@ impl Find {
             Some(known) => Done::Unchecked { known: Arc::clone(known), failure },
             None => Done::Failed(failure),
         }
+    }
+}
+
+impl Load {
+    /// Whether nothing of the response is left when it has this.
+    pub fn is_completed_by(&self, window: &Window) -> bool {
+        let end = match window {
+            Window::Copied(bytes) => self.window.start + bytes.len() as u64,
+            Window::Resident(range) => range.end,
+            _ => return false,
+        };
+        self.completes.is_some() && end == self.window.end
+    }
+
+    /// The result, once it is clear that it makes no mixture of versions with what the response got before. May wait for
+    /// the disk.
+    pub fn checked(&self, window: Window) -> Done {
+        let is_whole = match &self.completes {
+            Some(given) if self.is_completed_by(&window) => self.file.is_one_version(given),
+            _ => true,
+        };
+        Done::Window(if is_whole { window } else { Window::Changed })
     }
 }
 

@@ -18,13 +18,10 @@ use flash_os::residency;
 use rustix::fs::{Advice, FileType, fadvise};
 
 use crate::open_file::{self, OpenFile, Reading};
-use crate::root::{Examined, Root, Stop, unix_ns};
+use crate::root::{Examined, RESTED_NS, Root, Stop, unix_ns};
 use crate::snapshot::Snapshot;
 use crate::{Disk, Pace, Sending};
 
-/// A file that was written this recently may be in the middle of it: the time of change is set when a write
-/// begins, and its bytes follow.
-const RESTED_NS: i64 = 20_000_000;
 /// After that many looks a file that never rests is taken as it is.
 const LOOKS_MAX: usize = 5;
 
@@ -172,7 +169,10 @@ impl Disk {
             let age_ns = unix_ns().saturating_sub(stamp.modified_ns);
             // A time in the future says nothing; looking at it again would not help.
             let rested = !(0..RESTED_NS).contains(&age_ns);
-            if !rested && looks_left > 0 {
+            // A log is written all the time. What is sent from an open file is compared before the response ends.
+            let looks_enough =
+                if stamp.size > self.settings.memory_file_bytes_max { LOOKS_MAX - 2 } else { 0 };
+            if !rested && looks_left > looks_enough {
                 if !pace.waits() {
                     return Err(Stop::WouldBlock);
                 }
@@ -206,6 +206,11 @@ impl Disk {
 
     /// A file that was opened, here or by another process.
     pub(crate) fn open_file(&self, file: OwnedFd, examined: &Examined) -> OpenFile {
+        self.open_window(file, examined).watched(examined.stamp)
+    }
+
+    /// The same for a single window, which is sent by another process.
+    pub(crate) fn open_window(&self, file: OwnedFd, examined: &Examined) -> OpenFile {
         let terms = self.root.mounts().table().device_of(examined.mount).terms;
         let sending = self.sending(terms.lends(), examined.owner);
         let assumed = self.settings.residency_assumed;

@@ -237,7 +237,7 @@ impl Disk {
         let (done, spent) = meter::measured(|| match job {
             Job::Find(find) => again_if(is_busy, || self.find(find, Pace::Patient))
                 .unwrap_or_else(|stop| find.failed(stop.failure())),
-            Job::Load(load) => Done::Window(load.file.wait_for_window(load.window.clone())),
+            Job::Load(load) => load.checked(load.file.wait_for_window(load.window.clone())),
             Job::List(list) => {
                 let done = self.list(list, Pace::Patient, &mut |job| self.part(&job, Pace::Patient));
                 done.unwrap_or(Done::Failed(Failure::Broken))
@@ -274,6 +274,7 @@ impl Disk {
             }
             Job::Load(load) => match load.file.window_now(load.window.clone()) {
                 Window::Absent => None,
+                window if load.is_completed_by(&window) && !load.file.is_one_version_now() => None,
                 window => Some(Done::Window(window)),
             },
             Job::List(list) => self.list_now(list),
@@ -295,7 +296,7 @@ impl Disk {
                 Err(Stop::Elsewhere) => None,
                 result => Some(result.unwrap_or_else(|stop| find.failed(stop.failure()))),
             },
-            Job::Load(load) => Some(Done::Window(load.file.load_window(load.window.clone(), load.copy))),
+            Job::Load(load) => Some(load.checked(load.file.load_window(load.window.clone(), load.copy))),
             Job::List(list) => self.list(list, pace, &mut |job| self.part(&job, pace)),
             Job::Folder(_) => self.part(job, pace),
             Job::Spool(spool) => Some(self.spool(spool)),

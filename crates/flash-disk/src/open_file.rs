@@ -1,5 +1,11 @@
 //! An open file on a local disk, and its windows: copies, or ranges of the page cache itself where the site says that
 //! its files are never changed in place.
+//!
+//! Of a file whose copies are sent, a [version] knows what was handed out. A file that grows or is touched is sent to the
+//! end that its head promised. Pages that are lent are not seen here: their file may not change at all.
+
+mod digests;
+mod version;
 
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
@@ -15,6 +21,7 @@ use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use self::version::{Accepted, Version};
 use crate::closer::Closer;
 use crate::meter::{Stage, timed};
 use crate::root;
@@ -29,6 +36,7 @@ pub(crate) struct OpenFile {
     mount: Option<u64>,
     /// Made at the first look, `None` if that failed.
     residency: OnceLock<Option<Residency>>,
+    version: Option<Version>,
     closer: Option<Arc<Closer>>,
 }
 
@@ -40,7 +48,14 @@ impl OpenFile {
         mount: Option<u64>,
         closer: Option<Arc<Closer>>,
     ) -> Self {
-        Self { file: Some(file), sending, residency_assumed, mount, residency: OnceLock::new(), closer }
+        let residency = OnceLock::new();
+        Self { file: Some(file), sending, residency_assumed, mount, residency, version: None, closer }
+    }
+
+    /// One that may be sent although it has changed, if what was handed out of it has not.
+    pub(crate) fn watched(mut self, stamp: Stamp) -> Self {
+        self.version = (!self.lends()).then(|| Version::new(stamp));
+        self
     }
 
     /// Whether pages are sent as they are.
@@ -61,21 +76,64 @@ impl OpenFile {
         root::examine(file).is_ok_and(|examined| stamp.same_content(&examined.stamp))
     }
 
-    fn copy(&self, stamp: &Stamp, window: &Range<u64>, bytes_max: u64, pace: Pace) -> Window {
+    /// Reads a piece of the file. Its stamp is looked at by the caller, afterwards.
+    fn read_piece(&self, range: &Range<u64>, pace: Pace) -> Reading<Bytes> {
         let anew = match self.sending {
             Sending::Anew => match reopened(self.as_fd()) {
                 Ok(file) => Some(file),
-                Err(_) => return Window::Failed,
+                Err(_) => return Reading::Failed,
             },
             _ => None,
         };
         let file = anew.as_ref().map_or(self.as_fd(), AsFd::as_fd);
-        match read(file, window.start, length(window, bytes_max), pace) {
-            Reading::Whole(bytes) if self.is_unchanged(stamp) => Window::Copied(bytes),
-            Reading::Whole(_) | Reading::Shrunk => Window::Changed,
-            Reading::WouldBlock => Window::Absent,
-            Reading::Failed => Window::Failed,
+        read(file, range.start, (range.end - range.start) as usize, pace)
+    }
+
+    fn copy(&self, stamp: &Stamp, window: &Range<u64>, bytes_max: u64, pace: Pace) -> Window {
+        let Some(version) = &self.version else {
+            let piece = window.start..window.end.min(window.start + bytes_max);
+            return match self.read_piece(&piece, pace) {
+                Reading::Whole(bytes) if self.is_unchanged(stamp) => Window::Copied(bytes),
+                Reading::Whole(_) | Reading::Shrunk => Window::Changed,
+                Reading::WouldBlock => Window::Absent,
+                Reading::Failed => Window::Failed,
+            };
+        };
+        let mut piece = window.start..window.end.min(window.start + bytes_max);
+        let range = version.digests.range_for(&piece);
+        if range.end - range.start > bytes_max {
+            // It ends where a block does, so that no more is read and the next piece begins there.
+            piece.end = piece.end.min(version.digests.blocks_of(&piece).start + bytes_max);
         }
+        for _ in 0..TRIES_MAX {
+            let Some(view) = version.view() else { return Window::Changed };
+            let range = version.digests.range_for(&piece);
+            let bytes = match self.read_piece(&range, pace) {
+                Reading::Whole(bytes) => bytes,
+                Reading::Shrunk => return Window::Changed,
+                Reading::WouldBlock => return Window::Absent,
+                Reading::Failed => return Window::Failed,
+            };
+            let Ok(examined) = root::examine(self) else { return Window::Failed };
+            if !version.accepts(view, &examined.stamp) {
+                if !pace.waits() {
+                    return Window::Absent;
+                }
+                match version.accept(self.as_fd(), stamp, piece.start) {
+                    Accepted::Grown => {}
+                    Accepted::Settled => continue,
+                    Accepted::No => return Window::Changed,
+                }
+            }
+            if version.record(view, range.start, &bytes) {
+                let skipped = (piece.start - range.start) as usize;
+                return Window::Copied(bytes.slice(skipped..skipped + length(&piece, bytes_max)));
+            }
+            if !pace.waits() {
+                return Window::Absent;
+            }
+        }
+        Window::Changed
     }
 
     fn residency(&self, size: u64) -> Option<&Residency> {
@@ -132,6 +190,39 @@ impl file::OpenFile for OpenFile {
         }
     }
 
+    fn is_one_version_now(&self) -> bool {
+        self.version.as_ref().is_none_or(|version| !version.is_loose())
+    }
+
+    fn is_one_version(&self, stamp: &Stamp, given: &Range<u64>) -> bool {
+        self.version.as_ref().is_none_or(|version| version.holds(self.as_fd(), stamp, given))
+    }
+
+    fn range_for(&self, window: &Range<u64>) -> Range<u64> {
+        match &self.version {
+            Some(version) => {
+                let blocks = version.digests.blocks_of(window);
+                blocks.start..blocks.end.min(blocks.start + READ_BYTES_MAX)
+            }
+            None => window.clone(),
+        }
+    }
+
+    fn read_elsewhere(&self, stamp: &Stamp, window: &Range<u64>, bytes: Bytes) -> Option<Window> {
+        let Some(version) = &self.version else {
+            return (!bytes.is_empty()).then_some(Window::Copied(bytes));
+        };
+        let range = self.range_for(window);
+        if bytes.len() as u64 != range.end - range.start {
+            return None;
+        }
+        // The other process knows the first stamp only.
+        let view = version.view().filter(|view| version.is_first(*view, stamp));
+        let is_good = view.is_some_and(|view| version.record(view, range.start, &bytes));
+        let piece = (window.start - range.start) as usize..(window.end.min(range.end) - range.start) as usize;
+        Some(if is_good { Window::Copied(bytes.slice(piece)) } else { Window::Absent })
+    }
+
     fn memory_bytes(&self) -> u64 {
         0
     }
@@ -159,6 +250,9 @@ const AHEAD_BYTES: Option<NonZeroU64> = NonZeroU64::new(1 << 20);
 /// What is copied at a time when nothing has to be waited for: little enough to stay in the processor's own cache until
 /// it is sent.
 const COPY_BYTES_MAX: u64 = 64 << 10;
+
+/// How often a window is read whose file changes meanwhile.
+const TRIES_MAX: usize = 8;
 
 /// The same file, opened once more without a walk to it.
 fn reopened(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {

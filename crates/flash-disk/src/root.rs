@@ -410,6 +410,10 @@ pub(crate) fn examine(place: impl AsFd) -> Result<Examined, Stop> {
     })
 }
 
+/// A file that was written this recently may be in the middle of it: the time of change is set when a write begins, and its
+/// bytes follow. A second write in the same tick of the clock leaves the same time.
+pub(crate) const RESTED_NS: i64 = 20_000_000;
+
 pub(crate) fn unix_ns() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)

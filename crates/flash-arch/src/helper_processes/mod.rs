@@ -13,7 +13,7 @@ mod process;
 use std::sync::Arc;
 
 use flash_core::job::{Failure, Job, Outcome};
-use flash_disk::Device;
+use flash_disk::{Device, remote};
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
 pub use self::fork_server::{ForkServer, ForkServerSetup};
@@ -81,7 +81,15 @@ impl JobExecutor {
                     .disk
                     .list_with(list, device, |part| ask(fork_server, &self.clock, shared, part, device))
             }
-            (ExecutorKind::Process(fork_server), _) => ask(fork_server, &self.clock, shared, job, device),
+            (ExecutorKind::Process(fork_server), _) => {
+                match ask(fork_server, &self.clock, shared, job, device) {
+                    Some(outcome) if remote::is_for_the_asker(job, &outcome) => {
+                        self.clock.set(CpuClock::of_this_thread());
+                        shared.disk.help(job, device)
+                    }
+                    outcome => outcome,
+                }
+            }
         };
         if let Some(outcome) = &outcome {
             shared.note(job, &outcome.done);

@@ -75,6 +75,7 @@ pub(super) enum JobKey {
         file: usize,
         window: Range<u64>,
         copy: bool,
+        completes: Option<Box<Range<u64>>>,
     },
     /// The next step of a listing that is not ready.
     List {
@@ -152,6 +153,7 @@ impl PoolState {
                 file: Arc::as_ptr(&load.file).addr(),
                 window: load.window.clone(),
                 copy: load.copy,
+                completes: load.completes.clone(),
             },
             Job::List(list) if !self.all_differ => match &list.listing {
                 Some(listing) if listing.is_ready() => {

@@ -36,7 +36,7 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
             .unwrap()
     };
     let (file, has_begun, let_go) = gated();
-    submit(Job::Load(Load { file, window: 0..10, copy: false }), 0);
+    submit(Job::Load(Load { file, window: 0..10, copy: false, completes: None }), 0);
     has_begun.recv_timeout(PATIENCE).unwrap();
     let path = SitePath::parse(b"/").unwrap().into_owned();
     submit(Job::List(List { path, order: Order::default(), asked_ms: 0, listing: None, page: 0 }), 1);

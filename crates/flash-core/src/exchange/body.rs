@@ -29,6 +29,8 @@ pub(crate) enum Source {
         file: Arc<File>,
         parts: Parts,
         copy: bool,
+        /// All copied bytes that were given to the output come from this range.
+        given: Range<u64>,
     },
     Listing {
         listing: Arc<Listing>,
@@ -83,9 +85,18 @@ impl Parts {
     }
 }
 
+/// The smallest range that holds both.
+fn hull(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
+    match one.is_empty() {
+        true => other.clone(),
+        false => one.start.min(other.start)..one.end.max(other.end),
+    }
+}
+
 impl Body {
     pub(crate) fn of_file(file: &Arc<File>, parts: Parts) -> Self {
-        Self { source: Source::File { file: Arc::clone(file), parts, copy: false }, piece: Piece::Wanted }
+        let source = Source::File { file: Arc::clone(file), parts, copy: false, given: 0..0 };
+        Self { source, piece: Piece::Wanted }
     }
 
     /// The pages from `next` on; those before are in the output.
@@ -99,12 +110,14 @@ impl Body {
             return None;
         }
         let job = match &self.source {
-            Source::File { file, parts, copy } => {
+            Source::File { file, parts, copy, given } => {
                 let range = &parts.parts.front()?.range;
                 // Windows begin at multiples of their size, so that equal misses are the same job.
                 let end = (range.start / WINDOW_BYTES + 1) * WINDOW_BYTES;
                 let window = range.start..end.min(range.end);
-                Job::Load(Load { file: Arc::clone(file), window, copy: *copy })
+                let is_last = window.end == range.end && parts.parts.len() == 1;
+                let completes = is_last.then(|| Box::new(hull(given, &window)));
+                Job::Load(Load { file: Arc::clone(file), window, copy: *copy, completes })
             }
             Source::Listing { listing, next, .. } => Job::List(List {
                 path: listing.path().clone(),
@@ -169,7 +182,7 @@ impl Body {
     /// Takes the result of the job that [`Body::ask`] gave out.
     pub(crate) fn take(&mut self, done: Done, sink: &mut impl BodySink) -> Result<(), Broken> {
         match (&mut self.source, done) {
-            (Source::File { file, parts, copy }, Done::Window(window)) => {
+            (Source::File { file, parts, copy, given }, Done::Window(window)) => {
                 self.piece = Piece::Ready;
                 match window {
                     Window::Resident(range) => {
@@ -181,6 +194,9 @@ impl Body {
                     Window::Copied(bytes) => {
                         *copy = false;
                         let offset = parts.parts.front().map(|part| part.range.start);
+                        if let Some(start) = offset {
+                            *given = hull(given, &(start..start + bytes.len() as u64));
+                        }
                         parts.advance(bytes.len() as u64, sink, |sink| sink.push_copied(bytes, offset));
                     }
                     Window::Warmed => {

@@ -263,9 +263,10 @@ fn read_window(load: &Load, kind: u8, words: &mut Reader<'_>) -> Option<Window> 
     match kind {
         WARMED if !load.copy => Some(Window::Warmed),
         COPIED => {
-            let length = usize::try_from(load.window.end - load.window.start).ok()?;
+            let range = load.file.range_for(&load.window);
+            let length = usize::try_from(range.end - range.start).ok()?;
             let bytes = words.bytes(length)?;
-            (!bytes.is_empty()).then(|| Window::Copied(owned(bytes)))
+            load.file.read_elsewhere(&load.window, owned(bytes))
         }
         CHANGED => Some(Window::Changed),
         UNREADABLE => Some(Window::Failed),

@@ -15,7 +15,7 @@ mod words;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flash_core::entry::Target;
-use flash_core::file::Content;
+use flash_core::file::{Content, Window};
 use flash_core::job::{Done, Failure, Job, Outcome, Part, Spent};
 use flash_core::room::Account;
 use flash_http::status::Status;
@@ -123,6 +123,18 @@ impl Disk {
             (Some(()), None) => Ok(Some(Outcome { done, spent })),
             _ => Err(Malformed),
         }
+    }
+}
+
+/// Whether a helper process could not do all of the job: a window of a file that has changed is compared with what was
+/// handed out of it, which the server alone knows. Its thread does that, the file is open there.
+pub fn is_for_the_asker(job: &Job, outcome: &Outcome) -> bool {
+    match (job, &outcome.done) {
+        (Job::Load(_), Done::Window(Window::Absent | Window::Changed)) => true,
+        (Job::Load(load), Done::Window(window)) => {
+            load.is_completed_by(window) && !load.file.is_one_version_now()
+        }
+        _ => false,
     }
 }
 

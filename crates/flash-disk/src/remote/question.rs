@@ -49,7 +49,8 @@ pub(super) fn write<'a>(job: &'a Job, room_bytes: u64, words: &mut Writer) -> Op
             }
             None
         }
-        Job::Load(Load { file, window, copy }) => {
+        Job::Load(Load { file, window, copy, completes: _ }) => {
+            let window = file.range_for(window);
             words.u8(LOAD);
             words.stamp(&file.stamp);
             words.u64(window.start);
@@ -97,8 +98,9 @@ pub(super) fn read(disk: &Disk, words: &mut Reader<'_>, descriptors: Vec<OwnedFd
             }
             let file = descriptors.next()?;
             let examined = root::examine(&file).ok().filter(|it| it.kind == FileType::RegularFile)?;
-            let open = Content::Open(Arc::new(disk.open_file(file, &examined)));
-            Job::Load(Load { file: bare_file(disk, stamp, None, open), window, copy })
+            // The process that sends it compares it with what was handed out.
+            let open = Content::Open(Arc::new(disk.open_window(file, &examined)));
+            Job::Load(Load { file: bare_file(disk, stamp, None, open), window, copy, completes: None })
         }
         NAMES => {
             let (path, from) = (path(words)?, words.u64()?);

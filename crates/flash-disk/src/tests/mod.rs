@@ -2,6 +2,7 @@
 
 mod changes;
 mod find;
+mod growing;
 mod links;
 pub(crate) mod list;
 mod missing;

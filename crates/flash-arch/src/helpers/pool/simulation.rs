@@ -337,8 +337,9 @@ fn jobs() -> Vec<Job> {
         Arc::new(File::new(Stamp::default(), media, None, false, &template, content.clone()))
     };
     let (one, other) = (file(), file());
-    let load =
-        |file: &Arc<File>, start, copy| Job::Load(Load { file: Arc::clone(file), window: start..9, copy });
+    let load = |file: &Arc<File>, start, copy| {
+        Job::Load(Load { file: Arc::clone(file), window: start..9, copy, completes: None })
+    };
     vec![
         find("/a"),
         find("/b"),

@@ -175,7 +175,7 @@ impl OpenFile for Buggy {
 }
 
 fn load(file: &Arc<flash_core::file::File>, start: u64, copy: bool) -> Job {
-    Job::Load(Load { file: Arc::clone(file), window: start..start + 10, copy })
+    Job::Load(Load { file: Arc::clone(file), window: start..start + 10, copy, completes: None })
 }
 
 fn client(number: u8) -> Client {

@@ -1,0 +1,266 @@
+//! One version of a file: what was handed out of it, and whether the file on the disk still begins with that.
+//!
+//! The stamp on the disk says that a file has changed, but not how. A file that only grew, or was only touched, may still
+//! be sent as its head promised. One that was rewritten may not, because a body would mix two versions. The difference is
+//! found by comparing the disk with [digests](super::digests) of what was handed out.
+//!
+//! - **Grown** (longer than the last accepted stamp): the first and the last block and the one before the window are
+//!   compared, and the stamp is accepted at once. The last window of each response then waits for a comparison of all that
+//!   the response got, because a write in the same tick of the clock leaves the same time.
+//! - **Touched** (not longer): the stamp has to rest first, then all blocks that anybody got are compared.
+//!
+//! Comparisons wait for the disk, so loops only learn that one is due.
+
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use flash_core::file::Stamp;
+use flash_os::shared_heap::HeapBuf;
+use rustix::fs::{Advice, fadvise};
+
+use super::digests::{BLOCK_BYTES, Digests};
+use super::{AHEAD_BYTES, Reading, read_exact};
+use crate::Pace;
+use crate::root::{self, RESTED_NS, unix_ns};
+
+#[derive(Debug)]
+pub(super) struct Version {
+    pub(super) digests: Digests,
+    /// The digest of the stamp that the file may have on the disk.
+    accepted: AtomicU64,
+    /// How often a stamp was accepted after a comparison of everything.
+    settled: AtomicU64,
+    /// The accepted stamp proves nothing: each response is compared before it ends.
+    is_loose: AtomicBool,
+    /// The file was rewritten, or changes too often to tell.
+    is_over: AtomicBool,
+    /// Loops never take it.
+    comparing: Mutex<Comparing>,
+}
+
+#[derive(Debug)]
+struct Comparing {
+    /// The accepted stamp.
+    stamp: Stamp,
+    /// How many more times everything may be compared because the file was touched.
+    touches_left: u32,
+}
+
+/// What a thread knows before it reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    accepted: u64,
+    settled: u64,
+}
+
+/// What becomes of bytes that were read before the stamp changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accepted {
+    /// They are good.
+    Grown,
+    /// They have to be read again.
+    Settled,
+    /// The file is another one now.
+    No,
+}
+
+/// Each may read as much as was handed out.
+const TOUCHES_MAX: u32 = 8;
+/// How often one comparison waits for the file to rest.
+const RESTS_MAX: usize = 4;
+/// How many blocks of a file are compared that has no digests of all of them.
+const SAMPLES_MAX: usize = 256;
+
+impl Version {
+    pub(super) fn new(stamp: Stamp) -> Self {
+        let digests = Digests::new(stamp.size);
+        Self {
+            accepted: AtomicU64::new(key(&digests, &stamp)),
+            settled: AtomicU64::new(0),
+            is_loose: AtomicBool::new(unrested_ns(stamp.modified_ns) > 0),
+            is_over: AtomicBool::new(false),
+            comparing: Mutex::new(Comparing { stamp, touches_left: TOUCHES_MAX }),
+            digests,
+        }
+    }
+
+    /// To be taken before a read. `None` if nothing of this version can be handed out any more.
+    pub(super) fn view(&self) -> Option<View> {
+        let view = View {
+            settled: self.settled.load(Ordering::SeqCst),
+            accepted: self.accepted.load(Ordering::SeqCst),
+        };
+        (!self.is_over.load(Ordering::SeqCst)).then_some(view)
+    }
+
+    /// Whether bytes that were read between the view and this stamp are of this version.
+    pub(super) fn accepts(&self, view: View, stamp: &Stamp) -> bool {
+        key(&self.digests, stamp) == view.accepted
+    }
+
+    /// Takes note of bytes that are about to be handed out. Returns whether they may be: a comparison that began after the
+    /// view has not seen them.
+    #[must_use]
+    pub(super) fn record(&self, view: View, start: u64, bytes: &[u8]) -> bool {
+        if !self.digests.record(start, bytes) {
+            self.end();
+        }
+        self.settled.load(Ordering::SeqCst) == view.settled && !self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Whether other windows than the last can be handed out, but not the last without a comparison.
+    pub(super) fn is_loose(&self) -> bool {
+        self.is_loose.load(Ordering::SeqCst)
+    }
+
+    /// Whether no stamp was accepted but this one, the first.
+    pub(super) fn is_first(&self, view: View, stamp: &Stamp) -> bool {
+        view.settled == 0 && self.accepts(view, stamp)
+    }
+
+    /// The stamp on the disk is not the accepted one: finds out whether it can be. `at` is where the window begins.
+    pub(super) fn accept(&self, file: BorrowedFd<'_>, promised: &Stamp, at: u64) -> Accepted {
+        let mut comparing = self.comparing();
+        for _ in 0..RESTS_MAX {
+            let Ok(examined) = root::examine(file) else { break };
+            let now = examined.stamp;
+            if self.view().is_some_and(|view| self.accepts(view, &now)) {
+                // Another thread was faster, or the time was set back.
+                return Accepted::Settled;
+            }
+            if self.is_over.load(Ordering::SeqCst) || now.inode != promised.inode || now.size < promised.size
+            {
+                break;
+            }
+            if now.size > comparing.stamp.size {
+                let all = || self.digests.recorded(0..promised.size);
+                let before = self.digests.recorded(0..at).next_back();
+                let samples = all().next().into_iter().chain(before).chain(all().next_back());
+                if !self.agree(file, samples) {
+                    break;
+                }
+                self.is_loose.store(true, Ordering::SeqCst);
+                self.take(&mut comparing, now);
+                return Accepted::Grown;
+            }
+            if !self.digests.cover_all() || comparing.touches_left == 0 {
+                break;
+            }
+            match unrested_ns(now.changed_ns) {
+                0 => {}
+                ns => {
+                    thread::sleep(Duration::from_nanos(ns));
+                    continue;
+                }
+            }
+            comparing.touches_left -= 1;
+            match self.settle(file, &mut comparing, now) {
+                Some(true) => return Accepted::Settled,
+                Some(false) => break,
+                None => {}
+            }
+        }
+        self.end();
+        Accepted::No
+    }
+
+    /// Whether the file still holds what a response got, all of it from this range.
+    pub(super) fn holds(&self, file: BorrowedFd<'_>, promised: &Stamp, given: &Range<u64>) -> bool {
+        let mut comparing = self.comparing();
+        if self.is_over.load(Ordering::SeqCst) || !self.is_loose() {
+            return !self.is_over.load(Ordering::SeqCst);
+        }
+        let Ok(now) = root::examine(file).map(|examined| examined.stamp) else { return false };
+        let is_rested = unrested_ns(now.changed_ns) == 0 && self.digests.cover_all();
+        if is_rested
+            && now.size >= promised.size
+            && let Some(holds) = self.settle(file, &mut comparing, now)
+        {
+            if !holds {
+                self.end();
+            }
+            return holds;
+        }
+        let most = if self.digests.cover_all() { usize::MAX } else { SAMPLES_MAX };
+        let count = self.digests.recorded(given.clone()).count();
+        let samples = self.digests.recorded(given.clone()).step_by(count.div_ceil(most).max(1));
+        let holds = self.agree(file, samples);
+        if !holds {
+            self.end();
+        }
+        holds
+    }
+
+    /// Compares everything that was handed out with a file that rests, and accepts its stamp. `None` if the stamp changed
+    /// meanwhile.
+    fn settle(&self, file: BorrowedFd<'_>, comparing: &mut Comparing, now: Stamp) -> Option<bool> {
+        let all = 0..now.size;
+        let compared: Vec<Range<u64>> = self.digests.recorded(all.clone()).collect();
+        if !self.agree(file, compared.iter().cloned()) {
+            return Some(false);
+        }
+        let after = root::examine(file).ok()?.stamp;
+        if !now.same_content(&after) {
+            return None;
+        }
+        self.take(comparing, now);
+        self.settled.fetch_add(1, Ordering::SeqCst);
+        // What was recorded from here on is of a view that is too old to be handed out. What came between is compared now.
+        let is_new =
+            |block: &Range<u64>| compared.binary_search_by_key(&block.start, |other| other.start).is_err();
+        if !self.agree(file, self.digests.recorded(all).filter(is_new)) {
+            return Some(false);
+        }
+        self.is_loose.store(false, Ordering::SeqCst);
+        Some(true)
+    }
+
+    /// Whether the disk holds these blocks as they were handed out.
+    fn agree(&self, file: BorrowedFd<'_>, blocks: impl Iterator<Item = Range<u64>>) -> bool {
+        let mut buffer = HeapBuf::zeroed(BLOCK_BYTES as usize);
+        let mut ahead = 0;
+        for block in blocks {
+            if block.start >= ahead {
+                let _ = fadvise(file, block.start, AHEAD_BYTES, Advice::WillNeed);
+                ahead = block.start + AHEAD_BYTES.map_or(0, |bytes| bytes.get());
+            }
+            let bytes = &mut buffer[..(block.end - block.start) as usize];
+            match read_exact(file, bytes, block.start, Pace::Patient) {
+                Reading::Whole(()) if self.digests.agree(&block, bytes) => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn take(&self, comparing: &mut Comparing, stamp: Stamp) {
+        comparing.stamp = stamp;
+        self.accepted.store(key(&self.digests, &stamp), Ordering::SeqCst);
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    fn comparing(&self) -> MutexGuard<'_, Comparing> {
+        self.comparing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What [`Stamp::same_content`] compares.
+fn key(digests: &Digests, stamp: &Stamp) -> u64 {
+    let values = [stamp.inode, stamp.size, stamp.modified_ns as u64].map(u64::to_ne_bytes);
+    digests.of(values.as_flattened())
+}
+
+/// How long a file that was written then has yet to rest. A time in the future says nothing.
+fn unrested_ns(written_ns: i64) -> u64 {
+    match unix_ns().saturating_sub(written_ns) {
+        age_ns @ 0..RESTED_NS => (RESTED_NS - age_ns) as u64,
+        _ => 0,
+    }
+}
