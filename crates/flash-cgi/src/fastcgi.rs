@@ -8,30 +8,11 @@
 
 mod decoder;
 mod encoder;
+mod record;
 
 pub use self::decoder::{Decoder, End, Error, Event};
 pub use self::encoder::Encoder;
-
-/// The id of every request (§3.3: any but 0, and small ones are best).
-pub const REQUEST_ID: u16 = 1;
-/// A record's head (§3.3).
-pub const HEAD_BYTES: usize = 8;
-/// What a record holds at most.
-pub const CONTENT_BYTES_MAX: usize = 65535;
-
-const VERSION: u8 = 1;
-
-/// Types of records (§8), but for those that neither side has a use for.
-mod kind {
-    pub(super) const BEGIN_REQUEST: u8 = 1;
-    pub(super) const ABORT_REQUEST: u8 = 2;
-    pub(super) const END_REQUEST: u8 = 3;
-    pub(super) const PARAMS: u8 = 4;
-    pub(super) const STDIN: u8 = 5;
-    pub(super) const STDOUT: u8 = 6;
-    pub(super) const STDERR: u8 = 7;
-    pub(super) const GET_VALUES_RESULT: u8 = 10;
-}
+pub use self::record::{CONTENT_BYTES_MAX, HEAD_BYTES, REQUEST_ID};
 
 #[cfg(test)]
 mod tests;

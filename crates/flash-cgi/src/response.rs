@@ -5,67 +5,11 @@
 //! not looked at here.
 
 mod parse;
+mod parts;
 
-use flash_http::{Fields, Status};
+use flash_http::Fields;
 
-/// What a head may cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// From the first byte to the empty line's last.
-    pub head_bytes_max: usize,
-    pub fields_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { head_bytes_max: 32768, fields_max: 100 }
-    }
-}
-
-/// What [`parse`] made of the bytes so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed<'b> {
-    /// Nothing wrong yet, and not all of it.
-    Incomplete,
-    Complete {
-        head: Head<'b>,
-        /// Length of the head, with its empty line.
-        bytes: usize,
-    },
-}
-
-/// Which rule a program broke, for the log. The client gets 502.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bad {
-    pub reason: &'static str,
-}
-
-/// A response's head. Values come without the blanks around them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head<'b> {
-    pub kind: Kind<'b>,
-    /// What the client is to be told: from 200 to 599. 200 for a [`Kind::LocalRedirect`], whose target will decide.
-    pub status: Status,
-    /// The phrase behind the status, if the program gave one; else [`Status::reason`] is a good one.
-    pub reason: &'b [u8],
-    /// A body that is longer or shorter than this is not what the program meant to send.
-    pub content_length: Option<u64>,
-    lines: &'b [u8],
-}
-
-/// The four kinds of response (RFC 3875 §6.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind<'b> {
-    /// §6.2.1.
-    Document,
-    /// §6.2.2: answer as if the client had asked for this path, and perhaps query, with GET. It begins with one slash
-    /// and holds visible ASCII and obs-text.
-    LocalRedirect(&'b [u8]),
-    /// §6.2.3: no document is promised, so that the server may write one.
-    ClientRedirect,
-    /// §6.2.4.
-    ClientRedirectWithDocument,
-}
+pub use self::parts::{Bad, Head, Kind, Limits, Parsed};
 
 /// Reads the head at the start of `input`, which may go on behind it.
 ///

@@ -8,7 +8,7 @@ use crate::lines;
 use crate::look::{self, Look};
 use crate::number::bare;
 use crate::scale::{self, Apart, Span, TICK_PX};
-use crate::svg::{Svg, px};
+use crate::shapes::{Svg, px};
 use crate::{Axis, Figure, Kind, Point, Scale, Series, table, text};
 
 const ROW_PX: f64 = 21.0;

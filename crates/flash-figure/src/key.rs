@@ -1,7 +1,7 @@
 //! What tells series apart: markers, line styles, and the names beside the lines' ends or below the figure.
 
 use crate::look::{Look, Marker};
-use crate::svg::{Svg, px};
+use crate::shapes::{Svg, px};
 use crate::{Kind, Series, text};
 
 pub(crate) const NAME_PX: f64 = 13.0;

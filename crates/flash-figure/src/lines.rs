@@ -6,7 +6,7 @@ use crate::key::{self, Entry};
 use crate::look::{self, Look};
 use crate::number::{has_prefixes, quantity};
 use crate::scale::{self, Apart, Span, TICK_PX, Tick};
-use crate::svg::{Svg, px};
+use crate::shapes::{Svg, px};
 use crate::{Axis, Figure, Form, Kind, Point, Series, table, text};
 
 /// Above so many points spreads are a band, below it whiskers.

@@ -3,13 +3,15 @@
 //! Asked between finding the file and sending its header, when If-Range does not object. The framing of a body of
 //! several parts is [`multipart`]'s.
 
+mod content_range;
 pub mod multipart;
 
-use crate::scan;
-use std::io::Write;
 use std::ops::Range;
 
+pub use content_range::{write_content_range, write_unsatisfied};
 pub use multipart::Multipart;
+
+use crate::scan;
 
 /// More parts than this, after joining those that touch, are refused.
 pub const PARTS_MAX: usize = 16;
@@ -143,19 +145,6 @@ fn join(parts: &mut Vec<Range<u64>>, new: Range<u64>) {
     });
     parts[place] = union;
 }
-
-/// Appends the value of Content-Range for one range, which is not empty: `bytes 0-4/10`.
-pub fn write_content_range(range: &Range<u64>, size: u64, out: &mut Vec<u8>) {
-    write!(out, "bytes {}-{}/{size}", range.start, range.end.saturating_sub(1)).expect(VEC);
-}
-
-/// Appends the value of Content-Range for 416: `bytes */10`.
-pub fn write_unsatisfied(size: u64, out: &mut Vec<u8>) {
-    write!(out, "bytes */{size}").expect(VEC);
-}
-
-/// Why writing cannot fail.
-const VEC: &str = "a Vec takes every byte";
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 mod clients;
 mod figures;
 mod idle;
+mod place;
 mod runnable;
 mod site;
 mod tree;
@@ -15,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use flash_rig::{
-    Cpus, Disk, Dynamic, Limits, Machine, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount,
-    empty_caches, interrupt,
+    Cpus, Disk, Dynamic, Limits, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount, empty_caches,
+    interrupt,
 };
 
 use crate::circumstances;
@@ -26,23 +27,11 @@ use crate::run::{Bench, Trouble};
 use crate::schedule::Cell;
 
 use self::clients::Clients;
+pub use self::place::Place;
 use self::site::{Site, Sites};
 
 /// Servers that give a thread or a process to each connection for as long as it lives.
 const WAITERS: [&str; 4] = ["mt", "mp", "apache-prefork", "apache-worker"];
-
-/// Where experiments are made.
-#[derive(Clone, Copy)]
-pub struct Place<'a> {
-    pub machine: &'a Machine,
-    /// A folder on the disk that is to be measured.
-    pub work: &'a Path,
-    /// Real logs.
-    pub traces: Option<&'a Path>,
-    /// The Flash to measure, if it is not the one beside this program.
-    pub flash: Option<&'a Path>,
-    pub seed: u64,
-}
 
 /// Everything that one plan's measurements need, ready.
 pub struct Rig<'a> {

@@ -5,43 +5,13 @@
 //! decided. Of several places the one that speaks most against the claim counts.
 
 mod check;
+mod judgement;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
-
-use crate::data::{Data, Spread};
+pub use self::judgement::{Judgement, Verdict};
+use crate::data::Data;
 use crate::plan::{Finding, Plan};
-
-/// The answer to one finding.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Judgement {
-    pub verdict: Verdict,
-    /// The number that decided, with the spread of the repeats: a ratio, a figure, an x.
-    #[serde(skip)]
-    pub number: Option<Spread>,
-    /// What was measured, in a sentence: `at 150: amped 0.93 of sped (0.91–0.96)`.
-    pub measured: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    Holds,
-    DoesNotHold,
-    /// Repeats disagree, or something was not measured.
-    CannotTell,
-}
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Verdict::Holds => "holds",
-            Verdict::DoesNotHold => "does not hold",
-            Verdict::CannotTell => "cannot tell",
-        })
-    }
-}
 
 /// Every finding of a plan with its answer.
 pub fn judge<'a>(plan: &'a Plan, data: &Data) -> Vec<(&'a Finding, Judgement)> {

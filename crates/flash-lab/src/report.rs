@@ -4,15 +4,16 @@
 //! measures nothing; what it draws is laid out by `flash-figure`.
 
 mod drawing;
+mod experiment;
 mod page;
 mod section;
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use self::experiment::Experiment;
 use crate::data::Data;
-use crate::finding::{self, Judgement};
-use crate::plan::{Finding, Plan, PlanError, built_in};
+use crate::plan::{Plan, PlanError, built_in};
 use crate::record::RecordError;
 
 /// Why there is no report.
@@ -26,18 +27,6 @@ pub enum ReportError {
     Record(#[from] RecordError),
     #[error("{}, plan_text: {source}", path.display())]
     Plan { path: PathBuf, source: PlanError },
-}
-
-/// A plan as it was run, and what came of it.
-struct Experiment {
-    plan: Plan,
-    data: Data,
-}
-
-impl Experiment {
-    fn findings(&self) -> Vec<(&Finding, Judgement)> {
-        finding::judge(&self.plan, &self.data)
-    }
 }
 
 /// The page about everything that was run below `out`, in HTML.

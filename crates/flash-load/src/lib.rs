@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod conformance;
+mod error;
 mod inversion;
 mod load;
 mod pace;
@@ -23,10 +24,11 @@ mod urls;
 mod verify;
 
 pub use conformance::Conformance;
+pub use error::Error;
 pub use load::{Body, Crowd, Keep, Link, Load, Manner, Method, Until};
 pub use pace::{Arrivals, Pace};
 pub use report::{ClassReport, Latency, Report};
-pub use run::{Error, Live, run};
+pub use run::{Live, run};
 pub use search::{capacity, conforming, levels, sizes};
 pub use server::{Address, Server, Url};
 pub use urls::Urls;

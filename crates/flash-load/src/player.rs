@@ -6,6 +6,7 @@ mod answers;
 mod connection;
 mod crew;
 mod requests;
+mod share;
 
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
@@ -27,6 +28,7 @@ use crate::verify::Originals;
 use crate::{Load, Pace};
 use connection::Connection;
 use crew::Crew;
+use share::share;
 
 /// Bytes taken from a socket at once.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -288,12 +290,6 @@ impl<'a> Player<'a> {
             self.tally.given_up(class, end - due);
         }
     }
-}
-
-/// One part of a number; the parts add up to it.
-pub(crate) fn share(all: u64, part: Part) -> u64 {
-    let of = u64::from(part.of);
-    all / of + u64::from(u64::from(part.index) < all % of)
 }
 
 /// Whether there is one more to be had, where there is a bound at all. What is not counted costs nothing.

@@ -1,8 +1,10 @@
 //! A response, read as its bytes come: where its head and its body end (RFC 9112 §6), and what a measurement wants to know
 //! of it. It makes no system call and keeps no byte of a body; who wants to look at one hands a [`Body`] in.
 
+mod bad;
 mod chunks;
 
+pub(crate) use bad::Bad;
 use chunks::Chunks;
 
 /// More than any server sends; what is longer is no response.
@@ -59,10 +61,6 @@ pub(crate) trait Body {
     /// These bytes come next in the body of `reply`, whose head is read.
     fn take(&mut self, reply: &Reply, bytes: &[u8]);
 }
-
-/// Why bytes are no response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bad;
 
 impl Reader {
     /// Takes bytes up to the end of a response: how many, and the response if it ends there.

@@ -9,24 +9,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::load::Until;
 use crate::player::{Course, Gauge, play};
-use crate::{Conformance, Load, Pace, Report};
+use crate::{Conformance, Error, Load, Pace, Report};
 
 /// Descriptors that the process needs besides its connections.
 const DESCRIPTORS_BESIDE: u64 = 64;
 /// Until all threads are there.
 const RUN_UP: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Why there is no report.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// What was asked for makes no sense.
-    #[error("{0}")]
-    Usage(String),
-    /// It made sense, but cannot be done here and now.
-    #[error("{0}")]
-    Run(String),
-}
 
 /// How far a run is: what was counted since the start, the warm-up included.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,6 +4,7 @@
 //! copies the bytes under one, or keeps them for the next turn if another thread holds it. It decides neither
 //! what is logged nor when an exchange is over.
 
+use std::fmt;
 use std::io;
 
 use flash_core::record::Record;
@@ -31,7 +32,8 @@ impl AccessLog {
     /// Starts the writer of an open destination.
     pub fn start(sink: LogSink, format: Format, limits: Limits, errors: ErrorLog) -> io::Result<AccessLog> {
         let names = ("access log", "records", "log-writer");
-        let spool = Spool::start(names, sink, limits, Some(errors))?;
+        let report = Box::new(move |what: fmt::Arguments<'_>| errors.log(what));
+        let spool = Spool::start(names, sink, limits, Some(report))?;
         Ok(AccessLog { format, spool, lines: Vec::new() })
     }
 

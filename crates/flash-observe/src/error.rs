@@ -5,12 +5,11 @@
 
 use std::fmt::{self, Write};
 use std::io;
-use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
+use std::time::Duration;
 
 use crate::date::Utc;
 use crate::log_sink::{Destination, LogSink};
+use crate::rate_limit::RateLimit;
 use crate::spool::{Closed, Limits, Spool};
 
 /// A handle; clones share the buffer and the writer (thread `error-writer`).
@@ -50,11 +49,7 @@ impl ErrorLog {
 
     /// Like [`log`](Self::log), but at most as often as `limit` allows.
     pub fn log_limited(&self, limit: &RateLimit, what: fmt::Arguments<'_>) {
-        match limit.admit(Instant::now()) {
-            None => {}
-            Some(0) => self.log(what),
-            Some(more) => self.log(format_args!("{what} (and {more} more like it before)")),
-        }
+        limit.log(what, |what| self.log(what));
     }
 
     /// Makes the writer open its path again, after the file was renamed away. Returns at once.
@@ -65,44 +60,6 @@ impl ErrorLog {
     /// Writes what is left and ends the writer, waiting at most [`Limits::close_wait`].
     pub fn close(self) -> Closed {
         self.spool.close()
-    }
-}
-
-/// How often one kind of line may be logged: a `static` beside the call that logs it.
-///
-/// ```
-/// # use flash_observe::{ErrorLog, RateLimit};
-/// # use std::time::Duration;
-/// # fn refuse(error_log: &ErrorLog) {
-/// static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
-/// error_log.log_limited(&FULL, format_args!("no descriptor left: a connection waits"));
-/// # }
-/// ```
-pub struct RateLimit {
-    every: Duration,
-    state: Mutex<Counted>,
-}
-
-struct Counted {
-    logged_at: Option<Instant>,
-    suppressed: u64,
-}
-
-impl RateLimit {
-    pub const fn every(every: Duration) -> RateLimit {
-        RateLimit { every, state: Mutex::new(Counted { logged_at: None, suppressed: 0 }) }
-    }
-
-    /// Whether to log it now, and how many lines were suppressed before.
-    pub fn admit(&self, now: Instant) -> Option<u64> {
-        // Another thread is just about to log it, or not to.
-        let mut state = self.state.try_lock()?;
-        if state.logged_at.is_some_and(|at| now < at + self.every) {
-            state.suppressed += 1;
-            return None;
-        }
-        state.logged_at = Some(now);
-        Some(std::mem::take(&mut state.suppressed))
     }
 }
 

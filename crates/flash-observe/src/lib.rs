@@ -17,11 +17,13 @@ mod error;
 mod format;
 mod log_sink;
 pub mod metrics;
+mod rate_limit;
 mod spool;
 
 pub use access::AccessLog;
 pub use date::Utc;
-pub use error::{ErrorLog, RateLimit};
+pub use error::ErrorLog;
 pub use format::Format;
 pub use log_sink::{Destination, LogSink, Opener};
+pub use rate_limit::RateLimit;
 pub use spool::{Closed, Limits};

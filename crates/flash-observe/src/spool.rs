@@ -4,6 +4,7 @@
 //! writer takes the whole buffer by a swap and writes with the lock open. When the buffer is full, lines are
 //! dropped and counted. Trouble is said through the error log, at most once per [`Limits::repeat_every`].
 
+use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::error::{ErrorLog, RateLimit};
 use crate::log_sink::{LogSink, count_lines};
+use crate::rate_limit::RateLimit;
 
 mod writer;
 
@@ -51,6 +52,9 @@ pub enum Closed {
     GaveUp { lines_lost: u64 },
 }
 
+/// Takes error lines.
+pub(crate) type Report = Box<dyn Fn(fmt::Arguments<'_>) + Send + Sync>;
+
 /// A handle; clones share the buffer.
 #[derive(Clone)]
 pub(crate) struct Spool(Arc<Shared>);
@@ -61,7 +65,7 @@ struct Shared {
     lines_name: &'static str,
     limits: Limits,
     /// Where trouble is said. None for the error log itself, which says in its own lines what it dropped.
-    errors: Option<ErrorLog>,
+    report: Option<Report>,
     state: Mutex<State>,
     /// Wakes the writer.
     work: Condvar,
@@ -95,13 +99,13 @@ impl Spool {
         (name, lines_name, thread_name): (&'static str, &'static str, &'static str),
         sink: LogSink,
         limits: Limits,
-        errors: Option<ErrorLog>,
+        report: Option<Report>,
     ) -> io::Result<Spool> {
         let shared = Arc::new(Shared {
             name,
             lines_name,
             limits,
-            errors,
+            report,
             state: Mutex::new(State {
                 pending: Vec::new(),
                 dropped: 0,
@@ -207,11 +211,11 @@ impl Shared {
 
     /// Gives the lock back first: the error log has one of its own.
     fn say_dropped(&self, mut state: MutexGuard<'_, State>) {
-        let Some(errors) = &self.errors else { return };
+        let Some(report) = &self.report else { return };
         let lines = mem::take(&mut state.dropped_unsaid);
         drop(state);
         if lines > 0 {
-            errors.log(format_args!("{}: dropped {lines} {}", self.name, self.lines_name));
+            report(format_args!("{}: dropped {lines} {}", self.name, self.lines_name));
         }
     }
 

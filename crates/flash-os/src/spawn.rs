@@ -5,6 +5,7 @@
 //! [`SpawnMethod::Fork`] copies everything, for comparison. Which program, and who waits for it, is decided elsewhere.
 
 mod child;
+mod step;
 
 use std::ffi::CStr;
 use std::fmt;
@@ -16,6 +17,7 @@ use std::ptr;
 use crate::signals;
 
 use self::child::{Child, ChildError};
+pub use self::step::{Limit, Resource, Step};
 
 /// What is to run, and as what.
 #[derive(Clone, Copy, Debug)]
@@ -33,23 +35,6 @@ pub struct Program<'a> {
     pub limits: &'a [Limit],
     /// How much nicer than this process it is when processors are short: 0 to 19.
     pub nice: i32,
-}
-
-/// A limit of the kernel's, for the program and whatever it starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    pub resource: Resource,
-    pub soft: u64,
-    pub hard: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resource {
-    /// Of memory, all that is mapped.
-    MemoryBytes,
-    /// Of processor time. The soft limit is a signal that can be caught, the hard one is not.
-    CpuSeconds,
-    Descriptors,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,19 +56,6 @@ pub struct Spawned {
 pub struct SpawnError {
     pub step: Step,
     pub errno: i32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// A process more.
-    Clone,
-    /// A process group, and signals.
-    Group,
-    Descriptors,
-    Limits,
-    Folder,
-    /// To become the program.
-    Exec,
 }
 
 /// What spawning needs each time, made once. For one thread.

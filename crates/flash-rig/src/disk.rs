@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{major, minor, stat, sync};
 
 use crate::journal::{Change, Journal};
-use crate::machine::need_root;
+use crate::rights::need_root;
 use crate::undo::Undo;
 
 /// The disk below a folder.

@@ -11,17 +11,8 @@ use anyhow::{Context, Result};
 use crate::machine::Machine;
 use crate::process::Process;
 use crate::programs::{Missing, find_newest};
-use crate::server::{Setup, wrapped};
+use crate::setup::{Setup, wrapped};
 
-/// What a server is told of programs. What lies in the site's folder `cgi-bin` are CGI programs.
-#[derive(Clone, Copy, Debug)]
-pub struct Dynamic<'a> {
-    /// Where php-fpm listens; whatever ends in `.php` goes there. Without one, nothing does.
-    pub php: Option<&'a Path>,
-}
-
-/// Where CGI programs lie in a site.
-pub(crate) const CGI_FOLDER: &str = "cgi-bin";
 /// Its processes, all there from the start. Servers that keep connections open to it keep as many.
 pub(crate) const PHP_PROCESSES: usize = 16;
 

@@ -8,13 +8,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
-use rustix::process::geteuid;
+use anyhow::Result;
 
 use crate::disk::{Disk, ReadAhead};
 use crate::group::{Group, Limits};
 use crate::journal::{self, Journal};
 use crate::mounts::{Image, Slow, SlowMount};
+use crate::rights::need_root;
 
 /// The right to change this machine.
 #[derive(Clone)]
@@ -80,12 +80,4 @@ impl Machine {
     pub fn slow(&self, folder: &Path, mountpoint: &Path, slow: Slow, rules: &str) -> Result<SlowMount> {
         SlowMount::mount(&self.journal, folder, mountpoint, slow, rules)
     }
-}
-
-/// Said first, for the kernel only speaks of a file that may not be written.
-pub(crate) fn need_root(what: &str) -> Result<()> {
-    if !geteuid().is_root() {
-        bail!("{what} needs root");
-    }
-    Ok(())
 }

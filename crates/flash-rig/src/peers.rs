@@ -8,9 +8,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::dynamic::{CGI_FOLDER, PHP_PROCESSES};
+use crate::dynamic::PHP_PROCESSES;
 use crate::manners::{Manner, Program};
-use crate::server::Setup;
+use crate::setup::{CGI_FOLDER, Setup};
 
 /// Descriptors for what is not a connection: files that nginx keeps open, and a few more.
 const OTHER_DESCRIPTORS: usize = 12_288;
@@ -129,8 +129,8 @@ pub fn raise_descriptors(connections: usize) -> Result<()> {
 mod tests {
     use super::*;
     use crate::cpus::Cpus;
-    use crate::dynamic::Dynamic;
     use crate::manners::MANNERS;
+    use crate::setup::Dynamic;
 
     #[test]
     fn no_template_keeps_a_gap() {

@@ -15,19 +15,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
 
-use crate::cpus::Cpus;
-use crate::dynamic::{CGI_FOLDER, Dynamic};
 use crate::fetch::fetch;
-use crate::group::Group;
 use crate::machine::Machine;
 use crate::manners::{MANNERS, Manner, Program};
 use crate::metrics::Metrics;
 use crate::peers;
 use crate::process::Process;
 use crate::programs::Missing;
+use crate::setup::{CGI_FOLDER, Setup, wrapped};
 
-/// For every server and its clients, unless a setup says otherwise.
-const CONNECTIONS_MAX: usize = 16_384;
 /// How long Flash may take to say what it has done.
 const TELL_SECONDS_MAX: u64 = 5;
 /// So many ports are given once before any is given again.
@@ -79,52 +75,6 @@ impl ServerSpec {
     /// When it is missing, with the package that has it.
     pub fn find(&self) -> Result<PathBuf, Missing> {
         self.manner.program.find()
-    }
-}
-
-/// Where and how servers are to run. Made by [`Setup::new`]; every field may be changed.
-#[derive(Clone)]
-pub struct Setup<'a> {
-    /// The document root.
-    pub root: &'a Path,
-    /// For configurations, pid files and what servers say.
-    pub work: &'a Path,
-    pub cpus: &'a Cpus,
-    /// The limits in which it runs.
-    pub group: Option<&'a Group>,
-    /// Event loops: Flash's loops, worker processes of nginx and lighttpd, threads of h2o, processors of Caddy, and
-    /// the processes of Apache's event and worker.
-    pub loops: usize,
-    /// Those who wait for the disk: helpers of amped and uring at most, threads of mt, processes of mp and of Apache's
-    /// prefork, threads of nginx's pool and of each process of Apache. Without a number, what the manner has.
-    pub threads: Option<usize>,
-    /// Connections that event-driven servers must be able to hold. A process or a thread holds one.
-    pub connections_max: usize,
-    /// Without a number, one that is free.
-    pub port: Option<u16>,
-    /// The program to run instead of what is found: a Flash of another build.
-    pub program: Option<&'a Path>,
-    /// Programs that answer instead of files. Flash, nginx, Apache and lighttpd are set up for them; nginx runs no CGI.
-    pub dynamic: Option<Dynamic<'a>>,
-    /// What the floor sends.
-    pub answer: &'a [u8],
-}
-
-impl<'a> Setup<'a> {
-    pub fn new(root: &'a Path, work: &'a Path, cpus: &'a Cpus) -> Setup<'a> {
-        Setup {
-            root,
-            work,
-            cpus,
-            group: None,
-            loops: 1,
-            threads: None,
-            connections_max: CONNECTIONS_MAX,
-            port: None,
-            program: None,
-            dynamic: None,
-            answer: b"",
-        }
     }
 }
 
@@ -231,15 +181,6 @@ impl Running {
     }
 }
 
-/// A command that runs in the limits from its first instruction.
-pub(crate) fn wrapped(program: &Path, group: Option<&Group>) -> Command {
-    let Some(group) = group else { return Command::new(program) };
-    let wrapper = group.wrapper();
-    let mut command = Command::new(&wrapper[0]);
-    command.args(&wrapper[1..]).arg(program);
-    command
-}
-
 /// Where the folder of CGI programs, and the socket of php-fpm, are put into a spec's own flags.
 const CGI: &str = "@CGI@";
 const PHP: &str = "@PHP@";
@@ -311,6 +252,8 @@ fn free_port() -> Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpus::Cpus;
+    use crate::setup::Dynamic;
 
     #[test]
     fn specs_are_read_and_wrong_ones_refused() {

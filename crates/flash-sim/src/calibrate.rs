@@ -3,6 +3,7 @@
 
 mod costs;
 mod disk;
+mod effort;
 mod file;
 mod requests;
 mod rounds;
@@ -10,33 +11,20 @@ mod turns;
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use flash_rig::Facts;
 
 use self::costs::Turns;
 use self::disk::DiskTimes;
+pub(crate) use self::effort::Effort;
 use self::requests::Requests;
 use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::run::print;
 use crate::testbed::Testbed;
-
-/// How much is done for a figure.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Effort {
-    /// How often everything is measured.
-    rounds: u64,
-    /// How long servers are asked for the same.
-    asked: Duration,
-}
-
-impl Effort {
-    pub(crate) const WHOLE: Effort = Effort { rounds: 5, asked: Duration::from_millis(400) };
-    const QUICK: Effort = Effort { rounds: 1, asked: Duration::from_millis(100) };
-}
 
 /// All that was measured, and on what.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! time went into, and as a picture.
 
 mod picture;
+mod span;
 
 use std::fmt::Write as _;
 
@@ -9,57 +10,12 @@ use flash_sim::Outcome;
 use flash_sim::model::Cache;
 use flash_sim::outcome::{Event, Moment};
 
+use self::span::{Span, State};
 use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::run::print;
 use crate::runner::Runner;
-
-/// What a request does or waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// In a queue, until somebody takes it on.
-    Queued,
-    /// Whoever has it waits for a processor.
-    Ready,
-    Processor,
-    WaitsForLock,
-    WaitsForDisk,
-    Reads,
-    Wire,
-}
-
-impl State {
-    const ALL: [State; 7] = [
-        State::Queued,
-        State::Ready,
-        State::Processor,
-        State::WaitsForLock,
-        State::WaitsForDisk,
-        State::Reads,
-        State::Wire,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            State::Queued => "in a queue",
-            State::Ready => "waits for a processor",
-            State::Processor => "on a processor",
-            State::WaitsForLock => "waits for a lock",
-            State::WaitsForDisk => "in the disk's queue",
-            State::Reads => "read from the disk",
-            State::Wire => "on the wire",
-        }
-    }
-}
-
-/// A stretch of a request's life.
-#[derive(Clone, Debug, PartialEq)]
-struct Span {
-    state: State,
-    from_us: f64,
-    to_us: f64,
-}
 
 pub(crate) fn run(flags: &flags::Explain) -> Result<(), Failure> {
     let scenario = flags.scenario.scenario()?;

@@ -3,6 +3,7 @@
 //! Each exhibit is a file of its own below; this one says which there are, has their runs done together, and writes them.
 
 mod claims;
+mod exhibit;
 mod overhead;
 mod panel;
 mod results;
@@ -10,10 +11,11 @@ mod table;
 mod traces;
 
 use std::path::Path;
-use std::str::FromStr;
 
 use flash_figure::Figure;
 
+use self::exhibit::EXHIBITS;
+pub(crate) use self::exhibit::Exhibit;
 use self::panel::{Cell, Effort, PANELS};
 use self::results::Results;
 use self::table::Table;
@@ -22,45 +24,6 @@ use crate::flags;
 use crate::output;
 use crate::runner::Runner;
 use crate::scenario::Scenario;
-
-/// What the paper shows and we show again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exhibit {
-    Table(u8),
-    Figure(u8),
-}
-
-const EXHIBITS: [Exhibit; 9] = [
-    Exhibit::Table(1),
-    Exhibit::Table(4),
-    Exhibit::Table(5),
-    Exhibit::Figure(2),
-    Exhibit::Figure(3),
-    Exhibit::Figure(5),
-    Exhibit::Figure(6),
-    Exhibit::Figure(7),
-    Exhibit::Figure(8),
-];
-
-impl Exhibit {
-    /// Whether there are runs behind it, rather than formulas.
-    fn is_simulated(self) -> bool {
-        matches!(self, Exhibit::Table(5) | Exhibit::Figure(5..=8))
-    }
-}
-
-impl FromStr for Exhibit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Exhibit, String> {
-        let exhibit = match text.strip_prefix("table") {
-            Some(number) => number.parse().map(Exhibit::Table),
-            None => text.strip_prefix("figure").unwrap_or(text).parse().map(Exhibit::Figure),
-        };
-        let known = exhibit.ok().filter(|exhibit| EXHIBITS.contains(exhibit));
-        known.ok_or_else(|| "expected table1, table4, table5, 2, 3, 5, 6, 7 or 8".into())
-    }
-}
 
 /// Runs and writes what was asked for; everything, if nothing was.
 pub(crate) fn run(flags: &flags::Paper) -> Result<(), Failure> {

@@ -81,7 +81,7 @@ impl Testbed {
         let url = Url::parse(&format!("http://127.0.0.1:{}/", server.port))?;
         let pace = Pace::Closed { clients: clients.number, think: Duration::ZERO };
         let manner = Manner { keep: clients.keep, ..Manner::default() };
-        let load = Load {
+        let mut load = Load {
             server: Server::reach(&url)?,
             crowds: vec![Crowd { workload: clients.workload, pace, manner }],
             threads: 1,
@@ -93,12 +93,18 @@ impl Testbed {
         };
         let stop = AtomicBool::new(false);
         let look = |_| stop.store(interrupt::check().is_err(), Ordering::Relaxed);
-        let report = self.cpus.on_clients(|| flash_load::run(&load, &stop, look))??;
-        interrupt::check()?;
-        server.process.check()?;
-        if report.requests == 0 {
-            bail!("no request was answered: {:?}", report.errors);
+        loop {
+            let report = self.cpus.on_clients(|| flash_load::run(&load, &stop, look))??;
+            interrupt::check()?;
+            server.process.check()?;
+            match load.until {
+                _ if report.requests > 0 => return Ok(report),
+                // On a machine that does something else besides, the server may not have had a turn in such a moment.
+                Until::Time(time) if report.errors_total == 0 && time < ANSWER_TIMEOUT => {
+                    load.until = Until::Time(time * 8);
+                }
+                _ => bail!("no request was answered: {:?}", report.errors),
+            }
         }
-        Ok(report)
     }
 }

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flash_sim::Demand;
+use flash_traffic::Passes;
 use flash_traffic::sample::Sizes;
-use flash_traffic::trace::Passes;
 use flash_traffic::{Trace, Workload};
 use serde::{Deserialize, Serialize};
 

@@ -9,6 +9,9 @@ use parking_lot::Mutex;
 use crate::queue::Queue;
 use crate::rules::Kind;
 
+/// The name of the control file, at the mount's root.
+pub const CONTROL: &str = ".slowdisk";
+
 pub(crate) struct Control {
     queue: Arc<Queue>,
     /// Why the last lines were refused, if they were.

@@ -19,7 +19,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
 use crate::guard::Guard;
-use crate::{SlowDisk, about, demand, read_rules};
+use crate::slow_disk::{SlowDisk, about, demand, read_rules};
 
 /// A mounted image on a slow disk. It unmounts when it is dropped, whatever hangs.
 pub struct SlowImage {

@@ -16,8 +16,7 @@ use fuser::{
 };
 use parking_lot::Mutex;
 
-use crate::CONTROL;
-use crate::control::Control;
+use crate::control::{CONTROL, Control};
 use crate::disk::{Disk, Handle};
 use crate::folder::{self, Folder};
 use crate::queue::{Operation, Outcome, Queue};

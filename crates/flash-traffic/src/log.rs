@@ -5,36 +5,20 @@ mod calendar;
 mod format;
 mod lines;
 mod pack;
+mod request;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::io::{self, BufRead};
+use std::io::BufRead;
 use std::path::Path;
 
 pub use self::format::{Format, UnknownFormat};
 use self::lines::{Lines, Taken};
-
-/// Longer lines are passed over. Servers refuse targets of a half of this, and the rest is two header fields.
-pub const LINE_BYTES_MAX: usize = 64 << 10;
+pub use self::request::{LINE_BYTES_MAX, LogError, Request};
 
 /// How many lines of a log are looked at to recognise its format.
 const LINES_LOOKED_AT: usize = 50;
-
-/// One request, as its server logged it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'a> {
-    /// `GET`, mostly.
-    pub method: &'a [u8],
-    /// What stood in the request line, whatever it was; empty where the client sent none.
-    pub target: &'a [u8],
-    /// What it was answered with.
-    pub status: u16,
-    /// What the reply's body weighed; None where the log has a dash.
-    pub bytes: Option<u64>,
-    /// Seconds since the beginning of 1970, or where the log has no year and no month, of that month's days.
-    pub at_seconds: i64,
-}
 
 /// What became of a log's lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,31 +35,6 @@ pub struct Report {
     pub formats: Vec<Format>,
     /// How many files of an archive are no logs.
     pub no_logs: u64,
-}
-
-/// Why a log cannot be read to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// The file cannot be opened or read, or is packed and damaged.
-    #[error("{name}: {source}")]
-    Read {
-        /// The file, and within an archive its place there.
-        name: String,
-        /// What the system or the unpacker said.
-        source: io::Error,
-    },
-    /// No line of it, or too few, are of any known format.
-    #[error("{name}: no access log that is known here (common, combined, epa and worldcup are)")]
-    Unrecognised {
-        /// The file.
-        name: String,
-    },
-    /// Packed again and again.
-    #[error("{name}: packed more than {deepest} times", deepest = pack::DEPTH_MAX)]
-    TooDeep {
-        /// The file, and within an archive its place there.
-        name: String,
-    },
 }
 
 /// Hands every request of a log to `each`, in the order of its lines. Of an archive it is every log's, one after the other;

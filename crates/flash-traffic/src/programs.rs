@@ -95,7 +95,8 @@ mod tests {
 
     use super::*;
     use crate::content::Content;
-    use crate::specweb::{Dynamic, Sessions, SpecWeb};
+    use crate::specweb::dynamic::Dynamic;
+    use crate::specweb::{Sessions, SpecWeb};
     use crate::tree::{Progress, make_site};
     use crate::workload::Workload;
 

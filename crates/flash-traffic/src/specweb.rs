@@ -1,7 +1,7 @@
 //! A mix like SPECweb99's static one: directories of 36 files in four classes of size, asked for by Zipf's law over the
 //! directories and fixed shares within each.
 
-mod dynamic;
+pub(crate) mod dynamic;
 
 use std::sync::Arc;
 
@@ -11,8 +11,6 @@ use rand_distr::weighted::WeightedAliasIndex;
 
 use crate::sample::{Generator, Zipf, generator};
 use crate::workload::{Ask, Catalogue, File, FileId, Part, Sequence, Workload};
-
-pub use self::dynamic::Dynamic;
 
 /// Classes of size, each ten times as large as the one before, and the percentage of requests that each gets.
 const CLASSES: [f64; 4] = [35.0, 50.0, 14.0, 1.0];

@@ -4,7 +4,7 @@
 //! file whose size is known. A file's size is that of the largest 200 reply for its URL; where all of these were empty, it is
 //! not known. Everything else in a log is counted and left out.
 
-mod replay;
+pub mod replay;
 #[cfg(test)]
 mod tests;
 
@@ -15,8 +15,6 @@ use crate::log::{self, Format, LogError, Report, Request};
 use crate::name;
 use crate::statistics::{TraceStatistics, lru_hits};
 use crate::workload::FileId;
-
-pub use self::replay::{Passes, Replay, Told};
 
 /// In which order a log's requests are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

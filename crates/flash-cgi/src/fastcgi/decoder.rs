@@ -1,6 +1,6 @@
 //! What the application answers: its two streams, and how it ended.
 
-use super::{HEAD_BYTES, REQUEST_ID, VERSION, kind};
+use super::record::{HEAD_BYTES, REQUEST_ID, VERSION, kind};
 
 /// §5.5: what an END_REQUEST holds.
 const END_BYTES: usize = 8;

@@ -1,6 +1,6 @@
 //! What the server says: the request, its body, and that it is not wanted any more.
 
-use super::{CONTENT_BYTES_MAX, HEAD_BYTES, REQUEST_ID, VERSION, kind};
+use super::record::{CONTENT_BYTES_MAX, HEAD_BYTES, REQUEST_ID, VERSION, kind};
 use crate::Variables;
 
 /// §5.1: the application is to answer, as a CGI program does.

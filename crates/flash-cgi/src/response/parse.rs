@@ -2,7 +2,7 @@
 
 use flash_http::{Status, scan};
 
-use super::{Bad, Head, Kind, Limits, Parsed};
+use super::parts::{Bad, Head, Kind, Limits, Parsed};
 
 /// Why the parser went no further.
 enum Stop {

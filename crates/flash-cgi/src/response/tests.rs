@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use flash_http::Status;
+
 use super::*;
 
 fn read(input: &str) -> Result<Parsed<'_>, &'static str> {

@@ -1,6 +1,7 @@
 //! The field lines of a head (RFC 9112 §5), and what their fields mean for the request.
 
-use super::{Body, Expect, Head, Limits, Stop, Version, bad, refuse, target};
+use super::parts::{Body, Expect, Head, Limits, Stop, Version, bad, refuse};
+use super::target;
 use crate::{Status, scan};
 
 /// Reads the lines from `start` to the empty one into `head`; returns where the head ends.

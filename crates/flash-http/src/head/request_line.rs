@@ -1,7 +1,7 @@
 //! The request line: method, target, version (RFC 9112 §3), with exactly one space between them.
 
+use super::parts::{Limits, Stop, Target, Version, bad, refuse};
 use super::target::{self, Named};
-use super::{Limits, Stop, Target, Version, bad, refuse};
 use crate::{Method, Status, scan};
 
 /// Longer method tokens are not looked for: no registered one has more than 17 bytes.

@@ -1,6 +1,6 @@
 //! Request targets: the four forms of RFC 9112 §3.2, and the hosts in them.
 
-use super::{Stop, Target, bad};
+use super::parts::{Stop, Target, bad};
 use crate::{Method, scan};
 
 /// A target, and the authority that an absolute one names.

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::ops::Range;
 
+use super::content_range::write_content_range;
+
 /// Frames for the parts of one representation.
 #[derive(Clone, Copy, Debug)]
 pub struct Multipart<'a> {
@@ -33,7 +35,7 @@ impl Multipart<'_> {
         // RFC 2046 §5.1.1: the line end before a delimiter belongs to it, and the first one may do without.
         let delimiter = if is_first { &DELIMITER[2..] } else { DELIMITER };
         write!(out, "{delimiter}{boundary}{TYPE}{content_type}{RANGE}").expect("a Vec takes every byte");
-        super::write_content_range(range, self.size, out);
+        write_content_range(range, self.size, out);
         out.extend_from_slice(HEAD_END.as_bytes());
     }
 

@@ -14,7 +14,7 @@ use flash_traffic::{
     Catalogue, File, Listed, Passes, References, Sessions, Shape, SpecWeb, Synthetic, Trace, Workload as Asks,
 };
 
-use super::Place;
+use super::place::Place;
 use super::tree::Tree;
 use crate::plan::{Ask, At, Axis, Dynamic, Extent, Log, Plan, Workload};
 

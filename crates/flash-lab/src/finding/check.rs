@@ -1,6 +1,6 @@
 //! One check, asked of the data.
 
-use super::{Judgement, Verdict};
+use super::judgement::{Judgement, Verdict};
 use crate::data::{Data, Spread};
 use crate::plan::{At, Bounds, Check, Pick, Plan, Term};
 

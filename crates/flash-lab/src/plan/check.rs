@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::At;
+use super::at::At;
 
 /// A claim with its check.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

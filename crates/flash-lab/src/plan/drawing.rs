@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::at::At;
+
 /// A figure: a line, or a bar, for each server.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -18,7 +20,7 @@ pub struct Drawing {
     #[serde(default)]
     pub y_scale: Scale,
     /// Distributions are drawn at this place of the sweep; without it, at the last.
-    pub at: Option<super::At>,
+    pub at: Option<At>,
     /// The paper's numbers in the same units.
     #[serde(default)]
     pub paper: Vec<PaperSeries>,

@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::{At, Axis, Check, Extent, Finding, Kind, Plan, Term, Workload};
+use super::at::{At, Extent};
+use super::check::{Check, Finding, Term};
+use super::contents::{Axis, Plan};
+use super::drawing::Kind;
+use super::workload::Workload;
 use crate::record;
 
 /// A plan that comes with the program.

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Measurement, Run};
+use super::run::{Measurement, Run};
 
 /// Why records cannot be read or written.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use flash_figure::{Axis, Figure, Kind as SeriesKind, Scale as FigureScale, Series, bare, quantity};
 
-use super::Experiment;
+use super::experiment::Experiment;
 use crate::data::Spread;
 use crate::plan::{At, Drawing, Kind, Scale};
 use crate::record::describe;

@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::Experiment;
+use super::experiment::Experiment;
 use super::section::{self, badge, counted};
 use crate::finding::Verdict;
 

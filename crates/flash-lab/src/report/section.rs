@@ -6,8 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use flash_figure::{DESK_PX, PHONE_PX};
 use maud::{Markup, PreEscaped, html};
 
-use super::Experiment;
 use super::drawing::{Table, has_reference};
+use super::experiment::Experiment;
 use crate::finding::Verdict;
 use crate::plan::{Drawing, Extent, built_in};
 use crate::record::{Missing, Outcome};

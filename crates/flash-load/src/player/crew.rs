@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use flash_traffic::{Ask, Catalogue, File, FileId, Part, Sequence};
 
 use super::connection::Pending;
-use super::share;
+use super::share::share;
 use crate::load::{Keep, Manner, Method};
 use crate::pace::Due;
 use crate::request::{Extras, Wording, method};

@@ -1,6 +1,6 @@
 //! Chunked bodies (RFC 9112 §7.1): where the data lie between the frames, and where the last one ends.
 
-use super::Bad;
+use super::bad::Bad;
 
 /// Digits, extensions or a trailer line; what is longer is no chunked body.
 const LINE_BYTES_MAX: u32 = 8192;

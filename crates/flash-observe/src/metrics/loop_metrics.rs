@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use flash_core::job::Spent;
 use flash_os::thread_usage::{self, ThreadUsage};
 
-use crate::error::{ErrorLog, RateLimit};
+use crate::error::ErrorLog;
+use crate::rate_limit::RateLimit;
 
 // On cache lines of its own.
 #[repr(align(128))]

@@ -20,10 +20,10 @@ impl Shared {
             self.in_flight.store(0, Ordering::Relaxed);
             batch.clear();
             if let Err(error) = written {
-                if let Some(errors) = &self.errors {
-                    let to = sink.destination();
-                    let (trouble, why) = (&self.write_trouble, error.why);
-                    errors.log_limited(trouble, format_args!("{}: cannot write to {to}: {why}", self.name));
+                if let Some(report) = &self.report {
+                    let (to, why) = (sink.destination(), error.why);
+                    let what = format_args!("{}: cannot write to {to}: {why}", self.name);
+                    self.write_trouble.log(what, report);
                 }
                 self.count_dropped(self.state.lock(), error.lines_lost);
             }
@@ -41,7 +41,7 @@ impl Shared {
         let mut state = self.state.lock();
         while state.phase == Phase::Open && !state.reopen && state.pending.is_empty() {
             // Drops that were not said because they came soon after others are said when their time comes.
-            match state.dropped_said_at.filter(|_| self.errors.is_some() && state.dropped_unsaid > 0) {
+            match state.dropped_said_at.filter(|_| self.report.is_some() && state.dropped_unsaid > 0) {
                 None => self.work.wait(&mut state),
                 Some(said_at) => {
                     let due = said_at + self.limits.repeat_every;
@@ -59,7 +59,7 @@ impl Shared {
             }
         }
         mem::swap(&mut state.pending, batch);
-        if self.errors.is_none() && state.dropped_unsaid > 0 {
+        if self.report.is_none() && state.dropped_unsaid > 0 {
             let lines = mem::take(&mut state.dropped_unsaid);
             writeln!(batch, "flash: {}: dropped {lines} {}", self.name, self.lines_name)
                 .expect("writing to a Vec cannot fail");
@@ -69,9 +69,9 @@ impl Shared {
 
     fn reopen(&self, sink: &mut LogSink) {
         let reopened = sink.reopen();
-        let (Err(why), Some(errors)) = (reopened, &self.errors) else { return };
+        let (Err(why), Some(report)) = (reopened, &self.report) else { return };
         let path = sink.destination();
-        errors.log(format_args!("{}: cannot reopen {path}: {why}; the old file stays in use", self.name));
+        report(format_args!("{}: cannot reopen {path}: {why}; the old file stays in use", self.name));
     }
 
     /// Ends the log if it is closing and nothing is left, after a last word on what was dropped.

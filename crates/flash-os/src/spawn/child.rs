@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
-use super::{Limit, Resource, Step};
+use super::step::{Limit, Resource, Step};
 
 /// What the child will be, in the kernel's terms. All pointers are to memory that outlives the child's use of it.
 pub(super) struct Child<'a> {

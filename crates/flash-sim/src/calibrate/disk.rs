@@ -14,7 +14,7 @@ use flash_traffic::sample::generator;
 use rand::RngExt;
 use rustix::fs::OFlags;
 
-use super::Effort;
+use super::effort::Effort;
 use super::rounds::Rounds;
 
 const FILE_BYTES: u64 = 256 << 20;

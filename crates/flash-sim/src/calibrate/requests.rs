@@ -11,7 +11,7 @@ use flash_load::{Keep, Until, Urls};
 use flash_rig::Running;
 use flash_traffic::content::Content;
 
-use super::Effort;
+use super::effort::Effort;
 use super::rounds::Rounds;
 use crate::testbed::{Clients, Testbed};
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::Time;
+use super::time::Time;
 
 /// The events to come. Those of one moment happen in the order in which they were announced.
 ///

@@ -1,6 +1,6 @@
 //! A number that changes over time, and its mean.
 
-use super::Time;
+use super::time::Time;
 
 /// A count of whatever is somewhere now, with its integral over time.
 #[derive(Clone, Copy, Debug, Default)]

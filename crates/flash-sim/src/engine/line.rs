@@ -1,6 +1,7 @@
 //! Waiting lines.
 
-use super::{Level, Time};
+use super::level::Level;
+use super::time::Time;
 
 /// Nobody.
 const END: u32 = u32::MAX;

@@ -10,26 +10,10 @@ mod line;
 mod station;
 #[cfg(test)]
 mod tests;
+mod time;
 
 pub use self::events::Events;
 pub use self::level::Level;
 pub use self::line::{Line, Links};
 pub use self::station::Station;
-
-/// A moment or a length of time, in nanoseconds.
-pub type Time = u64;
-
-/// From microseconds as people give them.
-pub fn from_us(us: f64) -> Time {
-    (us * 1e3).round() as Time
-}
-
-/// From milliseconds.
-pub fn from_ms(ms: f64) -> Time {
-    (ms * 1e6).round() as Time
-}
-
-/// For people.
-pub fn as_seconds(time: Time) -> f64 {
-    time as f64 / 1e9
-}
+pub use self::time::{Time, as_seconds, from_ms, from_us};

@@ -1,6 +1,8 @@
 //! Servers behind one waiting line.
 
-use super::{Level, Line, Links, Time};
+use super::level::Level;
+use super::line::{Line, Links};
+use super::time::Time;
 
 /// A number of equal servers, first come first served. How long a service takes is its owner's affair.
 #[derive(Clone, Debug)]

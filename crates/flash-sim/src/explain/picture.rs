@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Span, State};
+use super::span::{Span, State};
 
 const WIDE_PX: f64 = 720.0;
 const LEFT_PX: f64 = 170.0;

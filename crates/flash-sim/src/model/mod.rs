@@ -8,62 +8,13 @@ mod mt;
 mod newflash;
 mod pipelined;
 mod program;
+mod roles;
 mod sped;
 mod uring;
 
-pub use self::program::{Cache, Op, Program, Read, Work};
-
-use crate::parameters::{Architecture, Caches, Locks, Parameters};
-
-/// The place of a role in its model.
-pub type RoleId = usize;
-
-/// A server.
-#[derive(Clone, Debug)]
-pub struct Model {
-    pub roles: Vec<Role>,
-    pub program: Vec<Op>,
-    pub caches: Caches,
-    /// Address spaces with a server in them: as many have books of their own where these are not shared.
-    pub processes: u32,
-}
-
-/// Who runs requests: a pool of equal runners, or one group of them for each processor, which stays there.
-#[derive(Clone, Debug)]
-pub struct Role {
-    pub name: &'static str,
-    pub kind: Kind,
-    pub manner: Manner,
-    pub place: Place,
-    /// In the whole pool, or for each processor.
-    pub runners: u32,
-}
-
-/// What a runner is, which decides what turning to it costs and how much memory it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Thread,
-    Process,
-    HelperProcess,
-}
-
-/// How a runner goes about requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
-    /// Stays with a request from its beginning to its end.
-    Faithful,
-    /// Turns to whatever is ready: an event loop, or a stage of a pipeline.
-    Multiplexed,
-    /// Does one job at a time and mostly sleeps, so that a time-sharing scheduler gives it the next processor that there is.
-    Helper,
-}
-
-/// Where runners run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    Anywhere,
-    EachProcessor,
-}
+pub use self::program::{Cache, Op, Program, Read, RoleId, Work};
+pub use self::roles::{Kind, Manner, Model, Place, Role};
+use crate::parameters::{Architecture, Parameters};
 
 impl Model {
     /// The server that the parameters ask for.
@@ -77,38 +28,5 @@ impl Model {
             Architecture::Uring => uring::model(parameters),
             Architecture::NewFlash => newflash::model(parameters),
         }
-    }
-
-    fn new(parameters: &Parameters, caches_in_paper: Caches, processes: u32) -> Model {
-        let caches = parameters.server.caches.unwrap_or(caches_in_paper);
-        Model { roles: Vec::new(), program: Vec::new(), caches, processes }
-    }
-
-    fn role(&mut self, name: &'static str, kind: Kind, manner: Manner, place: Place, runners: u32) -> RoleId {
-        self.roles.push(Role { name, kind, manner, place, runners });
-        self.roles.len() - 1
-    }
-
-    fn helpers(&mut self, p: &Parameters, name: &'static str, kind: Kind) -> RoleId {
-        self.role(name, kind, Manner::Helper, Place::EachProcessor, p.server.helpers_per_processor)
-    }
-
-    /// Writes the program down. Look-ups in shared caches lock them.
-    fn runs(mut self, parameters: &Parameters, steps: impl FnOnce(Program) -> Program) -> Model {
-        let locks = match self.caches {
-            Caches::Shared => parameters.server.locks,
-            Caches::Replicated | Caches::Private => Locks::None,
-        };
-        self.program = steps(Program::new(locks)).done();
-        self
-    }
-
-    /// Threads, helper processes: what takes memory whatever the caches hold.
-    pub fn runners(&self, kind: Kind, processors: u32) -> u64 {
-        let of_role = |role: &Role| match role.place {
-            Place::Anywhere => u64::from(role.runners),
-            Place::EachProcessor => u64::from(role.runners) * u64::from(processors),
-        };
-        self.roles.iter().filter(|role| role.kind == kind).map(of_role).sum()
     }
 }

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::RoleId;
 use crate::parameters::Locks;
+
+/// The place of a role in its model.
+pub type RoleId = usize;
 
 /// A step that the machine takes. Jumps are places in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,40 +3,18 @@
 //! A claim is looked at for each seed on its own, with the same requests for all architectures, so that its spread over the
 //! seeds is that of the comparison and not that of the traffic. The rules are stated beside the numbers; none is tuned.
 
+mod claim;
 mod list;
 
 use std::path::Path;
 
-use flash_sim::{Architecture, Outcome};
 use serde::Serialize;
 
-use super::Exhibit;
+use self::claim::{Claim, One};
+use super::exhibit::Exhibit;
 use super::results::{Results, Seeds};
 use crate::failure::Failure;
 use crate::output;
-
-/// One claim, or a part of one that can be true or false on its own.
-struct Claim {
-    id: &'static str,
-    /// The exhibits that it is about: it is looked at where all of them are there.
-    about: &'static [Exhibit],
-    claimed: &'static str,
-    /// What the number is, and its unit.
-    measure: &'static str,
-    unit: &'static str,
-    /// When the claim is taken to hold.
-    rule: &'static str,
-    /// The number, and whether it follows the rule.
-    check: fn(&One) -> (f64, bool),
-    /// What stands against it, where it does not hold.
-    otherwise: &'static str,
-}
-
-/// All runs with one seed.
-struct One<'a> {
-    results: &'a Results,
-    seed: usize,
-}
 
 /// What became of a claim.
 #[derive(Debug, Serialize)]
@@ -105,40 +83,6 @@ fn markdown(findings: &[Finding]) -> String {
         text += &format!("| {id} | {claimed} | {ours} | {rule} | {holds} | {because} |\n");
     }
     text
-}
-
-impl One<'_> {
-    /// A quantity of a point; NaN, which follows no rule, where there is none.
-    fn at(&self, panel: &str, architecture: Architecture, x: u32, quantity: fn(&Outcome) -> f64) -> f64 {
-        let seeds = self.results.at(panel, architecture, x, quantity);
-        seeds.0.get(self.seed).copied().unwrap_or(f64::NAN)
-    }
-
-    fn throughput(&self, panel: &str, architecture: Architecture, x: u32) -> f64 {
-        self.at(panel, architecture, x, |outcome| outcome.requests_per_s)
-    }
-
-    fn xs(&self, panel: &str, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
-        self.results.xs(panel).into_iter().filter(|x| wanted(*x)).collect()
-    }
-
-    /// By how much one is ahead of the best of others at a point, in per cent.
-    fn lead(&self, panel: &str, of: Architecture, over: &[Architecture], x: u32) -> f64 {
-        let others = over.iter().map(|other| self.throughput(panel, *other, x));
-        percent_more(self.throughput(panel, of, x), others.fold(f64::NAN, f64::max))
-    }
-}
-
-fn percent_more(one: f64, other: f64) -> f64 {
-    100.0 * (one / other - 1.0)
-}
-
-fn least(numbers: impl IntoIterator<Item = f64>) -> f64 {
-    numbers.into_iter().fold(f64::NAN, f64::min)
-}
-
-fn most(numbers: impl IntoIterator<Item = f64>) -> f64 {
-    numbers.into_iter().fold(f64::NAN, f64::max)
 }
 
 #[cfg(test)]

@@ -12,8 +12,10 @@ use flash_traffic::tree::{Progress, make_site};
 use flash_traffic::{Catalogue, Workload as _};
 use rustix::process::geteuid;
 
+use super::cell::{
+    Cell, Figures, Grid, MEMORY_BYTES, PATH_ENTRIES, READ_AHEAD_KB, READS_PER_SECOND, RUNNERS,
+};
 use super::site::{SEED, Site};
-use super::{Cell, Figures, Grid, MEMORY_BYTES, PATH_ENTRIES, READ_AHEAD_KB, READS_PER_SECOND, RUNNERS};
 use crate::testbed::{Clients, Testbed};
 
 /// Who fill the caches, and for how long at most.

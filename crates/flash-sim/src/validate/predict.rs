@@ -5,10 +5,10 @@ use std::num::NonZeroU32;
 use flash_sim::parameters::Disk;
 use flash_sim::{Architecture, Demand, Outcome, Parameters, simulate};
 
-use super::site::{SEED, Site};
-use super::{
+use super::cell::{
     AMPED_HELPERS, Cell, Figures, MEMORY_BYTES, PATH_ENTRIES, READ_AHEAD_KB, READS_PER_SECOND, RUNNERS,
 };
+use super::site::{SEED, Site};
 use crate::failure::Failure;
 
 /// Clients stay.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use flash_sim::Architecture;
 
-use super::{Cell, Figures, MEMORY_BYTES, READS_PER_SECOND, Validation};
+use super::cell::{Cell, Figures, MEMORY_BYTES, READS_PER_SECOND, Validation};
 
 /// One of the figures.
 type Of = fn(&Figures) -> f64;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Request;
 use super::calendar::{DAY_SECONDS, clock, common, day, number};
+use super::request::Request;
 
 /// How a log's lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

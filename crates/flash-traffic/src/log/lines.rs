@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-use super::LINE_BYTES_MAX;
+use super::request::LINE_BYTES_MAX;
 
 /// One line, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,10 +11,7 @@ use lzma_rust2::XzReader;
 use tar::Archive;
 use zip::ZipArchive;
 
-use super::LogError;
-
-/// A `log.gz` within a `logs.tar.gz` is packed three times.
-pub(super) const DEPTH_MAX: u32 = 5;
+use super::request::{DEPTH_MAX, LogError};
 
 /// What `xz -9` needs is 65 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;

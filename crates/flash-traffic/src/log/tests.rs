@@ -205,7 +205,7 @@ fn what_cannot_be_read_says_why() {
     }
     assert!(matches!(read_bytes(b""), Err(LogError::Unrecognised { .. })));
     assert!(matches!(read_bytes(b"no\nlog\n"), Err(LogError::Unrecognised { .. })));
-    let deep = (0..=pack::DEPTH_MAX).fold(log.clone(), |packed, _| gzip(&packed));
+    let deep = (0..=request::DEPTH_MAX).fold(log.clone(), |packed, _| gzip(&packed));
     assert!(matches!(read_bytes(&deep), Err(LogError::TooDeep { .. })));
     assert!(matches!(read_bytes(&gzip(&zip(&[("log", &log)]))), Err(LogError::Read { .. })));
     let nowhere = read(Path::new("/nowhere/log"), None, &mut |_| ()).unwrap_err().to_string();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::name::Refused;
+use crate::trace::replay::{Passes, Replay};
 use crate::workload::{Part, Workload};
 
 /// The folder of real logs, if it is there; says so if it is not.

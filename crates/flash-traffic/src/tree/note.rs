@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::SiteError;
+use super::site_error::SiteError;
 
 /// What a site was made from. Whoever knows the seed can check every byte of every reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

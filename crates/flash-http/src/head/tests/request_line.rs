@@ -1,6 +1,7 @@
 //! Request lines and targets (RFC 9112 §3), and what may come before them.
 
 use super::*;
+use crate::Method;
 
 fn target(method: &str, target: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nHost: h\r\n\r\n")

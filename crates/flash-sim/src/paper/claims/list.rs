@@ -3,9 +3,9 @@
 use flash_sim::Architecture::{self, Amped, Mp, Mt, Pipelined, Sped};
 use flash_sim::Outcome;
 
-use super::super::Exhibit::{self, Figure, Table};
+use super::super::exhibit::Exhibit::{self, Figure, Table};
 use super::super::overhead::{data_cache_mb, flash_servers_mb};
-use super::{Claim, One, least, most, percent_more};
+use super::claim::{Claim, One, least, most, percent_more};
 
 const OTHERS: [Architecture; 4] = [Mp, Mt, Sped, Amped];
 

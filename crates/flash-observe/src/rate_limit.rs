@@ -1,0 +1,53 @@
+//! How often one kind of error line may be logged.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// How often one kind of line may be logged: a `static` beside the call that logs it.
+///
+/// ```
+/// # use flash_observe::{ErrorLog, RateLimit};
+/// # use std::time::Duration;
+/// # fn refuse(error_log: &ErrorLog) {
+/// static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
+/// error_log.log_limited(&FULL, format_args!("no descriptor left: a connection waits"));
+/// # }
+/// ```
+pub struct RateLimit {
+    every: Duration,
+    state: Mutex<Counted>,
+}
+
+struct Counted {
+    logged_at: Option<Instant>,
+    suppressed: u64,
+}
+
+impl RateLimit {
+    pub const fn every(every: Duration) -> RateLimit {
+        RateLimit { every, state: Mutex::new(Counted { logged_at: None, suppressed: 0 }) }
+    }
+
+    /// Whether to log it now, and how many lines were suppressed before.
+    pub fn admit(&self, now: Instant) -> Option<u64> {
+        // Another thread is just about to log it, or not to.
+        let mut state = self.state.try_lock()?;
+        if state.logged_at.is_some_and(|at| now < at + self.every) {
+            state.suppressed += 1;
+            return None;
+        }
+        state.logged_at = Some(now);
+        Some(std::mem::take(&mut state.suppressed))
+    }
+
+    /// Hands a line on if it may be logged now, with how many more like it were suppressed before.
+    pub(crate) fn log(&self, what: fmt::Arguments<'_>, log: impl FnOnce(fmt::Arguments<'_>)) {
+        match self.admit(Instant::now()) {
+            None => {}
+            Some(0) => log(what),
+            Some(more) => log(format_args!("{what} (and {more} more like it before)")),
+        }
+    }
+}
