@@ -5,6 +5,7 @@
 mod cached;
 mod client;
 mod dataset;
+mod figures;
 mod hot_cold;
 mod idle;
 mod options;
@@ -78,9 +79,9 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
         println!("MISSING: wrk, so nothing is measured on cached content");
     } else if !cells.is_empty() {
         let figures = cached::run(&place, &servers, &cells, options.rounds, options.seconds)?;
-        report::print_figures(&figures, &servers);
+        figures::print(&figures, &servers);
         bars.extend(cached::bars(&figures, &cells));
-        json.insert("cached".into(), report::figures_json(&figures, &servers));
+        json.insert("cached".into(), figures::json(&figures, &servers));
     }
     if options.wants("idle") {
         let figures = idle::run(&place, &servers)?;

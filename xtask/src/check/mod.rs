@@ -2,7 +2,9 @@
 //! and returns findings, so that its tests need no workspace. What rustfmt, clippy and cargo-deny say is
 //! theirs.
 
+mod circles;
 mod docs;
+mod finding;
 mod layers;
 mod manifest;
 mod names;
@@ -12,35 +14,15 @@ mod steps;
 mod tests;
 mod unsafety;
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use self::finding::Finding;
 use self::source::Source;
 use crate::cargo;
-
-/// Something that is not as it must be, and where.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// `crates/flash-core/src/path.rs:12`, or a crate's name where it is about no line.
-    place: String,
-    message: String,
-}
-
-impl Finding {
-    fn at(source: &Source, line: usize, message: impl Into<String>) -> Finding {
-        Finding { place: format!("{}:{line}", source.path), message: message.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
-    }
-}
 
 /// Checks the workspace and prints what it finds. True when that is nothing.
 pub(crate) fn run(root: &Path) -> Result<bool> {
@@ -54,6 +36,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         findings.extend(steps::check(source));
         findings.extend(unsafety::check_blocks(source));
     }
+    findings.extend(circles::check(&sources));
     for path in crate_roots(root, &metadata) {
         match sources.iter().find(|source| source.path == path) {
             Some(source) => findings.extend(unsafety::check_root(source)),
