@@ -136,7 +136,9 @@ impl SpawnThreads {
         }
         let SpawnThread { starts, busy: slot } = &mut self.threads[thread];
         // The thread lives as long as its sender.
-        let _ = starts.as_ref().map(|starts| starts.send(start));
+        if let Some(starts) = starts {
+            let _ = starts.send(start);
+        }
         *slot = Some(busy);
         Ok(())
     }
