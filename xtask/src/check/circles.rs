@@ -18,7 +18,7 @@ const KNOWN: [(&str, usize); 6] = [
     ("flash", 7),
     ("flash-arch", 31),
     ("flash-core", 28),
-    ("flash-disk", 21),
+    ("flash-disk", 22),
     ("flash-process", 2),
     ("flash-upstream", 4),
 ];
