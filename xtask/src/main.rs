@@ -9,6 +9,7 @@ mod ci;
 mod deny;
 mod logs;
 mod prepare;
+mod sequence;
 mod soak;
 mod summary;
 mod test;
@@ -20,6 +21,7 @@ const HELP: &str = "\
 cargo xtask ci         every check, as CI runs them: 16 minutes on two processors
 cargo xtask test       unit and end-to-end tests: under five minutes after a build
 cargo xtask check      the invariants of the workspace
+cargo xtask figures    draws the diagrams of docs from their texts
 cargo xtask prepare    installs what the tests need from the system, or says what is missing
 ";
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(&root),
         ["test"] => test::quick(&root),
         ["check"] => check::run(&root),
+        ["figures"] => sequence::run(&root),
         ["prepare"] => {
             prepare::run().map(|missing| missing.iter().for_each(|line| println!("{line}"))).map(|()| true)
         }

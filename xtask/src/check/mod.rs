@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use self::finding::Finding;
 use self::source::Source;
-use crate::cargo;
+use crate::{cargo, sequence};
 
 /// Checks the workspace and prints what it finds. True when that is nothing.
 pub(crate) fn run(root: &Path) -> Result<bool> {
@@ -46,6 +46,10 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     }
     for source in &read(root, "toml")? {
         findings.extend(manifest::check(source));
+    }
+    for text in sequence::stale(root)? {
+        let message = "its picture is not what it says: run cargo xtask figures".to_owned();
+        findings.push(Finding { place: relative(root, &text), message });
     }
     for finding in &findings {
         println!("{finding}");
