@@ -6,6 +6,7 @@ mod circles;
 mod docs;
 mod finding;
 mod layers;
+mod links;
 mod manifest;
 mod names;
 mod source;
@@ -47,6 +48,9 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     for source in &read(root, "toml")? {
         findings.extend(manifest::check(source));
     }
+    for page in &pages(root)? {
+        findings.extend(links::check(page, |path| root.join(path).exists()));
+    }
     for text in sequence::stale(root)? {
         let message = "its picture is not what it says: run cargo xtask figures".to_owned();
         findings.push(Finding { place: relative(root, &text), message });
@@ -79,6 +83,22 @@ fn read(root: &Path, extension: &str) -> Result<Vec<Source>> {
         sources.push(Source::new(&relative(root, &file), &text));
     }
     Ok(sources)
+}
+
+/// The documentation: Markdown at the root and in docs.
+fn pages(root: &Path) -> Result<Vec<Source>> {
+    let mut pages = Vec::new();
+    for folder in [root.to_path_buf(), root.join("docs")] {
+        for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let text =
+                    fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+                pages.push(Source::new(&relative(root, &path), &text));
+            }
+        }
+    }
+    Ok(pages)
 }
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
