@@ -118,7 +118,8 @@ impl ForkHelper {
 const READY: &[u8] = b"ready";
 
 fn supervise(rendezvous: OwnedFd, mut setup: Setup, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-    rustix::thread::set_name(c"flash-supervisor")?;
+    // The kernel keeps 15 bytes of a name.
+    rustix::thread::set_name(c"flash-supervise")?;
     // Those from the terminal are meant for the server.
     signals::block_all();
     rustix::process::setpgid(None, None)?;
