@@ -1,6 +1,7 @@
 //! Why the command ends without having done what it was asked: one line, and an exit code.
 
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 /// What went wrong, as it follows `flash: ` on standard error.
@@ -29,3 +30,18 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// What could not be done, and why in words that help.
+pub(crate) fn cannot(what: fmt::Arguments<'_>, error: &io::Error) -> Failure {
+    let why = match error.kind() {
+        ErrorKind::NotFound => "there is no such folder".into(),
+        ErrorKind::NotADirectory => "it is not a folder".into(),
+        ErrorKind::AddrInUse => "another program listens there".into(),
+        ErrorKind::AddrNotAvailable => "this machine does not have that address".into(),
+        ErrorKind::PermissionDenied => {
+            "permission denied (ports below 1024 and foreign folders need rights)".into()
+        }
+        _ => error.to_string(),
+    };
+    Failure::Run(format!("cannot {what}: {why}"))
+}

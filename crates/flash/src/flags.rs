@@ -22,6 +22,7 @@ mod programs;
 mod serve;
 mod size;
 mod span;
+mod value;
 
 pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
 pub(crate) use field::Field;
@@ -29,8 +30,9 @@ pub(crate) use listen::Listen;
 pub(crate) use log::{LogFormat, LogTo};
 pub(crate) use mount::{Mount, Upstream, Words};
 pub(crate) use programs::{Programs, Spawn};
-pub(crate) use serve::{Arch, FollowLinks, Helpers, Sandbox, Serve, Switch};
+pub(crate) use serve::{Arch, FollowLinks, Helpers, Sandbox, Serve};
 pub(crate) use size::shown as shown_size;
+pub(crate) use value::Switch;
 
 /// A web server whose event loop never waits for a disk.
 #[derive(Debug, Parser)]

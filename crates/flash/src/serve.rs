@@ -1,10 +1,9 @@
 //! `flash serve`: flags become a site, listeners and an architecture.
 
-use std::env;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -16,23 +15,23 @@ use flash_core::site::{Settings, Site};
 use flash_disk::{Disk, FollowLinks, Sending, Spool};
 use flash_observe::{AccessLog, ErrorLog};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot};
 use crate::flags::{self, FileCache, Listen};
 use crate::serve::descriptors::Table;
+use crate::serve::folders::{PUBLIC_FOLDER, temporary_folder};
 use crate::serve::logs::Logs;
 use crate::serve::programs::Programs;
 use crate::serve::rights::Rights;
 use crate::serve::shares::Shares;
 
 mod descriptors;
+mod folders;
 mod logs;
 mod memory;
 mod programs;
 mod rights;
 mod shares;
 
-/// The part of a user's home that is served.
-const PUBLIC_FOLDER: &str = "public_html";
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
 
@@ -301,11 +300,6 @@ fn rings(flags: &flags::Serve) -> Result<(), String> {
     }
 }
 
-/// Large files are not for `/tmp`, which is in memory on many machines.
-fn temporary_folder() -> PathBuf {
-    env::var_os("TMPDIR").filter(|folder| !folder.is_empty()).map_or_else(|| "/var/tmp".into(), PathBuf::from)
-}
-
 fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -374,20 +368,6 @@ fn listen(place: &Listen, all: &[Listen]) -> Result<Listener, Failure> {
         Listen::Unix(path) => Listener::unix(path),
     };
     listener.map_err(|error| cannot(format_args!("listen at {place}"), &error))
-}
-
-fn cannot(what: fmt::Arguments<'_>, error: &io::Error) -> Failure {
-    let why = match error.kind() {
-        ErrorKind::NotFound => "there is no such folder".into(),
-        ErrorKind::NotADirectory => "it is not a folder".into(),
-        ErrorKind::AddrInUse => "another program listens there".into(),
-        ErrorKind::AddrNotAvailable => "this machine does not have that address".into(),
-        ErrorKind::PermissionDenied => {
-            "permission denied (ports below 1024 and foreign folders need rights)".into()
-        }
-        _ => error.to_string(),
-    };
-    Failure::Run(format!("cannot {what}: {why}"))
 }
 
 /// `amped, 2 loops`.

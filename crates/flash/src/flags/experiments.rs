@@ -4,7 +4,7 @@
 use clap::{Args, ValueEnum};
 
 use super::Spawn;
-use super::serve::Switch;
+use super::value::Switch;
 
 const HEADING: &str = "Experiments (for the study of servers; the defaults are best)";
 

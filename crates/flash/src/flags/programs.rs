@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use flash_core::routes::Place;
 
 use super::mount::{self, Mount, Upstream, Words};
-use super::serve::count;
+use super::value::count;
 use super::{size, span};
 
 const HEADING: &str = "Programs";

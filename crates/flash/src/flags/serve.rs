@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
+use super::value::{Switch, count};
 use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, field, name, size, span};
 
 #[derive(Debug, Args)]
@@ -262,14 +263,4 @@ pub(crate) enum FollowLinks {
     Inside,
     /// Wherever they lead
     Anywhere,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Switch {
-    On,
-    Off,
-}
-
-pub(super) fn count(min: u64, max: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(min..=max)
 }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use flash_arch::HelperKind;
 use flash_observe::{Destination, LogSink};
 
-use super::cannot;
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot};
 use crate::flags;
 
 pub(super) struct Logs {

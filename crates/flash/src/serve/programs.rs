@@ -24,8 +24,8 @@ use flash_upstream::{
     Address, Application, LogDetached, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
 };
 
-use super::{cannot, rights};
-use crate::failure::Failure;
+use super::rights;
+use crate::failure::{Failure, cannot};
 use crate::flags::{self, Mount, Spawn, Upstream, Words};
 
 /// What programs are told of the server: the `Server` field's value.

@@ -15,8 +15,8 @@ use flash_arch::{Child, ForkServer, ForkServerSetup, HelperKind, Listener};
 use flash_disk::{Disk, Spool};
 use flash_os::user::{self, User};
 
-use super::{PUBLIC_FOLDER, cannot, temporary_folder};
-use crate::failure::Failure;
+use super::folders::{PUBLIC_FOLDER, temporary_folder};
+use crate::failure::{Failure, cannot};
 use crate::flags::{self, Arch, FileCache, FollowLinks, Helpers, Offload, Sandbox};
 
 /// What is left.
