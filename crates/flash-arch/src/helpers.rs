@@ -18,6 +18,7 @@ use arc_swap::ArcSwap;
 use flash_core::ExchangeId;
 use flash_core::job::{Failure, Job, Outcome};
 use flash_disk::Device;
+use flash_os::cpu_clock::CpuClock;
 use flash_os::mpsc;
 
 pub(crate) use self::pool::HELPER_NICE;
@@ -126,7 +127,8 @@ impl Helpers {
             self.watchdog.wait(|now| {
                 let pools = self.others.load();
                 let pools = [&self.common].into_iter().chain(pools.iter()).flat_map(Pools::all);
-                let watch = |pool: &Arc<Pool>| pool.watch(now, |_, helper| helper.ns());
+                let watch =
+                    |pool: &Arc<Pool>| pool.watch(now, |_, helper| helper.ns(), CpuClock::is_runnable);
                 // Each of them, whatever the others say.
                 pools.map(watch).fold(false, |any, at_work| any | at_work)
             });

@@ -1,5 +1,6 @@
 //! The processor time of a thread or a process, as others can read it: it tells one that runs from one that waits.
 
+use std::fs;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The clock of a thread of this process, or of another process. It may outlive both.
@@ -47,6 +48,16 @@ impl CpuClock {
         let result = unsafe { libc::clock_gettime(self.0, &mut time) };
         (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
+
+    /// Whether the thread, or the first thread of the process, runs or waits for a processor. It is not in a call that sleeps
+    /// then. False if /proc cannot be read, as in a sandbox.
+    pub fn is_runnable(self) -> bool {
+        // The kernel's form of a clock has the number's complement above three bits.
+        let number = !(self.0 >> 3);
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        // The name before it is in parentheses, and may contain anything.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
+    }
 }
 
 #[cfg(test)]
@@ -66,7 +77,11 @@ mod tests {
         assert_eq!(clock.get(), own);
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let clock = CpuClock::of_process(child.id());
-        assert!(clock.ns().is_some());
+        assert!(clock.ns().is_some() && own.ns().is_some());
+        while clock.is_runnable() {
+            // It has not come to its sleep.
+            thread::yield_now();
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(clock.ns(), None);
@@ -89,6 +104,8 @@ mod tests {
         let asleep_ns = clock.ns().unwrap();
         thread::sleep(Duration::from_millis(20));
         assert_eq!(clock.ns(), Some(asleep_ns));
+        assert!(!clock.is_runnable());
+        assert!(CpuClock::of_this_thread().is_runnable());
         let_go.send(()).unwrap();
         assert_eq!(told.recv().unwrap(), clock);
         assert!(clock.ns().unwrap() > asleep_ns);

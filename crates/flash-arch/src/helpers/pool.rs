@@ -215,10 +215,15 @@ impl Pool {
     }
 
     /// Looks whether the device answers. Returns whether a helper is at work, so that this has to be done again.
-    pub(super) fn watch(&self, now: Instant, cpu_ns: impl Fn(u64, CpuClock) -> Option<u64>) -> bool {
+    pub(super) fn watch(
+        &self,
+        now: Instant,
+        cpu_ns: impl Fn(u64, CpuClock) -> Option<u64>,
+        is_runnable: impl Fn(CpuClock) -> bool,
+    ) -> bool {
         let mut state = self.state.lock();
         let now_us = server_us(now);
-        state.observe(now_us, cpu_ns);
+        state.observe(now_us, cpu_ns, is_runnable);
         self.log_transition(self.breaker.registered(state.stuck_us(self.limits.helpers_max), now_us));
         !state.in_flight.is_empty()
     }

@@ -182,12 +182,22 @@ impl PoolState {
         }
     }
 
-    /// Looks which helpers have used the processor since the last time. `cpu_ns` reads the clock of a job's helper.
-    pub(super) fn observe(&mut self, now_us: u64, cpu_ns: impl Fn(u64, CpuClock) -> Option<u64>) {
+    /// Looks which helpers have used the processor since the last time, or wait for it. `cpu_ns` reads the clock of a job's
+    /// helper. On a busy machine a helper may wait for the processor longer than for any disk.
+    pub(super) fn observe(
+        &mut self,
+        now_us: u64,
+        cpu_ns: impl Fn(u64, CpuClock) -> Option<u64>,
+        is_runnable: impl Fn(CpuClock) -> bool,
+    ) {
         for job in &mut self.in_flight {
             let now_ns = cpu_ns(job.number, job.helper.get());
             match (job.cpu_ns, now_ns) {
-                (Some(before), Some(now)) if now < before + PROGRESS_NS => {}
+                (Some(before), Some(now)) if now < before + PROGRESS_NS => {
+                    if is_runnable(job.helper.get()) {
+                        job.moved_us = now_us;
+                    }
+                }
                 (Some(_), _) => (job.cpu_ns, job.moved_us) = (now_ns, now_us),
                 (None, _) => job.cpu_ns = now_ns,
             }
@@ -258,13 +268,15 @@ mod tests {
         let mut state = PoolState::default();
         state.add_helper();
         begin(&mut state, 10);
-        state.observe(100, |_, _| Some(5));
+        state.observe(100, |_, _| Some(5), |_| false);
         assert_eq!(state.stuck_us(9), Some(10), "the first look only notes what there is");
-        state.observe(200, |_, _| Some(5 + PROGRESS_NS - 1));
+        state.observe(200, |_, _| Some(5 + PROGRESS_NS - 1), |_| false);
         assert_eq!(state.stuck_us(9), Some(10), "woken for a moment");
-        state.observe(300, |_, _| Some(5 + PROGRESS_NS));
+        state.observe(300, |_, _| Some(5 + PROGRESS_NS), |_| false);
         assert_eq!(state.stuck_us(9), Some(300));
-        state.observe(400, |_, _| Some(5 + PROGRESS_NS));
+        state.observe(400, |_, _| Some(5 + PROGRESS_NS), |_| false);
         assert_eq!(state.stuck_us(9), Some(300));
+        state.observe(500, |_, _| Some(5 + PROGRESS_NS), |_| true);
+        assert_eq!(state.stuck_us(9), Some(500), "it waits for the processor");
     }
 }

@@ -234,7 +234,7 @@ impl Simulation {
             // What runs has had all the time since the beginning of time.
             Some(if in_flight.iter().any(runs) { self.now_us * 1_000_000 } else { 7 })
         };
-        let at_work = self.pool.watch(self.now(), cpu_ns);
+        let at_work = self.pool.watch(self.now(), cpu_ns, |_| false);
         assert_eq!(at_work, !self.in_flight.is_empty());
         self.model.is_sick |= self.is_late();
         self.told();

@@ -88,7 +88,7 @@ impl Bench {
     }
 
     fn watch(&self) -> bool {
-        self.pool.watch(Instant::now(), |_, helper| helper.ns())
+        self.pool.watch(Instant::now(), |_, helper| helper.ns(), |_| false)
     }
 
     fn metrics(&self) -> (u64, u64, u64, u64) {
