@@ -40,7 +40,7 @@ impl Dispatch for Asymmetric {
         let shared = &self.shared;
         let done = metrics.watch_blocking(|| self.without_helpers(&job), || blocking_call::of_job(&job));
         if let Some(outcome) = done {
-            shared.site.learn(&job, &outcome.done);
+            shared.site.cache_result(&job, &outcome.done);
             return Some(outcome);
         }
         let now_ms = server_us(Instant::now()) / 1000;

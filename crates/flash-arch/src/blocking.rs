@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::local::LocalCache;
-use flash_core::program::Begun;
 use flash_core::record::Peer;
-use flash_core::{Awaited, Connection, ExchangeId, TransportInfo, Want};
+use flash_core::upstream::Opened;
+use flash_core::{Connection, ExchangeId, Interest, TransportInfo, Want};
 use flash_observe::RateLimit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::listener::Listener;
 use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
-use crate::upstream_io::{UpstreamIo, tell_begun};
+use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 
 /// How long a call on a socket blocks before the worker looks at deadlines and signals.
@@ -173,21 +173,21 @@ impl<'a> Blocking<'a> {
                     self.worker.clock.read();
                     connection.completed(id, outcome, &mut self.worker.cx());
                 }
-                Want::Begin(id) => {
+                Want::OpenUpstream(id) => {
                     // Without one there is nobody who could be told.
                     let Ok(completions) = CompletionQueue::new().map(Arc::new) else { return };
                     self.completions = Some(Arc::clone(&completions));
                     let reply =
-                        Box::new(move |begun: Begun| completions.push(0, Completion::Begun(id, begun)));
+                        Box::new(move |begun: Opened| completions.push(0, Completion::Opened(id, begun)));
                     let stream = self.upstream_io.begin(connection, id, socket, &mut self.worker.cx(), reply);
                     self.streams.extend(stream.map(|stream| (id, stream)));
                 }
-                want @ (Want::SendBackend(id) | Want::ReceiveBackend(id) | Want::ShutdownBackend(id)) => {
+                want @ (Want::SendUpstream(id) | Want::ReceiveUpstream(id) | Want::ShutdownUpstream(id)) => {
                     self.worker.clock.read();
                     let stream = self.streams.iter().find(|(of, _)| *of == id).map(|(_, stream)| stream);
                     self.upstream_io.perform(&want, connection, stream, &mut self.worker.cx());
                 }
-                Want::Exchange(awaited) => self.wait_for_either(awaited, connection, socket),
+                Want::WaitIo(awaited) => self.wait_for_either(awaited, connection, socket),
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
                         return;
@@ -195,13 +195,13 @@ impl<'a> Blocking<'a> {
                 }
                 Want::Reset => return socket::reset(socket),
                 // A job is done where it is wanted, so there is never one to wait for.
-                Want::Completion | Want::HandOver | Want::Close => return,
+                Want::WaitJob | Want::Detach | Want::Close => return,
             }
         }
     }
 
     /// Waits for the client or its program, whichever is ready first.
-    fn wait_for_either(&mut self, awaited: Awaited, connection: &mut Connection, socket: &OwnedFd) {
+    fn wait_for_either(&mut self, awaited: Interest, connection: &mut Connection, socket: &OwnedFd) {
         let flags = |reads: bool, writes: bool| {
             let read = if reads { PollFlags::IN | PollFlags::RDHUP } else { PollFlags::empty() };
             read | if writes { PollFlags::OUT } else { PollFlags::empty() }
@@ -211,7 +211,7 @@ impl<'a> Blocking<'a> {
         polled.push(PollFd::new(socket, client));
         let mut registered = Vec::with_capacity(self.streams.len());
         for (id, stream) in &self.streams {
-            let (bytes, room) = connection.awaited_of(*id);
+            let (bytes, room) = connection.interest_of(*id);
             // Where neither is of use, its end would be heard of again and again.
             if bytes || room {
                 polled.push(PollFd::new(stream, flags(bytes, room)));
@@ -234,13 +234,13 @@ impl<'a> Blocking<'a> {
             connection.client_ready();
         }
         for (id, _) in registered.into_iter().zip(ready).filter(|(_, ready)| *ready) {
-            connection.backend_ready(id);
+            connection.upstream_ready(id);
         }
         for (_, completion) in completions.iter().flat_map(|completions| completions.drain()) {
-            if let Completion::Begun(id, begun) = completion {
+            if let Completion::Opened(id, begun) = completion {
                 // There is only one.
                 self.completions = None;
-                let stream = tell_begun(connection, id, begun, &mut self.worker.cx());
+                let stream = tell_opened(connection, id, begun, &mut self.worker.cx());
                 self.streams.extend(stream.map(|stream| (id, stream)));
             }
         }

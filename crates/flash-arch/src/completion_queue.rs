@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use flash_core::ExchangeId;
 use flash_core::job::Outcome;
-use flash_core::program::Begun;
+use flash_core::upstream::Opened;
 use flash_os::channel::Channel;
 use flash_os::mpsc::Drain;
 
@@ -17,7 +17,7 @@ pub(crate) struct CompletionQueue(Channel<(u64, Completion)>);
 #[derive(Debug)]
 pub(crate) enum Completion {
     Done(ExchangeId, Outcome),
-    Begun(ExchangeId, Begun),
+    Opened(ExchangeId, Opened),
     /// A connection that needs the permit of an idle one.
     WaitingConnection(WaitingConnection),
 }

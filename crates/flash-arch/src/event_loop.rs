@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use flash_core::job::{Job, Outcome};
 use flash_core::local::LocalCache;
-use flash_core::program::Begun;
 use flash_core::record::Peer;
+use flash_core::upstream::Opened;
 use flash_core::{Connection, Context, ExchangeId, TransportInfo};
 use flash_observe::metrics::LoopMetrics;
 use slab::Slab;
@@ -32,7 +32,7 @@ use crate::poller::{Event, Poller, TOKEN_MAX, WakeOn};
 use crate::server_state::ServerState;
 use crate::socket;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
-use crate::upstream_io::{UpstreamIo, tell_begun};
+use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 
 use self::slot::{Slot, Turn, TurnContext};
@@ -76,7 +76,7 @@ pub(crate) struct EventLoop<D, P: Poller> {
 enum Deferred {
     Job(u64, ExchangeId, Job),
     Completed(u64, ExchangeId, Outcome),
-    Begun(u64, ExchangeId, Begun),
+    Opened(u64, ExchangeId, Opened),
     WaitingConnection(WaitingConnection),
     /// Its program may have said something. However much that is, others come first.
     Heard(u64),
@@ -202,7 +202,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 let finished = self.completions.drain();
                 self.deferred.extend(finished.map(|(token, completion)| match completion {
                     Completion::Done(id, outcome) => Deferred::Completed(token, id, outcome),
-                    Completion::Begun(id, begun) => Deferred::Begun(token, id, begun),
+                    Completion::Opened(id, begun) => Deferred::Opened(token, id, begun),
                     Completion::WaitingConnection(waiting_connection) => {
                         Deferred::WaitingConnection(waiting_connection)
                     }
@@ -226,7 +226,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let (generation, index) = split(token);
         let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation);
         if let Some(slot) = slot {
-            slot.connection.backend_ready(exchange);
+            slot.connection.upstream_ready(exchange);
             self.deferred.push_back(Deferred::Heard(token));
         }
     }
@@ -237,8 +237,8 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             match self.deferred.pop_front() {
                 Some(Deferred::Others(token) | Deferred::Heard(token)) => self.turn(token, |_, _, _| {}),
                 Some(Deferred::Completed(token, id, outcome)) => self.complete(token, id, outcome),
-                Some(Deferred::Begun(token, id, begun)) => self.turn(token, |slot, io, cx| {
-                    if let Some(stream) = tell_begun(&mut slot.connection, id, begun, cx) {
+                Some(Deferred::Opened(token, id, begun)) => self.turn(token, |slot, io, cx| {
+                    if let Some(stream) = tell_opened(&mut slot.connection, id, begun, cx) {
                         io.streams.insert(&mut slot.streams, token, id, stream);
                     }
                 }),

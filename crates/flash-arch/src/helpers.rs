@@ -195,8 +195,8 @@ impl Pools {
 impl SubmitError {
     pub(crate) fn failure(self) -> Failure {
         match self {
-            Self::Full => Failure::Busy,
-            Self::DeviceDown => Failure::Sick,
+            Self::Full => Failure::Overloaded,
+            Self::DeviceDown => Failure::DeviceDown,
         }
     }
 }

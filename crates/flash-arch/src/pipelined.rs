@@ -72,7 +72,7 @@ pub(crate) fn serve(
     }
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
-    parts.site.settings.finds_apart = true;
+    parts.site.settings.lookup_as_job = true;
     let shared = ServerState::new(parts, limits);
     let listeners = Arc::new(listeners);
     // One for pathnames and one for reading, in each pool, for each device.

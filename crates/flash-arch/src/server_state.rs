@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flash_core::Site;
 use flash_core::job::{Done, Failure, Job, Outcome};
-use flash_core::program::Programs;
+use flash_core::upstream::Upstreams;
 use flash_disk::Disk;
 use flash_observe::metrics::Metrics;
 use flash_observe::{AccessLog, ErrorLog, RateLimit};
@@ -23,7 +23,7 @@ pub struct ServerParts {
     pub error_log: ErrorLog,
     pub helper_kind: HelperKind,
     /// Who begins programs, where the site has any.
-    pub programs: Option<Arc<dyn Programs>>,
+    pub programs: Option<Arc<dyn Upstreams>>,
 }
 
 pub struct ServerState {
@@ -32,7 +32,7 @@ pub struct ServerState {
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) error_log: ErrorLog,
     pub(crate) helper_kind: HelperKind,
-    pub(crate) programs: Option<Arc<dyn Programs>>,
+    pub(crate) programs: Option<Arc<dyn Upstreams>>,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
     pub(crate) permits: ConnectionPermits,
@@ -60,7 +60,7 @@ impl ServerState {
     /// Does a job on the spot, waiting for the disk.
     pub(crate) fn run(&self, job: &Job) -> Outcome {
         let outcome = self.disk.run(job);
-        self.site.learn(job, &outcome.done);
+        self.site.cache_result(job, &outcome.done);
         self.note(job, &outcome.done);
         outcome
     }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use flash_core::program::{Begun, Programs, Refusal, Reply};
-use flash_core::{Connection, Context, ExchangeId, Want, Way};
+use flash_core::upstream::{OnOpened, OpenError, Opened, Upstreams};
+use flash_core::{Connection, Context, Direction, ExchangeId, Want};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, getsockname, shutdown};
 
@@ -16,7 +16,7 @@ use crate::socket::{self, Received, Sent};
 
 /// What a loop or worker needs to talk to upstreams.
 pub(crate) struct UpstreamIo {
-    programs: Option<Arc<dyn Programs>>,
+    programs: Option<Arc<dyn Upstreams>>,
     /// Empty where there are no programs.
     buffer: Box<[u8]>,
 }
@@ -28,7 +28,7 @@ impl UpstreamIo {
         Self { programs, buffer }
     }
 
-    /// Performs [`Want::Begin`]. What is not known at once comes by `reply`, for [`tell_begun`]. Returns the stream that the
+    /// Performs [`Want::OpenUpstream`]. What is not known at once comes by `reply`, for [`tell_opened`]. Returns the stream that the
     /// exchange has from now on.
     pub(crate) fn begin(
         &self,
@@ -36,7 +36,7 @@ impl UpstreamIo {
         id: ExchangeId,
         socket: &OwnedFd,
         cx: &mut Context<'_>,
-        reply: Reply,
+        reply: OnOpened,
     ) -> Option<OwnedFd> {
         let local = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
         let mut begin = connection.begin(id, local, cx)?;
@@ -47,12 +47,12 @@ impl UpstreamIo {
         }
         let begun = match &self.programs {
             Some(programs) => programs.begin(begin, reply),
-            None => Some(Begun::Failed(Refusal::Broken)),
+            None => Some(Opened::Failed(OpenError::Broken)),
         };
-        tell_begun(connection, id, begun?, cx)
+        tell_opened(connection, id, begun?, cx)
     }
 
-    /// Performs [`Want::SendBackend`], [`Want::ReceiveBackend`] or [`Want::ShutdownBackend`] on the exchange's stream.
+    /// Performs [`Want::SendUpstream`], [`Want::ReceiveUpstream`] or [`Want::ShutdownUpstream`] on the exchange's stream.
     pub(crate) fn perform(
         &mut self,
         want: &Want,
@@ -62,21 +62,21 @@ impl UpstreamIo {
     ) {
         let Some(stream) = stream else { return connection.abort(cx) };
         match *want {
-            Want::SendBackend(id) => match socket::send_now(stream, connection.to_backend(id)) {
-                Sent::Bytes(count) => connection.backend_sent(id, count as usize, cx),
-                Sent::Blocked => connection.backend_blocked(id, Way::Out),
-                Sent::Broken => connection.backend_refuses(id, cx),
+            Want::SendUpstream(id) => match socket::send_now(stream, connection.to_upstream(id)) {
+                Sent::Bytes(count) => connection.upstream_sent(id, count as usize, cx),
+                Sent::Blocked => connection.upstream_blocked(id, Direction::Out),
+                Sent::Broken => connection.upstream_refuses(id, cx),
             },
-            Want::ReceiveBackend(id) => match socket::receive_now(stream, &mut self.buffer) {
+            Want::ReceiveUpstream(id) => match socket::receive_now(stream, &mut self.buffer) {
                 // However little it was: behind it may be the end, of which nobody hears twice.
-                Received::Bytes(count) => connection.backend_received(id, &self.buffer[..count], cx),
-                Received::Blocked => connection.backend_blocked(id, Way::In),
-                Received::End | Received::Gone => connection.backend_ended(id, cx),
+                Received::Bytes(count) => connection.upstream_received(id, &self.buffer[..count], cx),
+                Received::Blocked => connection.upstream_blocked(id, Direction::In),
+                Received::End | Received::Gone => connection.upstream_ended(id, cx),
             },
-            Want::ShutdownBackend(id) => {
+            Want::ShutdownUpstream(id) => {
                 // Where that fails the program is gone, which reading will show.
                 let _ = shutdown(stream, Shutdown::Write);
-                connection.backend_shut(id);
+                connection.upstream_shut(id);
             }
             _ => {}
         }
@@ -84,10 +84,10 @@ impl UpstreamIo {
 }
 
 /// Tells an exchange what became of its program. Returns the stream that it has from now on.
-pub(crate) fn tell_begun(
+pub(crate) fn tell_opened(
     connection: &mut Connection,
     id: ExchangeId,
-    begun: Begun,
+    begun: Opened,
     cx: &mut Context<'_>,
 ) -> Option<OwnedFd> {
     let (stream, begun) = begun.split();

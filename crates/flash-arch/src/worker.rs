@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use flash_core::buffer_pool::BufferPool;
 use flash_core::local::LocalCache;
-use flash_core::spare::Spare;
 use flash_core::{Context, Release, Tally, UpstreamError};
 use flash_observe::AccessLog;
 use flash_observe::metrics::LoopMetrics;
@@ -16,7 +16,7 @@ pub(crate) struct Worker {
     pub(crate) clock: Clock,
     metrics: Arc<LoopMetrics>,
     local: LocalCache,
-    spare: Spare,
+    buffers: BufferPool,
     tally: Tally,
     access_log: Option<AccessLog>,
     /// Lines wait here because the log's buffer was held by another thread.
@@ -32,7 +32,7 @@ impl Worker {
             clock: Clock::new(),
             metrics,
             local,
-            spare: Spare::default(),
+            buffers: BufferPool::default(),
             tally: Tally::default(),
             access_log,
             unreported: false,
@@ -44,7 +44,7 @@ impl Worker {
             site: &self.shared.site,
             now: &self.clock.now,
             local: &mut self.local,
-            spare: &mut self.spare,
+            buffers: &mut self.buffers,
             tally: &mut self.tally,
             draining: self.shared.is_draining(),
         }

@@ -247,7 +247,7 @@ const MEMORY_FILE_BYTES_MAX: u64 = 4 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Target;
+    use crate::entry::Resource;
     use crate::job::{Done, Find, Job};
     use crate::testing::Disk;
     use flash_http::status::Status;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn missing() -> Arc<Entry> {
-        Arc::new(Entry::new(Target::Refused(Status::NOT_FOUND), 0))
+        Arc::new(Entry::new(Resource::Refused(Status::NOT_FOUND), 0))
     }
 
     #[test]

@@ -10,15 +10,15 @@ use std::net::SocketAddr;
 use crate::clock::Now;
 use crate::context::Context;
 use crate::exchange::ExchangeId;
-use crate::exchange::upstream::{Awaited, Way};
+use crate::exchange::upstream::{Direction, Interest};
 use crate::job::{Job, Outcome};
 use crate::output::Output;
-use crate::program::{Begin, Begun};
 use crate::protocol::Protocol;
 use crate::protocol::h1::Http1;
 use crate::record::Peer;
 use crate::site::Site;
 use crate::transport::TransportInfo;
+use crate::upstream::{Open, Opened};
 
 /// The one thing that a connection needs next.
 #[derive(Debug)]
@@ -29,21 +29,21 @@ pub enum Want {
     Send,
     /// The only thing that may wait for a disk: call [`Connection::completed`].
     Job(ExchangeId, Job),
-    /// A program: hand [`Connection::begin`] to [`Programs`](crate::program::Programs), and call [`Connection::begun`].
-    Begin(ExchangeId),
-    /// Show [`Connection::to_backend`] to the exchange's stream: call [`Connection::backend_sent`], and so on.
-    SendBackend(ExchangeId),
-    /// The program's bytes: call [`Connection::backend_received`], [`Connection::backend_ended`], and so on.
-    ReceiveBackend(ExchangeId),
+    /// A program: hand [`Connection::begin`] to [`Upstreams`](crate::upstream::Upstreams), and call [`Connection::begun`].
+    OpenUpstream(ExchangeId),
+    /// Show [`Connection::to_upstream`] to the exchange's stream: call [`Connection::upstream_sent`], and so on.
+    SendUpstream(ExchangeId),
+    /// The program's bytes: call [`Connection::upstream_received`], [`Connection::upstream_ended`], and so on.
+    ReceiveUpstream(ExchangeId),
     /// The program is to see the end of what it is told: shut that direction of its stream.
-    ShutdownBackend(ExchangeId),
+    ShutdownUpstream(ExchangeId),
     /// The client's socket is its program's: forget it, and close it here without a word.
-    HandOver,
+    Detach,
     /// Nothing, until a socket is ready that was found blocked: call [`Connection::client_ready`] or
-    /// [`Connection::backend_ready`].
-    Exchange(Awaited),
+    /// [`Connection::upstream_ready`].
+    WaitIo(Interest),
     /// The result of the job that was handed out.
-    Completion,
+    WaitJob,
     /// No more sending; the client may still be, and is to be listened to for a moment.
     ShutdownWrite,
     Close,
@@ -136,12 +136,7 @@ impl Connection {
 
     /// What is to be begun for an exchange. `local` is the server's address that the client connected to. `None` where
     /// nothing can be, which the connection has answered itself.
-    pub fn begin(
-        &mut self,
-        id: ExchangeId,
-        local: Option<SocketAddr>,
-        cx: &mut Context<'_>,
-    ) -> Option<Begin> {
+    pub fn begin(&mut self, id: ExchangeId, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Open> {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.begin(id, local, cx),
         }
@@ -150,70 +145,70 @@ impl Connection {
     /// What became of [`Connection::begin`]. Returns whether the exchange takes it; otherwise it is too late, and the
     /// stream of no use. The driver keeps the stream until [`Tally::released`](crate::Tally::released) names the
     /// exchange.
-    pub fn begun(&mut self, id: ExchangeId, begun: Begun<()>, cx: &mut Context<'_>) -> bool {
+    pub fn begun(&mut self, id: ExchangeId, begun: Opened<()>, cx: &mut Context<'_>) -> bool {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.begun(id, begun, cx),
         }
     }
 
     /// What the program is to be told next.
-    pub fn to_backend(&self, id: ExchangeId) -> &[u8] {
+    pub fn to_upstream(&self, id: ExchangeId) -> &[u8] {
         match &self.protocol {
-            Protocol::H1(h1) => h1.to_backend(id),
+            Protocol::H1(h1) => h1.to_upstream(id),
         }
     }
 
     /// The stream took so many bytes.
-    pub fn backend_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
+    pub fn upstream_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_sent(id, count, cx),
+            Protocol::H1(h1) => h1.upstream_sent(id, count, cx),
         }
     }
 
-    pub fn backend_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
+    pub fn upstream_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_received(id, bytes, cx),
+            Protocol::H1(h1) => h1.upstream_received(id, bytes, cx),
         }
     }
 
     /// The program says no more, or its stream is broken.
-    pub fn backend_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
+    pub fn upstream_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_ended(id, cx),
+            Protocol::H1(h1) => h1.upstream_ended(id, cx),
         }
     }
 
     /// The program takes no more, whatever it may say.
-    pub fn backend_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
+    pub fn upstream_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_refuses(id, cx),
+            Protocol::H1(h1) => h1.upstream_refuses(id, cx),
         }
     }
 
     /// The end of what the program is told has been told.
-    pub fn backend_shut(&mut self, id: ExchangeId) {
+    pub fn upstream_shut(&mut self, id: ExchangeId) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_shut(id),
+            Protocol::H1(h1) => h1.upstream_shut(id),
         }
     }
 
-    pub fn backend_blocked(&mut self, id: ExchangeId, way: Way) {
+    pub fn upstream_blocked(&mut self, id: ExchangeId, direction: Direction) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_blocked(id, way),
+            Protocol::H1(h1) => h1.upstream_blocked(id, direction),
         }
     }
 
     /// Something may have happened at the program's stream.
-    pub fn backend_ready(&mut self, id: ExchangeId) {
+    pub fn upstream_ready(&mut self, id: ExchangeId) {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.backend_ready(id),
+            Protocol::H1(h1) => h1.upstream_ready(id),
         }
     }
 
     /// For which directions of its stream an exchange waits: bytes, and room.
-    pub fn awaited_of(&self, id: ExchangeId) -> (bool, bool) {
+    pub fn interest_of(&self, id: ExchangeId) -> (bool, bool) {
         match &self.protocol {
-            Protocol::H1(h1) => h1.awaited_of(id),
+            Protocol::H1(h1) => h1.interest_of(id),
         }
     }
 

@@ -4,19 +4,19 @@
 
 use std::sync::Arc;
 
+use crate::buffer_pool::BufferPool;
 use crate::clock::Now;
 use crate::exchange::upstream::Release;
 use crate::local::LocalCache;
 use crate::record::Record;
 use crate::site::Site;
-use crate::spare::Spare;
 
 /// What the driver lends to every call.
 pub struct Context<'a> {
     pub site: &'a Site,
     pub now: &'a Now,
     pub local: &'a mut LocalCache,
-    pub spare: &'a mut Spare,
+    pub buffers: &'a mut BufferPool,
     pub tally: &'a mut Tally,
     /// The server is stopping: finish what is under way, begin nothing new.
     pub draining: bool,

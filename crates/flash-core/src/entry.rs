@@ -10,7 +10,7 @@ use crate::file::{Content, File};
 
 #[derive(Debug)]
 pub struct Entry {
-    pub target: Target,
+    pub resource: Resource,
     /// When somebody last looked at the disk for it, in the server's milliseconds.
     checked_ms: AtomicU64,
     /// When somebody last set out to.
@@ -18,7 +18,7 @@ pub struct Entry {
 }
 
 #[derive(Debug)]
-pub enum Target {
+pub enum Resource {
     File(Variants),
     /// A folder that has no index file, asked for with its slash.
     Folder,
@@ -69,17 +69,17 @@ impl Variants {
 }
 
 impl Entry {
-    pub fn new(target: Target, checked_ms: u64) -> Self {
-        Self { target, checked_ms: AtomicU64::new(checked_ms), claimed_ms: AtomicU64::new(checked_ms) }
+    pub fn new(resource: Resource, checked_ms: u64) -> Self {
+        Self { resource, checked_ms: AtomicU64::new(checked_ms), claimed_ms: AtomicU64::new(checked_ms) }
     }
 
     pub(crate) fn leads_somewhere(&self) -> bool {
-        !matches!(self.target, Target::Refused(_))
+        !matches!(self.resource, Resource::Refused(_))
     }
 
     pub fn files(&self) -> impl Iterator<Item = &Arc<File>> {
-        let variants = match &self.target {
-            Target::File(variants) => Some(variants),
+        let variants = match &self.resource {
+            Resource::File(variants) => Some(variants),
             _ => None,
         };
         variants.into_iter().flat_map(|variants| std::iter::once(&variants.identity).chain(&variants.coded))
@@ -128,16 +128,16 @@ impl Entry {
     /// The same for a single runner: its reference counts are nobody else's. The content is shared all the same.
     pub(crate) fn replica(&self) -> Self {
         let replica = |file: &Arc<File>| Arc::new(File::clone(file));
-        let target = match &self.target {
-            Target::File(Variants { identity, coded }) => Target::File(Variants {
+        let resource = match &self.resource {
+            Resource::File(Variants { identity, coded }) => Resource::File(Variants {
                 identity: replica(identity),
                 coded: coded.iter().map(replica).collect(),
             }),
-            Target::Folder => Target::Folder,
-            Target::FolderWithoutSlash => Target::FolderWithoutSlash,
-            Target::Script(name) => Target::Script(name.clone()),
-            Target::Refused(status) => Target::Refused(*status),
+            Resource::Folder => Resource::Folder,
+            Resource::FolderWithoutSlash => Resource::FolderWithoutSlash,
+            Resource::Script(name) => Resource::Script(name.clone()),
+            Resource::Refused(status) => Resource::Refused(*status),
         };
-        Self::new(target, self.checked_ms())
+        Self::new(resource, self.checked_ms())
     }
 }

@@ -17,7 +17,7 @@ use self::body::Body;
 use self::lookup::FileLookup;
 use self::upstream::UpstreamExchange;
 use crate::job::{Done, Job, Spent};
-use crate::record::Unfinished;
+use crate::record::RecordBuilder;
 
 /// An exchange's number among all that its connection ever had. What comes too late is told by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ pub(crate) struct Exchange {
     /// How many programs have sent the request on to here.
     pub(crate) redirects: u8,
     /// For the access log, once the response's head is written.
-    pub(crate) record: Option<Unfinished>,
+    pub(crate) record: Option<RecordBuilder>,
 }
 
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use flash_http::media::Media;
 use flash_http::negotiate::Coding;
 
 use crate::header::{HeaderBlock, HeaderTemplate};
-use crate::room::Held;
+use crate::memory_budget::BudgetedBytes;
 pub use crate::stamp::Stamp;
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct File {
 #[derive(Clone, Debug)]
 pub enum Content {
     /// All of them, in a copy that cannot page-fault.
-    Memory(Arc<Held>),
+    Memory(Arc<BudgetedBytes>),
     /// In an open file, sent in windows.
     Open(Arc<dyn OpenFile>),
 }

@@ -13,8 +13,8 @@ use flash_http::status::Status;
 use crate::entry::{Entry, STALE_AFTER};
 use crate::file::{File, Window};
 use crate::listing::{Batch, Listing, Order, Seen};
+use crate::memory_budget::BudgetedBytes;
 use crate::path::SitePath;
-use crate::room::Held;
 
 #[derive(Clone, Debug)]
 pub enum Job {
@@ -63,7 +63,7 @@ pub struct List {
 #[derive(Clone, Debug)]
 pub enum Spool {
     /// Appends to what is there. The first part has no file yet.
-    Write { file: Option<Arc<dyn SpoolFile>>, bytes: Arc<Held> },
+    Write { file: Option<Arc<dyn SpoolFile>>, bytes: Arc<BudgetedBytes> },
     /// At least one byte, and none beyond the end.
     Read { file: Arc<dyn SpoolFile>, range: Range<u64> },
 }
@@ -156,17 +156,17 @@ pub struct Listed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// No helper, no descriptor, no memory: worth trying again. Answered with 503.
-    Busy,
+    Overloaded,
     /// The memory for listings is used up. Answered with 503.
     OverBudget,
     /// It took longer than the deadline. Answered with 503.
-    Late,
+    TimedOut,
     /// Its device has not answered others. Answered with 503, at once.
-    Sick,
+    DeviceDown,
     /// The disk said no. Answered with 500.
     Broken,
     /// It is gone since its folder was looked at. Answered with 404.
-    Gone,
+    NotFound,
     /// There is no room for what was to be written. Answered with 507.
     Full,
 }
@@ -191,9 +191,11 @@ impl AddAssign for Spent {
 impl Failure {
     pub fn status(self) -> Status {
         match self {
-            Self::Busy | Self::OverBudget | Self::Late | Self::Sick => Status::SERVICE_UNAVAILABLE,
+            Self::Overloaded | Self::OverBudget | Self::TimedOut | Self::DeviceDown => {
+                Status::SERVICE_UNAVAILABLE
+            }
             Self::Broken => Status::INTERNAL_SERVER_ERROR,
-            Self::Gone => Status::NOT_FOUND,
+            Self::NotFound => Status::NOT_FOUND,
             Self::Full => Status::INSUFFICIENT_STORAGE,
         }
     }

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod buffer_pool;
 pub mod cache;
 pub mod clock;
 pub mod connection;
@@ -18,25 +19,24 @@ pub mod header;
 pub mod job;
 pub mod listing;
 pub mod local;
+pub mod memory_budget;
 pub mod output;
 pub mod page;
 pub mod path;
-pub mod program;
 mod protocol;
 pub mod record;
-pub mod room;
 pub mod routes;
 pub mod site;
-pub mod spare;
 pub mod stamp;
 #[cfg(test)]
 mod testing;
 pub mod transport;
+pub mod upstream;
 
 pub use clock::Now;
 pub use connection::{Connection, Want};
 pub use context::{Context, Tally, UpstreamError};
 pub use exchange::ExchangeId;
-pub use exchange::upstream::{Awaited, Release, Way};
+pub use exchange::upstream::{Direction, Interest, Release};
 pub use site::Site;
 pub use transport::TransportInfo;

@@ -94,14 +94,14 @@ impl LocalCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Target;
+    use crate::entry::Resource;
     use crate::job::{Done, Find, Job};
     use crate::path::SitePath;
     use crate::testing::Disk;
     use flash_http::status::Status;
 
     fn missing() -> Entry {
-        Entry::new(Target::Refused(Status::NOT_FOUND), 0)
+        Entry::new(Resource::Refused(Status::NOT_FOUND), 0)
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 
 use crate::file::{Content, File};
-use crate::record::{Record, Unfinished};
+use crate::record::{Record, RecordBuilder};
 
 /// A buffer for others is no larger.
 const BYTES_KEPT_MAX: usize = 64 << 10;
@@ -39,7 +39,7 @@ enum Segment {
     /// Bytes of a body, and where in their file they begin, if they are one's.
     Copied(Bytes, Option<u64>),
     /// A response ends here: an exchange's last one, or an interim one.
-    End(Option<Box<Unfinished>>),
+    End(Option<Box<RecordBuilder>>),
 }
 
 /// The bytes at the front of an output, by how they are to be sent.
@@ -125,7 +125,7 @@ impl Output {
         }
     }
 
-    pub(crate) fn push_end(&mut self, exchange: Unfinished) {
+    pub(crate) fn push_end(&mut self, exchange: RecordBuilder) {
         self.segments.push_back(Segment::End(Some(Box::new(exchange))));
     }
 

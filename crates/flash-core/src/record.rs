@@ -48,7 +48,7 @@ pub struct Record {
 
 /// An exchange under way, as far as its record can be written.
 #[derive(Debug)]
-pub struct Unfinished {
+pub struct RecordBuilder {
     record: Record,
     head_bytes: u64,
     started_us: u64,
@@ -58,7 +58,7 @@ pub struct Unfinished {
     waited_ns: u64,
 }
 
-impl Unfinished {
+impl RecordBuilder {
     /// An exchange whose head was complete at `started_us`, and whose jobs have taken `spent` since.
     pub(crate) fn new(
         head: &RequestHead<'_>,

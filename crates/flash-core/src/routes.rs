@@ -1,6 +1,6 @@
 //! Routes: the parts of a site's names that programs answer.
 //!
-//! A name below a [`Place::Prefix`] never reaches the pathname cache or the disk. One with a [`Place::Suffix`] is looked up
+//! A name below a [`RouteMatch::Prefix`] never reaches the pathname cache or the disk. One with a [`RouteMatch::Suffix`] is looked up
 //! like any other, because the program's file has to be there.
 
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use flash_cgi::Server;
 use flash_cgi::script::{self, Split};
 
+use crate::memory_budget::Budget;
 use crate::path::SitePath;
-use crate::program::Talk;
-use crate::room::Account;
+use crate::upstream::UpstreamProtocol;
 
 /// All of them, and what every program is told.
 #[derive(Debug)]
@@ -19,21 +19,21 @@ pub struct Routes {
     pub(crate) server: Server,
     pub(crate) document_root: Box<[u8]>,
     /// Memory for what programs have answered and clients have not taken, and for bodies that are not whole.
-    pub(crate) answers: Arc<Account>,
+    pub(crate) answers: Arc<Budget>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    pub place: Place,
-    pub talk: Talk,
+    pub matches: RouteMatch,
+    pub protocol: UpstreamProtocol,
     /// A program may write straight to the client.
     pub direct: bool,
-    /// What [`Programs`](crate::program::Programs) knows it by.
+    /// What [`Upstreams`](crate::upstream::Upstreams) knows it by.
     pub number: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RouteMatch {
     /// `/cgi-bin`, and all that lies below. `/` is the whole site.
     Prefix(Box<[u8]>),
     /// `.php`: files below the site's root with such a name, and what follows it as in `/a.php/more`.
@@ -52,20 +52,20 @@ impl Routes {
     /// `answers_bytes_max` is for what clients have not taken yet, and for bodies that are not whole.
     pub fn new(mut list: Vec<Route>, software: &[u8], document_root: &[u8], answers_bytes_max: u64) -> Self {
         // The longest prefix wins, and a suffix within it does not count.
-        list.sort_by_key(|route| match &route.place {
-            Place::Prefix(prefix) => std::cmp::Reverse(1 + prefix.len()),
-            Place::Suffix(_) => std::cmp::Reverse(0),
+        list.sort_by_key(|route| match &route.matches {
+            RouteMatch::Prefix(prefix) => std::cmp::Reverse(1 + prefix.len()),
+            RouteMatch::Suffix(_) => std::cmp::Reverse(0),
         });
         let server = Server::new(software, document_root);
-        let answers = Account::new(answers_bytes_max);
+        let answers = Budget::new(answers_bytes_max);
         Self { list, server, document_root: document_root.into(), answers }
     }
 
     pub(crate) fn of<'p>(&self, path: &'p SitePath<'_>) -> Option<Routed<'_, 'p>> {
         self.list.iter().find_map(|route| {
-            let split = match &route.place {
-                Place::Prefix(prefix) => script::below(path.as_bytes(), prefix),
-                Place::Suffix(suffix) => script::suffixed(path.as_bytes(), suffix).next(),
+            let split = match &route.matches {
+                RouteMatch::Prefix(prefix) => script::below(path.as_bytes(), prefix),
+                RouteMatch::Suffix(suffix) => script::suffixed(path.as_bytes(), suffix).next(),
             };
             split.map(|split| Routed { route, split })
         })
@@ -73,14 +73,14 @@ impl Routes {
 
     /// Whether everything at this path is a program's.
     pub(crate) fn holds(&self, path: &SitePath<'_>) -> bool {
-        self.of(path).is_some_and(|routed| matches!(routed.route.place, Place::Prefix(_)))
+        self.of(path).is_some_and(|routed| matches!(routed.route.matches, RouteMatch::Prefix(_)))
     }
 
     /// The route of a file that the disk says is a program's.
     pub(crate) fn of_script(&self, name: &[u8]) -> Option<&Route> {
-        self.list.iter().find(|route| match &route.place {
-            Place::Prefix(_) => false,
-            Place::Suffix(suffix) => name.ends_with(suffix),
+        self.list.iter().find(|route| match &route.matches {
+            RouteMatch::Prefix(_) => false,
+            RouteMatch::Suffix(suffix) => name.ends_with(suffix),
         })
     }
 
@@ -92,7 +92,7 @@ impl Routes {
 
     /// Whether a folder's index may turn out to be a program.
     fn has_suffixes(&self) -> bool {
-        self.list.iter().any(|route| matches!(route.place, Place::Suffix(_)))
+        self.list.iter().any(|route| matches!(route.matches, RouteMatch::Suffix(_)))
     }
 }
 
@@ -100,15 +100,15 @@ impl Routes {
 mod tests {
     use super::*;
 
-    fn route(place: Place, number: usize) -> Route {
-        Route { place, talk: Talk::Cgi, direct: false, number }
+    fn route(place: RouteMatch, number: usize) -> Route {
+        Route { matches: place, protocol: UpstreamProtocol::Cgi, direct: false, number }
     }
 
     #[test]
     fn the_longest_prefix_wins_and_then_a_suffix() {
-        let prefix = |path: &str, number| route(Place::Prefix(path.as_bytes().into()), number);
+        let prefix = |path: &str, number| route(RouteMatch::Prefix(path.as_bytes().into()), number);
         let list = vec![
-            route(Place::Suffix(b".php".as_slice().into()), 0),
+            route(RouteMatch::Suffix(b".php".as_slice().into()), 0),
             prefix("/app", 1),
             prefix("/app/old", 2),
         ];

@@ -39,7 +39,7 @@ pub struct Settings {
     pub list: bool,
     /// Every search for a file that the runner's own cache does not answer becomes a job, and [`Site::look_up`] its
     /// driver's business, so that different threads can read a request, find its file and answer it.
-    pub finds_apart: bool,
+    pub lookup_as_job: bool,
     /// Whether exchanges are to be recorded.
     pub log: bool,
 }
@@ -57,7 +57,7 @@ impl Default for Settings {
             revalidate_ms: 1_000,
             dotfiles: false,
             list: false,
-            finds_apart: false,
+            lookup_as_job: false,
             log: false,
         }
     }
@@ -72,7 +72,7 @@ pub const WINDOW_BYTES: u64 = 1 << 20;
 impl Site {
     /// Keeps what a finished job found out; of a name that leads nowhere, when it is asked for again. Whoever did the job
     /// calls this, once. Returns `false` when the cache was not to be had: who can wait may try again.
-    pub fn learn(&self, job: &Job, done: &Done) -> bool {
+    pub fn cache_result(&self, job: &Job, done: &Done) -> bool {
         if let (Job::Find(find), Done::Found(entry)) = (job, done) {
             let is_kept = match &find.known {
                 Some(known) => !Arc::ptr_eq(known, entry),

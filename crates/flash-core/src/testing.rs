@@ -3,12 +3,12 @@
 
 mod disk;
 mod driver;
-mod program;
 mod random;
 mod reply;
+mod upstream;
 
 pub(crate) use disk::{Disk, Look};
 pub(crate) use driver::{Client, Jobs, Socket, Waits, World};
-pub(crate) use program::{BrokenOff, Manner, Program, STDERR, STDOUT, body_of, end_record, record};
 pub(crate) use random::{Random, each_seed};
 pub(crate) use reply::{Reply, replies};
+pub(crate) use upstream::{BrokenOff, Manner, Program, STDERR, STDOUT, body_of, end_record, record};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use flash_core::entry::{Entry, Target, Variants};
+use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::job::{Done, Find};
+use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
-use flash_core::room::Held;
 use flash_core::site::WINDOW_BYTES;
 use flash_http::media;
 use flash_http::negotiate::Coding;
@@ -39,22 +39,22 @@ enum Place {
 
 impl Disk {
     pub(crate) fn find(&self, find: &Find, pace: Pace) -> Result<Done, Stop> {
-        let target = match self.target(find, pace) {
+        let resource = match self.target(find, pace) {
             Ok(Some(target)) => target,
             Ok(None) => {
                 let known = find.known.as_ref().expect("only a known entry can be unchanged");
                 known.checked(find.asked_ms);
                 return Ok(Done::Found(Arc::clone(known)));
             }
-            Err(Stop::Missing) => Target::Refused(Status::NOT_FOUND),
-            Err(Stop::Forbidden) => Target::Refused(Status::FORBIDDEN),
+            Err(Stop::Missing) => Resource::Refused(Status::NOT_FOUND),
+            Err(Stop::Forbidden) => Resource::Refused(Status::FORBIDDEN),
             Err(stop) => return Err(stop),
         };
-        Ok(Done::Found(Arc::new(Entry::new(target, find.asked_ms))))
+        Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms))))
     }
 
     /// What the path leads to; `None` when that is what it led to before.
-    fn target(&self, find: &Find, pace: Pace) -> Result<Option<Target>, Stop> {
+    fn target(&self, find: &Find, pace: Pace) -> Result<Option<Resource>, Stop> {
         let user_root;
         let (root, name) = match self.users.as_ref().zip(user_of(&find.path)) {
             Some((users, (user, name))) => {
@@ -77,8 +77,8 @@ impl Disk {
             place => place?,
         };
         let (name, examined) = match place {
-            Place::Folder => return Ok(Some(Target::Folder)),
-            Place::FolderWithoutSlash => return Ok(Some(Target::FolderWithoutSlash)),
+            Place::Folder => return Ok(Some(Resource::Folder)),
+            Place::FolderWithoutSlash => return Ok(Some(Resource::FolderWithoutSlash)),
             Place::File(name, _) if self.is_script(&name) => return self.script(root, &name).map(Some),
             Place::File(name, examined) => (name, examined),
         };
@@ -103,7 +103,7 @@ impl Disk {
                 Err(stop) => return Err(stop),
             }
         }
-        Ok(Some(Target::File(Variants { identity: Arc::new(identity), coded })))
+        Ok(Some(Resource::File(Variants { identity: Arc::new(identity), coded })))
     }
 
     fn place(&self, root: &Root, path: &SitePath<'_>, name: &[u8], pace: Pace) -> Result<Place, Stop> {
@@ -237,10 +237,10 @@ impl Disk {
         if size > self.settings.memory_file_bytes_max {
             return Reading::Whole(None);
         }
-        let Some(room) = self.copies.room(size) else { return Reading::Whole(None) };
+        let Some(room) = self.copies.reserve(size) else { return Reading::Whole(None) };
         if size <= HEAP_FILE_BYTES_MAX {
             let bytes = open_file::read(file.as_fd(), 0, size as usize, pace);
-            return bytes.map(|bytes| Some(Content::Memory(Held::new(bytes, room).into())));
+            return bytes.map(|bytes| Some(Content::Memory(BudgetedBytes::new(bytes, room).into())));
         }
         if !pace.waits() {
             // However warm it is, so much copying is not for a loop.
@@ -271,8 +271,8 @@ pub(crate) fn user_of<'a>(path: &'a SitePath<'_>) -> Option<(&'a [u8], &'a [u8])
 }
 
 fn variants_of(entry: &Entry) -> Option<&Variants> {
-    match &entry.target {
-        Target::File(variants) => Some(variants),
+    match &entry.resource {
+        Resource::File(variants) => Some(variants),
         _ => None,
     }
 }

@@ -30,8 +30,8 @@ use std::time::Duration;
 use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Job, List, Outcome, Spent};
+use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
-use flash_core::room::Account;
 
 pub use crate::meter::{LongestCall, longest_call};
 
@@ -104,7 +104,7 @@ pub struct Disk {
     root: Arc<Root>,
     users: Option<Users>,
     settings: Settings,
-    copies: Arc<Account>,
+    copies: Arc<Budget>,
     listings: Arc<Listings>,
     /// How long a step of a listing takes at most, but for its last call.
     list_step: Duration,
@@ -139,7 +139,7 @@ impl Disk {
     pub fn open(folder: &Path, settings: Settings) -> io::Result<Self> {
         let root = Arc::new(Root::site(folder, settings.follow_links, settings.names_briefly)?);
         let users = settings.user_dirs.clone().map(|folder| Users::new(folder, settings.follow_links, &root));
-        let copies = Account::new(settings.copies_bytes_max);
+        let copies = Budget::new(settings.copies_bytes_max);
         let listings = Arc::new(Listings::new(settings.revalidate_ms, settings.listings_bytes_max));
         Ok(Self {
             root,
@@ -353,8 +353,8 @@ fn is_busy(result: &Result<Done, Stop>) -> bool {
 impl Stop {
     fn failure(self) -> Failure {
         match self {
-            Stop::Missing | Stop::Forbidden => Failure::Gone,
-            Stop::WouldBlock | Stop::Busy => Failure::Busy,
+            Stop::Missing | Stop::Forbidden => Failure::NotFound,
+            Stop::WouldBlock | Stop::Busy => Failure::Overloaded,
             Stop::Broken | Stop::Elsewhere => Failure::Broken,
         }
     }

@@ -1,13 +1,13 @@
 //! Programs among the site's files: they are found, and never opened to be sent.
 //!
-//! A name that ends as a script's does leads to [`Target::Script`], which holds no content. Another name may lead to the
+//! A name that ends as a script's does leads to [`Resource::Script`], which holds no content. Another name may lead to the
 //! same file, by a link; so what was opened under any name is looked at once more, for where it really lies.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use flash_cgi::script;
-use flash_core::entry::Target;
+use flash_core::entry::Resource;
 use flash_core::path::SitePath;
 use rustix::fs::{FileType, readlink};
 
@@ -20,15 +20,15 @@ impl Disk {
     }
 
     /// It is there, which is all that a server may know of it. A user's is not run, because programs run as the site's.
-    pub(crate) fn script(&self, root: &Root, name: &[u8]) -> Result<Target, Stop> {
+    pub(crate) fn script(&self, root: &Root, name: &[u8]) -> Result<Resource, Stop> {
         match std::ptr::eq(root, &*self.root) {
-            true => Ok(Target::Script([b"/", name].concat().into())),
+            true => Ok(Resource::Script([b"/", name].concat().into())),
             false => Err(Stop::Forbidden),
         }
     }
 
     /// A script whose name ends before the path does: what follows is for itself to understand.
-    pub(crate) fn script_above(&self, path: &SitePath<'_>, pace: Pace) -> Result<Option<Target>, Stop> {
+    pub(crate) fn script_above(&self, path: &SitePath<'_>, pace: Pace) -> Result<Option<Resource>, Stop> {
         let root = &*self.root;
         let splits =
             self.settings.scripts.iter().flat_map(|suffix| script::suffixed(path.as_bytes(), suffix));

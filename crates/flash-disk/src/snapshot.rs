@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use flash_core::file::{OpenFile, Stamp, Window};
-use flash_core::room::Room;
+use flash_core::memory_budget::Reservation;
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ use crate::open_file::{self, Reading};
 pub(crate) struct Snapshot {
     /// `None` only while it is dropped.
     copy: Option<OwnedFd>,
-    room: Room,
+    room: Reservation,
     closer: Option<Arc<Closer>>,
 }
 
@@ -30,12 +30,16 @@ const PIECE_BYTES: u64 = 256 << 10;
 
 impl Snapshot {
     /// Copies a file as large as the room for it. `None` when this system has no memory to give.
-    pub(crate) fn take(file: &OwnedFd, room: Room, closer: Option<Arc<Closer>>) -> Reading<Option<Self>> {
+    pub(crate) fn take(
+        file: &OwnedFd,
+        room: Reservation,
+        closer: Option<Arc<Closer>>,
+    ) -> Reading<Option<Self>> {
         copy(file, room.bytes()).map(|copy| copy.map(|copy| Self { copy: Some(copy), room, closer }))
     }
 
     /// One that another process has taken, as large as the room for it. `None` if it could still be changed.
-    pub(crate) fn of_copy(copy: OwnedFd, room: Room, closer: Option<Arc<Closer>>) -> Option<Self> {
+    pub(crate) fn of_copy(copy: OwnedFd, room: Reservation, closer: Option<Arc<Closer>>) -> Option<Self> {
         // Files on a disk have no seals.
         let is_sealed = rustix::fs::fcntl_get_seals(&copy).is_ok_and(|seals| seals.contains(SEALS));
         is_sealed.then(|| Self { copy: Some(copy), room, closer })

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use flash_process::{
     ExitStatus, Folder, ForkHelper, Limits, ProcessMonitor, ProcessObserver, ProgramRef, Reporter, Setup,
     SpawnRequest, Started, Stdio,
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 4;
 struct Told(Sender<bool>, Option<Started>);
 
 impl ProcessObserver for Told {
-    fn started(&mut self, begun: Result<Started, Refusal>) {
+    fn started(&mut self, begun: Result<Started, OpenError>) {
         self.1 = Some(begun.expect("it can be begun"));
         let _ = self.0.send(false);
     }

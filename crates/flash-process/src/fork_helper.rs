@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use flash_os::channel::Channel;
 use flash_os::spawn::SpawnMethod;
 use rustix::event::{Timespec, epoll};
@@ -224,7 +224,7 @@ impl Helper {
             }
             (Some(Request::Start(StartRequest { number, .. })), None) => {
                 let reason = "the fork helper has no descriptor left".into();
-                self.refuse(ProgramId { server: token, number }, StartError(Refusal::Busy, reason));
+                self.refuse(ProgramId { server: token, number }, StartError(OpenError::Busy, reason));
             }
             (Some(Request::End { number }), _) => {
                 self.children.terminate(|id| id == ProgramId { server: token, number }, now)
@@ -254,7 +254,7 @@ impl Helper {
     fn enqueue(&mut self, server: u64, request: StartRequest, descriptors: Vec<OwnedFd>, now: Instant) {
         let id = ProgramId { server, number: request.number };
         let Some(thread) = self.threads.index_of(&request.what) else {
-            return self.refuse(id, StartError(Refusal::Broken, "no such folder or command".into()));
+            return self.refuse(id, StartError(OpenError::Broken, "no such folder or command".into()));
         };
         let Some(record) = self.servers.get(&server).map(|server| Arc::clone(&server.record)) else { return };
         let start = Start { id, request, descriptors, record };
@@ -267,7 +267,7 @@ impl Helper {
             && let Some(newest) = self.newest_of_longest()
         {
             let reason = format!("{running} programs run and {} wait", queued - 1);
-            self.refuse(newest, StartError(Refusal::Busy, reason));
+            self.refuse(newest, StartError(OpenError::Busy, reason));
         }
     }
 
@@ -314,14 +314,14 @@ impl Helper {
             let Some(queued) = self.queue.pop_front() else { break };
             let others = if self.threads.is_busy(queued.thread) { "to start" } else { "to end" };
             let reason = format!("it waited {queue_wait:?} for others {others}");
-            self.refuse(queued.start.id, StartError(Refusal::Busy, reason));
+            self.refuse(queued.start.id, StartError(OpenError::Busy, reason));
         }
         let is_late = |busy: &Busy| !busy.is_refused && busy.since + queue_wait <= now;
         let late: Vec<_> = self.threads.busy().filter(|(_, busy)| is_late(busy)).collect();
         for (thread, busy) in late {
             self.threads.mark_refused(thread);
             let reason = format!("the disk did not answer for {queue_wait:?}");
-            self.refuse(busy.id, StartError(Refusal::Late, reason));
+            self.refuse(busy.id, StartError(OpenError::Late, reason));
         }
     }
 

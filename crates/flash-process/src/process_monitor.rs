@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use flash_os::channel::Channel;
 use flash_os::mpsc;
 
@@ -56,7 +56,7 @@ pub enum Stdio {
 /// Called when something becomes known about a program, on the monitor's thread: it may not block.
 pub trait ProcessObserver: Send {
     /// The program runs, or will not. Called once.
-    fn started(&mut self, begun: Result<Started, Refusal>);
+    fn started(&mut self, begun: Result<Started, OpenError>);
 
     /// Called now and then while the program runs: if the result is false, it is ended.
     fn is_wanted(&mut self, _now: Instant) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Both sides are the same program. A message that cannot be decoded was not written by it, and closes the connection.
 
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 
 use crate::codec::{Reader, Writer};
 
@@ -56,7 +56,7 @@ pub(crate) enum Event {
     },
     Rejected {
         number: u64,
-        why: Refusal,
+        why: OpenError,
         reason: String,
     },
     Exited {
@@ -87,8 +87,8 @@ impl Default for ProgramRef {
     }
 }
 
-const REFUSALS: [Refusal; 5] =
-    [Refusal::Busy, Refusal::NotFound, Refusal::Forbidden, Refusal::Broken, Refusal::Late];
+const REFUSALS: [OpenError; 5] =
+    [OpenError::Busy, OpenError::NotFound, OpenError::Forbidden, OpenError::Broken, OpenError::Late];
 
 impl Request {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use flash_cgi::script::{self, Found, Split};
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
@@ -41,16 +41,16 @@ impl Scripts {
         Ok(Self { prefix: folder.prefix.clone(), path: path.as_os_str().as_bytes().to_vec(), folder: open })
     }
 
-    pub(crate) fn find<'p>(&self, path: &'p [u8]) -> Result<Script<'p>, Refusal> {
+    pub(crate) fn find<'p>(&self, path: &'p [u8]) -> Result<Script<'p>, OpenError> {
         // Most often the whole path is the script. Where it is not, the way there is walked step by step.
         let whole = script::below(path, &self.prefix).and_then(|split| split.info.strip_prefix(b"/"));
-        let whole = whole.filter(|name| !name.is_empty()).ok_or(Refusal::NotFound)?;
+        let whole = whole.filter(|name| !name.is_empty()).ok_or(OpenError::NotFound)?;
         let split = match self.look(whole) {
             Ok(Found::Script) => Split { name: path, info: b"" },
-            Ok(Found::Folder | Found::Nothing) => return Err(Refusal::NotFound),
+            Ok(Found::Folder | Found::Nothing) => return Err(OpenError::NotFound),
             Err(Errno::NOTDIR) => {
                 let found = script::find(path, &self.prefix, |name| self.look(name)).map_err(why)?;
-                found.ok_or(Refusal::NotFound)?
+                found.ok_or(OpenError::NotFound)?
             }
             Err(error) => return Err(why(error)),
         };
@@ -58,7 +58,7 @@ impl Scripts {
         let file = [&*self.path, b"/", name].concat();
         let end = file.iter().rposition(|&byte| byte == b'/').unwrap_or_default();
         // A path that came from the request path holds no NUL.
-        let c_string = |bytes: &[u8]| CString::new(bytes).map_err(|_| Refusal::NotFound);
+        let c_string = |bytes: &[u8]| CString::new(bytes).map_err(|_| OpenError::NotFound);
         Ok(Script { split, folder: c_string(&file[..end.max(1)])?, file: c_string(&file)? })
     }
 
@@ -84,13 +84,13 @@ impl Scripts {
     }
 }
 
-fn why(error: Errno) -> Refusal {
+fn why(error: Errno) -> OpenError {
     match error {
         // A link out of the folder.
-        Errno::XDEV | Errno::ACCESS | Errno::PERM => Refusal::Forbidden,
-        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::NotFound,
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Refusal::Busy,
-        _ => Refusal::Broken,
+        Errno::XDEV | Errno::ACCESS | Errno::PERM => OpenError::Forbidden,
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => OpenError::NotFound,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => OpenError::Busy,
+        _ => OpenError::Broken,
     }
 }
 
@@ -139,25 +139,25 @@ mod tests {
             assert_eq!(script.folder.as_bytes(), file.parent().unwrap().as_os_str().as_bytes());
         }
         for (path, expected) in [
-            ("/bin", Refusal::NotFound),
-            ("/bin/", Refusal::NotFound),
-            ("/binary", Refusal::NotFound),
-            ("/bin/missing", Refusal::NotFound),
-            ("/bin/missing/a.cgi", Refusal::NotFound),
-            ("/bin/sub", Refusal::NotFound),
-            ("/bin/sub/", Refusal::NotFound),
-            ("/bin/round", Refusal::NotFound),
-            ("/bin/plain", Refusal::Forbidden),
-            ("/bin/plain/x", Refusal::Forbidden),
-            ("/bin/fifo", Refusal::Forbidden),
-            ("/bin/escape", Refusal::Forbidden),
-            ("/bin/escape/x", Refusal::Forbidden),
-            ("/bin/absolute", Refusal::Forbidden),
-            ("/bin/up/out", Refusal::Forbidden),
+            ("/bin", OpenError::NotFound),
+            ("/bin/", OpenError::NotFound),
+            ("/binary", OpenError::NotFound),
+            ("/bin/missing", OpenError::NotFound),
+            ("/bin/missing/a.cgi", OpenError::NotFound),
+            ("/bin/sub", OpenError::NotFound),
+            ("/bin/sub/", OpenError::NotFound),
+            ("/bin/round", OpenError::NotFound),
+            ("/bin/plain", OpenError::Forbidden),
+            ("/bin/plain/x", OpenError::Forbidden),
+            ("/bin/fifo", OpenError::Forbidden),
+            ("/bin/escape", OpenError::Forbidden),
+            ("/bin/escape/x", OpenError::Forbidden),
+            ("/bin/absolute", OpenError::Forbidden),
+            ("/bin/up/out", OpenError::Forbidden),
         ] {
             assert_eq!(scripts.find(path.as_bytes()).map(|script| script.file), Err(expected), "{path}");
         }
         let long = format!("/bin/{}", "x".repeat(300));
-        assert_eq!(scripts.find(long.as_bytes()).map(|script| script.file), Err(Refusal::NotFound));
+        assert_eq!(scripts.find(long.as_bytes()).map(|script| script.file), Err(OpenError::NotFound));
     }
 }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
-use flash_core::program::{Backend, Begin, Begun, Refusal, Reply, Talk};
+use flash_core::upstream::{OnOpened, Open, OpenError, Opened, Upstream, UpstreamProtocol};
 use flash_process::{
     ExitStatus, ProcessHandle, ProcessMonitor, ProgramRef, Reporter, SpawnRequest, Started, Stdio,
 };
@@ -80,21 +80,21 @@ enum Phase {
 struct Waiting {
     name: Arc<str>,
     give_up_at: Instant,
-    reply: Reply,
+    reply: OnOpened,
 }
 
 /// What happens to a pool. Processes that it does not know any more are of no concern.
 pub(crate) enum Event {
-    Begin {
+    Open {
         name: Arc<str>,
         again: bool,
-        reply: Reply,
+        reply: OnOpened,
     },
     /// A request waits that could be served.
     Wanted,
     Started {
         number: u64,
-        result: Result<Started, Refusal>,
+        result: Result<Started, OpenError>,
     },
     /// A process has served, and may serve again, over the same connection if there is one.
     Free {
@@ -119,7 +119,7 @@ pub(crate) enum Event {
 const SIGTERM: i32 = rustix::process::Signal::TERM.as_raw();
 const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
 
-type Answers = Vec<(Reply, Begun)>;
+type Answers = Vec<(OnOpened, Opened)>;
 
 /// How long a process may take to serve its first request, before another one is tried, when the last ones failed.
 const PROBE: Duration = Duration::from_secs(5);
@@ -144,8 +144,8 @@ impl AppPool {
         }
     }
 
-    pub(crate) fn begin(self: &Arc<Self>, begin: Begin, reply: Reply) -> Option<Begun> {
-        let Begin { name, again, .. } = begin;
+    pub(crate) fn begin(self: &Arc<Self>, begin: Open, reply: OnOpened) -> Option<Opened> {
+        let Open { name, again, .. } = begin;
         match self.state.try_lock() {
             Ok(mut state) => match self.lend(&mut state, &name, again) {
                 Some(begun) => Some(begun),
@@ -153,7 +153,7 @@ impl AppPool {
             },
             // Another thread has the lock.
             Err(_) => {
-                self.background.send(Command::Pool(Arc::clone(self), Event::Begin { name, again, reply }));
+                self.background.send(Command::Pool(Arc::clone(self), Event::Open { name, again, reply }));
                 None
             }
         }
@@ -186,7 +186,7 @@ impl AppPool {
     }
 
     /// Leases an idle process: the first, so that the others stay idle and end when there is less to do.
-    fn lend(self: &Arc<Self>, state: &mut State, name: &Arc<str>, again: bool) -> Option<Begun> {
+    fn lend(self: &Arc<Self>, state: &mut State, name: &Arc<str>, again: bool) -> Option<Opened> {
         loop {
             let is_idle = |process: &Process| matches!(process.phase, Phase::Idle { .. });
             let at = state.processes.iter().position(is_idle)?;
@@ -203,16 +203,24 @@ impl AppPool {
                 continue;
             };
             let lease = Box::new(ProcessLease::new(Arc::clone(self), *number, Arc::clone(name)));
-            return Some(Begun::Running(stream, Backend { talk: Talk::FastCgi, lease, used }));
+            return Some(Opened::Running(
+                stream,
+                Upstream { protocol: UpstreamProtocol::FastCgi, lease, used },
+            ));
         }
     }
 
     /// Queues a request for a process.
-    fn wait(self: &Arc<Self>, state: &mut State, name: Arc<str>, reply: Reply) -> Result<(), (Reply, Begun)> {
+    fn wait(
+        self: &Arc<Self>,
+        state: &mut State,
+        name: Arc<str>,
+        reply: OnOpened,
+    ) -> Result<(), (OnOpened, Opened)> {
         let now = Instant::now();
         let is_hopeless = state.processes.is_empty() && self.breaker.is_open(now);
         if is_hopeless || state.waiting.len() >= self.queue_max {
-            return Err((reply, Begun::Failed(Refusal::Busy)));
+            return Err((reply, Opened::Failed(OpenError::Busy)));
         }
         state.waiting.push_back(Waiting { name, give_up_at: now + self.queue_wait, reply });
         if state.processes.len() < self.application.processes_max {
@@ -226,7 +234,7 @@ impl AppPool {
     fn take(self: &Arc<Self>, mut state: MutexGuard<'_, State>, event: Event) -> bool {
         let mut answers = Answers::new();
         match event {
-            Event::Begin { name, again, reply } => match self.lend(&mut state, &name, again) {
+            Event::Open { name, again, reply } => match self.lend(&mut state, &name, again) {
                 Some(begun) => answers.push((reply, begun)),
                 None => answers.extend(self.wait(&mut state, name, reply).err()),
             },
@@ -262,7 +270,7 @@ impl AppPool {
         &self,
         state: &mut State,
         number: u64,
-        result: Result<Started, Refusal>,
+        result: Result<Started, OpenError>,
         answers: &mut Answers,
     ) {
         match (state.find(number), result) {
@@ -327,13 +335,13 @@ impl AppPool {
                 Ok(request) => requests.push(request),
                 Err(error) => {
                     self.reporter.log(format_args!("{}: no socket for it: {error}", self.application.name));
-                    answers.extend(state.refuse_first(Refusal::Busy));
+                    answers.extend(state.refuse_first(OpenError::Busy));
                 }
             }
         }
         if state.processes.is_empty() {
             // The circuit breaker is open, and to wait would be in vain.
-            while let Some(answer) = state.refuse_first(Refusal::Busy) {
+            while let Some(answer) = state.refuse_first(OpenError::Busy) {
                 answers.push(answer);
             }
         }
@@ -374,7 +382,7 @@ impl AppPool {
         }
         let mut answers = Answers::new();
         while state.waiting.front().is_some_and(|waiting| waiting.give_up_at <= now) {
-            answers.extend(state.refuse_first(Refusal::Busy));
+            answers.extend(state.refuse_first(OpenError::Busy));
         }
         let is_needed = !state.processes.is_empty() || !state.waiting.is_empty();
         drop(state);
@@ -387,7 +395,7 @@ impl AppPool {
     /// No request can come any more.
     pub(crate) fn close(&self) {
         let state = std::mem::take(&mut *self.lock());
-        let busy = |waiting: Waiting| (waiting.reply)(Begun::Failed(Refusal::Busy));
+        let busy = |waiting: Waiting| (waiting.reply)(Opened::Failed(OpenError::Busy));
         state.waiting.into_iter().for_each(busy);
     }
 }
@@ -413,8 +421,8 @@ impl State {
         self.processes.iter().filter(|process| matches!(process.phase, Phase::Starting)).count()
     }
 
-    fn refuse_first(&mut self, why: Refusal) -> Option<(Reply, Begun)> {
-        self.waiting.pop_front().map(|waiting| (waiting.reply, Begun::Failed(why)))
+    fn refuse_first(&mut self, why: OpenError) -> Option<(OnOpened, Opened)> {
+        self.waiting.pop_front().map(|waiting| (waiting.reply, Opened::Failed(why)))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use flash_core::program::{Begun, Refusal};
+use flash_core::upstream::{OpenError, Opened};
 use flash_os::channel::Channel;
 use flash_process::Reporter;
 use rustix::event::{Timespec, epoll};
@@ -168,7 +168,7 @@ impl BackgroundThread {
             PendingIo::Dial(dial, _) => Some(dial),
             _ => None,
         });
-        let busy = |dial: Dial| dial.end(Begun::Failed(Refusal::Busy));
+        let busy = |dial: Dial| dial.end(Opened::Failed(OpenError::Busy));
         unread.chain(pending).chain(self.waiting.drain(..)).for_each(busy);
         self.pools.iter().for_each(|pool| pool.close());
     }

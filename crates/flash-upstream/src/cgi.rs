@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flash_cgi::response::is_nph;
-use flash_core::program::{Backend, Begin, Begun, Direct, Finish, Lease, Programs, Refusal, Reply, Talk};
-use flash_core::record::Unfinished;
+use flash_core::record::RecordBuilder;
+use flash_core::upstream::{
+    Direct, Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, Upstreams,
+};
 use flash_os::tcp::{bytes_unacked, bytes_written};
 use flash_process::{
     ExitStatus, ProcessHandle, ProcessMonitor, ProcessObserver, ProgramRef, SpawnRequest, Started, Stdio,
@@ -28,7 +30,7 @@ pub struct Cgi {
     log_detached: LogDetached,
 }
 
-pub type LogDetached = Arc<dyn Fn(Unfinished, u64) + Send + Sync>;
+pub type LogDetached = Arc<dyn Fn(RecordBuilder, u64) + Send + Sync>;
 
 impl Cgi {
     pub fn new(
@@ -41,11 +43,11 @@ impl Cgi {
     }
 }
 
-impl Programs for Cgi {
-    fn begin(&self, begin: Begin, reply: Reply) -> Option<Begun> {
-        let Begin { route, path, variables, name, direct, .. } = begin;
+impl Upstreams for Cgi {
+    fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened> {
+        let Open { route, path, variables, name, direct, .. } = begin;
         let Some(&(_, folder)) = self.folders.iter().find(|(number, _)| *number == route) else {
-            return Some(Begun::Failed(Refusal::Broken));
+            return Some(Opened::Failed(OpenError::Broken));
         };
         let path: Arc<[u8]> = path.as_bytes().into();
         let what = ProgramRef::Script { folder, path: path.to_vec() };
@@ -54,7 +56,7 @@ impl Programs for Cgi {
             Some(direct) => {
                 let Direct { head, socket, record } = *direct;
                 let socket = socket.and_then(|socket| Some((socket.try_clone().ok()?, socket)));
-                let Some((ours, client)) = socket else { return Some(Begun::Failed(Refusal::Busy)) };
+                let Some((ours, client)) = socket else { return Some(Opened::Failed(OpenError::Busy)) };
                 let observer = DirectObserver {
                     written_before: bytes_written(&ours).unwrap_or_default(),
                     client: ours,
@@ -81,19 +83,22 @@ impl fmt::Debug for Cgi {
 
 struct StreamObserver {
     path: Arc<[u8]>,
-    reply: Option<Reply>,
+    reply: Option<OnOpened>,
 }
 
 impl ProcessObserver for StreamObserver {
-    fn started(&mut self, begun: Result<Started, Refusal>) {
+    fn started(&mut self, begun: Result<Started, OpenError>) {
         let begun = match begun {
             Ok(Started { stream: Some(stream), name_bytes, handle }) => {
                 let name = self.path.get(..name_bytes).unwrap_or_default();
-                let talk = if is_nph(name) { Talk::Nph } else { Talk::Cgi };
-                Begun::Running(stream, Backend { talk, lease: Box::new(ScriptLease(handle)), used: false })
+                let protocol = if is_nph(name) { UpstreamProtocol::Nph } else { UpstreamProtocol::Cgi };
+                Opened::Running(
+                    stream,
+                    Upstream { protocol, lease: Box::new(ScriptLease(handle)), used: false },
+                )
             }
-            Ok(_) => Begun::Failed(Refusal::Broken),
-            Err(refusal) => Begun::Failed(refusal),
+            Ok(_) => Opened::Failed(OpenError::Broken),
+            Err(refusal) => Opened::Failed(refusal),
         };
         if let Some(reply) = self.reply.take() {
             reply(begun);
@@ -109,10 +114,10 @@ impl Lease for ScriptLease {
     // Its standard error is a pipe of its own.
     fn stderr(&mut self, _: &[u8]) {}
 
-    fn finish(self: Box<Self>, stream: OwnedFd, how: Finish) {
+    fn finish(self: Box<Self>, stream: OwnedFd, how: ReleaseMode) {
         match how {
-            Finish::Reusable | Finish::Ended => self.0.finish(),
-            Finish::Aborted => self.0.end_before(stream),
+            ReleaseMode::Reusable | ReleaseMode::Ended => self.0.finish(),
+            ReleaseMode::Aborted => self.0.end_before(stream),
         }
     }
 }
@@ -123,12 +128,12 @@ const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 struct DirectObserver {
     client: OwnedFd,
     written_before: u64,
-    record: Option<Unfinished>,
+    record: Option<RecordBuilder>,
     log_detached: LogDetached,
     silence_max: Duration,
     /// When it was last seen that more had been written, and how much.
     progress: Option<(Instant, u64)>,
-    reply: Option<Reply>,
+    reply: Option<OnOpened>,
     handle: Option<ProcessHandle>,
 }
 
@@ -139,13 +144,13 @@ impl DirectObserver {
 }
 
 impl ProcessObserver for DirectObserver {
-    fn started(&mut self, begun: Result<Started, Refusal>) {
+    fn started(&mut self, begun: Result<Started, OpenError>) {
         let begun = match begun {
             Ok(started) => {
                 self.handle = Some(started.handle);
-                Begun::HandedOver
+                Opened::Detached
             }
-            Err(refusal) => Begun::Failed(refusal),
+            Err(refusal) => Opened::Failed(refusal),
         };
         if let Some(reply) = self.reply.take() {
             reply(begun);

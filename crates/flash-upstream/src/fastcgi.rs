@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use flash_cgi::fastcgi::Encoder;
-use flash_core::program::{Backend, Begin, Begun, Finish, Lease, Refusal, Reply, Talk};
+use flash_core::upstream::{
+    Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
+};
 use flash_process::{LineLimiter, Reporter};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -46,12 +48,12 @@ pub(crate) struct Dial {
     which: usize,
     pub(crate) give_up_at: Instant,
     name: Arc<str>,
-    reply: Reply,
+    reply: OnOpened,
 }
 
 /// What became of an attempt to connect.
 pub(crate) enum Attempt {
-    Done(Begun),
+    Done(Opened),
     InProgress { which: usize, stream: OwnedFd },
     Full,
 }
@@ -83,7 +85,7 @@ impl Server {
         }
     }
 
-    pub(crate) fn begin(self: &Arc<Self>, begin: Begin, reply: Reply) -> Option<Begun> {
+    pub(crate) fn begin(self: &Arc<Self>, begin: Open, reply: OnOpened) -> Option<Opened> {
         // Where one idle connection was closed, others may be about to be.
         if !begin.again
             && let Some(stream) = self.idle.take()
@@ -92,7 +94,7 @@ impl Server {
         }
         let now = Instant::now();
         if !self.breaker.allow(now) {
-            return Some(Begun::Failed(Refusal::Busy));
+            return Some(Opened::Failed(OpenError::Busy));
         }
         let (which, stream) = match self.attempt(0, &begin.name) {
             Attempt::Done(begun) => return Some(begun),
@@ -101,7 +103,7 @@ impl Server {
         };
         if self.dialing.fetch_add(1, Ordering::Relaxed) >= self.dialing_max {
             self.dialing.fetch_sub(1, Ordering::Relaxed);
-            return Some(Begun::Failed(Refusal::Busy));
+            return Some(Opened::Failed(OpenError::Busy));
         }
         let give_up_at = now + self.connect;
         let dial = Dial { server: Arc::clone(self), which, give_up_at, name: begin.name, reply };
@@ -120,10 +122,10 @@ impl Server {
                 Err(error) => last = error,
             }
         }
-        Attempt::Done(Begun::Failed(self.failed(last)))
+        Attempt::Done(Opened::Failed(self.failed(last)))
     }
 
-    fn connected(self: &Arc<Self>, stream: OwnedFd, name: &Arc<str>) -> Begun {
+    fn connected(self: &Arc<Self>, stream: OwnedFd, name: &Arc<str>) -> Opened {
         if self.breaker.succeeded() {
             self.reporter.log(format_args!("{}: can be reached again", self.address));
         }
@@ -131,21 +133,21 @@ impl Server {
         self.lend(stream, Arc::clone(name), slot, false)
     }
 
-    fn failed(&self, error: Errno) -> Refusal {
+    fn failed(&self, error: Errno) -> OpenError {
         if matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) {
             // The fault is on this side.
             self.reporter.log(format_args!("{}: {error}", self.address));
-            return Refusal::Busy;
+            return OpenError::Busy;
         }
         let pause = self.breaker.failed(Instant::now());
         self.reporter.log(format_args!("{}: {error}; not tried again for {pause:?}", self.address));
-        if error == Errno::TIMEDOUT { Refusal::Late } else { Refusal::Broken }
+        if error == Errno::TIMEDOUT { OpenError::Late } else { OpenError::Broken }
     }
 
-    fn lend(self: &Arc<Self>, stream: OwnedFd, name: Arc<str>, slot: Option<Slot>, used: bool) -> Begun {
+    fn lend(self: &Arc<Self>, stream: OwnedFd, name: Arc<str>, slot: Option<Slot>, used: bool) -> Opened {
         let lease =
             Box::new(ConnectionLease { server: Arc::clone(self), name, slot, lines: LineLimiter::default() });
-        Begun::Running(stream, Backend { talk: Talk::FastCgi, lease, used })
+        Opened::Running(stream, Upstream { protocol: UpstreamProtocol::FastCgi, lease, used })
     }
 
     /// Closes connections that have been idle for long. Tells whether there are others.
@@ -164,7 +166,7 @@ impl Dial {
                     "{}: as many wait there as may, for {:?}",
                     self.server.address, self.server.connect
                 ));
-                self.end(Begun::Failed(Refusal::Busy));
+                self.end(Opened::Failed(OpenError::Busy));
                 None
             }
             Attempt::InProgress { .. } => unreachable!("a Unix socket connects at once or not at all"),
@@ -184,7 +186,7 @@ impl Dial {
         let attempt = match result {
             Ok(()) => Attempt::Done(self.server.connected(stream, &self.name)),
             Err(error) if self.which + 1 == self.server.address.count() => {
-                Attempt::Done(Begun::Failed(self.server.failed(error)))
+                Attempt::Done(Opened::Failed(self.server.failed(error)))
             }
             Err(_) => self.server.attempt(self.which + 1, &self.name),
         };
@@ -201,7 +203,7 @@ impl Dial {
         }
     }
 
-    pub(crate) fn end(self, begun: Begun) {
+    pub(crate) fn end(self, begun: Opened) {
         self.server.dialing.fetch_sub(1, Ordering::Relaxed);
         (self.reply)(begun);
     }
@@ -228,18 +230,18 @@ impl Lease for ConnectionLease {
         self.lines.push(bytes, |line| self.server.reporter.stderr_line(&self.name, line));
     }
 
-    fn finish(mut self: Box<Self>, stream: OwnedFd, how: Finish) {
+    fn finish(mut self: Box<Self>, stream: OwnedFd, how: ReleaseMode) {
         let now = Instant::now();
         self.answered();
         let server = &self.server;
         match how {
-            Finish::Reusable if !server.first_responses.any_waiting_for(FIRST_ANSWER, now) => {
+            ReleaseMode::Reusable if !server.first_responses.any_waiting_for(FIRST_ANSWER, now) => {
                 if server.idle.put(stream, now) {
                     server.background.tick();
                 }
             }
-            Finish::Reusable | Finish::Ended => {}
-            Finish::Aborted => abort(&stream),
+            ReleaseMode::Reusable | ReleaseMode::Ended => {}
+            ReleaseMode::Aborted => abort(&stream),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
-use flash_core::program::{self, Begin, Begun, Refusal, Reply};
+use flash_core::upstream::{self, OnOpened, Open, OpenError, Opened};
 use flash_process::{ForkHelper, ProcessMonitor, Reporter};
 
 use crate::background::{BackgroundThread, Command, CommandChannel};
@@ -93,13 +93,13 @@ fn maintained(list: &[RouteUpstream]) -> (Vec<Arc<Server>>, Vec<Arc<AppPool>>) {
     (servers, pools)
 }
 
-impl program::Programs for RouteUpstreams {
-    fn begin(&self, begin: Begin, reply: Reply) -> Option<Begun> {
+impl upstream::Upstreams for RouteUpstreams {
+    fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened> {
         match (self.list.get(begin.route), &self.cgi) {
             (Some(RouteUpstream::Cgi), Some(cgi)) => cgi.begin(begin, reply),
             (Some(RouteUpstream::FastCgi(server)), _) => server.begin(begin, reply),
             (Some(RouteUpstream::Application(pool)), Some(_)) => pool.begin(begin, reply),
-            _ => Some(Begun::Failed(Refusal::Broken)),
+            _ => Some(Opened::Failed(OpenError::Broken)),
         }
     }
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use flash_core::entry::{Entry, Target, Variants};
+use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::Done;
+use flash_core::memory_budget;
 use flash_core::output::{Front, Output};
-use flash_core::room;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -81,7 +81,7 @@ struct Wire {
 /// A send that says later what became of it.
 enum Sending {
     None,
-    Begun(Vec<u8>),
+    Opened(Vec<u8>),
     Done(u64),
 }
 
@@ -265,7 +265,7 @@ impl Wire {
     }
 
     fn finish_send(&mut self) {
-        if let Sending::Begun(bytes) = std::mem::replace(&mut self.send, Sending::None) {
+        if let Sending::Opened(bytes) = std::mem::replace(&mut self.send, Sending::None) {
             self.send = Sending::Done(bytes.len() as u64);
             self.got.extend(bytes);
         }
@@ -273,7 +273,7 @@ impl Wire {
 
     /// Says the rest and takes everything. Returns whether that is news.
     fn has_no_limits(&mut self) -> bool {
-        let is_news = self.room < 1 << 40 || matches!(self.send, Sending::Begun(_));
+        let is_news = self.room < 1 << 40 || matches!(self.send, Sending::Opened(_));
         self.spoken = self.input.len();
         self.room = usize::MAX;
         self.finish_send();
@@ -313,10 +313,10 @@ fn done(job: &Job) -> Done {
     let bytes = content(path);
     let stamp = Stamp { size: bytes.len() as u64, inode: path, ..Stamp::default() };
     let media = flash_http::media::of(b"x.txt");
-    let content = Content::Memory(room::Held::from(bytes).into());
+    let content = Content::Memory(memory_budget::BudgetedBytes::from(bytes).into());
     let file = File::new(stamp, media, None, false, &HeaderTemplate::default(), content);
-    let target = Target::File(Variants { identity: Arc::new(file), coded: Vec::new() });
-    Done::Found(Arc::new(Entry::new(target, find.asked_ms)))
+    let resource = Resource::File(Variants { identity: Arc::new(file), coded: Vec::new() });
+    Done::Found(Arc::new(Entry::new(resource, find.asked_ms)))
 }
 
 impl Dispatch for Hold {
@@ -429,7 +429,7 @@ impl Poller for Wires {
         let wire = self.at(socket);
         match std::mem::replace(&mut wire.send, Sending::None) {
             Sending::Done(count) => return Some(Sent::Bytes(count)),
-            begun @ Sending::Begun(_) => {
+            begun @ Sending::Opened(_) => {
                 wire.send = begun;
                 return None;
             }
@@ -446,7 +446,7 @@ impl Poller for Wires {
         }
         wire.room -= bytes.len();
         if begins {
-            wire.send = Sending::Begun(bytes);
+            wire.send = Sending::Opened(bytes);
             return None;
         }
         wire.got.extend_from_slice(&bytes);

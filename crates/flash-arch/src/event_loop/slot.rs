@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use flash_core::program::Begun;
-use flash_core::{Awaited, Connection, Context, Want};
+use flash_core::upstream::Opened;
+use flash_core::{Connection, Context, Interest, Want};
 use flash_observe::metrics::LoopMetrics;
 
 use super::Deferred;
@@ -36,7 +36,7 @@ pub(super) enum Turn {
     /// For others among its reasons: it could go on, but they are waiting.
     Waits(WakeOn),
     /// For one of two sockets.
-    Exchanges(Awaited),
+    Exchanges(Interest),
     Ends,
 }
 
@@ -97,28 +97,28 @@ impl<L> Slot<L> {
                     }
                 }
                 Want::Job(id, job) => turn_cx.deferred.push_back(Deferred::Job(token, id, job)),
-                Want::Begin(id) => {
+                Want::OpenUpstream(id) => {
                     let completions = Arc::clone(turn_cx.completions);
                     let reply =
-                        Box::new(move |begun: Begun| completions.push(token, Completion::Begun(id, begun)));
+                        Box::new(move |begun: Opened| completions.push(token, Completion::Opened(id, begun)));
                     let stream = turn_cx.upstream_io.begin(&mut self.connection, id, &self.socket, cx, reply);
                     if let Some(stream) = stream {
                         turn_cx.streams.insert(&mut self.streams, token, id, stream);
                     }
                 }
-                want @ (Want::SendBackend(id) | Want::ReceiveBackend(id) | Want::ShutdownBackend(id)) => {
+                want @ (Want::SendUpstream(id) | Want::ReceiveUpstream(id) | Want::ShutdownUpstream(id)) => {
                     left = left.saturating_sub(WANTS_PER_PIECE - 1);
                     let stream = turn_cx.streams.get(self.streams, id);
                     turn_cx.upstream_io.perform(&want, &mut self.connection, stream, cx);
                 }
-                Want::Exchange(awaited) => return Turn::Exchanges(awaited),
-                Want::Completion => return Turn::Waits(WakeOn::Completed),
+                Want::WaitIo(awaited) => return Turn::Exchanges(awaited),
+                Want::WaitJob => return Turn::Waits(WakeOn::Completed),
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write).is_err() {
                         return Turn::Ends;
                     }
                 }
-                Want::HandOver => {
+                Want::Detach => {
                     // It stays open elsewhere, and nothing that happens to it is of interest here.
                     poller.forget(&self.socket, token);
                     return Turn::Ends;
@@ -137,17 +137,17 @@ impl<L> Slot<L> {
     pub(super) fn settle_exchange(
         &mut self,
         token: u64,
-        awaited: Awaited,
+        awaited: Interest,
         streams: &mut Streams,
         poller: &mut impl Poller<SocketState = L>,
     ) -> io::Result<()> {
         let client = match awaited {
-            Awaited { client_in: true, client_out: true, .. } => {
+            Interest { client_in: true, client_out: true, .. } => {
                 poller.settle(&mut self.socket_state, &self.socket, token, WakeOn::Received)?;
                 WakeOn::Writable
             }
-            Awaited { client_out: true, .. } => WakeOn::Writable,
-            Awaited { client_in: true, .. } => WakeOn::Received,
+            Interest { client_out: true, .. } => WakeOn::Writable,
+            Interest { client_in: true, .. } => WakeOn::Received,
             _ => WakeOn::Completed,
         };
         poller.settle(&mut self.socket_state, &self.socket, token, client)?;

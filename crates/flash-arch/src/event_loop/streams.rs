@@ -116,7 +116,7 @@ impl Streams {
         while let Some(index) = next {
             let generation = self.next_generation();
             let entry = &mut self.entries[index];
-            let (_, room) = connection.awaited_of(entry.exchange);
+            let (_, room) = connection.interest_of(entry.exchange);
             let needed = if room { Registered::Room } else { Registered::Bytes };
             if entry.registered != Registered::Room && entry.registered != needed {
                 if entry.registered != Registered::No {

@@ -125,7 +125,7 @@ fn ask(
                 shared
                     .error_log
                     .log_limited(&fork_server.refused, format_args!("cannot start a helper: {error}"));
-                return Some(job.failed(Failure::Busy).into());
+                return Some(job.failed(Failure::Overloaded).into());
             }
         };
         let Some(its_clock) = process.clock() else {

@@ -57,7 +57,7 @@ impl Process {
     /// Has it do a job, and waits as long as that takes.
     pub(super) fn ask(&mut self, disk: &Disk, job: &Job, device: Device) -> Reply {
         flash_disk::again_if(Option::is_none, || self.ask_once(disk, job, device))
-            .unwrap_or_else(|| Reply::Answered(Some(job.failed(Failure::Busy).into())))
+            .unwrap_or_else(|| Reply::Answered(Some(job.failed(Failure::Overloaded).into())))
     }
 
     /// `None` when there is no memory or no descriptor left for it: a matter of time.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::cache::{CacheLimits, PathCache};
-use flash_core::entry::{Entry, Target};
+use flash_core::entry::{Entry, Resource};
 use flash_core::file::Content;
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Find};
@@ -156,7 +156,7 @@ fn behave(manner: Manner, socket: &OwnedFd, mut disk: Disk) {
 #[track_caller]
 fn assert_found(done: &Done) {
     let Done::Found(entry) = done else { panic!("{done:?}") };
-    let Target::File(variants) = &entry.target else { panic!("{entry:?}") };
+    let Resource::File(variants) = &entry.resource else { panic!("{entry:?}") };
     assert!(matches!(&variants.identity.content, Content::Memory(bytes) if bytes[..] == *b"content"));
 }
 
@@ -243,7 +243,7 @@ fn without_a_nursery_helpers_go_on_and_none_are_added() {
     assert_found(&bench.find(&first, None));
     let only = bench.fork_server.process(|_| ()).unwrap();
     let done = bench.find(&second, None);
-    assert!(matches!(done, Done::Failed(Failure::Busy)), "{done:?}");
+    assert!(matches!(done, Done::Failed(Failure::Overloaded)), "{done:?}");
     bench.fork_server.keep(only);
     assert_found(&bench.find(&second, None));
     drop((first, second));

@@ -141,7 +141,7 @@ impl Pool {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let _ = self.refuse();
         for (waiter, _) in state.pending.remove(&task.key).into_iter().flat_map(|pending| pending.waiters) {
-            waiter.tell(task.job.failed(Failure::Busy).into());
+            waiter.tell(task.job.failed(Failure::Overloaded).into());
         }
     }
 
@@ -273,7 +273,7 @@ impl Pool {
         let deadline = Duration::from_millis(self.shared.site.settings.disk_deadline_ms);
         let outcome = match begun.saturating_duration_since(*came) > deadline {
             // Whoever asked for it has been answered long ago.
-            true => Some(job.failed(Failure::Late).into()),
+            true => Some(job.failed(Failure::TimedOut).into()),
             false => catch_unwind(AssertUnwindSafe(|| executor.help(&self.shared, job, self.device)))
                 .unwrap_or_else(|panic| {
                     self.shared.panicked(&*panic);
@@ -281,7 +281,7 @@ impl Pool {
                 }),
         };
         if let Some(outcome) = &outcome {
-            while !self.shared.site.learn(job, &outcome.done) {
+            while !self.shared.site.cache_result(job, &outcome.done) {
                 thread::yield_now();
             }
         }

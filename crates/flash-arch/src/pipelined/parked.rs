@@ -32,7 +32,7 @@ pub(super) struct Stream {
 impl Slot {
     /// Something has happened at one of its streams. Which one is not said: all of them are looked at.
     pub(super) fn streams_ready(&mut self) {
-        self.streams.iter().for_each(|stream| self.connection.backend_ready(stream.exchange));
+        self.streams.iter().for_each(|stream| self.connection.upstream_ready(stream.exchange));
     }
 
     pub(super) fn add_stream(&mut self, exchange: ExchangeId, stream: Option<OwnedFd>) {

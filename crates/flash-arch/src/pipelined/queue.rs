@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
-use flash_core::program::Begun;
+use flash_core::upstream::Opened;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::completion_queue::CompletionQueue;
@@ -27,7 +27,7 @@ pub(super) enum With {
     /// What came of the job.
     Done(ExchangeId, Outcome),
     /// What became of the program that was asked for.
-    Begun(ExchangeId, Begun),
+    Opened(ExchangeId, Opened),
     /// It must not be touched any more: there was a bug.
     Poisoned,
 }

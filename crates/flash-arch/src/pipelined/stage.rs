@@ -135,7 +135,7 @@ impl<W: Work + Send + 'static> Stage<W> {
                     self.metrics.spend(&outcome.spent);
                     With::Done(id, outcome)
                 }
-                Completion::Begun(id, begun) => With::Begun(id, begun),
+                Completion::Opened(id, begun) => With::Opened(id, begun),
                 Completion::WaitingConnection(waiting_connection) => {
                     self.host(waiting_connection);
                     continue;

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_core::job::{Done, Find, Job, Outcome};
-use flash_core::program::Begun;
+use flash_core::upstream::Opened;
 use flash_core::{Context, ExchangeId, Want};
 use flash_observe::metrics::LoopMetrics;
 use rustix::event::epoll::{self, EventFlags};
@@ -21,7 +21,7 @@ use crate::pipelined::{NEW, Step};
 use crate::poller::Registered;
 use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
-use crate::upstream_io::{UpstreamIo, tell_begun};
+use crate::upstream_io::{UpstreamIo, tell_opened};
 
 /// Where a connection goes after its turn.
 pub(super) enum Next {
@@ -143,25 +143,25 @@ impl ReadRequest {
                         Sent::Broken => slot.connection.abort(cx),
                     }
                 }
-                Want::Begin(id) => {
+                Want::OpenUpstream(id) => {
                     let (completions, token) = (Arc::clone(at.completions), slot.token);
                     let reply =
-                        Box::new(move |begun: Begun| completions.push(token, Completion::Begun(id, begun)));
+                        Box::new(move |begun: Opened| completions.push(token, Completion::Opened(id, begun)));
                     let stream = self.upstream_io.begin(&mut slot.connection, id, &slot.socket, cx, reply);
                     slot.add_stream(id, stream);
                 }
-                want @ (Want::SendBackend(id) | Want::ReceiveBackend(id) | Want::ShutdownBackend(id)) => {
+                want @ (Want::SendUpstream(id) | Want::ReceiveUpstream(id) | Want::ShutdownUpstream(id)) => {
                     let stream = slot.streams.iter().find(|stream| stream.exchange == id);
                     let stream = stream.map(|stream| &stream.stream);
                     self.upstream_io.perform(&want, &mut slot.connection, stream, cx);
                 }
-                Want::Exchange(awaited) => {
+                Want::WaitIo(awaited) => {
                     let client = if awaited.client_out { Registered::Room } else { Registered::Bytes };
                     let registered = socket.register(slot, client, at);
                     let registered = registered.and_then(|()| slot.register_streams(at));
                     return if registered.is_ok() { Next::Waits } else { Next::Ends };
                 }
-                Want::HandOver => {
+                Want::Detach => {
                     // It stays open elsewhere, and nothing that happens to it is of interest here.
                     let _ = epoll::delete(at.epoll, &slot.socket);
                     return Next::Ends;
@@ -187,7 +187,7 @@ impl Socket {
 impl Slot {
     fn register_streams(&mut self, at: &At<'_>) -> io::Result<()> {
         for Stream { exchange, stream, registered } in &mut self.streams {
-            let (_, room) = self.connection.awaited_of(*exchange);
+            let (_, room) = self.connection.interest_of(*exchange);
             let needed = if room { Registered::Room } else { Registered::Bytes };
             register(registered, needed, stream, self.token | OF_STREAM, at)?;
         }
@@ -247,14 +247,14 @@ impl Work for ReadRequest {
         if slot.token == NEW {
             self.welcome(slot);
         }
-        if let With::Begun(id, begun) = with {
-            let stream = tell_begun(&mut slot.connection, id, begun, cx);
+        if let With::Opened(id, begun) = with {
+            let stream = tell_opened(&mut slot.connection, id, begun, cx);
             slot.add_stream(id, stream);
             return self.turn(slot, With::Nothing, at, cx);
         }
         let next = match with {
             With::Poisoned => Next::Ends,
-            With::Nothing | With::Job(..) | With::Done(..) | With::Begun(..) => self.serve(slot, at, cx),
+            With::Nothing | With::Job(..) | With::Done(..) | With::Opened(..) => self.serve(slot, at, cx),
         };
         if matches!(next, Next::Ends) {
             self.forget(slot);
@@ -291,7 +291,7 @@ impl Work for FindFile {
                 }
             },
             With::Done(id, outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
-            With::Nothing | With::Job(..) | With::Begun(..) | With::Poisoned => {
+            With::Nothing | With::Job(..) | With::Opened(..) | With::Poisoned => {
                 elsewhere(slot.connection.want(cx), slot, cx)
             }
         }
@@ -358,7 +358,7 @@ impl Work for SendData {
         match with {
             With::Job(id, job) => self.read(id, job, slot, at, cx),
             With::Done(id, outcome) => slot.connection.completed(id, outcome, cx),
-            With::Nothing | With::Begun(..) | With::Poisoned => {}
+            With::Nothing | With::Opened(..) | With::Poisoned => {}
         }
         for _ in 0..WANTS_PER_TURN {
             match slot.connection.want(cx) {
@@ -396,16 +396,16 @@ fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
         Want::Receive
         | Want::Close
         | Want::Reset
-        | Want::Begin(_)
-        | Want::SendBackend(_)
-        | Want::ReceiveBackend(_)
-        | Want::ShutdownBackend(_)
-        | Want::HandOver
-        | Want::Exchange(_) => Next::To(Step::ReadRequest, With::Nothing),
+        | Want::OpenUpstream(_)
+        | Want::SendUpstream(_)
+        | Want::ReceiveUpstream(_)
+        | Want::ShutdownUpstream(_)
+        | Want::Detach
+        | Want::WaitIo(_) => Next::To(Step::ReadRequest, With::Nothing),
         Want::Send => Next::To(Step::SendHeader, With::Nothing),
         Want::Job(id, job @ Job::Find(_)) => Next::To(Step::FindFile, With::Job(id, job)),
         Want::Job(id, job) => Next::To(Step::SendData, With::Job(id, job)),
-        Want::Completion => Next::Waits,
+        Want::WaitJob => Next::Waits,
         Want::ShutdownWrite => {
             if rustix::net::shutdown(&slot.socket, rustix::net::Shutdown::Write).is_err() {
                 slot.connection.abort(cx);

@@ -82,7 +82,7 @@ pub(crate) fn next(
         }
     };
     if let Answer::Entry(entry) = &answer
-        && let entry::Target::Script(_) = entry.target
+        && let entry::Resource::Script(_) = entry.resource
     {
         return Next::Upstream(Some(Arc::clone(entry)));
     }
@@ -90,8 +90,8 @@ pub(crate) fn next(
         // There was reason to hope for a program.
         (Asked::Program(_), _) if head.method.is_retrieval() && body_waits => return Next::DropBody,
         (Asked::Program(_), Answer::Entry(_)) if head.method == Method::Options => Answer::Options,
-        (Asked::Program(_), Answer::Entry(entry)) if !head.method.is_retrieval() => match entry.target {
-            entry::Target::Refused(status) => Answer::Error(status),
+        (Asked::Program(_), Answer::Entry(entry)) if !head.method.is_retrieval() => match entry.resource {
+            entry::Resource::Refused(status) => Answer::Error(status),
             _ => Answer::Error(Status::METHOD_NOT_ALLOWED),
         },
         (_, answer) => answer,
@@ -106,8 +106,8 @@ pub(crate) fn next(
 
 /// The listing that answers, if the entry is a folder. An answer to HEAD needs none.
 fn list_wanted(head: &RequestHead<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List> {
-    match (&entry.target, head.method, head.target) {
-        (entry::Target::Folder, Method::Get, Target::Origin { path, query }) if cx.site.settings.list => {
+    match (&entry.resource, head.method, head.target) {
+        (entry::Resource::Folder, Method::Get, Target::Origin { path, query }) if cx.site.settings.list => {
             lookup::list(path, query, cx.now)
         }
         _ => None,

@@ -73,10 +73,12 @@ impl FileLookup {
                 let is_young = known.age_ms(now_ms) < STALE_AFTER * revalidate_ms;
                 match failure {
                     _ if is_young => Lookup::Found(known),
-                    Failure::Sick | Failure::Broken => Lookup::Stale(known),
-                    Failure::Busy | Failure::OverBudget | Failure::Late | Failure::Gone | Failure::Full => {
-                        Lookup::Failed(failure)
-                    }
+                    Failure::DeviceDown | Failure::Broken => Lookup::Stale(known),
+                    Failure::Overloaded
+                    | Failure::OverBudget
+                    | Failure::TimedOut
+                    | Failure::NotFound
+                    | Failure::Full => Lookup::Failed(failure),
                 }
             }
             Done::Listed(Listed { listing, page: Some(page) }) => Lookup::Listed(listing, page),
@@ -135,7 +137,7 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, no
     if !site.settings.dotfiles && path.is_hidden() {
         return Found::Refused(Status::NOT_FOUND);
     }
-    let known = match site.settings.finds_apart {
+    let known = match site.settings.lookup_as_job {
         false => search(&path, raw_path, site, local, now),
         true => Err(None),
     };

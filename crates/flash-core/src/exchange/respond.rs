@@ -44,12 +44,12 @@ pub(crate) struct Response {
 
 impl<S: ResponseSink> Responder<'_, S> {
     pub(crate) fn respond(&mut self, head: &RequestHead<'_>, entry: &Entry) -> Response {
-        match &entry.target {
-            entry::Target::File(variants) => self.file(head, variants),
-            entry::Target::FolderWithoutSlash => self.redirect(head),
-            entry::Target::Folder if self.site.settings.list => self.listing(None),
-            entry::Target::Folder | entry::Target::Script(_) => self.error(Status::FORBIDDEN),
-            entry::Target::Refused(status) => self.error(*status),
+        match &entry.resource {
+            entry::Resource::File(variants) => self.file(head, variants),
+            entry::Resource::FolderWithoutSlash => self.redirect(head),
+            entry::Resource::Folder if self.site.settings.list => self.listing(None),
+            entry::Resource::Folder | entry::Resource::Script(_) => self.error(Status::FORBIDDEN),
+            entry::Resource::Refused(status) => self.error(*status),
         }
     }
 

@@ -21,9 +21,9 @@ use crate::context::Context;
 use crate::file::{Content, File};
 use crate::job::Find;
 use crate::path::SitePath;
-use crate::program::{Begin, Begun, Talk};
 use crate::site::{Settings, WINDOW_BYTES};
 use crate::testing::{Disk, Manner, Program, Random, World, each_seed};
+use crate::upstream::{Open, Opened, UpstreamProtocol};
 
 /// A response under way, as frames would carry it.
 #[derive(Default)]
@@ -277,7 +277,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
     let first = ExchangeId::default().next();
     let mut all: Vec<(UpstreamExchange, Stream, Program)> = Vec::new();
     for id in [first, first.next()] {
-        let begin = Begin {
+        let begin = Open {
             route: 0,
             path: SitePath::parse(b"/app").unwrap().into_owned(),
             variables: Arc::default(),
@@ -285,27 +285,27 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             again: false,
             direct: None,
         };
-        let manner = Manner { talk: Talk::Cgi, used: false, room: 1 << 20, answer: None };
+        let manner = Manner { protocol: UpstreamProtocol::Cgi, used: false, room: 1 << 20, answer: None };
         let (program, backend) = Program::new(id, begin, manner);
         let request = Request::new(&head, request, None);
         let mut upstream = UpstreamExchange::new(id, request, RequestBodyLength::Known);
-        assert!(matches!(upstream.need_after_reading(0), Some(Need::Begin)));
-        upstream.begun(Begun::Running((), backend)).expect("it runs");
+        assert!(matches!(upstream.need_after_reading(0), Some(Need::Open)));
+        upstream.begun(Opened::Running((), backend)).expect("it runs");
         all.push((upstream, Stream::default(), program));
     }
     let say = |(upstream, stream, _): &mut (UpstreamExchange, Stream, Program), bytes: &[u8]| {
         let (site, now) = (&world.site, &world.now);
         let mut writer = Writer { site, now, sink: stream, head_only: false, head: None };
         match bytes {
-            b"" => assert!(upstream.backend_ended(&mut writer).is_ok()),
-            _ => assert!(upstream.backend_received(bytes, &mut writer).is_ok()),
+            b"" => assert!(upstream.upstream_ended(&mut writer).is_ok()),
+            _ => assert!(upstream.upstream_received(bytes, &mut writer).is_ok()),
         }
     };
     let [one, two] = &mut all[..] else { panic!("two") };
     assert_eq!(one.0.body_room(&world.site), two.0.body_room(&world.site));
     two.0.put_body(b"two");
     one.0.put_body(b"one");
-    assert_eq!((one.0.to_backend(), two.0.to_backend()), (&b"one"[..], &b"two"[..]));
+    assert_eq!((one.0.to_upstream(), two.0.to_upstream()), (&b"one"[..], &b"two"[..]));
     say(two, b"Content-Type: a/b\n\nof the ");
     say(one, b"Status: 201 Made\nContent-Length: 3\n\n1");
     say(two, b"second");

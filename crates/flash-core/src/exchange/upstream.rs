@@ -6,13 +6,13 @@
 //! is bounded, because the program is not read. A body in chunks comes first, see [`spooled`]. Who began the program, and what becomes of its stream afterwards, is not
 //! known here.
 
-mod ahead;
-mod fault;
 mod feed;
+mod gateway_error;
 mod outgoing;
-mod reply;
 mod request;
-mod spooled;
+mod response_state;
+mod spooled_body;
+mod watermark;
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -23,17 +23,17 @@ use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 use crate::context::Context;
 use crate::exchange::sink::ResponseSink;
 use crate::exchange::{ExchangeId, Timing};
-use crate::program::{Backend, Begin, Begun, Finish, Lease, Refusal, Talk};
-use crate::room::Account;
+use crate::memory_budget::Budget;
 use crate::transport::TransportInfo;
+use crate::upstream::{Lease, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol};
 
-use self::ahead::Ahead;
-pub(crate) use self::fault::Fault;
-use self::outgoing::{End, Outgoing};
-use self::reply::DISCARD_BYTES_MAX;
-pub(crate) use self::reply::{Reply, Writer};
+pub(crate) use self::gateway_error::GatewayError;
+use self::outgoing::{Outgoing, WriteHalf};
 pub(crate) use self::request::Request;
-use self::spooled::Spooled;
+use self::response_state::DISCARD_BYTES_MAX;
+pub(crate) use self::response_state::{ResponseState, Writer};
+use self::spooled_body::SpooledBody;
+use self::watermark::Watermark;
 
 /// What a client has sent and its program has not taken; also what it may send ahead for a next request.
 pub(crate) const OUTGOING_BYTES_MAX: usize = 64 << 10;
@@ -57,10 +57,10 @@ pub(crate) struct UpstreamExchange {
     /// The last byte of the request's body is here.
     body_has_ended: bool,
     /// The body, if it comes in chunks, until the program has been given all of it.
-    spooled: Option<Box<Spooled>>,
+    spooled: Option<Box<SpooledBody>>,
     outgoing: Outgoing,
-    pub(crate) reply: Reply,
-    ahead: Ahead,
+    pub(crate) reply: ResponseState,
+    watermark: Watermark,
     blocked: Blocked,
     /// A stream that has served, until the driver is told.
     released: Option<Release>,
@@ -71,8 +71,8 @@ enum Stage {
     /// The request's body comes in chunks: its length is known at its end, and told to the program before all else.
     Spooling,
     /// What the client has sent by now is read first, to know whether it has left.
-    Wanted,
-    Asked,
+    Pending,
+    Opening,
     Running(Running),
     /// The program has done its part.
     Over,
@@ -80,7 +80,7 @@ enum Stage {
 
 #[derive(Debug)]
 struct Running {
-    backend: Backend,
+    upstream: Upstream,
     decoder: Decoder,
     /// It has said something.
     heard: bool,
@@ -94,7 +94,7 @@ pub struct Release {
     pub exchange: ExchangeId,
     lease: Box<dyn Lease>,
     /// `None` if nobody has to be told but by the stream's end.
-    how: Option<Finish>,
+    how: Option<ReleaseMode>,
 }
 
 impl Release {
@@ -109,35 +109,35 @@ impl Release {
 /// Which directions of its stream had nothing to give, or no room, when they were last tried.
 #[derive(Debug, Default)]
 struct Blocked {
-    backend_in: bool,
-    backend_out: bool,
+    upstream_in: bool,
+    upstream_out: bool,
 }
 
 /// What both sockets are waited for; those directions were all found blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Awaited {
+pub struct Interest {
     pub client_in: bool,
     pub client_out: bool,
-    pub backend_in: bool,
-    pub backend_out: bool,
+    pub upstream_in: bool,
+    pub upstream_out: bool,
 }
 
 /// A direction of the program's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     In,
     Out,
 }
 
 /// What an upstream exchange needs next.
 pub(crate) enum Need {
-    Begin,
-    SendBackend,
-    ReceiveBackend,
-    ShutBackend,
+    Open,
+    Send,
+    Receive,
+    Shutdown,
     /// A job about the body; and its result, before anything else.
     Job,
-    Completion,
+    WaitJob,
 }
 
 /// What a program's end, or a failure to begin it, leads to.
@@ -145,7 +145,7 @@ pub(crate) enum Ended {
     /// The reply is complete, or becomes a redirection.
     Well,
     /// The kept connection was closed before the request came: once more with a new one.
-    Again,
+    Retry,
 }
 
 impl UpstreamExchange {
@@ -153,13 +153,13 @@ impl UpstreamExchange {
         let comes_unmeasured = body == RequestBodyLength::Unknown;
         Self {
             id,
-            reply: Reply::new(),
+            reply: ResponseState::new(),
             request,
-            stage: if comes_unmeasured { Stage::Spooling } else { Stage::Wanted },
+            stage: if comes_unmeasured { Stage::Spooling } else { Stage::Pending },
             body_has_ended: body == RequestBodyLength::None,
-            spooled: comes_unmeasured.then(|| Box::new(Spooled::new())),
+            spooled: comes_unmeasured.then(|| Box::new(SpooledBody::new())),
             outgoing: Outgoing::default(),
-            ahead: Ahead::of_answer(),
+            watermark: Watermark::of_response(),
             blocked: Blocked::default(),
             released: None,
         }
@@ -170,12 +170,12 @@ impl UpstreamExchange {
         let spooled = self.spooled.as_ref();
         match &self.stage {
             _ if spooled.is_some_and(|spooled| spooled.is_wanted()) => Some(Need::Job),
-            _ if self.awaits_job() => Some(Need::Completion),
-            Stage::Running(_) if !self.blocked.backend_out && self.outgoing.left() > 0 => {
-                Some(Need::SendBackend)
-            }
-            Stage::Running(_) if self.outgoing.end == End::Due && self.outgoing.left() == 0 => {
-                Some(Need::ShutBackend)
+            _ if self.awaits_job() => Some(Need::WaitJob),
+            Stage::Running(_) if !self.blocked.upstream_out && self.outgoing.left() > 0 => Some(Need::Send),
+            Stage::Running(_)
+                if self.outgoing.write_half == WriteHalf::ShutdownDue && self.outgoing.left() == 0 =>
+            {
+                Some(Need::Shutdown)
             }
             _ => None,
         }
@@ -184,9 +184,9 @@ impl UpstreamExchange {
     /// What can be done when the client has nothing more to be read, with so much that it has not taken.
     pub(crate) fn need_after_reading(&self, waiting_bytes: usize) -> Option<Need> {
         match &self.stage {
-            Stage::Wanted => Some(Need::Begin),
-            Stage::Running(_) if self.ahead.allows(waiting_bytes) && !self.blocked.backend_in => {
-                Some(Need::ReceiveBackend)
+            Stage::Pending => Some(Need::Open),
+            Stage::Running(_) if self.watermark.allows(waiting_bytes) && !self.blocked.upstream_in => {
+                Some(Need::Receive)
             }
             _ => None,
         }
@@ -195,7 +195,7 @@ impl UpstreamExchange {
     /// Which directions of its stream it waits for, with so much that the client has not taken.
     pub(crate) fn awaited(&self, waiting_bytes: usize) -> (bool, bool) {
         let running = self.is_running();
-        (running && self.ahead.allows(waiting_bytes), running && self.outgoing.left() > 0)
+        (running && self.watermark.allows(waiting_bytes), running && self.outgoing.left() > 0)
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -218,25 +218,25 @@ impl UpstreamExchange {
     }
 
     /// What the program has said lies in the output. Where its client is behind, it may go on if there is room.
-    pub(crate) fn make_room(&mut self, waiting_bytes: usize, answers: &Arc<Account>) {
-        if matches!(self.stage, Stage::Running(_)) && !self.ahead.allows(waiting_bytes) {
-            self.ahead.grow(answers);
+    pub(crate) fn make_room(&mut self, waiting_bytes: usize, answers: &Arc<Budget>) {
+        if matches!(self.stage, Stage::Running(_)) && !self.watermark.allows(waiting_bytes) {
+            self.watermark.grow(answers);
         }
     }
 
     /// The client has taken everything.
     pub(crate) fn drained(&mut self) {
-        self.ahead = Ahead::of_answer();
+        self.watermark = Watermark::of_response();
     }
 
-    pub(crate) fn backend_ready(&mut self) {
-        (self.blocked.backend_in, self.blocked.backend_out) = (false, false);
+    pub(crate) fn upstream_ready(&mut self) {
+        (self.blocked.upstream_in, self.blocked.upstream_out) = (false, false);
     }
 
-    pub(crate) fn backend_blocked(&mut self, way: Way) {
-        match way {
-            Way::In => self.blocked.backend_in = true,
-            Way::Out => self.blocked.backend_out = true,
+    pub(crate) fn upstream_blocked(&mut self, direction: Direction) {
+        match direction {
+            Direction::In => self.blocked.upstream_in = true,
+            Direction::Out => self.blocked.upstream_out = true,
         }
     }
 
@@ -248,49 +248,49 @@ impl UpstreamExchange {
         is_alone: bool,
         timing: Timing,
         cx: &mut Context<'_>,
-    ) -> Option<Begin> {
+    ) -> Option<Open> {
         let body_bytes = self.spooled.as_ref().map(|spooled| spooled.bytes());
         let begin = self.request.begin(transport, local, is_alone, body_bytes, timing, cx)?;
-        self.stage = Stage::Asked;
+        self.stage = Stage::Opening;
         Some(begin)
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
-        matches!(self.stage, Stage::Asked)
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.stage, Stage::Opening)
     }
 
     /// `Ok` when the program runs and its request is on the way to it.
-    pub(crate) fn begun(&mut self, begun: Begun<()>) -> Result<(), Fault> {
-        let mut backend = match begun {
-            Begun::Running((), backend) => backend,
-            Begun::Failed(refusal) => return Err(refusal.into()),
+    pub(crate) fn begun(&mut self, begun: Opened<()>) -> Result<(), GatewayError> {
+        let mut upstream = match begun {
+            Opened::Running((), upstream) => upstream,
+            Opened::Failed(refusal) => return Err(refusal.into()),
             // Nobody asked for that.
-            Begun::HandedOver => return Err(Refusal::Broken.into()),
+            Opened::Detached => return Err(OpenError::Broken.into()),
         };
-        backend.lease.begins();
+        upstream.lease.begins();
         self.outgoing = Outgoing::default();
-        if backend.talk == Talk::FastCgi {
+        if upstream.protocol == UpstreamProtocol::FastCgi {
             Encoder.begin(&self.request.variables, true, &mut self.outgoing.bytes);
         }
-        self.reply = match backend.talk {
-            Talk::Nph => Reply::raw(),
-            Talk::Cgi | Talk::FastCgi => Reply::new(),
+        self.reply = match upstream.protocol {
+            UpstreamProtocol::Nph => ResponseState::raw(),
+            UpstreamProtocol::Cgi | UpstreamProtocol::FastCgi => ResponseState::new(),
         };
         if self.body_has_ended && self.spooled.is_none() {
-            self.outgoing.end_body(backend.talk);
+            self.outgoing.end_body(upstream.protocol);
         }
         // What has been told nothing says nothing: there is no need to look before waiting for it.
-        (self.blocked.backend_in, self.blocked.backend_out) = (true, false);
+        (self.blocked.upstream_in, self.blocked.upstream_out) = (true, false);
         self.stage =
-            Stage::Running(Running { backend, decoder: Decoder::new(), heard: false, surplus_bytes: 0 });
+            Stage::Running(Running { upstream, decoder: Decoder::new(), heard: false, surplus_bytes: 0 });
         Ok(())
     }
 
-    pub(crate) fn to_backend(&self) -> &[u8] {
+    pub(crate) fn to_upstream(&self) -> &[u8] {
         &self.outgoing.bytes[self.outgoing.sent..]
     }
 
-    pub(crate) fn backend_sent(&mut self, count: usize) {
+    pub(crate) fn upstream_sent(&mut self, count: usize) {
         self.outgoing.sent += count;
         if self.outgoing.left() == 0 {
             self.outgoing.bytes.clear();
@@ -298,50 +298,50 @@ impl UpstreamExchange {
         }
     }
 
-    pub(crate) fn backend_shut(&mut self) {
-        self.outgoing.end = End::Said;
+    pub(crate) fn upstream_shut(&mut self) {
+        self.outgoing.write_half = WriteHalf::Shut;
     }
 
     /// The program takes nothing more. It may have more to say.
-    pub(crate) fn backend_refuses(&mut self) {
-        self.outgoing = Outgoing { end: End::Unheard, ..Outgoing::default() };
+    pub(crate) fn upstream_refuses(&mut self) {
+        self.outgoing = Outgoing { write_half: WriteHalf::Refused, ..Outgoing::default() };
     }
 
-    pub(crate) fn backend_received(
+    pub(crate) fn upstream_received(
         &mut self,
         bytes: &[u8],
         writer: &mut Writer<'_, impl ResponseSink>,
-    ) -> Result<Ended, Fault> {
+    ) -> Result<Ended, GatewayError> {
         let Stage::Running(running) = &mut self.stage else { return Ok(Ended::Well) };
         running.heard = true;
-        if running.backend.talk != Talk::FastCgi {
+        if running.upstream.protocol != UpstreamProtocol::FastCgi {
             self.reply.take(bytes, writer)?;
             if self.reply.is_complete() {
                 // It may have more to do, but nothing more to say.
-                self.over(Finish::Ended);
+                self.over(ReleaseMode::Ended);
             }
             return Ok(Ended::Well);
         }
         let mut rest = bytes;
-        let broken = |error: fastcgi::Error| Fault::of_program(error.reason);
+        let broken = |error: fastcgi::Error| GatewayError::of_program(error.reason);
         while let Some(event) = running.decoder.next(&mut rest).map_err(broken)? {
             match event {
                 Event::Stdout(bytes) if self.reply.is_complete() => {
                     running.surplus_bytes += bytes.len();
                     if running.surplus_bytes > DISCARD_BYTES_MAX {
-                        self.over(Finish::Ended);
+                        self.over(ReleaseMode::Ended);
                         return Ok(Ended::Well);
                     }
                 }
                 Event::Stdout(bytes) => self.reply.take(bytes, writer)?,
-                Event::Stderr(bytes) => running.backend.lease.stderr(bytes),
+                Event::Stderr(bytes) => running.upstream.lease.stderr(bytes),
                 Event::End(end) => {
                     request_ended(end)?;
                     self.reply.end(writer)?;
                     // A part of the request that is still here would be taken for the next one's beginning.
                     let clean = rest.is_empty() && self.outgoing.left() == 0;
-                    let clean = clean && self.outgoing.end == End::Said;
-                    self.over(if clean { Finish::Reusable } else { Finish::Ended });
+                    let clean = clean && self.outgoing.write_half == WriteHalf::Shut;
+                    self.over(if clean { ReleaseMode::Reusable } else { ReleaseMode::Ended });
                     return Ok(Ended::Well);
                 }
             }
@@ -350,30 +350,30 @@ impl UpstreamExchange {
     }
 
     /// The program has closed its side.
-    pub(crate) fn backend_ended(
+    pub(crate) fn upstream_ended(
         &mut self,
         writer: &mut Writer<'_, impl ResponseSink>,
-    ) -> Result<Ended, Fault> {
+    ) -> Result<Ended, GatewayError> {
         let Stage::Running(running) = &self.stage else { return Ok(Ended::Well) };
-        if running.backend.talk == Talk::FastCgi {
-            if running.backend.used && !running.heard && self.request.may_be_repeated() {
+        if running.upstream.protocol == UpstreamProtocol::FastCgi {
+            if running.upstream.used && !running.heard && self.request.may_be_repeated() {
                 self.request.repeat();
-                self.leave(Stage::Wanted, Finish::Ended);
-                return Ok(Ended::Again);
+                self.leave(Stage::Pending, ReleaseMode::Ended);
+                return Ok(Ended::Retry);
             }
-            return Err(Fault::of_program("closed its connection in the middle of the request"));
+            return Err(GatewayError::of_program("closed its connection in the middle of the request"));
         }
         self.reply.end(writer)?;
-        self.over(Finish::Ended);
+        self.over(ReleaseMode::Ended);
         Ok(Ended::Well)
     }
 
-    fn over(&mut self, how: Finish) {
+    fn over(&mut self, how: ReleaseMode) {
         self.leave(Stage::Over, how);
     }
 
-    fn leave(&mut self, next: Stage, how: Finish) {
-        if let Stage::Running(Running { backend: Backend { lease, .. }, .. }) =
+    fn leave(&mut self, next: Stage, how: ReleaseMode) {
+        if let Stage::Running(Running { upstream: Upstream { lease, .. }, .. }) =
             std::mem::replace(&mut self.stage, next)
         {
             self.released = Some(Release { exchange: self.id, lease, how: Some(how) });
@@ -387,23 +387,23 @@ impl UpstreamExchange {
 
     /// Nobody has a use for the program any more. Returns the request, and the stream that is free thereby.
     pub(crate) fn break_off(self) -> (Request, Option<Release>) {
-        let Stage::Running(Running { backend: Backend { talk, lease, .. }, .. }) = self.stage else {
+        let Stage::Running(Running { upstream: Upstream { protocol, lease, .. }, .. }) = self.stage else {
             return (self.request, self.released);
         };
-        let is_told = match talk {
-            Talk::FastCgi => self.outgoing.sent == 0,
-            Talk::Cgi | Talk::Nph => self.outgoing.end != End::Said,
+        let is_told = match protocol {
+            UpstreamProtocol::FastCgi => self.outgoing.sent == 0,
+            UpstreamProtocol::Cgi | UpstreamProtocol::Nph => self.outgoing.write_half != WriteHalf::Shut,
         };
-        let how = is_told.then_some(Finish::Aborted);
+        let how = is_told.then_some(ReleaseMode::Aborted);
         (self.request, Some(Release { exchange: self.id, lease, how }))
     }
 }
 
-fn request_ended(end: fastcgi::End) -> Result<(), Fault> {
+fn request_ended(end: fastcgi::End) -> Result<(), GatewayError> {
     match end {
         fastcgi::End::Complete { .. } => Ok(()),
-        fastcgi::End::Overloaded => Err(Refusal::Busy.into()),
-        fastcgi::End::CannotMultiplex => Err(Fault::of_program("says that it has a request already")),
-        fastcgi::End::UnknownRole => Err(Fault::of_program("says that it is no responder")),
+        fastcgi::End::Overloaded => Err(OpenError::Busy.into()),
+        fastcgi::End::CannotMultiplex => Err(GatewayError::of_program("says that it has a request already")),
+        fastcgi::End::UnknownRole => Err(GatewayError::of_program("says that it is no responder")),
     }
 }

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use super::{Listing, Maker, Order, Step};
 use crate::job::{Done, List, Listed};
+use crate::memory_budget::Budget;
 use crate::path::SitePath;
-use crate::room::Account;
 
 #[derive(Debug)]
 pub struct ListingCache {
     keep_ms: u64,
-    account: Arc<Account>,
+    budget: Arc<Budget>,
     // Never locked while a listing is dropped: that may take a while.
     known: Mutex<Known>,
 }
@@ -44,15 +44,15 @@ const TIDY_AT_MIN: usize = 64;
 
 impl ListingCache {
     pub fn new(keep_ms: u64, bytes_max: u64) -> Self {
-        Self { keep_ms, account: Account::new(bytes_max), known: Mutex::default() }
+        Self { keep_ms, budget: Budget::new(bytes_max), known: Mutex::default() }
     }
 
     pub fn keep_ms(&self) -> u64 {
         self.keep_ms
     }
 
-    pub fn account(&self) -> &Arc<Account> {
-        &self.account
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// A listing that is ready for this request. Waits for nothing: a locked cache has none.
@@ -75,8 +75,8 @@ impl ListingCache {
         {
             return listing;
         }
-        let (path, account) = (list.path.clone(), Arc::clone(&self.account));
-        let listing = Arc::new(Listing::new(path, list.order, list.asked_ms, account, before));
+        let (path, budget) = (list.path.clone(), Arc::clone(&self.budget));
+        let listing = Arc::new(Listing::new(path, list.order, list.asked_ms, budget, before));
         let latest = Latest { listing: Arc::downgrade(&listing), kept: None, is_aged: false };
         known.all.push(Weak::clone(&latest.listing));
         let replaced = known.latest.insert(key(list), latest);

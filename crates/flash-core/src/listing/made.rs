@@ -15,8 +15,8 @@ use super::html;
 use super::{Batch, Column, Kind, Name, Names, Order, OverBudget, Seen};
 use crate::entry::STALE_AFTER;
 use crate::job::{Done, Failure, Folder, Job, OpenFolder, Part};
+use crate::memory_budget::{Budget, BudgetedBytes};
 use crate::path::SitePath;
-use crate::room::{Account, Held};
 
 /// The rest of a larger folder is left out: a browser shows no page with more rows.
 const NAMES_MAX: usize = 200_000;
@@ -39,7 +39,7 @@ pub struct Listing {
     path: SitePath<'static>,
     order: Order,
     asked_ms: u64,
-    account: Arc<Account>,
+    budget: Arc<Budget>,
     /// The listing of the same folder before this one. What has not changed is shared with it.
     before: Weak<Self>,
     making: Mutex<Making>,
@@ -118,7 +118,7 @@ impl Listing {
         path: SitePath<'static>,
         order: Order,
         asked_ms: u64,
-        account: Arc<Account>,
+        budget: Arc<Budget>,
         before: Weak<Self>,
     ) -> Self {
         let making = Making { from: Some(0), ..Making::default() };
@@ -126,7 +126,7 @@ impl Listing {
             path,
             order,
             asked_ms,
-            account,
+            budget,
             before,
             making: Mutex::new(making),
             progress: AtomicU64::new(0),
@@ -243,7 +243,7 @@ impl Listing {
         let names = match &mut making.names {
             Some(names) => names,
             empty => loop {
-                match Names::new(&self.account, (OWN_BYTES + self.path.as_bytes().len()) as u64) {
+                match Names::new(&self.budget, (OWN_BYTES + self.path.as_bytes().len()) as u64) {
                     Ok(names) => break empty.insert(names),
                     Err(OverBudget) => make_room(maker)?,
                 }
@@ -343,9 +343,9 @@ impl Listing {
         let seen = self.looked(ready, number, seen, maker)?;
         let html = self.html(ready, number, seen);
         let before = self.before.upgrade().and_then(|before| before.page_now(number as u32));
-        let page = match (before.filter(|before| *before == html), self.account.room(html.len() as u64)) {
+        let page = match (before.filter(|before| *before == html), self.budget.reserve(html.len() as u64)) {
             (Some(before), _) => before,
-            (None, Some(room)) => Bytes::from_owner(Held::new(maker.hold(&html), room)),
+            (None, Some(room)) => Bytes::from_owner(BudgetedBytes::new(maker.hold(&html), room)),
             // Only those who wait for it now get it.
             (None, None) => return Ok(maker.hold(&html)),
         };

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::room::{Account, Room};
+use crate::memory_budget::{Budget, Reservation};
 
 use super::{Details, Order};
 
@@ -25,7 +25,7 @@ pub struct Names {
     /// Where each name begins: the number of the piece, and the offset in it.
     places: Vec<u32>,
     left_out: usize,
-    room: Room,
+    room: Reservation,
 }
 
 /// The account has no memory left.
@@ -49,8 +49,8 @@ pub const NAME_BYTES_MAX: usize = 4096;
 
 impl Names {
     /// Reserves `bytes` for the listing itself.
-    pub fn new(account: &Arc<Account>, bytes: u64) -> Result<Self, OverBudget> {
-        let room = account.room(bytes).ok_or(OverBudget)?;
+    pub fn new(budget: &Arc<Budget>, bytes: u64) -> Result<Self, OverBudget> {
+        let room = budget.reserve(bytes).ok_or(OverBudget)?;
         Ok(Self { pieces: Vec::new(), places: Vec::new(), left_out: 0, room })
     }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn folders_first_then_the_column() {
-        let mut names = Names::new(&Account::new(1 << 20), 0).unwrap();
+        let mut names = Names::new(&Budget::new(1 << 20), 0).unwrap();
         for one in [name("b", false, 1), name("a", false, 2), name("z", true, 0)] {
             names.push(one).unwrap();
         }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_goes_in_comes_out_whatever_its_length() {
-        let mut names = Names::new(&Account::new(8 << 20), 0).unwrap();
+        let mut names = Names::new(&Budget::new(8 << 20), 0).unwrap();
         let texts: Vec<String> = (0..3000).map(|number| "x".repeat(number * 7 % NAME_BYTES_MAX)).collect();
         for (number, text) in texts.iter().enumerate() {
             let details = (number % 3 == 0).then_some(Details { size: number as u64, modified: -1 });
@@ -226,15 +226,15 @@ mod tests {
 
     #[test]
     fn the_account_counts_all_memory_and_a_full_one_changes_nothing() {
-        let account = Account::new(100_000);
-        let mut names = Names::new(&account, 500).unwrap();
+        let budget = Budget::new(100_000);
+        let mut names = Names::new(&budget, 500).unwrap();
         while names.push(name("some-name.txt", false, 0)).is_ok() {}
         let held: usize = names.pieces.iter().map(Vec::capacity).sum::<usize>() + names.places.capacity() * 4;
-        assert_eq!(account.left_bytes(), 100_000 - 500 - held as u64);
+        assert_eq!(budget.left_bytes(), 100_000 - 500 - held as u64);
         assert!(names.len() > 1000 && names.iter().all(|name| name.name == b"some-name.txt"));
         drop(names);
-        assert_eq!(account.left_bytes(), 100_000);
-        assert_eq!(Names::new(&account, 100_001).err(), Some(OverBudget));
+        assert_eq!(budget.left_bytes(), 100_000);
+        assert_eq!(Names::new(&budget, 100_001).err(), Some(OverBudget));
     }
 
     #[test]

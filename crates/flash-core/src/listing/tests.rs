@@ -130,7 +130,7 @@ impl Bench {
     }
 
     fn used(&self) -> u64 {
-        self.cache.account().bytes_max() - self.cache.account().left_bytes()
+        self.cache.budget().bytes_max() - self.cache.budget().left_bytes()
     }
 }
 

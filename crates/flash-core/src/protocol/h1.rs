@@ -19,7 +19,7 @@ use crate::connection::Want;
 use crate::context::Context;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::body::Piece;
-use crate::exchange::upstream::Way;
+use crate::exchange::upstream::Direction;
 use crate::exchange::{Exchange, ExchangeId, ExchangeState};
 use crate::job::{Job, Outcome};
 use crate::output::Output;
@@ -63,7 +63,7 @@ enum Phase {
         redirects: u8,
     },
     /// A program writes to the client itself.
-    HandedOver,
+    Detached,
     /// What is in the output is the last.
     Closing {
         linger: bool,
@@ -155,14 +155,14 @@ impl Http1 {
             Phase::Lingering { .. } => Waiting::Linger,
             Phase::BodyDropped | Phase::Redirected { .. } | Phase::Exchange(_) => {
                 self.deadline.wait(Waiting::Completion, cx.now.ms(), &cx.site.settings);
-                return Want::Completion;
+                return Want::WaitJob;
             }
             Phase::Closing { linger } if *linger || self.deadline.may_have_to_flush() => {
                 let why = if *linger { Why::Unread } else { Why::Unflushed };
                 self.phase = Phase::Lingering { bytes_left: LINGER_BYTES_MAX, why };
                 return Want::ShutdownWrite;
             }
-            Phase::HandedOver => return Want::HandOver,
+            Phase::Detached => return Want::Detach,
             Phase::Closing { .. } | Phase::Closed => return Want::Close,
             Phase::CutOff => return Want::Reset,
         };
@@ -175,7 +175,7 @@ impl Http1 {
         match &mut self.phase {
             // It leaves for another thread. What was answered before goes out first, and does not wait there with it.
             Phase::Exchange(current)
-                if site.settings.finds_apart
+                if site.settings.lookup_as_job
                     && self.output.is_some()
                     && matches!(current.exchange.state, ExchangeState::Lookup(_)) =>
             {
@@ -221,7 +221,7 @@ impl Http1 {
                     self.phase = Phase::Closed;
                 }
             }
-            Phase::Closing { .. } | Phase::HandedOver | Phase::Closed | Phase::CutOff => {}
+            Phase::Closing { .. } | Phase::Detached | Phase::Closed | Phase::CutOff => {}
             _ => {
                 self.input.extend_from_slice(bytes);
                 self.resume(cx);
@@ -244,7 +244,7 @@ impl Http1 {
             Phase::ReadRequest | Phase::DropBody(_) | Phase::Lingering { .. } => self.phase = Phase::Closed,
             Phase::BodyDropped
             | Phase::Redirected { .. }
-            | Phase::HandedOver
+            | Phase::Detached
             | Phase::Closing { .. }
             | Phase::Closed
             | Phase::CutOff => {}
@@ -268,7 +268,7 @@ impl Http1 {
         let Phase::Exchange(current) = &mut self.phase else { return false };
         match (&mut current.exchange.state, &mut self.output) {
             (ExchangeState::Upstream(_), _) => {
-                current.client.blocked(Way::Out);
+                current.client.blocked(Direction::Out);
                 return true;
             }
             (ExchangeState::Body(body), Some(output)) => {
@@ -285,7 +285,7 @@ impl Http1 {
     pub(crate) fn receive_blocked(&mut self) -> bool {
         match &mut self.phase {
             Phase::Exchange(current) if current.exchange.upstream().is_some() => {
-                current.client.blocked(Way::In);
+                current.client.blocked(Direction::In);
                 true
             }
             _ => false,
@@ -312,7 +312,7 @@ impl Http1 {
             }
         }
         if let Some(output) = self.output.take() {
-            cx.spare.give_back_output(output);
+            cx.buffers.give_back_output(output);
         }
         self.resume(cx);
     }
@@ -340,7 +340,7 @@ impl Http1 {
                 if let Some(record) = &mut exchange.record {
                     record.spend(spent);
                 }
-                let output = self.output.get_or_insert_with(|| cx.spare.output());
+                let output = self.output.get_or_insert_with(|| cx.buffers.output());
                 if body.take(done, &mut Sink { output, framing }).is_err() {
                     self.abort(cx);
                 } else if output.is_empty() && body.piece == Piece::Ready {
@@ -359,7 +359,7 @@ impl Http1 {
     /// Bytes of a request that cannot be answered yet.
     fn keep(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
         if self.input.capacity() == 0 {
-            self.input = cx.spare.input();
+            self.input = cx.buffers.input();
         }
         self.input.extend_from_slice(bytes);
     }
@@ -392,12 +392,12 @@ impl Http1 {
             let mut input = std::mem::take(&mut self.input);
             if let Phase::DropBody(_) = self.phase {
                 self.drop_bytes(&input, cx);
-                cx.spare.give_back_input(input);
+                cx.buffers.give_back_input(input);
                 continue;
             }
             let used = self.read_requests(&input, cx);
             if used == input.len() || !self.goes_on() {
-                return cx.spare.give_back_input(input);
+                return cx.buffers.give_back_input(input);
             }
             input.drain(..used);
             self.input = input;

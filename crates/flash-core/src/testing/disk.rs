@@ -10,12 +10,12 @@ use bytes::Bytes;
 use flash_http::media;
 use flash_http::status::Status;
 
-use crate::entry::{Entry, Target, Variants};
+use crate::entry::{Entry, Resource, Variants};
 use crate::file::{Content, File, OpenFile, Stamp, Window};
 use crate::header::HeaderTemplate;
 use crate::job::{self, Done, Failure, Find, Job, Listed, OpenFolder, Part, Spool, SpoolFile};
 use crate::listing::{Batch, Details, Kind, ListingCache, Maker, Seen};
-use crate::room::Held;
+use crate::memory_budget::BudgetedBytes;
 
 /// What a look at a window finds, in the order of the script. After its end everything is resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,27 +213,29 @@ impl Disk {
             return find.failed(failure);
         }
         let path = std::str::from_utf8(find.path.as_bytes()).expect("the tests' paths are text");
-        let target = match self.places.get(path) {
-            None => Target::Refused(Status::NOT_FOUND),
-            Some(Place::Script) => Target::Script(path.as_bytes().into()),
-            Some(Place::Refused(status)) => Target::Refused(*status),
-            Some(Place::Folder { .. }) => Target::Folder,
-            Some(Place::FolderWithoutSlash) => Target::FolderWithoutSlash,
+        let resource = match self.places.get(path) {
+            None => Resource::Refused(Status::NOT_FOUND),
+            Some(Place::Script) => Resource::Script(path.as_bytes().into()),
+            Some(Place::Refused(status)) => Resource::Refused(*status),
+            Some(Place::Folder { .. }) => Resource::Folder,
+            Some(Place::FolderWithoutSlash) => Resource::FolderWithoutSlash,
             Some(Place::File(stamp)) => match &find.known {
                 Some(known) if known.files().any(|file| file.stamp == *stamp) => {
                     known.checked(find.asked_ms);
                     return Done::Found(Arc::clone(known));
                 }
-                _ => Target::File(Variants { identity: Arc::new(self.open(path, stamp)), coded: Vec::new() }),
+                _ => {
+                    Resource::File(Variants { identity: Arc::new(self.open(path, stamp)), coded: Vec::new() })
+                }
             },
         };
-        Done::Found(Arc::new(Entry::new(target, find.asked_ms)))
+        Done::Found(Arc::new(Entry::new(resource, find.asked_ms)))
     }
 
     fn open(&self, path: &str, stamp: &Stamp) -> File {
         let bytes = &self.contents[&stamp.inode];
         let content = if stamp.size <= self.memory_file_bytes_max {
-            Content::Memory(Held::from(bytes.to_vec()).into())
+            Content::Memory(BudgetedBytes::from(bytes.to_vec()).into())
         } else {
             let (inode, bytes, shared) = (stamp.inode, Arc::clone(bytes), Arc::clone(&self.shared));
             Content::Open(Arc::new(Opened { inode, bytes, shared, descriptor: io::stdin() }))
@@ -244,7 +246,7 @@ impl Disk {
     fn read_folder(&self, folder: &job::Folder) -> Done {
         let path = std::str::from_utf8(folder.path.as_bytes()).expect("the tests' paths are text");
         let Some(Place::Folder { pages }) = self.places.get(path) else {
-            return Done::Failed(Failure::Gone);
+            return Done::Failed(Failure::NotFound);
         };
         match &folder.part {
             Part::Names { open, from } => {

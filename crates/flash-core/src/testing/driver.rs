@@ -4,23 +4,23 @@
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use crate::buffer_pool::BufferPool;
 use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
 use crate::connection::{Connection, Want};
 use crate::context::{Context, Tally};
 use crate::exchange::ExchangeId;
-use crate::exchange::upstream::{Awaited, Way};
+use crate::exchange::upstream::{Direction, Interest};
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::local::LocalCache;
 use crate::output::{Front, Output};
 use crate::page::Pages;
-use crate::program::{Begin, Begun, Refusal};
 use crate::record::Peer;
 use crate::site::{Settings, Site};
-use crate::spare::Spare;
 use crate::testing::{Disk, Manner, Program};
 use crate::transport::TransportInfo;
+use crate::upstream::{Open, OpenError, Opened};
 
 /// A site on a disk, and what a thread of the server has besides.
 pub(crate) struct World {
@@ -28,7 +28,7 @@ pub(crate) struct World {
     pub(crate) disk: Disk,
     pub(crate) now: Now,
     pub(crate) local: LocalCache,
-    pub(crate) spare: Spare,
+    pub(crate) buffers: BufferPool,
     pub(crate) tally: Tally,
     pub(crate) draining: bool,
     pub(crate) jobs: Jobs,
@@ -61,7 +61,7 @@ pub(crate) struct Client {
     /// It has closed its side, which nobody has seen yet.
     pub(crate) leaves: bool,
     /// What is to be begun, and for which exchange.
-    pub(crate) begin: Option<(ExchangeId, Begin)>,
+    pub(crate) begin: Option<(ExchangeId, Open)>,
     /// The program that runs for it, or the last one that did.
     pub(crate) program: Option<Program>,
     /// Those before it.
@@ -84,8 +84,8 @@ pub(crate) enum Waits {
     ForRoom,
     ForJob,
     /// For a program to begin, or for one of two sockets.
-    ForProgram(Awaited),
-    HandedOver,
+    ForProgram(Interest),
+    Detached,
     Closed,
 }
 
@@ -139,7 +139,7 @@ impl World {
             disk,
             now: Now::new(5_000_000, 1_000_000_000_000),
             local: LocalCache::new(1 << 20),
-            spare: Spare::default(),
+            buffers: BufferPool::default(),
             tally: Tally::default(),
             draining: false,
             jobs: Jobs::AtOnceOrLater,
@@ -169,8 +169,8 @@ impl World {
         client: &mut Client,
         what: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
     ) -> T {
-        let Self { site, now, local, spare, tally, draining, .. } = self;
-        let cx = &mut Context { site, now, local, spare, tally, draining: *draining };
+        let Self { site, now, local, buffers, tally, draining, .. } = self;
+        let cx = &mut Context { site, now, local, buffers, tally, draining: *draining };
         let result = what(&mut client.connection, cx);
         // As drivers do, before anything else happens to the connection.
         for release in tally.released.drain(..) {
@@ -200,7 +200,7 @@ impl World {
     pub(crate) fn hear(&mut self, client: &mut Client, what: impl FnOnce(&mut Program)) -> Waits {
         what(client.program.as_mut().expect("a program runs"));
         let exchange = client.program.as_ref().expect("a program runs").exchange;
-        client.connection.backend_ready(exchange);
+        client.connection.upstream_ready(exchange);
         self.turn(client)
     }
 
@@ -209,7 +209,8 @@ impl World {
         let (id, begin) = client.begin.take().expect("a program is wanted");
         let (program, backend) = Program::new(id, begin, manner);
         client.past.extend(client.program.replace(program));
-        let taken = self.with(client, |connection, cx| connection.begun(id, Begun::Running((), backend), cx));
+        let taken =
+            self.with(client, |connection, cx| connection.begun(id, Opened::Running((), backend), cx));
         if let Some(program) = client.program.as_mut().filter(|_| !taken) {
             program.stream = None;
         }
@@ -217,9 +218,9 @@ impl World {
     }
 
     /// It does not begin.
-    pub(crate) fn refuse(&mut self, client: &mut Client, refusal: Refusal) -> Waits {
+    pub(crate) fn refuse(&mut self, client: &mut Client, refusal: OpenError) -> Waits {
         let (id, _) = client.begin.take().expect("a program is wanted");
-        self.with(client, |connection, cx| connection.begun(id, Begun::Failed(refusal), cx));
+        self.with(client, |connection, cx| connection.begun(id, Opened::Failed(refusal), cx));
         self.turn(client)
     }
 
@@ -262,7 +263,7 @@ impl World {
                         () => Waits::ForBytes,
                     }
                 }
-                Waits::Closed | Waits::HandedOver => return client,
+                Waits::Closed | Waits::Detached => return client,
             }
         }
     }
@@ -271,7 +272,7 @@ impl World {
     pub(crate) fn complete(&mut self, client: &mut Client) -> Waits {
         let (id, job) = client.pending.take().expect("a job is pending");
         let done = self.disk.help(&job);
-        self.site.learn(&job, &done);
+        self.site.cache_result(&job, &done);
         self.finish(client, id, done)
     }
 
@@ -333,7 +334,7 @@ impl World {
                         return Waits::ForBytes;
                     }
                 }
-                Want::Begin(id) => {
+                Want::OpenUpstream(id) => {
                     let local = "127.0.0.1:80".parse().expect("it is an address");
                     let begin = self.with(client, |connection, cx| connection.begin(id, Some(local), cx));
                     client.begin = begin.map(|begin| (id, begin));
@@ -341,14 +342,14 @@ impl World {
                         return self.begin(client, manner);
                     }
                 }
-                Want::SendBackend(id) => self.send_backend(client, id),
-                Want::ReceiveBackend(id) => self.receive_backend(client, id),
-                Want::ShutdownBackend(id) => {
+                Want::SendUpstream(id) => self.send_upstream(client, id),
+                Want::ReceiveUpstream(id) => self.receive_upstream(client, id),
+                Want::ShutdownUpstream(id) => {
                     client.program_of(id).told_end = true;
-                    client.connection.backend_shut(id);
+                    client.connection.upstream_shut(id);
                 }
-                Want::HandOver => return Waits::HandedOver,
-                Want::Exchange(awaited) => return Waits::ForProgram(awaited),
+                Want::Detach => return Waits::Detached,
+                Want::WaitIo(awaited) => return Waits::ForProgram(awaited),
                 Want::Send => {
                     if !self.send(client) && !client.connection.send_blocked() {
                         self.disk.forget_vouched();
@@ -356,7 +357,7 @@ impl World {
                     }
                 }
                 Want::Job(id, job) => self.dispatch(client, id, job),
-                Want::Completion => {
+                Want::WaitJob => {
                     assert!(client.pending.is_some(), "a completion is awaited that nobody was asked for");
                     return Waits::ForJob;
                 }
@@ -374,7 +375,7 @@ impl World {
     fn dispatch(&mut self, client: &mut Client, id: ExchangeId, mut job: Job) {
         assert!(client.pending.is_none(), "a second job while the first is under way");
         if let Job::Find(find) = &mut job
-            && self.site.settings.finds_apart
+            && self.site.settings.lookup_as_job
         {
             let output = client.connection.output();
             assert!(output.is_none_or(Output::is_empty), "answers would wait where nobody sends them");
@@ -394,31 +395,31 @@ impl World {
         match done {
             None => client.pending = Some((id, job)),
             Some(done) => {
-                self.site.learn(&job, &done);
+                self.site.cache_result(&job, &done);
                 self.with(client, |connection, cx| connection.completed(id, done.into(), cx));
             }
         }
     }
 
-    fn send_backend(&mut self, client: &mut Client, id: ExchangeId) {
+    fn send_upstream(&mut self, client: &mut Client, id: ExchangeId) {
         let Client { program, connection, .. } = client;
         let program = program.as_mut().filter(|program| program.exchange == id).expect("it runs");
-        let count = program.take(connection.to_backend(id));
+        let count = program.take(connection.to_upstream(id));
         match program.deaf {
-            true => self.with(client, |connection, cx| connection.backend_refuses(id, cx)),
-            false if count == 0 => client.connection.backend_blocked(id, Way::Out),
-            false => self.with(client, |connection, cx| connection.backend_sent(id, count, cx)),
+            true => self.with(client, |connection, cx| connection.upstream_refuses(id, cx)),
+            false if count == 0 => client.connection.upstream_blocked(id, Direction::Out),
+            false => self.with(client, |connection, cx| connection.upstream_sent(id, count, cx)),
         }
     }
 
-    fn receive_backend(&mut self, client: &mut Client, id: ExchangeId) {
+    fn receive_upstream(&mut self, client: &mut Client, id: ExchangeId) {
         let program = client.program_of(id);
         match (program.says.pop_front(), program.ended) {
             (Some(bytes), _) => {
-                self.with(client, |connection, cx| connection.backend_received(id, &bytes, cx))
+                self.with(client, |connection, cx| connection.upstream_received(id, &bytes, cx))
             }
-            (None, true) => self.with(client, |connection, cx| connection.backend_ended(id, cx)),
-            (None, false) => client.connection.backend_blocked(id, Way::In),
+            (None, true) => self.with(client, |connection, cx| connection.upstream_ended(id, cx)),
+            (None, false) => client.connection.upstream_blocked(id, Direction::In),
         }
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use bytes::Bytes;
-use flash_core::entry::{Entry, Target, Variants};
+use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp, Window};
 use flash_core::job::{Done, Failure, Find, Folder, Job, Load, Part};
 use flash_core::listing::{Details, Seen};
-use flash_core::room::Held;
+use flash_core::memory_budget::BudgetedBytes;
 use flash_http::media::{self, Media};
 use flash_http::status::Status;
 use flash_os::shared_heap::HeapBuf;
@@ -41,7 +41,7 @@ const IN_HEAP: u8 = 0;
 const IN_SNAPSHOT: u8 = 1;
 const ON_DISK: u8 = 2;
 
-const FAILURES: [Failure; 4] = [Failure::Busy, Failure::Late, Failure::Broken, Failure::Gone];
+const FAILURES: [Failure; 4] = [Failure::Overloaded, Failure::TimedOut, Failure::Broken, Failure::NotFound];
 const TYPE_BYTES_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 256;
 
@@ -55,7 +55,7 @@ pub(super) fn write(job: &Job, done: &Done, words: &mut Writer) {
         (Job::Find(Find { known: Some(known), .. }), Done::Found(entry)) if Arc::ptr_eq(known, entry) => {
             words.u8(UNCHANGED);
         }
-        (_, Done::Found(entry)) => write_target(&entry.target, words),
+        (_, Done::Found(entry)) => write_target(&entry.resource, words),
         (_, Done::Window(window)) => match window {
             Window::Warmed => words.u8(WARMED),
             Window::Copied(bytes) => {
@@ -85,17 +85,17 @@ pub(super) fn write(job: &Job, done: &Done, words: &mut Writer) {
     }
 }
 
-fn write_target(target: &Target, words: &mut Writer) {
+fn write_target(target: &Resource, words: &mut Writer) {
     let variants = match target {
-        Target::Folder => return words.u8(FOLDER),
-        Target::FolderWithoutSlash => return words.u8(FOLDER_WITHOUT_SLASH),
-        Target::Refused(Status::FORBIDDEN) => return words.u8(FORBIDDEN),
-        Target::Refused(_) => return words.u8(NOT_FOUND),
-        Target::Script(name) => {
+        Resource::Folder => return words.u8(FOLDER),
+        Resource::FolderWithoutSlash => return words.u8(FOLDER_WITHOUT_SLASH),
+        Resource::Refused(Status::FORBIDDEN) => return words.u8(FORBIDDEN),
+        Resource::Refused(_) => return words.u8(NOT_FOUND),
+        Resource::Script(name) => {
             words.u8(SCRIPT);
             return words.bytes(name);
         }
-        Target::File(variants) => variants,
+        Resource::File(variants) => variants,
     };
     words.u8(FILE);
     words.bytes(variants.identity.media.content_type.as_bytes());
@@ -144,26 +144,26 @@ fn read_found(
     words: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Done, Malformed> {
-    let target = match (kind, &find.known) {
+    let resource = match (kind, &find.known) {
         (UNCHANGED, Some(known)) => {
             known.checked(find.asked_ms);
             return Ok(Done::Found(Arc::clone(known)));
         }
-        (FOLDER, _) => Target::Folder,
-        (FOLDER_WITHOUT_SLASH, _) => Target::FolderWithoutSlash,
-        (FORBIDDEN, _) => Target::Refused(Status::FORBIDDEN),
+        (FOLDER, _) => Resource::Folder,
+        (FOLDER_WITHOUT_SLASH, _) => Resource::FolderWithoutSlash,
+        (FORBIDDEN, _) => Resource::Refused(Status::FORBIDDEN),
         (NOT_FOUND, _) if descriptors.as_slice().is_empty() => {
             folder::read(&disk.root, find.path.relative(), words).ok_or(Malformed)?;
-            Target::Refused(Status::NOT_FOUND)
+            Resource::Refused(Status::NOT_FOUND)
         }
-        (SCRIPT, _) => Target::Script(read_script(disk, find, words).ok_or(Malformed)?),
+        (SCRIPT, _) => Resource::Script(read_script(disk, find, words).ok_or(Malformed)?),
         (FILE, _) => match read_variants(disk, find, words, descriptors)? {
-            Some(variants) => Target::File(variants),
-            None => return Ok(find.failed(Failure::Busy)),
+            Some(variants) => Resource::File(variants),
+            None => return Ok(find.failed(Failure::Overloaded)),
         },
         _ => return Err(Malformed),
     };
-    Ok(Done::Found(Arc::new(Entry::new(target, find.asked_ms))))
+    Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms))))
 }
 
 /// `None` when there is no memory left for a copy that was made.
@@ -229,7 +229,7 @@ fn read_content(
         let bytes = words.bytes(HEAP_FILE_BYTES_MAX as usize).ok_or(Malformed)?;
         let whole = bytes.len() as u64 == stamp.size && stamp.size <= disk.settings.memory_file_bytes_max;
         // The helper was told how much room there was.
-        let held = || Held::new(owned(bytes), disk.copies.room_at_last(stamp.size)).into();
+        let held = || BudgetedBytes::new(owned(bytes), disk.copies.reserve_beyond(stamp.size)).into();
         return whole.then(|| Some((stamp, Content::Memory(held())))).ok_or(Malformed);
     }
     let descriptor = descriptors.next().ok_or(Malformed)?;
@@ -242,7 +242,7 @@ fn read_content(
             if examined.stamp.size != stamp.size || stamp.size > disk.settings.memory_file_bytes_max {
                 return Err(Malformed);
             }
-            let Some(room) = disk.copies.room(stamp.size) else { return Ok(None) };
+            let Some(room) = disk.copies.reserve(stamp.size) else { return Ok(None) };
             let snapshot = Snapshot::of_copy(descriptor, room, disk.closer.clone()).ok_or(Malformed)?;
             Ok(Some((stamp, Content::Open(Arc::new(snapshot)))))
         }

@@ -14,10 +14,10 @@ mod words;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use flash_core::entry::Target;
+use flash_core::entry::Resource;
 use flash_core::file::{Content, Window};
 use flash_core::job::{Done, Failure, Job, Outcome, Part, Spent};
-use flash_core::room::Account;
+use flash_core::memory_budget::Budget;
 use flash_http::status::Status;
 
 use crate::root::Stop;
@@ -69,30 +69,33 @@ impl Disk {
             Device::ELSEWHERE
         };
         let names_max = words.u32()?.min(names::TABLE_NAMES_MAX);
-        let room_bytes = words.u64()?;
+        let reserved_bytes = words.u64()?;
         let job = question::read(self, &mut words, descriptors)?;
         words.end()?;
         // Copies stay in memory when they are sent, so it is the asker's room that counts.
-        self.copies = Account::new(room_bytes);
+        self.copies = Budget::new(reserved_bytes);
         // Its files are sent by a loop.
         self.senders_wait = false;
         let mut words = Writer::default();
         let Some(Outcome { done, spent }) = self.help(&job, device) else {
             words.u8(ELSEWHERE);
-            return Some(Answer { bytes: words.bytes, done: Done::Failed(Failure::Busy) });
+            return Some(Answer { bytes: words.bytes, done: Done::Failed(Failure::Overloaded) });
         };
         words.u8(HERE);
         [spent.walk_ns, spent.open_ns, spent.read_ns].into_iter().for_each(|ns| words.u64(ns));
         answer::write(&job, &done, &mut words);
         if let (Job::Find(find), Done::Found(entry)) = (&job, &done)
-            && matches!(entry.target, Target::Refused(Status::NOT_FOUND))
+            && matches!(entry.resource, Resource::Refused(Status::NOT_FOUND))
         {
             folder::write(&self.root, find.path.relative(), names_max, &mut words);
         }
         // The asker has the folder already.
         let is_open = |part: &Part| matches!(part, Part::Names { open: Some(_), .. });
         let is_known = matches!(&job, Job::Folder(folder) if is_open(&folder.part));
-        Some(Answer { bytes: words.bytes, done: if is_known { Done::Failed(Failure::Busy) } else { done } })
+        Some(Answer {
+            bytes: words.bytes,
+            done: if is_known { Done::Failed(Failure::Overloaded) } else { done },
+        })
     }
 
     /// How many names of its folder are to be told of a name that turns out to be missing.

@@ -6,12 +6,12 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use flash_core::entry::{Entry, Target, Variants};
+use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::job::{Find, Folder, Job, Load, OpenFolder, Part};
 use flash_core::listing::{Batch, Kind, NAME_BYTES_MAX};
+use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
-use flash_core::room::Held;
 use flash_core::site::WINDOW_BYTES;
 use flash_http::media;
 use flash_http::negotiate::Coding;
@@ -33,8 +33,8 @@ const PATH_BYTES_MAX: usize = 1 << 20;
 /// A file and its copies in each coding.
 const VARIANTS_MAX: usize = 1 + Coding::ALL.len();
 
-pub(super) fn write<'a>(job: &'a Job, room_bytes: u64, words: &mut Writer) -> Option<BorrowedFd<'a>> {
-    words.u64(room_bytes);
+pub(super) fn write<'a>(job: &'a Job, reserved_bytes: u64, words: &mut Writer) -> Option<BorrowedFd<'a>> {
+    words.u64(reserved_bytes);
     match job {
         // No helper process needs to: the file is open in the server.
         Job::Spool(_) => unreachable!("the server's own threads keep bodies"),
@@ -157,13 +157,14 @@ fn path(words: &mut Reader<'_>) -> Option<SitePath<'static>> {
 
 /// An entry with the stamps that are known, and nothing in it.
 fn known_entry(disk: &Disk, known: Vec<(Option<Coding>, Stamp)>) -> Option<Option<Arc<Entry>>> {
-    let file = |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(Held::from(vec![]).into()));
+    let file =
+        |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(BudgetedBytes::from(vec![]).into()));
     let mut known = known.into_iter();
     let Some(identity) = known.next() else { return Some(None) };
     let variants = Variants { identity: file(identity), coded: known.map(file).collect() };
     let well_formed =
         variants.identity.coding.is_none() && variants.coded.iter().all(|file| file.coding.is_some());
-    well_formed.then(|| Some(Arc::new(Entry::new(Target::File(variants), 0))))
+    well_formed.then(|| Some(Arc::new(Entry::new(Resource::File(variants), 0))))
 }
 
 fn bare_file(disk: &Disk, stamp: Stamp, coding: Option<Coding>, content: Content) -> Arc<File> {

@@ -148,12 +148,12 @@ fn a_listing_that_is_asked_for_no_more_gives_its_memory_back() {
     let folder = Folder::new();
     folder.put("a.txt", "a");
     let disk = folder.disk_with(|settings| settings.revalidate_ms = 50);
-    let account = Arc::clone(disk.listings.cache.account());
+    let budget = Arc::clone(disk.listings.cache.budget());
     for asked_ms in [0, 10_000] {
         drop(list_page(&list_job("/", BY_NAME, asked_ms), |list| disk.run(&Job::List(list.clone()))));
-        assert!(account.left_bytes() < account.bytes_max(), "it is kept");
+        assert!(budget.left_bytes() < budget.bytes_max(), "it is kept");
         let give_up = Instant::now() + Duration::from_secs(30);
-        while account.left_bytes() < account.bytes_max() {
+        while budget.left_bytes() < budget.bytes_max() {
             assert!(Instant::now() < give_up, "it is never let go");
             thread::sleep(Duration::from_millis(5));
         }
@@ -194,9 +194,9 @@ fn a_listing_beyond_the_budget_is_refused() {
         }
     };
     assert_eq!(failure, Failure::OverBudget);
-    let account = disk.listings.cache.account();
+    let budget = disk.listings.cache.budget();
     drop(list);
-    assert_eq!(account.left_bytes(), account.bytes_max());
+    assert_eq!(budget.left_bytes(), budget.bytes_max());
 }
 
 #[test]
@@ -253,5 +253,5 @@ fn a_folder_within_a_folder() {
 fn a_folder_that_is_gone_cannot_be_listed() {
     let disk = Folder::new().disk();
     let job = Job::List(list_job("/gone/", BY_NAME, 0));
-    assert!(matches!(disk.run(&job).done, Done::Failed(Failure::Gone)));
+    assert!(matches!(disk.run(&job).done, Done::Failed(Failure::NotFound)));
 }

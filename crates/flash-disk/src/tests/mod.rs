@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use flash_core::entry::{Entry, Target, Variants};
+use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File};
 use flash_core::job::{Find, Load, Outcome};
 use flash_core::path::SitePath;
@@ -129,22 +129,22 @@ fn find_again(disk: &Disk, name: &str, known: &Arc<Entry>) -> Arc<Entry> {
 
 #[track_caller]
 pub(crate) fn variants(entry: &Entry) -> &Variants {
-    match &entry.target {
-        Target::File(variants) => variants,
+    match &entry.resource {
+        Resource::File(variants) => variants,
         other => panic!("not a file: {other:?}"),
     }
 }
 
 /// What a name leads to, in a word: a file's content, or the reason why there is none.
 pub(crate) fn outcome(entry: &Entry) -> String {
-    match &entry.target {
-        Target::File(variants) => {
+    match &entry.resource {
+        Resource::File(variants) => {
             String::from_utf8(content(&variants.identity)).expect("the tests' files are text")
         }
-        Target::Folder => "folder".to_owned(),
-        Target::FolderWithoutSlash => "redirect".to_owned(),
-        Target::Script(name) => format!("script {}", name.escape_ascii()),
-        Target::Refused(status) => status.0.to_string(),
+        Resource::Folder => "folder".to_owned(),
+        Resource::FolderWithoutSlash => "redirect".to_owned(),
+        Resource::Script(name) => format!("script {}", name.escape_ascii()),
+        Resource::Refused(status) => status.0.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use flash_core::job::Part::{Details, Names};
 use flash_core::job::{Failure, Folder as Part, List, OpenFolder};
 use flash_core::listing::{Batch, Column, Kind, Order};
-use flash_core::room::Account;
+use flash_core::memory_budget::Budget;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
@@ -286,7 +286,7 @@ fn a_server_without_room_for_a_snapshot_gets_an_open_file() {
     let mut pair = Pair::of(&folder);
     let first = found(pair.done(&find_job("/middle.bin", None)));
     assert!(first.weight_bytes() > SNAPSHOT_BYTES as u64);
-    pair.here.copies = Account::new(SNAPSHOT_BYTES as u64 - 1);
+    pair.here.copies = Budget::new(SNAPSHOT_BYTES as u64 - 1);
     let second = found(pair.done(&find_job("/middle.bin", None)));
     assert!(second.weight_bytes() < SNAPSHOT_BYTES as u64);
     assert_eq!(bytes_of(&pair.here, &variants(&second).identity), text(SNAPSHOT_BYTES));
@@ -413,13 +413,13 @@ fn a_helper_s_failure_keeps_what_is_known() {
     // It took no time; FAILED, Busy.
     let failed = [&[0; 25][..], &[0, 0]].concat();
     let again = pair.here.understand(&find_job("/small.txt", Some(&known)), &failed, Vec::new());
-    let Ok(Some(Outcome { done: Done::Unchecked { known: kept, failure: Failure::Busy }, .. })) = again
+    let Ok(Some(Outcome { done: Done::Unchecked { known: kept, failure: Failure::Overloaded }, .. })) = again
     else {
         panic!("{again:?}");
     };
     assert!(Arc::ptr_eq(&kept, &known));
     let first = pair.here.understand(&find_job("/small.txt", None), &failed, Vec::new());
-    assert!(matches!(first, Ok(Some(Outcome { done: Done::Failed(Failure::Busy), .. }))));
+    assert!(matches!(first, Ok(Some(Outcome { done: Done::Failed(Failure::Overloaded), .. }))));
 }
 
 proptest! {

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use flash_core::job::{self, SpoolFile};
-use flash_core::room::Held;
+use flash_core::memory_budget::BudgetedBytes;
 
 use super::*;
 
 type Kept = Arc<dyn SpoolFile>;
 
 fn append(disk: &Disk, file: Option<&Kept>, bytes: &[u8]) -> Result<Kept, Failure> {
-    let bytes = Arc::new(Held::from(bytes.to_vec()));
+    let bytes = Arc::new(BudgetedBytes::from(bytes.to_vec()));
     let job = Job::Spool(job::Spool::Write { file: file.cloned(), bytes });
     assert!(disk.try_now(&job).is_none(), "never by those who must not wait");
     match disk.help(&job, disk.device_for(&job)).unwrap().done {

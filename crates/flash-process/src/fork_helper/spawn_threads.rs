@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use flash_cgi::Variables;
 use flash_cgi::response::is_nph;
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use flash_os::channel::Channel;
 use flash_os::signals;
 use flash_os::spawn::{Program, SpawnError, SpawnMethod, Spawned, Spawner, Step};
@@ -55,7 +55,7 @@ pub(super) enum StartOutcome {
     SpawnError,
 }
 
-pub(super) struct StartError(pub(super) Refusal, pub(super) String);
+pub(super) struct StartError(pub(super) OpenError, pub(super) String);
 
 /// What all threads share.
 pub(super) struct SpawnThreads {
@@ -131,7 +131,7 @@ impl SpawnThreads {
         if self.threads[thread].starts.is_none() {
             let starts = self
                 .spawn_thread(thread)
-                .map_err(|error| StartError(Refusal::Busy, format!("no thread to start it: {error}")))?;
+                .map_err(|error| StartError(OpenError::Busy, format!("no thread to start it: {error}")))?;
             self.threads[thread].starts = Some(starts);
         }
         let SpawnThread { starts, busy: slot } = &mut self.threads[thread];
@@ -173,7 +173,7 @@ impl Worker {
         while let Ok(start) = starts.recv() {
             let result = catch_unwind(AssertUnwindSafe(|| self.start(&start)));
             let result =
-                result.unwrap_or_else(|_| Err(StartError(Refusal::Broken, "starting it panicked".into())));
+                result.unwrap_or_else(|_| Err(StartError(OpenError::Broken, "starting it panicked".into())));
             let id = start.id;
             // The program's end of each stream closes before the server is told.
             drop(start);
@@ -184,7 +184,7 @@ impl Worker {
     fn start(&mut self, start: &Start) -> Result<StartOutcome, StartError> {
         let Start { request, descriptors, record, .. } = start;
         let Self { setup, null, spawner, scripts } = self;
-        let broken = |reason: &str| StartError(Refusal::Broken, reason.to_owned());
+        let broken = |reason: &str| StartError(OpenError::Broken, reason.to_owned());
         let stdio =
             stdio(request, descriptors, null).ok_or_else(|| broken("its descriptors did not come along"))?;
         let mut variables = Variables::from_pairs(request.pairs.clone())
@@ -244,7 +244,7 @@ impl Worker {
 fn opened<'s>(scripts: &'s mut Option<Scripts>, folder: &Folder) -> Result<&'s Scripts, StartError> {
     if scripts.is_none() {
         let open = Scripts::open(folder)
-            .map_err(|error| StartError(Refusal::Broken, format!("{}: {error}", folder.path.display())))?;
+            .map_err(|error| StartError(OpenError::Broken, format!("{}: {error}", folder.path.display())))?;
         *scripts = Some(open);
     }
     Ok(scripts.as_ref().expect("it was opened above"))
@@ -288,10 +288,10 @@ fn send_head(client: BorrowedFd<'_>, head: &[u8]) -> Result<bool, Errno> {
     Ok(sent == head.len())
 }
 
-fn refusal(failed: SpawnError) -> Refusal {
+fn refusal(failed: SpawnError) -> OpenError {
     match (failed.step, Errno::from_raw_os_error(failed.errno)) {
-        (Step::Clone, _) | (_, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => Refusal::Busy,
-        (Step::Exec, Errno::ACCESS | Errno::PERM) => Refusal::Forbidden,
-        _ => Refusal::Broken,
+        (Step::Clone, _) | (_, Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => OpenError::Busy,
+        (Step::Exec, Errno::ACCESS | Errno::PERM) => OpenError::Forbidden,
+        _ => OpenError::Broken,
     }
 }

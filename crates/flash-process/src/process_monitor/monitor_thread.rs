@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -164,14 +164,14 @@ impl MonitorThread {
     fn close(&mut self) {
         // The fork helper ends the programs when it sees this.
         self.helper = None;
-        self.reject_all(|_, _| true, Refusal::Busy);
+        self.reject_all(|_, _| true, OpenError::Busy);
     }
 
     fn spawn(&mut self, request: SpawnRequest) {
         self.numbers += 1;
         if self.pending.len() >= self.limits.pending_max || self.helper.is_none() {
             let mut request = request;
-            return request.observer.started(Err(Refusal::Busy));
+            return request.observer.started(Err(OpenError::Busy));
         }
         self.submit(self.numbers, request, 0);
     }
@@ -181,7 +181,7 @@ impl MonitorThread {
         let prepared = prepare(number, &request);
         let Ok(Prepared { bytes, theirs, stream, stderr }) = prepared else {
             // No descriptor left: a matter of time.
-            return request.observer.started(Err(Refusal::Busy));
+            return request.observer.started(Err(OpenError::Busy));
         };
         self.pending.insert(number, Pending { request, stream, stderr, helpers_lost });
         self.send(number, bytes, theirs);
@@ -196,7 +196,7 @@ impl MonitorThread {
 
     fn flush(&mut self) {
         while let Some(number) = self.helper.as_mut().and_then(|helper| helper.flush(&self.epoll)) {
-            self.rejected(number, Refusal::Broken, "its variables are too long");
+            self.rejected(number, OpenError::Broken, "its variables are too long");
         }
     }
 
@@ -249,7 +249,7 @@ impl MonitorThread {
         self.unread.push_back((Instant::now() + STDERR_PAUSE, number));
     }
 
-    fn rejected(&mut self, number: u64, why: Refusal, reason: &str) {
+    fn rejected(&mut self, number: u64, why: OpenError, reason: &str) {
         let Some(mut pending) = self.pending.remove(&number) else { return };
         if !reason.is_empty() {
             self.reporter.log(format_args!("{}: {reason}", pending.request.name));
@@ -257,7 +257,7 @@ impl MonitorThread {
         pending.request.observer.started(Err(why));
     }
 
-    fn reject_all(&mut self, which: impl Fn(u64, &Pending) -> bool, why: Refusal) {
+    fn reject_all(&mut self, which: impl Fn(u64, &Pending) -> bool, why: OpenError) {
         let (refused, kept) = std::mem::take(&mut self.pending)
             .into_iter()
             .partition(|(number, pending)| which(*number, pending));
@@ -335,14 +335,14 @@ impl MonitorThread {
                     .log(format_args!("no program can be begun any more: the fork helper is gone ({error})"));
                 let lost: Vec<u64> = self.processes.keys().copied().collect();
                 lost.into_iter().for_each(|number| self.exited(number, ExitStatus::Unknown));
-                return self.reject_all(|_, _| true, Refusal::Busy);
+                return self.reject_all(|_, _| true, OpenError::Busy);
             }
         }
         // Of each folder and command, at most one request may or may not have been started. No request is made twice.
         let may_have_started = |number: u64, pending: &Pending| {
             last_started.as_ref().is_none_or(|last| last.may_include(&pending.request.what, number))
         };
-        self.reject_all(may_have_started, Refusal::Broken);
+        self.reject_all(may_have_started, OpenError::Broken);
         let (mut lost, mut ending) = (Vec::new(), Vec::new());
         let mut adopted = Vec::new();
         for (&number, process) in &self.processes {
@@ -368,7 +368,7 @@ impl MonitorThread {
                 helpers_lost + u8::from(last_started.as_ref().is_some_and(LastStarted::is_none));
             match helpers_lost < HELPERS_LOST_MAX {
                 true => self.submit(number, request, helpers_lost),
-                false => request.observer.started(Err(Refusal::Broken)),
+                false => request.observer.started(Err(OpenError::Broken)),
             }
         }
     }

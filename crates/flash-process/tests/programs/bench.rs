@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use flash_process::{
     Command, ExitStatus, Folder, ForkHelper, Limits, ProcessHandle, ProcessMonitor, ProcessObserver,
     ProgramRef, Reporter, Setup, SpawnRequest, Started, Stdio,
@@ -32,7 +32,7 @@ pub(crate) struct Bench {
 }
 
 pub(crate) struct Pending {
-    begun: Receiver<Result<Started, Refusal>>,
+    begun: Receiver<Result<Started, OpenError>>,
     ended: Receiver<ExitStatus>,
 }
 
@@ -45,12 +45,12 @@ pub(crate) struct Program {
 }
 
 struct Observer {
-    begun: Sender<Result<Started, Refusal>>,
+    begun: Sender<Result<Started, OpenError>>,
     ended: Sender<ExitStatus>,
 }
 
 impl ProcessObserver for Observer {
-    fn started(&mut self, begun: Result<Started, Refusal>) {
+    fn started(&mut self, begun: Result<Started, OpenError>) {
         // A test may have lost interest.
         let _ = self.begun.send(begun);
     }
@@ -180,7 +180,7 @@ pub(crate) fn monitor(helper: &ForkHelper, said: Arc<Mutex<Vec<String>>>) -> Pro
 
 impl Pending {
     #[track_caller]
-    pub(crate) fn begun(self) -> Result<Program, Refusal> {
+    pub(crate) fn begun(self) -> Result<Program, OpenError> {
         let Started { stream, name_bytes, handle } = self.answer()?;
         let stream = UnixStream::from(stream.unwrap());
         stream.set_nonblocking(false).unwrap();
@@ -189,12 +189,12 @@ impl Pending {
     }
 
     #[track_caller]
-    pub(crate) fn answer(&self) -> Result<Started, Refusal> {
+    pub(crate) fn answer(&self) -> Result<Started, OpenError> {
         self.begun.recv_timeout(PATIENCE).expect("every order is answered")
     }
 
     #[track_caller]
-    pub(crate) fn refusal(self) -> Option<Refusal> {
+    pub(crate) fn refusal(self) -> Option<OpenError> {
         self.begun().err()
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use flash_process::{ExitStatus, ForkHelper};
 
 use crate::Test;
@@ -167,7 +167,7 @@ fn killed_again_and_again() {
                     answered += 1;
                 }
                 Err(refusal) => {
-                    assert_eq!(refusal, Refusal::Broken);
+                    assert_eq!(refusal, OpenError::Broken);
                     failed += 1;
                 }
             }
@@ -197,7 +197,7 @@ fn without_a_supervisor_it_is_the_last() {
     assert_eq!(program.read_line(), "begun");
     kill(last);
     bench.wait_for_word("no program can be begun any more");
-    assert_eq!(bench.ask("/cgi/ask").refusal(), Some(Refusal::Busy));
+    assert_eq!(bench.ask("/cgi/ask").refusal(), Some(OpenError::Busy));
     program.write_all(b"on its own\n");
     assert_eq!(program.read(), "on its own\n");
 }

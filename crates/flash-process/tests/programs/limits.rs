@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use flash_os::user::{User, become_user};
 use flash_process::{ExitStatus, Limit, ProgramRef, Stdio};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
@@ -30,7 +30,7 @@ fn so_many_run_so_many_wait_and_the_rest_are_refused() {
     let mut running = [bench.begin("/cgi/wait"), bench.begin("/cgi/wait")];
     running.iter_mut().for_each(|program| assert_eq!(program.read_line(), "begun"));
     let waiting = [bench.ask("/cgi/wait"), bench.ask("/cgi/wait")];
-    assert_eq!(bench.ask("/cgi/wait").refusal(), Some(Refusal::Busy));
+    assert_eq!(bench.ask("/cgi/wait").refusal(), Some(OpenError::Busy));
     assert!(!waiting[0].is_answered(Duration::from_millis(200)));
     bench.wait_for_word("/cgi/wait: 2 programs run and 2 wait");
     let [mut first, second] = running;
@@ -52,7 +52,7 @@ fn variables_are_those_of_requests() {
     for name in [&b"LD_PRELOAD"[..], b"BASH_ENV", b"PERL5OPT", b"PATH", b"SCRIPT_NAME"] {
         let what = ProgramRef::Script { folder: 0, path: b"/cgi/hello".to_vec() };
         let asked = bench.order_with(what, Stdio::Stream, "/cgi/hello", &[(name, b"x")]);
-        assert_eq!(asked.refusal(), Some(Refusal::Broken));
+        assert_eq!(asked.refusal(), Some(OpenError::Broken));
     }
     assert_eq!(bench.begin("/cgi/hello").read(), "hello\n");
 }
@@ -61,7 +61,7 @@ fn waiting_has_an_end() {
     let bench = Bench::new(|setup| (setup.running_max, setup.queue_wait) = (1, Duration::from_millis(200)));
     bench.script("wait", "read word");
     let running = bench.begin("/cgi/wait");
-    assert_eq!(bench.ask("/cgi/wait").refusal(), Some(Refusal::Busy));
+    assert_eq!(bench.ask("/cgi/wait").refusal(), Some(OpenError::Busy));
     bench.wait_for_word("/cgi/wait: it waited 200ms for others to end");
     drop(running);
     drop(bench.begin("/cgi/wait"));
@@ -131,7 +131,7 @@ fn no_process_left() {
     let mut first = bench.begin("/cgi/wait");
     assert_eq!(first.read_line(), "64817");
     let second = bench.begin("/cgi/sleep");
-    assert_eq!(bench.ask("/cgi/sleep").refusal(), Some(Refusal::Busy));
+    assert_eq!(bench.ask("/cgi/sleep").refusal(), Some(OpenError::Busy));
     bench.wait_for_word("no process for it: Resource temporarily unavailable");
     let (handle, ended) = second.parts();
     drop(handle);
@@ -159,7 +159,7 @@ fn a_program_that_nobody_listens_to_any_more() {
 fn an_order_too_long_is_refused() {
     let bench = Bench::new(|_| ());
     let path = format!("/cgi/{}", "x/".repeat(150 << 10));
-    assert_eq!(bench.ask(&path).refusal(), Some(Refusal::Broken));
+    assert_eq!(bench.ask(&path).refusal(), Some(OpenError::Broken));
     bench.script("good", "echo good");
     assert_eq!(bench.begin("/cgi/good").read(), "good\n");
 }

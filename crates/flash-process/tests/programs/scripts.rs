@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 
-use flash_core::program::Refusal;
+use flash_core::upstream::OpenError;
 use flash_process::{ExitStatus, ProgramRef, Stdio};
 
 use crate::Test;
@@ -89,19 +89,19 @@ fn what_is_no_script_is_refused(bench: &Bench) {
     bench.write("odd", "#!/no/such/interpreter\n", 0o755);
     symlink("/bin/true", bench.path("out")).unwrap();
     for (path, expected) in [
-        ("/cgi/missing", Refusal::NotFound),
-        ("/cgi", Refusal::NotFound),
-        ("/elsewhere/x", Refusal::NotFound),
-        ("/cgi/plain", Refusal::Forbidden),
-        ("/cgi/out", Refusal::Forbidden),
-        ("/cgi/odd", Refusal::Broken),
+        ("/cgi/missing", OpenError::NotFound),
+        ("/cgi", OpenError::NotFound),
+        ("/elsewhere/x", OpenError::NotFound),
+        ("/cgi/plain", OpenError::Forbidden),
+        ("/cgi/out", OpenError::Forbidden),
+        ("/cgi/odd", OpenError::Broken),
     ] {
         assert_eq!(bench.ask(path).refusal(), Some(expected), "{path}");
     }
     let nowhere = ProgramRef::Script { folder: 1, path: b"/cgi/plain".to_vec() };
-    assert_eq!(bench.order(nowhere, Stdio::Stream, "x").refusal(), Some(Refusal::Broken));
+    assert_eq!(bench.order(nowhere, Stdio::Stream, "x").refusal(), Some(OpenError::Broken));
     let nothing = ProgramRef::Command { command: 0 };
-    assert_eq!(bench.order(nothing, Stdio::Stream, "x").refusal(), Some(Refusal::Broken));
+    assert_eq!(bench.order(nothing, Stdio::Stream, "x").refusal(), Some(OpenError::Broken));
     let said = bench.said().join("\n");
     assert!(said.contains("/cgi/odd: ") && said.contains("it cannot be run: No such file"), "{said}");
     // That has changed nothing.
@@ -130,7 +130,7 @@ fn straight_to_the_client() {
     assert_eq!(asked.ended(), ExitStatus::Code(0));
 
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    assert_eq!(direct("/cgi/missing").answer().err(), Some(Refusal::NotFound));
+    assert_eq!(direct("/cgi/missing").answer().err(), Some(OpenError::NotFound));
     got.clear();
     client.read_to_string(&mut got).unwrap();
     assert_eq!(got, "", "nothing was said before the script was found");

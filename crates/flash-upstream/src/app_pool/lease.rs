@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use flash_core::program::{Finish, Lease, Refusal};
+use flash_core::upstream::{Lease, OpenError, ReleaseMode};
 use flash_process::{ExitStatus, LineLimiter, ProcessObserver, Started};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
@@ -59,16 +59,16 @@ impl Lease for ProcessLease {
         self.lines.push(bytes, |line| self.pool.reporter.stderr_line(&self.name, line));
     }
 
-    fn finish(mut self: Box<Self>, stream: OwnedFd, how: Finish) {
+    fn finish(mut self: Box<Self>, stream: OwnedFd, how: ReleaseMode) {
         self.is_over = true;
         let number = self.number;
         match how {
-            Finish::Reusable => self.pool.tell(Event::Free { number, stream: Some(stream) }),
-            Finish::Ended => {
+            ReleaseMode::Reusable => self.pool.tell(Event::Free { number, stream: Some(stream) }),
+            ReleaseMode::Ended => {
                 drop(stream);
                 self.pool.tell(Event::Free { number, stream: None });
             }
-            Finish::Aborted => {
+            ReleaseMode::Aborted => {
                 abort(&stream);
                 // It is served to its end otherwise, in the hope of another request.
                 let _ = rustix::net::shutdown(&stream, Shutdown::Write);
@@ -125,7 +125,7 @@ impl PoolObserver {
 }
 
 impl ProcessObserver for PoolObserver {
-    fn started(&mut self, result: Result<Started, Refusal>) {
+    fn started(&mut self, result: Result<Started, OpenError>) {
         self.tell(Event::Started { number: self.number, result });
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use flash_cgi::Variables;
-use flash_core::program::{Begun, Refusal};
+use flash_core::upstream::{OpenError, Opened};
 use flash_upstream::{Address, RouteUpstreams, Settings, UnixAddress, UpstreamConfig};
 use tempfile::TempDir;
 
@@ -81,9 +81,9 @@ impl Bench {
     }
 
     #[track_caller]
-    pub(crate) fn refused_at_once(&self) -> Refusal {
+    pub(crate) fn refused_at_once(&self) -> OpenError {
         match self.ask(false).at_once() {
-            Begun::Failed(why) => why,
+            Opened::Failed(why) => why,
             begun => panic!("{begun:?}"),
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use flash_cgi::Variables;
 use flash_cgi::fastcgi::{Decoder, Encoder, Event};
 use flash_core::path::SitePath;
-use flash_core::program::{self, Backend, Begin, Begun, Finish, Lease, Refusal};
+use flash_core::upstream::{self, Lease, Open, OpenError, Opened, ReleaseMode, Upstream};
 use flash_process::{Limits, Reporter};
 use flash_upstream::{LogDetached, RouteUpstreams, Settings};
 
@@ -19,8 +19,8 @@ use flash_upstream::{LogDetached, RouteUpstreams, Settings};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Asked {
-    now: Option<Begun>,
-    later: Receiver<Begun>,
+    now: Option<Opened>,
+    later: Receiver<Opened>,
 }
 
 /// An exchange that has begun.
@@ -70,7 +70,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 impl Asked {
     pub(crate) fn of(programs: &RouteUpstreams, variables: Variables, again: bool) -> Self {
         let (reply, later) = channel();
-        let begin = Begin {
+        let begin = Open {
             route: 0,
             path: SitePath::parse(b"/x").unwrap().into_owned(),
             variables: Arc::new(variables),
@@ -80,12 +80,12 @@ impl Asked {
         };
         // A test may have lost interest.
         let reply = Box::new(move |begun| drop(reply.send(begun)));
-        let now = program::Programs::begin(programs, begin, reply);
+        let now = upstream::Upstreams::begin(programs, begin, reply);
         Self { now, later }
     }
 
     #[track_caller]
-    pub(crate) fn at_once(self) -> Begun {
+    pub(crate) fn at_once(self) -> Opened {
         self.now.expect("this needs nobody's help")
     }
 
@@ -101,23 +101,23 @@ impl Asked {
 
     /// What there is instead of a request, if there is none.
     #[track_caller]
-    pub(crate) fn answered(self) -> Result<Request, Begun> {
+    pub(crate) fn answered(self) -> Result<Request, Opened> {
         match self.begun() {
-            begun @ Begun::Running(..) => Ok(Request::of(begun)),
+            begun @ Opened::Running(..) => Ok(Request::of(begun)),
             begun => Err(begun),
         }
     }
 
     #[track_caller]
-    pub(crate) fn refusal(self) -> Refusal {
+    pub(crate) fn refusal(self) -> OpenError {
         match self.begun() {
-            Begun::Failed(why) => why,
+            Opened::Failed(why) => why,
             begun => panic!("{begun:?}"),
         }
     }
 
     #[track_caller]
-    fn begun(self) -> Begun {
+    fn begun(self) -> Opened {
         self.now.unwrap_or_else(|| self.later.recv_timeout(PATIENCE).expect("every request is answered"))
     }
 
@@ -128,8 +128,8 @@ impl Asked {
 
 impl Request {
     #[track_caller]
-    fn of(begun: Begun) -> Self {
-        let Begun::Running(stream, Backend { lease, used, .. }) = begun else { panic!("{begun:?}") };
+    fn of(begun: Opened) -> Self {
+        let Opened::Running(stream, Upstream { lease, used, .. }) = begun else { panic!("{begun:?}") };
         // TCP or not, it is read and written alike.
         let stream = UnixStream::from(stream);
         stream.set_nonblocking(false).unwrap();
@@ -188,7 +188,7 @@ impl Request {
         assert_eq!(self.stream.read(&mut [0]).unwrap(), 0);
     }
 
-    pub(crate) fn finish(self, how: Finish) {
+    pub(crate) fn finish(self, how: ReleaseMode) {
         self.stream.set_nonblocking(true).unwrap();
         self.lease.finish(OwnedFd::from(self.stream), how);
     }

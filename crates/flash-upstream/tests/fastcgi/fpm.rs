@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use flash_cgi::Variables;
 use flash_cgi::script::Split;
-use flash_core::program::{Begun, Finish};
+use flash_core::upstream::{Opened, ReleaseMode};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::bench::Bench;
@@ -82,7 +82,7 @@ fn php_fpm_serves_and_is_restarted() {
         request.send_with(&variables(&folder, "hello.php"));
         let answer = request.receive();
         let used = request.used;
-        request.finish(Finish::Reusable);
+        request.finish(ReleaseMode::Reusable);
         Some((answer, used))
     };
     let mut first = None;
@@ -98,7 +98,7 @@ fn php_fpm_serves_and_is_restarted() {
     assert!(bench.said().iter().any(|line| line.contains("a complaint")), "{:?}", bench.said());
 
     fpm.end();
-    wait_until("it is gone", || matches!(bench.ask(false).answered(), Err(Begun::Failed(_))));
+    wait_until("it is gone", || matches!(bench.ask(false).answered(), Err(Opened::Failed(_))));
     let _fpm = Fpm::start(&folder).unwrap();
     wait_until("it is back", || hello().is_some());
 }

@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::program::{Begun, Finish, Refusal};
+use flash_core::upstream::{OpenError, Opened, ReleaseMode};
 use flash_upstream::Address;
 
 use crate::bench::{Bench, Peer, address_of};
@@ -31,7 +31,7 @@ fn a_connection_is_used_again_and_costs_no_wait() {
         let mut request = bench.begin_at_once();
         assert_eq!(request.used, used);
         assert_eq!(request.exchange(), "hello");
-        request.finish(Finish::Reusable);
+        request.finish(ReleaseMode::Reusable);
     }
     let listener = peer.join().unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -53,7 +53,7 @@ fn a_kept_connection_that_was_closed_is_not_given_out() {
         assert_eq!(request.exchange(), "once");
         // What the peer does right after its answer.
         request.wait_for_end();
-        request.finish(Finish::Reusable);
+        request.finish(ReleaseMode::Reusable);
     }
     peer.join().unwrap();
 }
@@ -62,10 +62,10 @@ fn a_kept_connection_that_was_closed_is_not_given_out() {
 fn one_more_attempt_is_a_new_connection() {
     let bench = Bench::unix(settings());
     let _listener = bench.listen();
-    bench.begin_at_once().finish(Finish::Reusable);
+    bench.begin_at_once().finish(ReleaseMode::Reusable);
     let again = bench.ask(true).answer_at_once();
     assert!(!again.used);
-    again.finish(Finish::Ended);
+    again.finish(ReleaseMode::Ended);
     let kept = bench.begin_at_once();
     assert!(kept.used);
 }
@@ -76,7 +76,7 @@ fn only_so_many_are_kept_and_not_for_long() {
     let listener = bench.listen();
     let requests: Vec<_> = (0..3).map(|_| bench.begin_at_once()).collect();
     let mut peers: Vec<_> = (0..3).map(|_| Peer::accept(&listener)).collect();
-    requests.into_iter().for_each(|request| request.finish(Finish::Reusable));
+    requests.into_iter().for_each(|request| request.finish(ReleaseMode::Reusable));
     wait_until("one is closed", || {
         peers.iter_mut().map(Peer::is_closed).filter(|closed| *closed).count() == 1
     });
@@ -92,7 +92,7 @@ fn whoever_breaks_off_says_so() {
     let mut peer = Peer::accept(&listener);
     request.send();
     peer.read_request();
-    request.finish(Finish::Aborted);
+    request.finish(ReleaseMode::Aborted);
     assert_eq!((peer.read_record(), peer.is_closed()), (Some(2), true));
     drop(bench.begin_at_once());
     assert!(Peer::accept(&listener).waits_for_end());
@@ -102,10 +102,10 @@ fn whoever_breaks_off_says_so() {
 fn a_server_that_is_not_there_is_left_alone_for_a_while() {
     let bench = Bench::unix(settings());
     let begun = Instant::now();
-    assert_eq!(bench.refused_at_once(), Refusal::Broken);
-    assert_eq!(bench.refused_at_once(), Refusal::Busy, "without trying");
+    assert_eq!(bench.refused_at_once(), OpenError::Broken);
+    assert_eq!(bench.refused_at_once(), OpenError::Busy, "without trying");
     // As long as the pause may be by then, so that the next is the one that tries.
-    wait_until("it is tried again", || bench.refused_at_once() == Refusal::Broken);
+    wait_until("it is tried again", || bench.refused_at_once() == OpenError::Broken);
     assert!(begun.elapsed() >= Duration::from_millis(100));
     assert!(begun.elapsed() < PATIENCE);
     let said = bench.said().join("\n");
@@ -113,7 +113,7 @@ fn a_server_that_is_not_there_is_left_alone_for_a_while() {
     assert!(said.contains("No such file or directory") && said.contains("for 200ms"), "{said}");
 
     let listener = bench.listen();
-    wait_until("it is found", || matches!(bench.ask(false).at_once(), Begun::Running(..)));
+    wait_until("it is found", || matches!(bench.ask(false).at_once(), Opened::Running(..)));
     drop(listener);
     assert!(bench.said().join("\n").contains("can be reached again"));
 }
@@ -143,9 +143,9 @@ fn a_server_that_has_no_room_for_too_long_is_busy() {
     let _listener = bench.listen_narrowly(0);
     let _first = bench.begin_at_once();
     let waiting = [bench.ask(false), bench.ask(false)];
-    assert_eq!(bench.refused_at_once(), Refusal::Busy, "no more may wait");
+    assert_eq!(bench.refused_at_once(), OpenError::Busy, "no more may wait");
     for asked in waiting {
-        assert_eq!(asked.refusal(), Refusal::Busy);
+        assert_eq!(asked.refusal(), OpenError::Busy);
     }
 }
 
@@ -164,7 +164,7 @@ fn waiting_connections_get_the_place_of_kept_ones() {
     second.send();
     assert_eq!(first.exchange(), "one at a time");
     thread::sleep(Duration::from_millis(150));
-    first.finish(Finish::Reusable);
+    first.finish(ReleaseMode::Reusable);
     assert_eq!(second.receive(), "one at a time");
 }
 
@@ -195,9 +195,9 @@ fn a_tcp_connection_that_takes_too_long_is_given_up() {
     let bench = Bench::at(Address::Inet(vec![address]), flash_upstream::Settings { connect, ..settings() });
     let _full: Vec<_> = (0..1).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
     let begun = Instant::now();
-    assert_eq!(bench.ask(false).refusal(), Refusal::Late);
+    assert_eq!(bench.ask(false).refusal(), OpenError::Late);
     assert!(begun.elapsed() >= connect);
-    assert_eq!(bench.refused_at_once(), Refusal::Busy);
+    assert_eq!(bench.refused_at_once(), OpenError::Busy);
     assert!(bench.said().join("\n").contains("not tried again for 100ms"), "{:?}", bench.said());
 }
 
@@ -228,7 +228,7 @@ fn complaints_are_said_by_lines() {
     let mut request = bench.begin_at_once();
     request.lease.stderr(b"PHP Warning: one\nPHP Warn");
     request.lease.stderr(b"ing: two");
-    request.finish(Finish::Reusable);
+    request.finish(ReleaseMode::Reusable);
     assert_eq!(bench.said(), ["GET /x: PHP Warning: one", "GET /x: PHP Warning: two"]);
 }
 
@@ -240,7 +240,7 @@ fn every_request_is_answered_when_the_server_ends() {
     let asked = bench.ask(false);
     assert!(!asked.is_answered(Duration::from_millis(20)));
     bench.end();
-    assert_eq!(asked.refusal(), Refusal::Busy);
+    assert_eq!(asked.refusal(), OpenError::Busy);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn many_threads_ask_at_once_and_each_gets_a_connection_of_its_own() {
                 for _ in 0..100 {
                     let mut request = bench.begin();
                     assert_eq!(request.exchange(), "mine");
-                    request.finish(Finish::Reusable);
+                    request.finish(ReleaseMode::Reusable);
                 }
                 done.send(()).unwrap();
             });
@@ -274,7 +274,7 @@ fn many_threads_ask_at_once_and_each_gets_a_connection_of_its_own() {
 fn a_dead_socket_is_told_by_its_path() {
     let bench = Bench::unix(settings());
     drop(UnixListener::bind(&bench.socket).unwrap());
-    assert_eq!(bench.refused_at_once(), Refusal::Broken);
+    assert_eq!(bench.refused_at_once(), OpenError::Broken);
     let said = bench.said().join("\n");
     assert!(said.contains(&address_of(&bench.socket).to_string()) && said.contains("refused"), "{said}");
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
 use flash_cgi::script::Split;
-use flash_core::program::{Begun, Finish, Refusal};
+use flash_core::upstream::{OpenError, Opened, ReleaseMode};
 use flash_process::ForkHelper;
 use flash_upstream::{Application, RouteUpstreams, Settings, UpstreamConfig};
 
@@ -89,7 +89,7 @@ impl Stage {
     fn exchange(&self) -> (u32, u32) {
         let mut request = self.begin();
         let answer = tell(&mut request, "hello");
-        request.finish(Finish::Reusable);
+        request.finish(ReleaseMode::Reusable);
         answer
     }
 
@@ -131,11 +131,11 @@ fn an_application_is_started_when_it_is_asked_for() {
         let mut request = stage.ask().answer_at_once();
         assert!(request.used);
         assert_eq!(tell(&mut request, "hello"), (pid, expected));
-        request.finish(Finish::Reusable);
+        request.finish(ReleaseMode::Reusable);
     }
     let mut request = stage.begin();
     tell(&mut request, "complain");
-    request.finish(Finish::Reusable);
+    request.finish(ReleaseMode::Reusable);
     stage.wait_for_word("GET /x: a complaint");
 }
 
@@ -146,11 +146,11 @@ fn as_many_processes_as_are_needed_and_allowed() {
     assert_eq!(pids.len(), 3, "each serves one request at a time");
     let waiting = [stage.ask(), stage.ask()];
     assert!(waiting.iter().all(|asked| !asked.is_answered(Duration::from_millis(50))));
-    busy.drain(1..).for_each(|request| request.finish(Finish::Reusable));
+    busy.drain(1..).for_each(|request| request.finish(ReleaseMode::Reusable));
     for asked in waiting {
         let mut request = asked.answer();
         assert!(pids.contains(&tell(&mut request, "hello").0));
-        request.finish(Finish::Reusable);
+        request.finish(ReleaseMode::Reusable);
     }
     // One at a time needs one process, always the same.
     let again: BTreeSet<u32> = (0..5).map(|_| stage.exchange().0).collect();
@@ -165,7 +165,7 @@ fn a_process_is_not_lost_to_those_who_have_left() {
     let left: Vec<Asked> = (0..5).map(|_| stage.ask()).collect();
     let waits = stage.ask();
     drop(left);
-    busy.finish(Finish::Reusable);
+    busy.finish(ReleaseMode::Reusable);
     assert_eq!(tell(&mut waits.answer(), "hello").0, pid);
 }
 
@@ -176,8 +176,8 @@ fn no_more_wait_for_a_process_than_may() {
     let stage = Stage::of(program.to_str().unwrap(), &words, application(1), &settings);
     let _busy = stage.begin();
     let waiting = stage.ask();
-    assert!(matches!(stage.ask().at_once(), Begun::Failed(Refusal::Busy)));
-    assert_eq!(waiting.refusal(), Refusal::Busy, "it has waited in vain");
+    assert!(matches!(stage.ask().at_once(), Opened::Failed(OpenError::Busy)));
+    assert_eq!(waiting.refusal(), OpenError::Busy, "it has waited in vain");
 }
 
 fn a_process_is_replaced_after_its_requests() {
@@ -208,7 +208,7 @@ fn a_process_that_closes_its_connection_serves_on() {
         request.wait_for_end();
         assert!(!request.used && count == expected);
         pids.insert(pid);
-        request.finish(if expected % 2 == 0 { Finish::Ended } else { Finish::Reusable });
+        request.finish(if expected % 2 == 0 { ReleaseMode::Ended } else { ReleaseMode::Reusable });
     }
     assert_eq!(pids.len(), 1);
 }
@@ -251,9 +251,9 @@ fn an_application_that_does_not_start_is_left_alone() {
 
 fn an_application_that_is_not_there() {
     let stage = Stage::of("/no/such/program", &["app"], application(1), &settings());
-    assert_eq!(stage.ask().refusal(), Refusal::Broken);
+    assert_eq!(stage.ask().refusal(), OpenError::Broken);
     stage.wait_for_word("/no/such/program");
-    assert_eq!(stage.ask().refusal(), Refusal::Busy);
+    assert_eq!(stage.ask().refusal(), OpenError::Busy);
 }
 
 fn an_answer_that_nobody_wants_is_read_to_its_end() {
@@ -261,13 +261,13 @@ fn an_answer_that_nobody_wants_is_read_to_its_end() {
     let (pid, _) = stage.exchange();
     let mut request = stage.begin();
     request.send_with(&told("flood"));
-    request.finish(Finish::Aborted);
+    request.finish(ReleaseMode::Aborted);
     assert_eq!(stage.exchange(), (pid, 3), "it is the same process");
 }
 
 fn a_process_that_hangs_is_ended() {
     let stage = Stage::new("keep", application(1));
-    for finish in [Some(Finish::Aborted), None] {
+    for finish in [Some(ReleaseMode::Aborted), None] {
         let (pid, _) = stage.exchange();
         let mut request = stage.begin();
         request.send_with(&told("hang"));
@@ -315,7 +315,7 @@ fn php_cgi() {
         let answer = request.receive();
         assert!(answer.ends_with(" /more"), "{answer}");
         answers.insert(answer.split_once("\r\n\r\n").unwrap().1.to_owned());
-        request.finish(Finish::Reusable);
+        request.finish(ReleaseMode::Reusable);
     }
     assert_eq!(answers.len(), 1, "one process served all: {answers:?}");
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use flash_core::path::SitePath;
-use flash_core::program::{Begin, Begun, Direct, Finish, Programs, Refusal, Talk};
+use flash_core::upstream::{Direct, Open, OpenError, Opened, ReleaseMode, UpstreamProtocol, Upstreams};
 use flash_upstream::Cgi;
 
 use crate::Test;
@@ -28,13 +28,13 @@ fn cgi(bench: &Bench, silence_max: Duration) -> Cgi {
     Cgi::new(monitor, vec![(7, 0)], silence_max, Arc::new(|_, _| ()))
 }
 
-fn begin(cgi: &Cgi, path: &str, socket: Option<TcpStream>) -> Begun {
+fn begin(cgi: &Cgi, path: &str, socket: Option<TcpStream>) -> Opened {
     let (told, tells) = channel();
     let direct = socket.map(|socket| {
         socket.set_nonblocking(true).unwrap();
         Box::new(Direct { head: HEAD.to_vec(), socket: Some(socket.into()), record: None })
     });
-    let begin = Begin {
+    let begin = Open {
         route: 7,
         path: SitePath::parse(path.as_bytes()).unwrap().into_owned(),
         variables: Arc::default(),
@@ -58,22 +58,22 @@ fn a_request_gets_a_stream() {
     let cgi = cgi(&bench, PATIENCE);
     bench.script("say", "echo $$; [ $PATH_INFO ] || sleep 100");
     bench.script("nph-say", "echo $$");
-    for (path, talk, how) in [
-        ("/cgi/say/nph-x", Talk::Cgi, Finish::Ended),
-        ("/cgi/nph-say", Talk::Nph, Finish::Ended),
-        ("/cgi/say", Talk::Cgi, Finish::Aborted),
+    for (path, protocol, how) in [
+        ("/cgi/say/nph-x", UpstreamProtocol::Cgi, ReleaseMode::Ended),
+        ("/cgi/nph-say", UpstreamProtocol::Nph, ReleaseMode::Ended),
+        ("/cgi/say", UpstreamProtocol::Cgi, ReleaseMode::Aborted),
     ] {
-        let Begun::Running(stream, backend) = begin(&cgi, path, None) else { panic!("{path}") };
-        assert!(backend.talk == talk && !backend.used);
+        let Opened::Running(stream, upstream) = begin(&cgi, path, None) else { panic!("{path}") };
+        assert!(upstream.protocol == protocol && !upstream.used);
         let mut stream = UnixStream::from(stream);
         stream.set_nonblocking(false).unwrap();
         let mut said = [0; 20];
         let count = stream.read(&mut said).unwrap();
         let pid = std::str::from_utf8(&said[..count]).unwrap().trim().parse().unwrap();
-        backend.lease.finish(stream.into(), how);
+        upstream.lease.finish(stream.into(), how);
         wait_until(|| !is_alive(pid), || format!("{path} runs on"));
     }
-    assert!(matches!(begin(&cgi, "/cgi/missing", None), Begun::Failed(Refusal::NotFound)));
+    assert!(matches!(begin(&cgi, "/cgi/missing", None), Opened::Failed(OpenError::NotFound)));
 }
 
 fn a_program_has_the_client_to_itself() {
@@ -88,7 +88,7 @@ fn a_program_has_the_client_to_itself() {
         let (mut client, ours) = connection();
         // One that has said all that it had to say gets its answer.
         client.shutdown(Shutdown::Write).unwrap();
-        assert!(matches!(begin(&cgi, path, Some(ours)), Begun::HandedOver));
+        assert!(matches!(begin(&cgi, path, Some(ours)), Opened::Detached));
         let mut got = String::new();
         client.read_to_string(&mut got).unwrap();
         assert_eq!(got, expected);
@@ -101,7 +101,7 @@ fn a_program_whose_client_leaves_is_ended() {
     bench.script("wait", "echo $$ > pid.new; mv pid.new pid; sleep 100");
     let (mut client, ours) = connection();
     client.write_all(b"more").unwrap();
-    assert!(matches!(begin(&cgi, "/cgi/wait", Some(ours)), Begun::HandedOver));
+    assert!(matches!(begin(&cgi, "/cgi/wait", Some(ours)), Opened::Detached));
     let pid = pid(&bench);
     std::thread::sleep(Duration::from_millis(1500));
     assert!(is_alive(pid), "a client that waits is no client that has left");
@@ -114,7 +114,7 @@ fn a_program_that_writes_nothing_is_ended() {
     let cgi = cgi(&bench, Duration::from_millis(500));
     bench.script("wait", "echo $$ > pid.new; mv pid.new pid; sleep 100");
     let (mut client, ours) = connection();
-    assert!(matches!(begin(&cgi, "/cgi/wait", Some(ours)), Begun::HandedOver));
+    assert!(matches!(begin(&cgi, "/cgi/wait", Some(ours)), Opened::Detached));
     let pid = pid(&bench);
     wait_until(|| !is_alive(pid), || "it runs on".into());
     let mut got = Vec::new();

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use flash_core::path::SitePath;
-use flash_core::routes::Place;
+use flash_core::routes::RouteMatch;
 
 /// A place, and what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount<What> {
-    pub place: Place,
+    pub place: RouteMatch,
     pub what: What,
 }
 
@@ -32,8 +32,10 @@ pub(crate) fn folder() -> impl TypedValueParser<Value = Mount<PathBuf>> {
         let text = text.into_string().map_err(|_| "write it in UTF-8".to_owned())?;
         let (place, folder) = split(&text, "DIR")?;
         match place {
-            Place::Prefix(_) => Ok(Mount { place, what: PathBuf::from(folder) }),
-            Place::Suffix(_) => Err(format!("write a prefix that begins with a slash: /cgi-bin={folder}")),
+            RouteMatch::Prefix(_) => Ok(Mount { place, what: PathBuf::from(folder) }),
+            RouteMatch::Suffix(_) => {
+                Err(format!("write a prefix that begins with a slash: /cgi-bin={folder}"))
+            }
         }
     })
 }
@@ -64,7 +66,7 @@ pub(crate) fn command(text: &str) -> Result<Mount<Words>, String> {
     }
 }
 
-fn split<'t>(text: &'t str, what: &str) -> Result<(Place, &'t str), String> {
+fn split<'t>(text: &'t str, what: &str) -> Result<(RouteMatch, &'t str), String> {
     let (place, rest) = text.split_once('=').ok_or_else(|| format!("write PREFIX={what}"))?;
     if rest.is_empty() {
         return Err(format!("{what} is missing behind {place}="));
@@ -72,16 +74,16 @@ fn split<'t>(text: &'t str, what: &str) -> Result<(Place, &'t str), String> {
     Ok((self::place(place)?, rest))
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<RouteMatch, String> {
     match text.as_bytes() {
         [b'.', rest @ ..] if !rest.is_empty() && !rest.contains(&b'/') => {
-            Ok(Place::Suffix(text.as_bytes().into()))
+            Ok(RouteMatch::Suffix(text.as_bytes().into()))
         }
         [b'/', ..] => {
             let prefix = if text == "/" { text } else { text.trim_end_matches('/') };
             let path = SitePath::parse(prefix.as_bytes()).ok();
             match path.filter(|path| path.as_bytes() == prefix.as_bytes()) {
-                Some(_) => Ok(Place::Prefix(prefix.as_bytes().into())),
+                Some(_) => Ok(RouteMatch::Prefix(prefix.as_bytes().into())),
                 None => Err(format!("'{text}' is not how a path looks: write it decoded, such as /cgi-bin")),
             }
         }
@@ -93,8 +95,8 @@ fn place(text: &str) -> Result<Place, String> {
 mod tests {
     use super::*;
 
-    fn prefix(text: &str) -> Place {
-        Place::Prefix(text.as_bytes().into())
+    fn prefix(text: &str) -> RouteMatch {
+        RouteMatch::Prefix(text.as_bytes().into())
     }
 
     #[test]
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(place("/cgi-bin/"), Ok(prefix("/cgi-bin")));
         assert_eq!(place("/"), Ok(prefix("/")));
         assert_eq!(place("/a b"), Ok(prefix("/a b")));
-        assert_eq!(place(".php"), Ok(Place::Suffix(b".php".as_slice().into())));
+        assert_eq!(place(".php"), Ok(RouteMatch::Suffix(b".php".as_slice().into())));
         for text in ["", "cgi-bin", ".", ".a/b", "//", "/a//b", "/a/../b", "/%41"] {
             assert!(place(text).is_err(), "{text}");
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use flash_core::routes::Place;
+use flash_core::routes::RouteMatch;
 
 use super::mount::{self, Mount, Upstream, Words};
 use super::value::count;
@@ -83,8 +83,8 @@ impl Programs {
         let places =
             self.fastcgi.iter().map(|mount| &mount.place).chain(self.app.iter().map(|mount| &mount.place));
         let suffixes = places.filter_map(|place| match place {
-            Place::Suffix(suffix) => Some(format!("index{}", String::from_utf8_lossy(suffix))),
-            Place::Prefix(_) => None,
+            RouteMatch::Suffix(suffix) => Some(format!("index{}", String::from_utf8_lossy(suffix))),
+            RouteMatch::Prefix(_) => None,
         });
         suffixes.chain(["index.html".to_owned()]).collect()
     }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flash_arch::Child;
-use flash_core::program::{self, Talk};
-use flash_core::routes::{Place, Route, Routes};
+use flash_core::routes::{Route, RouteMatch, Routes};
+use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{Command, Folder, ForkHelper, Limit, Limits, Reporter, Resource, Setup};
 use flash_upstream::{
@@ -67,7 +67,12 @@ impl Programs {
             }
         }
         for mount in &programs.fastcgi {
-            plan.add(&mount.place, Talk::FastCgi, false, UpstreamConfig::FastCgi(address(&mount.what)?))?;
+            plan.add(
+                &mount.place,
+                UpstreamProtocol::FastCgi,
+                false,
+                UpstreamConfig::FastCgi(address(&mount.what)?),
+            )?;
         }
         for mount in &programs.app {
             plan.add_application(mount, programs)?;
@@ -112,11 +117,11 @@ impl Programs {
 
     /// What the names of files end in that are programs' and never content.
     pub(super) fn suffixes(&self) -> Vec<Vec<u8>> {
-        let suffix = |place: &Place| match place {
-            Place::Suffix(suffix) => Some(suffix.to_vec()),
-            Place::Prefix(_) => None,
+        let suffix = |place: &RouteMatch| match place {
+            RouteMatch::Suffix(suffix) => Some(suffix.to_vec()),
+            RouteMatch::Prefix(_) => None,
         };
-        self.list.iter().filter_map(|(route, _)| suffix(&route.place)).collect()
+        self.list.iter().filter_map(|(route, _)| suffix(&route.matches)).collect()
     }
 
     /// Where scripts lie, by their real paths.
@@ -129,7 +134,7 @@ impl Programs {
         &self,
         error_log: &ErrorLog,
         access_log: Option<&AccessLog>,
-    ) -> io::Result<Option<Arc<dyn program::Programs>>> {
+    ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
         if self.is_empty() {
             return Ok(None);
         }
@@ -162,15 +167,15 @@ struct Plan {
 impl Plan {
     fn add(
         &mut self,
-        place: &Place,
-        talk: Talk,
+        place: &RouteMatch,
+        protocol: UpstreamProtocol,
         direct: bool,
         service: UpstreamConfig,
     ) -> Result<(), Failure> {
-        if self.list.iter().any(|(route, _)| route.place == *place) {
+        if self.list.iter().any(|(route, _)| route.matches == *place) {
             return Err(Failure::Usage(format!("{} is given twice (see flash serve --help)", Shown(place))));
         }
-        let route = Route { place: place.clone(), talk, direct, number: self.list.len() };
+        let route = Route { matches: place.clone(), protocol, direct, number: self.list.len() };
         self.list.push((route, service));
         Ok(())
     }
@@ -183,13 +188,13 @@ impl Plan {
             false => Err(io::ErrorKind::NotADirectory.into()),
         });
         let path = path.map_err(|error| cannot(format_args!("{what}"), &error))?;
-        let Place::Prefix(prefix) = place else {
+        let RouteMatch::Prefix(prefix) = place else {
             return Err(Failure::Usage(format!("{} is no prefix (see flash serve --help)", Shown(place))));
         };
         let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix).to_vec();
         let number = u16::try_from(self.setup.folders.len()).map_err(|_| too_many("folders of programs"))?;
         self.setup.folders.push(Folder { prefix, path });
-        self.add(place, Talk::Cgi, direct, UpstreamConfig::Cgi { folder: number })
+        self.add(place, UpstreamProtocol::Cgi, direct, UpstreamConfig::Cgi { folder: number })
     }
 
     fn add_application(&mut self, mount: &Mount<Words>, flags: &flags::Programs) -> Result<(), Failure> {
@@ -211,7 +216,7 @@ impl Plan {
             },
             idle: flags.app_idle,
         };
-        self.add(place, Talk::FastCgi, false, UpstreamConfig::Application(application))
+        self.add(place, UpstreamProtocol::FastCgi, false, UpstreamConfig::Application(application))
     }
 }
 
@@ -313,11 +318,11 @@ fn too_many(what: &str) -> Failure {
 }
 
 /// A place as it was written.
-struct Shown<'p>(&'p Place);
+struct Shown<'p>(&'p RouteMatch);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Place::Prefix(text) | Place::Suffix(text)) = self.0;
+        let (RouteMatch::Prefix(text) | RouteMatch::Suffix(text)) = self.0;
         f.write_str(&String::from_utf8_lossy(text))
     }
 }

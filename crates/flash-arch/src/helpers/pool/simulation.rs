@@ -4,14 +4,14 @@
 use std::collections::{HashMap, HashSet};
 
 use flash_core::ExchangeId;
-use flash_core::entry::{Entry, Target};
+use flash_core::entry::{Entry, Resource};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Find, List, Load};
 use flash_core::listing::Order;
+use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
-use flash_core::room::Held;
 use flash_core::site::Settings;
 use flash_http::status::Status;
 use tempfile::TempDir;
@@ -253,7 +253,10 @@ impl Simulation {
             let (which, came_us) =
                 self.model.waiting.remove(&token).expect("whoever is told has asked and was not told yet");
             match (outcome.done, outcome.spent.read_ns) {
-                (Done::Failed(Failure::Busy) | Done::Unchecked { failure: Failure::Busy, .. }, _) => {
+                (
+                    Done::Failed(Failure::Overloaded) | Done::Unchecked { failure: Failure::Overloaded, .. },
+                    _,
+                ) => {
                     assert!(!is_look(&self.jobs[which]), "a second look was given up");
                 }
                 (done, number) => {
@@ -314,7 +317,7 @@ impl Simulation {
 }
 
 fn missing() -> Arc<Entry> {
-    Arc::new(Entry::new(Target::Refused(Status::NOT_FOUND), 0))
+    Arc::new(Entry::new(Resource::Refused(Status::NOT_FOUND), 0))
 }
 
 fn is_look(job: &Job) -> bool {
@@ -330,7 +333,7 @@ fn jobs() -> Vec<Job> {
         let (path, order) = (path(text), Order::default());
         Job::List(List { path, order, asked_ms: 0, listing: None, page: 0 })
     };
-    let content = Content::Memory(Held::from(vec![]).into());
+    let content = Content::Memory(BudgetedBytes::from(vec![]).into());
     let media = flash_http::media::of(b"x.bin");
     let file = || {
         let template = HeaderTemplate::default();

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use flash_core::ExchangeId;
-use flash_core::entry::{Entry, Target};
+use flash_core::entry::{Entry, Resource};
 use flash_core::file::{Content, OpenFile, Stamp, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Find, Job, List, Listed, Load};
@@ -185,7 +185,7 @@ fn client(number: u8) -> Client {
 /// A second look.
 fn look(path: &str) -> Job {
     let Job::Find(job) = find(path) else { unreachable!() };
-    let known = Arc::new(Entry::new(Target::Refused(Status::NOT_FOUND), 0));
+    let known = Arc::new(Entry::new(Resource::Refused(Status::NOT_FOUND), 0));
     Job::Find(Find { known: Some(known), ..job })
 }
 
@@ -297,7 +297,7 @@ fn second_looks_take_the_place_of_new_names_in_a_full_queue() {
     assert!(!bench.submit(&find("/5"), 5), "the client that fills the queue is refused");
     assert!(bench.submit_for_nobody(look("/known")).is_ok());
     assert_eq!(bench.hear(1), [4], "the newest was given up");
-    assert!(matches!(bench.heard[0].1.done, Done::Failed(Failure::Busy)));
+    assert!(matches!(bench.heard[0].1.done, Done::Failed(Failure::Overloaded)));
     let other = Waiter {
         completions: Arc::clone(&bench.completions),
         token: 6,
@@ -451,7 +451,7 @@ fn who_waited_too_long_for_a_helper_costs_the_disk_nothing() {
     let_go.send(()).unwrap();
     bench.hear(2);
     for (token, outcome) in &bench.heard {
-        let late = matches!(outcome.done, Done::Failed(Failure::Late));
+        let late = matches!(outcome.done, Done::Failed(Failure::TimedOut));
         assert_eq!(late, *token == 1, "{token}: {outcome:?}");
     }
     assert!(has_begun.try_recv().is_err(), "the second was not begun");

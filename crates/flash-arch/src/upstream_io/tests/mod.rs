@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use flash_core::program::Talk;
-use flash_core::routes::{Place, Route, Routes};
+use flash_core::routes::{Route, RouteMatch, Routes};
 use flash_core::site::Settings;
+use flash_core::upstream::UpstreamProtocol;
 use flash_disk::Spool;
 use rustix::net::sockopt::set_socket_linger;
 use tempfile::TempDir;
@@ -66,16 +66,20 @@ impl Server {
         let upstreams = ScriptedUpstreams::default();
         let fates = Arc::clone(&upstreams.fates);
         let mut parts = testing::parts(folder.path(), 10_000);
-        let route = |path: &[u8], talk, number| Route {
-            place: Place::Prefix(path.into()),
-            talk,
+        let route = |path: &[u8], protocol, number| Route {
+            matches: RouteMatch::Prefix(path.into()),
+            protocol,
             direct: false,
             number,
         };
-        let routes = vec![route(b"/cgi", Talk::Cgi, 0), route(b"/app", Talk::FastCgi, 1)];
+        let routes =
+            vec![route(b"/cgi", UpstreamProtocol::Cgi, 0), route(b"/app", UpstreamProtocol::FastCgi, 1)];
         parts.site.routes = Some(Routes::new(routes, b"Flash", b"/srv", 64 << 20));
-        parts.site.settings =
-            Settings { finds_apart: way == Way::Pipelined, body_bytes_max: 64 << 20, ..parts.site.settings };
+        parts.site.settings = Settings {
+            lookup_as_job: way == Way::Pipelined,
+            body_bytes_max: 64 << 20,
+            ..parts.site.settings
+        };
         parts.programs = Some(Arc::new(upstreams));
         parts.disk.keep_bodies_in(Spool::open(folder.path()).unwrap());
         if matches!(way, Way::Helped | Way::Ring | Way::Pipelined) {

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use flash_core::program::{Backend, Begin, Begun, Finish, Lease, Programs, Refusal, Reply, Talk};
+use flash_core::upstream::{
+    Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol, Upstreams,
+};
 
 use super::{FLOOD_BYTES, PATIENCE};
 
@@ -39,15 +41,15 @@ struct Held {
 impl Lease for Held {
     fn stderr(&mut self, _: &[u8]) {}
 
-    fn finish(mut self: Box<Self>, stream: OwnedFd, how: Finish) {
+    fn finish(mut self: Box<Self>, stream: OwnedFd, how: ReleaseMode) {
         self.finished = true;
         match how {
-            Finish::Reusable => {
+            ReleaseMode::Reusable => {
                 self.fates.reusable.fetch_add(1, Ordering::SeqCst);
                 self.kept.lock().unwrap().push(stream);
             }
-            Finish::Ended => drop(self.fates.ended.fetch_add(1, Ordering::SeqCst)),
-            Finish::Aborted => drop(self.fates.broken_off.fetch_add(1, Ordering::SeqCst)),
+            ReleaseMode::Ended => drop(self.fates.ended.fetch_add(1, Ordering::SeqCst)),
+            ReleaseMode::Aborted => drop(self.fates.broken_off.fetch_add(1, Ordering::SeqCst)),
         }
     }
 }
@@ -60,28 +62,28 @@ impl Drop for Held {
     }
 }
 
-impl Programs for ScriptedUpstreams {
-    fn begin(&self, begin: Begin, reply: Reply) -> Option<Begun> {
+impl Upstreams for ScriptedUpstreams {
+    fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened> {
         let number = self.begun.fetch_add(1, Ordering::SeqCst);
         let path = String::from_utf8(begin.path.as_bytes().to_vec()).unwrap();
         if path.ends_with("/busy") {
-            return Some(Begun::Failed(Refusal::Busy));
+            return Some(Opened::Failed(OpenError::Busy));
         }
-        let talk = if begin.route == 1 { Talk::FastCgi } else { Talk::Cgi };
-        let kept = if talk == Talk::FastCgi { self.kept.lock().unwrap().pop() } else { None };
+        let protocol = if begin.route == 1 { UpstreamProtocol::FastCgi } else { UpstreamProtocol::Cgi };
+        let kept = if protocol == UpstreamProtocol::FastCgi { self.kept.lock().unwrap().pop() } else { None };
         let used = kept.is_some();
         let stream = kept.unwrap_or_else(|| {
             let (here, there) = UnixStream::pair().unwrap();
             here.set_nonblocking(true).unwrap();
-            thread::spawn(move || match talk {
-                Talk::FastCgi => drop(serve_records(there)),
+            thread::spawn(move || match protocol {
+                UpstreamProtocol::FastCgi => drop(serve_records(there)),
                 _ => drop(act(&path, there)),
             });
             here.into()
         });
         let (fates, kept) = (Arc::clone(&self.fates), Arc::clone(&self.kept));
         let lease = Box::new(Held { fates, kept, finished: false });
-        let begun = Begun::Running(stream, Backend { talk, lease, used });
+        let begun = Opened::Running(stream, Upstream { protocol, lease, used });
         // Both ways to hear of it.
         if number.is_multiple_of(2) {
             return Some(begun);

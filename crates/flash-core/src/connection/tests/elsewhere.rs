@@ -2,15 +2,15 @@
 
 use super::programs::{GET, manner, post, running, world_of_programs};
 use super::*;
-use crate::program::{Begun, Talk};
-use crate::routes::{Place, Route, Routes};
+use crate::routes::{Route, RouteMatch, Routes};
 use crate::testing::Manner;
+use crate::upstream::{Opened, UpstreamProtocol};
 
 #[test]
 fn a_local_redirect_is_answered_in_its_place() {
     let mut world = world_of_programs();
     let request = post(3) + "abc" + &get("/middle.txt");
-    let mut client = running(&mut world, &request, Talk::Cgi);
+    let mut client = running(&mut world, &request, UpstreamProtocol::Cgi);
     world.hear(&mut client, |program| {
         program.say("Location: /small.txt\n\n");
         program.ended = true;
@@ -25,7 +25,7 @@ fn a_local_redirect_is_answered_in_its_place() {
 fn redirects_without_end_have_one() {
     let mut world = world_of_programs();
     let answer = Some((b"Location: /cgi/again\n\n".to_vec(), 100));
-    world.manner = Some(Manner { answer, ..manner(Talk::Cgi) });
+    world.manner = Some(Manner { answer, ..manner(UpstreamProtocol::Cgi) });
     let client = world.exchange(GET.as_bytes(), &[], &[]);
     assert_eq!(reply(&client.got).status, 502);
     assert_eq!(world.tally.upstream_errors.len(), 1);
@@ -34,7 +34,7 @@ fn redirects_without_end_have_one() {
 #[test]
 fn a_client_redirect_gets_a_page() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, GET, Talk::Cgi);
+    let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
     world.hear(&mut client, |program| {
         program.say("Location: http://b/\n\n");
         program.ended = true;
@@ -47,7 +47,7 @@ fn a_client_redirect_gets_a_page() {
 #[test]
 fn an_nph_script_writes_its_own_head() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, GET, Talk::Nph);
+    let mut client = running(&mut world, GET, UpstreamProtocol::Nph);
     let own = b"HTTP/1.1 418 Teapot\r\nX: y\r\n\r\nshort and stout";
     let waits = world.hear(&mut client, |program| {
         program.say(own);
@@ -61,8 +61,8 @@ fn an_nph_script_writes_its_own_head() {
 fn straight_to_the_client_where_nothing_else_is_to_be_said() {
     let mut world = world_of_programs();
     let list = vec![Route {
-        place: Place::Prefix(b"/cgi".as_slice().into()),
-        talk: Talk::Cgi,
+        matches: RouteMatch::Prefix(b"/cgi".as_slice().into()),
+        protocol: UpstreamProtocol::Cgi,
         direct: true,
         number: 0,
     }];
@@ -75,8 +75,8 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
     let direct = begin.direct.expect("it is alone");
     assert!(direct.head.starts_with(b"HTTP/1.1 200 OK\r\nDate: ") && direct.record.is_some());
     assert!(direct.head.ends_with(b"\r\nConnection: close\r\n"), "the program ends it");
-    world.with(&mut client, |connection, cx| connection.begun(id, Begun::HandedOver, cx));
-    assert_eq!(world.turn(&mut client), Waits::HandedOver);
+    world.with(&mut client, |connection, cx| connection.begun(id, Opened::Detached, cx));
+    assert_eq!(world.turn(&mut client), Waits::Detached);
     assert!(client.got.is_empty() && world.tally.upstream_errors.is_empty());
     for (request, peer) in [
         (GET.replace("GET", "HEAD"), inet),

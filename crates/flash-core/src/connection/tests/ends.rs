@@ -2,8 +2,8 @@
 
 use super::programs::{ANSWER, GET, fate, manner, post, running, world_of_programs};
 use super::*;
-use crate::program::{Finish, Talk};
 use crate::testing::{Manner, STDOUT, end_record, record};
+use crate::upstream::{ReleaseMode, UpstreamProtocol};
 
 #[test]
 fn a_program_that_begins_too_late_gets_nobody_elses_request() {
@@ -18,20 +18,20 @@ fn a_program_that_begins_too_late_gets_nobody_elses_request() {
 
 #[test]
 fn head_bears_a_program_that_sends_a_body_all_the_same() {
-    for talk in [Talk::Cgi, Talk::FastCgi] {
+    for protocol in [UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi] {
         let mut world = world_of_programs();
-        let mut client = running(&mut world, &(GET.replace("GET", "HEAD") + &get("/small.txt")), talk);
+        let mut client = running(&mut world, &(GET.replace("GET", "HEAD") + &get("/small.txt")), protocol);
         world.hear(&mut client, |program| {
             let piece = [b'x'; 16 << 10];
-            let framed = |bytes: &[u8]| match talk {
-                Talk::FastCgi => record(STDOUT, bytes),
+            let framed = |bytes: &[u8]| match protocol {
+                UpstreamProtocol::FastCgi => record(STDOUT, bytes),
                 _ => bytes.to_vec(),
             };
             program.say(framed(ANSWER));
             (0..20).for_each(|_| program.say(framed(&piece)));
         });
-        assert_eq!(replies(&client.got, &[0]).len(), 2, "{talk:?}");
-        assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
+        assert_eq!(replies(&client.got, &[0]).len(), 2, "{protocol:?}");
+        assert_eq!(fate(&client), Some(Ok(ReleaseMode::Ended)));
         assert!(world.tally.upstream_errors.is_empty());
     }
 }
@@ -39,14 +39,14 @@ fn head_bears_a_program_that_sends_a_body_all_the_same() {
 #[test]
 fn a_program_that_floods_behind_its_answer_is_left_to_itself() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, GET, Talk::FastCgi);
+    let mut client = running(&mut world, GET, UpstreamProtocol::FastCgi);
     let head = b"Content-Type: a/b\nContent-Length: 3\n\nabc";
     world.hear(&mut client, |program| {
         program.say(record(STDOUT, head));
         (0..20).for_each(|_| program.say(record(STDOUT, &[b'x'; 16 << 10])));
     });
     assert_eq!(&*reply(&client.got).body, b"abc");
-    assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
+    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Ended)));
     assert!(client.connection.is_idle());
 }
 
@@ -55,17 +55,17 @@ fn a_program_that_floods_behind_its_answer_is_left_to_itself() {
 fn half_an_upload_is_not_taken_for_a_whole_one() {
     for sent in ["ab", ""] {
         let mut world = world_of_programs();
-        let mut client = running(&mut world, &(post(3) + sent), Talk::Cgi);
+        let mut client = running(&mut world, &(post(3) + sent), UpstreamProtocol::Cgi);
         assert_eq!(world.end(&mut client), Waits::Closed);
-        assert_eq!(fate(&client), Some(Ok(Finish::Aborted)));
+        assert_eq!(fate(&client), Some(Ok(ReleaseMode::Aborted)));
     }
     // Nor is one that has come whole, and that its program has not.
     let mut world = world_of_programs();
-    world.manner = Some(Manner { room: 1, ..manner(Talk::Cgi) });
+    world.manner = Some(Manner { room: 1, ..manner(UpstreamProtocol::Cgi) });
     let mut client = world.connect();
     world.receive(&mut client, (post(3) + "abc").as_bytes());
     world.with(&mut client, |connection, cx| connection.abort(cx));
-    assert_eq!(fate(&client), Some(Ok(Finish::Aborted)));
+    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Aborted)));
 }
 
 /// Of a body in chunks a FastCGI program is told the length, and leaves nothing in the stream.
@@ -74,7 +74,7 @@ fn a_stream_that_has_carried_chunks_is_kept() {
     let chunked =
         "POST /app/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let mut world = world_of_programs();
-    let mut client = running(&mut world, chunked, Talk::FastCgi);
+    let mut client = running(&mut world, chunked, UpstreamProtocol::FastCgi);
     world.hear(&mut client, |program| program.say([record(STDOUT, ANSWER), end_record()].concat()));
-    assert_eq!(fate(&client), Some(Ok(Finish::Reusable)));
+    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Reusable)));
 }

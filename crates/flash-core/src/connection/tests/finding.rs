@@ -84,10 +84,10 @@ fn what_is_twice_as_old_as_allowed_answers_nobody_before_it_is_looked_at() {
 #[test]
 fn a_disk_that_does_not_answer_is_answered_for_with_the_age() {
     for (failure, status, age) in [
-        (Failure::Sick, 200, Some("7")),
+        (Failure::DeviceDown, 200, Some("7")),
         (Failure::Broken, 200, Some("7")),
-        (Failure::Busy, 503, None),
-        (Failure::Late, 503, None),
+        (Failure::Overloaded, 503, None),
+        (Failure::TimedOut, 503, None),
     ] {
         for (path, fields) in [("/small.txt", ""), ("/small.txt", "Range: bytes=0-3\r\n"), ("/missing", "")] {
             let mut world = world();
@@ -109,7 +109,7 @@ fn a_disk_that_does_not_answer_is_answered_for_with_the_age() {
 
 #[test]
 fn found_apart_every_search_is_a_job_and_the_caches_are_asked_by_whoever_gets_it() {
-    let mut world = world_with(Settings { finds_apart: true, ..Settings::default() });
+    let mut world = world_with(Settings { lookup_as_job: true, ..Settings::default() });
     world.local = LocalCache::new(0);
     for _ in 0..3 {
         assert_eq!(reply(&world.ask(get("/small.txt"))).status, 200);
@@ -138,9 +138,12 @@ fn a_replaced_file_gets_a_new_entry_and_who_has_begun_the_old_one_ends_it() {
 
 #[test]
 fn failures_have_their_statuses_and_are_not_remembered() {
-    for (failure, status) in
-        [(Failure::Busy, 503), (Failure::Late, 503), (Failure::Broken, 500), (Failure::Gone, 404)]
-    {
+    for (failure, status) in [
+        (Failure::Overloaded, 503),
+        (Failure::TimedOut, 503),
+        (Failure::Broken, 500),
+        (Failure::NotFound, 404),
+    ] {
         let mut world = world();
         world.disk.failure = Some(failure);
         let reply_then = reply(&world.ask(get("/small.txt")));

@@ -2,12 +2,12 @@
 
 use super::programs::{ANSWER, GET, fate, manner, post, running, world_of_programs};
 use super::*;
-use crate::program::{Finish, Talk};
 use crate::testing::{BrokenOff, Program, STDOUT, end_record, record};
+use crate::upstream::{ReleaseMode, UpstreamProtocol};
 
 #[test]
 fn a_client_that_has_closed_its_side_gets_its_answer() {
-    for talk in [Talk::Cgi, Talk::FastCgi] {
+    for protocol in [UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi] {
         for closes in
             ["with its request", "while it waits for its turn", "while its program runs", "in the middle"]
         {
@@ -15,18 +15,18 @@ fn a_client_that_has_closed_its_side_gets_its_answer() {
             let mut client = world.connect();
             client.leaves = closes == "with its request";
             let waits = world.receive(&mut client, (post(3) + "abc").as_bytes());
-            assert!(matches!(waits, Waits::ForProgram(_)), "{talk:?}, {closes}: {waits:?}");
+            assert!(matches!(waits, Waits::ForProgram(_)), "{protocol:?}, {closes}: {waits:?}");
             if closes == "while it waits for its turn" {
                 world.end(&mut client);
             }
-            world.begin(&mut client, manner(talk));
+            world.begin(&mut client, manner(protocol));
             if closes == "while its program runs" {
                 world.end(&mut client);
             }
             let (first, rest) = ANSWER.split_at(ANSWER.len() - 2);
-            let say = |program: &mut Program, bytes: &[u8]| match talk {
-                Talk::FastCgi => program.say(record(STDOUT, bytes)),
-                Talk::Cgi | Talk::Nph => program.say(bytes),
+            let say = |program: &mut Program, bytes: &[u8]| match protocol {
+                UpstreamProtocol::FastCgi => program.say(record(STDOUT, bytes)),
+                UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.say(bytes),
             };
             world.hear(&mut client, |program| say(program, first));
             if closes == "in the middle" {
@@ -34,13 +34,13 @@ fn a_client_that_has_closed_its_side_gets_its_answer() {
             }
             let waits = world.hear(&mut client, |program| {
                 say(program, rest);
-                match talk {
-                    Talk::FastCgi => program.say(end_record()),
-                    Talk::Cgi | Talk::Nph => program.ended = true,
+                match protocol {
+                    UpstreamProtocol::FastCgi => program.say(end_record()),
+                    UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.ended = true,
                 }
             });
-            assert_eq!(&*reply(&client.got).body, b"hello", "{talk:?}, {closes}");
-            assert_eq!(waits, Waits::Closed, "{talk:?}, {closes}: there will be no other request");
+            assert_eq!(&*reply(&client.got).body, b"hello", "{protocol:?}, {closes}");
+            assert_eq!(waits, Waits::Closed, "{protocol:?}, {closes}: there will be no other request");
         }
     }
 }
@@ -48,25 +48,25 @@ fn a_client_that_has_closed_its_side_gets_its_answer() {
 #[test]
 fn a_client_that_has_closed_its_side_waits_as_long_as_any_other() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, GET, Talk::Cgi);
+    let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
     let waits = world.end(&mut client);
-    assert!(matches!(waits, Waits::ForProgram(Awaited { client_in: false, .. })), "{waits:?}");
+    assert!(matches!(waits, Waits::ForProgram(Interest { client_in: false, .. })), "{waits:?}");
     assert_eq!(world.pass_ms(&mut client, 60_000), Waits::Closed);
     assert_eq!(reply(&client.got).status, 504);
 }
 
 #[test]
 fn a_client_that_is_gone_ends_its_program() {
-    for talk in [Talk::Cgi, Talk::FastCgi] {
+    for protocol in [UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi] {
         for closes in [false, true] {
             let mut world = world_of_programs();
-            let mut client = running(&mut world, GET, talk);
+            let mut client = running(&mut world, GET, protocol);
             if closes {
                 world.end(&mut client);
             }
             world.with(&mut client, |connection, cx| connection.abort(cx));
-            let aborted = match talk {
-                Talk::FastCgi => Ok(Finish::Aborted),
+            let aborted = match protocol {
+                UpstreamProtocol::FastCgi => Ok(ReleaseMode::Aborted),
                 _ => Err(BrokenOff),
             };
             assert_eq!(fate(&client), Some(aborted));
@@ -77,16 +77,16 @@ fn a_client_that_is_gone_ends_its_program() {
 #[test]
 fn a_body_that_breaks_off_ends_its_program() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, &(post(3) + "ab"), Talk::Cgi);
+    let mut client = running(&mut world, &(post(3) + "ab"), UpstreamProtocol::Cgi);
     assert_eq!(world.end(&mut client), Waits::Closed);
-    assert_eq!(fate(&client), Some(Ok(Finish::Aborted)));
+    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Aborted)));
     // Before it has begun there is none to end.
     let mut client = world.connect();
     client.leaves = true;
     assert_eq!(world.receive(&mut client, (post(3) + "ab").as_bytes()), Waits::Closed);
     assert!(client.begin.is_none());
     // One that has done without the rest has answered.
-    let mut client = running(&mut world, &(post(3) + "ab"), Talk::Cgi);
+    let mut client = running(&mut world, &(post(3) + "ab"), UpstreamProtocol::Cgi);
     client.socket = Socket::FULL;
     world.hear(&mut client, |program| {
         program.say(ANSWER);

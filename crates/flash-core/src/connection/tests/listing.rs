@@ -174,7 +174,7 @@ fn head_lists_nothing() {
 
 #[test]
 fn a_folder_that_cannot_be_read_is_an_error_and_after_the_head_the_end() {
-    for (failure, status) in [(Failure::Gone, 404), (Failure::Broken, 500), (Failure::OverBudget, 503)] {
+    for (failure, status) in [(Failure::NotFound, 404), (Failure::Broken, 500), (Failure::OverBudget, 503)] {
         let mut world = slow_world();
         let mut client = world.connect();
         world.receive(&mut client, get("/folder/").as_bytes());

@@ -8,8 +8,8 @@ use proptest::sample::select;
 use super::programs::world_of_programs;
 use super::*;
 use crate::job::Failure;
-use crate::program::{Refusal, Talk};
 use crate::testing::{Manner, Random, body_of, each_seed, end_record, record};
+use crate::upstream::{OpenError, UpstreamProtocol};
 
 const REQUESTS: &[&str] = &[
     "GET /cgi/a?b HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -47,8 +47,8 @@ fn outcome(input: &[u8], heads: &[usize], manner: &Manner, pieces: &[usize], roo
     let mut world = world_of_programs();
     world.manner = Some(manner.clone());
     let mut client = world.exchange(input, pieces, rooms);
-    let told = |program: crate::testing::Program| match program.manner.talk {
-        Talk::FastCgi => body_of(&program.told).unwrap_or_default(),
+    let told = |program: crate::testing::Program| match program.manner.protocol {
+        UpstreamProtocol::FastCgi => body_of(&program.told).unwrap_or_default(),
         _ => program.told,
     };
     let programs = client.past.drain(..).chain(client.program.take());
@@ -67,7 +67,7 @@ proptest! {
     fn any_cut_on_any_way_gives_the_same(
         chosen in vec(select(REQUESTS), 1..5),
         answer in select(ANSWERS),
-        talk in select(&[Talk::Cgi, Talk::FastCgi][..]),
+        protocol in select(&[UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi][..]),
         cut in (1usize..40, 1usize..40),
         pieces in vec(1usize..60, 1..6),
         rooms in vec(1usize..5_000, 1..6),
@@ -75,7 +75,7 @@ proptest! {
         let input = chosen.concat().into_bytes();
         let is_head = |(at, request): (usize, &&str)| request.starts_with("HEAD").then_some(at);
         let heads: Vec<usize> = chosen.iter().enumerate().filter_map(is_head).collect();
-        let plain = Manner { talk, used: false, room: 1 << 20, answer: Some((answer.into(), 1 << 20)) };
+        let plain = Manner { protocol, used: false, room: 1 << 20, answer: Some((answer.into(), 1 << 20)) };
         let (room, piece) = cut;
         let slow = Manner { room, answer: Some((answer.into(), piece)), ..plain.clone() };
         let whole = outcome(&input, &heads, &plain, &[], &[]);
@@ -126,7 +126,7 @@ impl Life {
             return world.pass_ms(client, ms);
         }
         match self.waits {
-            Waits::Closed | Waits::HandedOver => {
+            Waits::Closed | Waits::Detached => {
                 self.end();
                 Waits::ForBytes
             }
@@ -134,11 +134,11 @@ impl Life {
             Waits::ForBytes => self.speak(),
             Waits::ForRoom => world.make_room(client, random.within(1..20_000) as usize),
             Waits::ForJob if random.chance(5) => {
-                world.fail(client, *random.pick(&[Failure::Busy, Failure::Full, Failure::Broken]))
+                world.fail(client, *random.pick(&[Failure::Overloaded, Failure::Full, Failure::Broken]))
             }
             Waits::ForJob => world.complete(client),
             // Its body is awaited before a program begins.
-            Waits::ForProgram(Awaited { client_in: true, .. })
+            Waits::ForProgram(Interest { client_in: true, .. })
                 if client.begin.is_none() && !client.has_stream() =>
             {
                 if random.chance(2) {
@@ -148,10 +148,11 @@ impl Life {
                 }
             }
             Waits::ForProgram(_) if client.begin.is_some() => {
-                let talk = *random.pick(&[Talk::Cgi, Talk::FastCgi, Talk::Nph]);
-                let manner = Manner { talk, used: random.chance(30), room: 0, answer: None };
+                let protocol =
+                    *random.pick(&[UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi, UpstreamProtocol::Nph]);
+                let manner = Manner { protocol, used: random.chance(30), room: 0, answer: None };
                 match random.within(0..10) {
-                    0 => world.refuse(client, *random.pick(&[Refusal::Busy, Refusal::Broken])),
+                    0 => world.refuse(client, *random.pick(&[OpenError::Busy, OpenError::Broken])),
                     1 => world.end(client),
                     _ => {
                         self.exchanges += 1;
@@ -193,8 +194,8 @@ impl Life {
     fn behave(&mut self) -> Waits {
         let random = &mut self.random;
         self.world.hear(&mut self.client, |program| {
-            let stdout = |bytes: &[u8]| match program.manner.talk {
-                Talk::FastCgi => record(6, bytes),
+            let stdout = |bytes: &[u8]| match program.manner.protocol {
+                UpstreamProtocol::FastCgi => record(6, bytes),
                 _ => bytes.to_vec(),
             };
             let said = match random.within(0..12) {
@@ -214,7 +215,7 @@ impl Life {
     fn check(&self) {
         let connection = &self.client.connection;
         let told =
-            self.client.program.as_ref().map_or(0, |program| connection.to_backend(program.exchange).len());
+            self.client.program.as_ref().map_or(0, |program| connection.to_upstream(program.exchange).len());
         assert!(told <= (64 << 10) + 100_000, "the client is read ahead without end");
         assert!(
             connection.h1().input().len() <= 3 * (64 << 10),

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::program::{Finish, Refusal, Talk};
-use crate::room::Account;
-use crate::routes::{Place, Route, Routes};
+use crate::memory_budget::Budget;
+use crate::routes::{Route, RouteMatch, Routes};
 use crate::testing::{BrokenOff, Manner, Program, STDERR, STDOUT, body_of, end_record, record};
+use crate::upstream::{OpenError, ReleaseMode, UpstreamProtocol};
 
 pub(super) const GET: &str = "GET /cgi/a?b=c HTTP/1.1\r\nHost: a\r\n\r\n";
 pub(super) const ANSWER: &[u8] = b"Content-Type: text/plain\n\nhello";
 
 pub(super) fn routes() -> Routes {
-    let route = |place, talk, number| Route { place, talk, direct: false, number };
+    let route = |place, protocol, number| Route { matches: place, protocol, direct: false, number };
     let list = vec![
-        route(Place::Prefix(b"/cgi".as_slice().into()), Talk::Cgi, 0),
-        route(Place::Prefix(b"/app".as_slice().into()), Talk::FastCgi, 1),
-        route(Place::Suffix(b".php".as_slice().into()), Talk::FastCgi, 2),
+        route(RouteMatch::Prefix(b"/cgi".as_slice().into()), UpstreamProtocol::Cgi, 0),
+        route(RouteMatch::Prefix(b"/app".as_slice().into()), UpstreamProtocol::FastCgi, 1),
+        route(RouteMatch::Suffix(b".php".as_slice().into()), UpstreamProtocol::FastCgi, 2),
     ];
     Routes::new(list, b"Flash", b"/srv", 0)
 }
@@ -28,20 +28,20 @@ pub(super) fn world_of_programs() -> World {
     world
 }
 
-pub(super) fn manner(talk: Talk) -> Manner {
-    Manner { talk, used: false, room: 1 << 20, answer: None }
+pub(super) fn manner(protocol: UpstreamProtocol) -> Manner {
+    Manner { protocol, used: false, room: 1 << 20, answer: None }
 }
 
 /// A client whose program has begun.
-pub(super) fn running(world: &mut World, request: &str, talk: Talk) -> Client {
+pub(super) fn running(world: &mut World, request: &str, protocol: UpstreamProtocol) -> Client {
     let mut client = world.connect();
     let waits = world.receive(&mut client, request.as_bytes());
     assert!(matches!(waits, Waits::ForProgram(_)), "{waits:?}");
-    world.begin(&mut client, manner(talk));
+    world.begin(&mut client, manner(protocol));
     client
 }
 
-pub(super) fn fate(client: &Client) -> Option<Result<Finish, BrokenOff>> {
+pub(super) fn fate(client: &Client) -> Option<Result<ReleaseMode, BrokenOff>> {
     client.program.as_ref().expect("there was one").fate.finish()
 }
 
@@ -52,7 +52,7 @@ pub(super) fn post(length: usize) -> String {
 #[test]
 fn a_cgi_program_answers_in_chunks_and_the_connection_goes_on() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, &(GET.to_owned() + &get("/small.txt")), Talk::Cgi);
+    let mut client = running(&mut world, &(GET.to_owned() + &get("/small.txt")), UpstreamProtocol::Cgi);
     {
         let program = client.program.as_ref().unwrap();
         assert!(program.told.is_empty() && program.told_end);
@@ -69,7 +69,7 @@ fn a_cgi_program_answers_in_chunks_and_the_connection_goes_on() {
     assert_eq!((all[0].status, &*all[0].body), (200, &b"hello"[..]));
     assert_eq!(all[0].field("Content-Type"), Some("text/plain"));
     assert_eq!(&*all[1].body, text(100));
-    assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
+    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Ended)));
     let record = &world.tally.records[0];
     assert_eq!((record.status, record.body_bytes), (200, 15), "with the chunks around them");
 }
@@ -77,7 +77,8 @@ fn a_cgi_program_answers_in_chunks_and_the_connection_goes_on() {
 #[test]
 fn a_fastcgi_program_is_kept() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, "GET /a.php?x HTTP/1.1\r\nHost: a\r\n\r\n", Talk::FastCgi);
+    let mut client =
+        running(&mut world, "GET /a.php?x HTTP/1.1\r\nHost: a\r\n\r\n", UpstreamProtocol::FastCgi);
     assert!(client.program.as_ref().unwrap().fate.has_begun());
     let told = &client.program.as_ref().unwrap().told;
     assert_eq!(body_of(told), Some(Vec::new()), "the empty body is told at once");
@@ -88,7 +89,7 @@ fn a_fastcgi_program_is_kept() {
     });
     let reply = reply(&client.got);
     assert_eq!(&*reply.body, b"hello");
-    assert_eq!(fate(&client), Some(Ok(Finish::Reusable)));
+    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Reusable)));
     assert_eq!(client.program.as_ref().unwrap().fate.stderr(), b"oh");
     assert!(client.connection.is_idle());
 }
@@ -96,7 +97,7 @@ fn a_fastcgi_program_is_kept() {
 #[test]
 fn an_http_1_0_client_gets_a_body_that_ends_with_the_connection() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, "GET /cgi/a HTTP/1.0\r\n\r\n", Talk::Cgi);
+    let mut client = running(&mut world, "GET /cgi/a HTTP/1.0\r\n\r\n", UpstreamProtocol::Cgi);
     let waits = world.hear(&mut client, |program| {
         program.say(ANSWER);
         program.ended = true;
@@ -110,20 +111,20 @@ fn an_http_1_0_client_gets_a_body_that_ends_with_the_connection() {
 #[test]
 fn a_length_ends_the_answer() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, GET, Talk::Cgi);
+    let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
     world.hear(&mut client, |program| program.say("Content-Type: a/b\nContent-Length: 3\n\nabcdef"));
     assert_eq!(&*reply(&client.got).body, b"abc");
-    assert_eq!(fate(&client), Some(Ok(Finish::Ended)), "it may end in its own time");
+    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Ended)), "it may end in its own time");
     assert!(client.connection.is_idle());
 }
 
 #[test]
 fn head_gets_no_body() {
-    for talk in [Talk::Cgi, Talk::FastCgi] {
+    for protocol in [UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi] {
         let mut world = world_of_programs();
-        let mut client = running(&mut world, &GET.replace("GET", "HEAD"), talk);
-        world.hear(&mut client, |program| match talk {
-            Talk::FastCgi => program.say([record(STDOUT, ANSWER), end_record()].concat()),
+        let mut client = running(&mut world, &GET.replace("GET", "HEAD"), protocol);
+        world.hear(&mut client, |program| match protocol {
+            UpstreamProtocol::FastCgi => program.say([record(STDOUT, ANSWER), end_record()].concat()),
             _ => {
                 program.say(ANSWER);
                 program.ended = true;
@@ -139,12 +140,12 @@ fn head_gets_no_body() {
 fn bodies_are_handed_on_with_and_without_chunks() {
     let chunked = "POST /cgi/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
     for request in [post(5) + "abcde", chunked.to_owned()] {
-        for talk in [Talk::Cgi, Talk::FastCgi] {
+        for protocol in [UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi] {
             let mut world = world_of_programs();
-            let client = running(&mut world, &request, talk);
+            let client = running(&mut world, &request, protocol);
             let program = client.program.as_ref().unwrap();
-            match talk {
-                Talk::FastCgi => assert_eq!(body_of(&program.told), Some(b"abcde".to_vec())),
+            match protocol {
+                UpstreamProtocol::FastCgi => assert_eq!(body_of(&program.told), Some(b"abcde".to_vec())),
                 _ => assert_eq!((&*program.told, program.told_end), (&b"abcde"[..], true)),
             }
         }
@@ -154,65 +155,67 @@ fn bodies_are_handed_on_with_and_without_chunks() {
 #[test]
 fn a_program_that_does_not_read_stops_its_client() {
     let mut world = world_of_programs();
-    world.manner = Some(Manner { room: 0, ..manner(Talk::Cgi) });
+    world.manner = Some(Manner { room: 0, ..manner(UpstreamProtocol::Cgi) });
     let mut client = world.connect();
     world.receive(&mut client, post(1 << 20).as_bytes());
     let waits = world.receive(&mut client, &[b'x'; 64 << 10]);
     let Waits::ForProgram(awaited) = waits else { panic!("{waits:?}") };
-    assert!(!awaited.client_in && awaited.backend_out);
-    assert_eq!(client.connection.to_backend(client.program.as_ref().unwrap().exchange).len(), 64 << 10);
+    assert!(!awaited.client_in && awaited.upstream_out);
+    assert_eq!(client.connection.to_upstream(client.program.as_ref().unwrap().exchange).len(), 64 << 10);
     let waits = world.hear(&mut client, |program| program.room_left = 64 << 10);
-    assert!(matches!(waits, Waits::ForProgram(Awaited { client_in: true, backend_out: false, .. })));
+    assert!(matches!(waits, Waits::ForProgram(Interest { client_in: true, upstream_out: false, .. })));
 }
 
 #[test]
 fn a_client_that_does_not_read_stops_its_program() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, GET, Talk::Cgi);
+    let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
     client.socket = Socket::FULL;
     let waits = world.hear(&mut client, |program| {
         program.say(ANSWER);
         (0..100).for_each(|_| program.say([b'x'; 16 << 10]));
     });
-    assert!(matches!(waits, Waits::ForProgram(Awaited { client_out: true, .. })));
+    assert!(matches!(waits, Waits::ForProgram(Interest { client_out: true, .. })));
     let left = client.program.as_ref().unwrap().says.len();
     assert!(left >= 90, "{left} pieces were left where they are");
 }
 
 #[test]
 fn a_client_that_is_behind_does_not_hold_up_its_program_while_there_is_room() {
-    for (talk, request) in [(Talk::Cgi, GET), (Talk::FastCgi, "GET /app HTTP/1.1\r\nHost: a\r\n\r\n")] {
+    for (protocol, request) in
+        [(UpstreamProtocol::Cgi, GET), (UpstreamProtocol::FastCgi, "GET /app HTTP/1.1\r\nHost: a\r\n\r\n")]
+    {
         let mut world = world_of_programs();
         // One answer may have a 64th of it, beyond its first 64 KiB.
-        let answers = Account::new(64 * (512 << 10));
+        let answers = Budget::new(64 * (512 << 10));
         world.site.routes.as_mut().unwrap().answers = Arc::clone(&answers);
-        let mut client = running(&mut world, request, talk);
+        let mut client = running(&mut world, request, protocol);
         client.socket = Socket::FULL;
-        let say = |program: &mut Program, bytes: &[u8]| match talk {
-            Talk::FastCgi => program.say(record(STDOUT, bytes)),
-            Talk::Cgi | Talk::Nph => program.say(bytes),
+        let say = |program: &mut Program, bytes: &[u8]| match protocol {
+            UpstreamProtocol::FastCgi => program.say(record(STDOUT, bytes)),
+            UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.say(bytes),
         };
         let say_much = |program: &mut Program| (0..30).for_each(|_| say(program, &[b'~'; 16 << 10]));
         world.hear(&mut client, |program| {
             say(program, ANSWER);
             say_much(program);
         });
-        assert!(client.program.as_ref().unwrap().says.is_empty(), "{talk:?}: all of it was taken");
+        assert!(client.program.as_ref().unwrap().says.is_empty(), "{protocol:?}: all of it was taken");
         assert!(answers.left_bytes() < answers.bytes_max());
         world.hear(&mut client, say_much);
         let left = client.program.as_ref().unwrap().says.len();
-        assert!((20..30).contains(&left), "{talk:?}: {left} pieces of what is too much are left");
+        assert!((20..30).contains(&left), "{protocol:?}: {left} pieces of what is too much are left");
         for _ in 0..150 {
             client.connection.client_ready();
             world.make_room(&mut client, 10_000);
         }
-        world.hear(&mut client, |program| match talk {
-            Talk::FastCgi => program.say(end_record()),
-            Talk::Cgi | Talk::Nph => program.ended = true,
+        world.hear(&mut client, |program| match protocol {
+            UpstreamProtocol::FastCgi => program.say(end_record()),
+            UpstreamProtocol::Cgi | UpstreamProtocol::Nph => program.ended = true,
         });
-        assert!(client.connection.is_idle(), "{talk:?}");
+        assert!(client.connection.is_idle(), "{protocol:?}");
         assert_eq!(client.got.iter().filter(|byte| **byte == b'~').count(), 60 * (16 << 10));
-        assert_eq!(answers.left_bytes(), answers.bytes_max(), "{talk:?}: all room was given back");
+        assert_eq!(answers.left_bytes(), answers.bytes_max(), "{protocol:?}: all room was given back");
     }
 }
 
@@ -223,7 +226,7 @@ fn leave_to_send_is_given_when_the_program_has_begun() {
     let mut client = world.connect();
     world.receive(&mut client, request.as_bytes());
     assert!(client.got.is_empty());
-    world.begin(&mut client, manner(Talk::Cgi));
+    world.begin(&mut client, manner(UpstreamProtocol::Cgi));
     assert_eq!(client.got, b"HTTP/1.1 100 Continue\r\n\r\n");
     world.receive(&mut client, b"abc");
     world.hear(&mut client, |program| {
@@ -233,7 +236,7 @@ fn leave_to_send_is_given_when_the_program_has_begun() {
     assert_eq!(statuses(&client.got), [100, 200]);
     let mut refused = world.connect();
     world.receive(&mut refused, request.as_bytes());
-    world.refuse(&mut refused, Refusal::Busy);
+    world.refuse(&mut refused, OpenError::Busy);
     let reply = reply(&refused.got);
     assert_eq!(
         (reply.status, reply.field("Retry-After"), reply.field("Connection")),
@@ -245,11 +248,11 @@ fn leave_to_send_is_given_when_the_program_has_begun() {
 #[test]
 fn what_does_not_begin_is_answered() {
     for (refusal, status) in [
-        (Refusal::NotFound, 404),
-        (Refusal::Forbidden, 403),
-        (Refusal::Broken, 502),
-        (Refusal::Late, 504),
-        (Refusal::Busy, 503),
+        (OpenError::NotFound, 404),
+        (OpenError::Forbidden, 403),
+        (OpenError::Broken, 502),
+        (OpenError::Late, 504),
+        (OpenError::Busy, 503),
     ] {
         let mut world = world_of_programs();
         let mut client = world.connect();
@@ -265,7 +268,7 @@ fn a_broken_answer_is_a_bad_gateway() {
     let long = "a: b\n".repeat(30_000);
     for answer in ["", "Content-Type", "nonsense\n\n", "Content-Type: a\0b\n\n", &long] {
         let mut world = world_of_programs();
-        let mut client = running(&mut world, GET, Talk::Cgi);
+        let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
         world.hear(&mut client, |program| {
             program.say(answer);
             program.ended = true;
@@ -281,13 +284,13 @@ fn a_broken_answer_is_a_bad_gateway() {
 fn a_program_that_dies_half_way_ends_the_connection() {
     let length = "Content-Type: a/b\nContent-Length: 30\n\nabc";
     let mut world = world_of_programs();
-    let mut client = running(&mut world, GET, Talk::Cgi);
+    let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
     let waits = world.hear(&mut client, |program| {
         program.say(length);
         program.ended = true;
     });
     assert_eq!(waits, Waits::Closed);
-    let mut client = running(&mut world, GET, Talk::FastCgi);
+    let mut client = running(&mut world, GET, UpstreamProtocol::FastCgi);
     let waits = world.hear(&mut client, |program| {
         program.say(record(STDOUT, ANSWER));
         program.ended = true;
@@ -299,7 +302,7 @@ fn a_program_that_dies_half_way_ends_the_connection() {
 #[test]
 fn silence_is_a_gateway_timeout_and_then_an_end() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, GET, Talk::Cgi);
+    let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
     assert_eq!(world.left_ms(&client), 60_000);
     world.pass_ms(&mut client, 59_000);
     world.hear(&mut client, |program| program.say("Content"));
@@ -307,7 +310,7 @@ fn silence_is_a_gateway_timeout_and_then_an_end() {
     world.pass_ms(&mut client, 60_000);
     assert_eq!(reply(&client.got).status, 504);
     assert_eq!(fate(&client), Some(Err(BrokenOff)));
-    let mut client = running(&mut world, GET, Talk::Cgi);
+    let mut client = running(&mut world, GET, UpstreamProtocol::Cgi);
     world.hear(&mut client, |program| program.say(ANSWER));
     assert_eq!(world.pass_ms(&mut client, 60_000), Waits::Closed);
     let mut unbegun = world.connect();
@@ -319,7 +322,7 @@ fn silence_is_a_gateway_timeout_and_then_an_end() {
 #[test]
 fn a_body_that_comes_too_slowly_is_refused() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, &post(100_000), Talk::Cgi);
+    let mut client = running(&mut world, &post(100_000), UpstreamProtocol::Cgi);
     world.receive(&mut client, &[b'x'; 6_000]);
     world.pass_ms(&mut client, 10_000);
     assert!(client.got.is_empty(), "600 bytes in a second are enough");
@@ -328,7 +331,7 @@ fn a_body_that_comes_too_slowly_is_refused() {
     assert!(client.got.is_empty(), "what came before is to its credit");
     world.pass_ms(&mut client, 2_000);
     assert_eq!(reply(&client.got).status, 408);
-    assert_eq!(fate(&client), Some(Ok(Finish::Aborted)));
+    assert_eq!(fate(&client), Some(Ok(ReleaseMode::Aborted)));
 }
 
 #[test]
@@ -342,7 +345,7 @@ fn a_body_that_is_too_large_is_refused() {
 #[test]
 fn a_kept_connection_that_was_closed_is_tried_again_where_that_is_safe() {
     let mut world = world_of_programs();
-    let used = Manner { used: true, ..manner(Talk::FastCgi) };
+    let used = Manner { used: true, ..manner(UpstreamProtocol::FastCgi) };
     let mut client = world.connect();
     world.receive(&mut client, GET.as_bytes());
     world.begin(&mut client, used.clone());
@@ -380,7 +383,7 @@ fn scripts_are_never_files() {
 #[test]
 fn a_program_that_closes_its_ears_may_still_speak() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, &post(100_000), Talk::Cgi);
+    let mut client = running(&mut world, &post(100_000), UpstreamProtocol::Cgi);
     client.program.as_mut().unwrap().deaf = true;
     world.receive(&mut client, &[b'x'; 60_000]);
     world.receive(&mut client, &[b'x'; 40_000]);
@@ -395,7 +398,7 @@ fn a_program_that_closes_its_ears_may_still_speak() {
 #[test]
 fn what_a_program_leaves_unread_is_not_a_request() {
     let mut world = world_of_programs();
-    let mut client = running(&mut world, &post(50), Talk::Cgi);
+    let mut client = running(&mut world, &post(50), UpstreamProtocol::Cgi);
     world.hear(&mut client, |program| {
         program.say(ANSWER);
         program.ended = true;
@@ -409,12 +412,12 @@ fn what_a_program_leaves_unread_is_not_a_request() {
 
 #[test]
 fn an_exchange_leaves_no_buffers_behind() {
-    for talk in [Talk::Cgi, Talk::FastCgi] {
+    for protocol in [UpstreamProtocol::Cgi, UpstreamProtocol::FastCgi] {
         let mut world = world_of_programs();
         let answer = Some((b"Content-Type: a/b\n\nhello".to_vec(), 7));
-        world.manner = Some(Manner { answer, ..manner(talk) });
+        world.manner = Some(Manner { answer, ..manner(protocol) });
         let client = world.exchange((post(5) + "abcde").as_bytes(), &[3], &[9]);
-        assert!(client.connection.is_idle(), "{talk:?} {:?}", client.connection);
+        assert!(client.connection.is_idle(), "{protocol:?} {:?}", client.connection);
         assert_eq!(client.connection.h1().input().capacity(), 0);
         assert!(!client.connection.h1().holds_output());
     }
@@ -424,13 +427,13 @@ fn an_exchange_leaves_no_buffers_behind() {
 fn a_stream_that_has_not_carried_its_whole_request_is_not_kept() {
     for deaf in [false, true] {
         let mut world = world_of_programs();
-        let mut client = running(&mut world, &post(50), Talk::FastCgi);
+        let mut client = running(&mut world, &post(50), UpstreamProtocol::FastCgi);
         if deaf {
             client.program.as_mut().unwrap().deaf = true;
             world.receive(&mut client, &[b'x'; 50]);
         }
         world.hear(&mut client, |program| program.say([record(STDOUT, ANSWER), end_record()].concat()));
         assert_eq!(&*reply(&client.got).body, b"hello");
-        assert_eq!(fate(&client), Some(Ok(Finish::Ended)));
+        assert_eq!(fate(&client), Some(Ok(ReleaseMode::Ended)));
     }
 }

@@ -3,9 +3,9 @@
 use super::programs::{post, world_of_programs};
 use super::*;
 use crate::deadline::{CREDIT_MS_MAX, FLUSH_BYTES};
-use crate::program::Talk;
 use crate::record::Peer;
 use crate::testing::{Manner, Program};
+use crate::upstream::UpstreamProtocol;
 
 const LEAST: u64 = 500;
 /// More than the kernel may have without being watched.
@@ -297,7 +297,10 @@ fn a_program_that_speaks_meanwhile_gives_a_slow_upload_no_more_time() {
     let mut world = world_of_programs();
     let mut client = world.connect();
     world.receive(&mut client, post(100_000).as_bytes());
-    world.begin(&mut client, Manner { talk: Talk::Cgi, used: false, room: 1 << 20, answer: None });
+    world.begin(
+        &mut client,
+        Manner { protocol: UpstreamProtocol::Cgi, used: false, room: 1 << 20, answer: None },
+    );
     world.hear(&mut client, |program: &mut Program| program.say("Content-Type: text/plain\n\n"));
     for seconds in 1.. {
         assert!(seconds < 30, "100 bytes a second are too few");

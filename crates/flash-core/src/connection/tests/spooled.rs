@@ -3,9 +3,9 @@
 use super::programs::{ANSWER, fate, manner, world_of_programs};
 use super::*;
 use crate::job::{Failure, Spool};
-use crate::program::{Finish, Talk};
-use crate::room::Account;
+use crate::memory_budget::Budget;
 use crate::testing::{Manner, Program, body_of};
+use crate::upstream::{ReleaseMode, UpstreamProtocol};
 
 const HEAD: &str = "POST /cgi/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
 /// What is kept in memory in any case.
@@ -22,15 +22,16 @@ fn chunked(body: &[u8], chunk_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-fn request(talk: Talk, body: &[u8], chunk_bytes: usize) -> Vec<u8> {
-    let head = if talk == Talk::FastCgi { HEAD.replace("/cgi/", "/app/") } else { HEAD.to_owned() };
+fn request(protocol: UpstreamProtocol, body: &[u8], chunk_bytes: usize) -> Vec<u8> {
+    let head =
+        if protocol == UpstreamProtocol::FastCgi { HEAD.replace("/cgi/", "/app/") } else { HEAD.to_owned() };
     [head.as_bytes(), &chunked(body, chunk_bytes)].concat()
 }
 
 fn told(program: &Program) -> Vec<u8> {
-    match program.manner.talk {
-        Talk::FastCgi => body_of(&program.told).expect("the end was told"),
-        Talk::Cgi | Talk::Nph => {
+    match program.manner.protocol {
+        UpstreamProtocol::FastCgi => body_of(&program.told).expect("the end was told"),
+        UpstreamProtocol::Cgi | UpstreamProtocol::Nph => {
             assert!(program.told_end);
             program.told.clone()
         }
@@ -46,21 +47,21 @@ fn a_program_is_told_the_length_and_gets_every_byte() {
     let sizes =
         [0, 1, 10, MEMORY_BYTES - 1, MEMORY_BYTES, MEMORY_BYTES + 1, 2 * MEMORY_BYTES, 100_000, 900_000];
     for (at, size) in sizes.into_iter().enumerate() {
-        for (talk, room, piece, chunk_bytes) in [
-            (Talk::Cgi, 1 << 20, 1 << 16, 1 << 16),
-            (Talk::FastCgi, 1 << 20, 10_000, 4_000),
-            (Talk::Cgi, 7_000, 60_000, 100_000),
-            (Talk::FastCgi, 30_000, 65_536, 333),
+        for (protocol, room, piece, chunk_bytes) in [
+            (UpstreamProtocol::Cgi, 1 << 20, 1 << 16, 1 << 16),
+            (UpstreamProtocol::FastCgi, 1 << 20, 10_000, 4_000),
+            (UpstreamProtocol::Cgi, 7_000, 60_000, 100_000),
+            (UpstreamProtocol::FastCgi, 30_000, 65_536, 333),
         ] {
             for answers_bytes_max in [0, 64 << 20] {
                 let mut world = world_of_programs();
-                let answers = Account::new(answers_bytes_max);
+                let answers = Budget::new(answers_bytes_max);
                 world.site.routes.as_mut().unwrap().answers = Arc::clone(&answers);
                 let answer = Some((ANSWER.to_vec(), 1 << 20));
-                world.manner = Some(Manner { talk, used: false, room, answer });
+                world.manner = Some(Manner { protocol, used: false, room, answer });
                 let body = text(size);
-                let case = format!("{size} bytes, {talk:?}, {room}, {piece}, {answers_bytes_max}");
-                let client = world.exchange(&request(talk, body, chunk_bytes), &[piece], &[1 << 20]);
+                let case = format!("{size} bytes, {protocol:?}, {room}, {piece}, {answers_bytes_max}");
+                let client = world.exchange(&request(protocol, body, chunk_bytes), &[piece], &[1 << 20]);
                 let program = client.program.as_ref().expect(&case);
                 assert!(told(program) == body, "{case}");
                 assert_eq!(content_length(program), Some(size.to_string()), "{case}");
@@ -84,11 +85,11 @@ fn a_program_is_told_the_length_and_gets_every_byte() {
 fn nothing_begins_before_the_body_is_whole() {
     let mut world = world_of_programs();
     let mut client = world.connect();
-    let all = request(Talk::Cgi, text(10), 3);
+    let all = request(UpstreamProtocol::Cgi, text(10), 3);
     let (last, most) = all.split_last().unwrap();
     let waits = world.receive(&mut client, most);
     let Waits::ForProgram(awaited) = waits else { panic!("{waits:?}") };
-    assert!(awaited.client_in && !awaited.backend_in && client.begin.is_none());
+    assert!(awaited.client_in && !awaited.upstream_in && client.begin.is_none());
     world.receive(&mut client, &[*last]);
     assert_eq!(client.begin.as_ref().unwrap().1.variables.get(b"CONTENT_LENGTH"), Some(&b"10"[..]));
 }
@@ -101,7 +102,7 @@ fn leave_to_send_is_given_before_the_program_begins() {
     world.receive(&mut client, head.as_bytes());
     assert_eq!(client.got, b"HTTP/1.1 100 Continue\r\n\r\n");
     world.receive(&mut client, &chunked(b"abc", 2));
-    world.begin(&mut client, manner(Talk::Cgi));
+    world.begin(&mut client, manner(UpstreamProtocol::Cgi));
     assert_eq!(told(client.program.as_ref().unwrap()), b"abc");
     world.hear(&mut client, |program| {
         program.say(ANSWER);
@@ -129,7 +130,7 @@ fn a_body_that_is_too_large_or_broken_is_refused_and_nothing_begins() {
 /// A client whose body's first part is about to be written.
 fn spooling(world: &mut World) -> Client {
     let mut client = world.connect();
-    let request = request(Talk::Cgi, text(40_000), 20_000);
+    let request = request(UpstreamProtocol::Cgi, text(40_000), 20_000);
     let waits = world.receive(&mut client, &request[..HEAD.len() + 30_000]);
     assert_eq!(waits, Waits::ForJob);
     client
@@ -143,14 +144,17 @@ fn a_client_is_not_read_while_its_body_is_written() {
     assert_eq!(bytes.len(), MEMORY_BYTES);
     client.connection.client_ready();
     assert_eq!(world.turn(&mut client), Waits::ForJob);
-    assert!(matches!(world.complete(&mut client), Waits::ForProgram(Awaited { client_in: true, .. })));
+    assert!(matches!(world.complete(&mut client), Waits::ForProgram(Interest { client_in: true, .. })));
 }
 
 #[test]
 fn what_cannot_be_kept_is_answered() {
-    for (failure, status, said) in
-        [(Failure::Full, 507, 1), (Failure::Broken, 500, 1), (Failure::Busy, 503, 0), (Failure::Sick, 503, 0)]
-    {
+    for (failure, status, said) in [
+        (Failure::Full, 507, 1),
+        (Failure::Broken, 500, 1),
+        (Failure::Overloaded, 503, 0),
+        (Failure::DeviceDown, 503, 0),
+    ] {
         let mut world = world_of_programs();
         let mut client = spooling(&mut world);
         world.fail(&mut client, failure);
@@ -165,13 +169,13 @@ fn what_cannot_be_kept_is_answered() {
 fn what_cannot_be_brought_back_ends_the_program() {
     let mut world = world_of_programs();
     let mut client = world.connect();
-    world.receive(&mut client, &request(Talk::Cgi, text(100_000), 20_000));
+    world.receive(&mut client, &request(UpstreamProtocol::Cgi, text(100_000), 20_000));
     while client.begin.is_none() {
         world.complete(&mut client);
     }
-    assert_eq!(world.begin(&mut client, manner(Talk::Cgi)), Waits::ForJob);
+    assert_eq!(world.begin(&mut client, manner(UpstreamProtocol::Cgi)), Waits::ForJob);
     world.fail(&mut client, Failure::Broken);
-    assert_eq!((reply(&client.got).status, fate(&client)), (500, Some(Ok(Finish::Aborted))));
+    assert_eq!((reply(&client.got).status, fate(&client)), (500, Some(Ok(ReleaseMode::Aborted))));
     assert!(client.connection.is_idle(), "its request was read to the end");
     assert_eq!(world.disk.open_files(), 0);
 }
@@ -211,10 +215,10 @@ fn a_client_that_leaves_in_the_middle_leaves_nothing_behind() {
 #[test]
 fn a_client_may_close_its_side_behind_its_last_chunk() {
     let mut world = world_of_programs();
-    world.manner = Some(manner(Talk::Cgi));
+    world.manner = Some(manner(UpstreamProtocol::Cgi));
     let mut client = world.connect();
     client.leaves = true;
-    let all = request(Talk::Cgi, text(40_000), 20_000);
+    let all = request(UpstreamProtocol::Cgi, text(40_000), 20_000);
     let mut waits = world.receive(&mut client, &all);
     while waits == Waits::ForJob {
         waits = world.complete(&mut client);
@@ -231,11 +235,11 @@ fn a_client_may_close_its_side_behind_its_last_chunk() {
 fn a_program_that_closes_its_ears_is_read_nothing_more() {
     let mut world = world_of_programs();
     let mut client = world.connect();
-    world.receive(&mut client, &request(Talk::Cgi, text(500_000), 60_000));
+    world.receive(&mut client, &request(UpstreamProtocol::Cgi, text(500_000), 60_000));
     while client.begin.is_none() {
         world.complete(&mut client);
     }
-    world.begin(&mut client, Manner { room: 0, ..manner(Talk::Cgi) });
+    world.begin(&mut client, Manner { room: 0, ..manner(UpstreamProtocol::Cgi) });
     world.complete(&mut client);
     let jobs = world.disk.done["spool"];
     world.hear(&mut client, |program| program.deaf = true);
@@ -252,11 +256,11 @@ fn a_program_that_closes_its_ears_is_read_nothing_more() {
 fn what_happened_while_a_part_was_brought_back_is_not_missed() {
     let mut world = world_of_programs();
     let mut client = world.connect();
-    world.receive(&mut client, &request(Talk::Cgi, text(200_000), 60_000));
+    world.receive(&mut client, &request(UpstreamProtocol::Cgi, text(200_000), 60_000));
     while client.begin.is_none() {
         world.complete(&mut client);
     }
-    world.begin(&mut client, Manner { room: 64 << 10, ..manner(Talk::Cgi) });
+    world.begin(&mut client, Manner { room: 64 << 10, ..manner(UpstreamProtocol::Cgi) });
     assert_eq!(world.complete(&mut client), Waits::ForJob);
     let program = client.program.as_mut().unwrap();
     assert_eq!(program.told.len(), 64 << 10);
@@ -285,9 +289,9 @@ fn a_slow_client_has_no_more_time_because_its_body_is_written() {
 #[test]
 fn many_bodies_take_no_more_memory_than_there_is() {
     let mut world = world_of_programs();
-    let answers = Account::new(8 << 20);
+    let answers = Budget::new(8 << 20);
     world.site.routes.as_mut().unwrap().answers = Arc::clone(&answers);
-    let piece = request(Talk::Cgi, text(300_000), 60_000);
+    let piece = request(UpstreamProtocol::Cgi, text(300_000), 60_000);
     let piece = &piece[..200_000];
     let mut clients = Vec::new();
     for _ in 0..200 {

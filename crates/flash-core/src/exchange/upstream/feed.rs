@@ -1,7 +1,7 @@
 //! The request's body on its way: from the client to the program as it comes, or, if its length is not known before its end,
 //! to where it is kept until it is whole, and from there to the program.
 
-use super::fault::Fault;
+use super::gateway_error::GatewayError;
 use super::{OUTGOING_BYTES_MAX, Stage, UpstreamExchange};
 use crate::job::{Done, Job};
 use crate::site::Site;
@@ -23,7 +23,7 @@ impl UpstreamExchange {
     /// Takes bytes of the request's body, no more than there is room for.
     pub(crate) fn put_body(&mut self, data: &[u8]) {
         match (&self.stage, &mut self.spooled) {
-            (Stage::Running(running), None) => self.outgoing.put(data, running.backend.talk),
+            (Stage::Running(running), None) => self.outgoing.put(data, running.upstream.protocol),
             (_, Some(spooled)) => spooled.put(data),
             _ => {}
         }
@@ -33,19 +33,19 @@ impl UpstreamExchange {
     pub(crate) fn end_body(&mut self) {
         self.body_has_ended = true;
         match &self.stage {
-            Stage::Running(running) => self.outgoing.end_body(running.backend.talk),
-            Stage::Spooling => self.stage = Stage::Wanted,
-            Stage::Wanted | Stage::Asked | Stage::Over => {}
+            Stage::Running(running) => self.outgoing.end_body(running.upstream.protocol),
+            Stage::Spooling => self.stage = Stage::Pending,
+            Stage::Pending | Stage::Opening | Stage::Over => {}
         }
     }
 
     /// Gives the program what it has room for of a body that was kept until it was whole.
     pub(crate) fn give_spooled(&mut self) {
         if let (Stage::Running(running), Some(spooled)) = (&self.stage, &mut self.spooled) {
-            let talk = running.backend.talk;
-            if spooled.give(&mut self.outgoing, talk) {
+            let protocol = running.upstream.protocol;
+            if spooled.give(&mut self.outgoing, protocol) {
                 self.spooled = None;
-                self.outgoing.end_body(talk);
+                self.outgoing.end_body(protocol);
             }
         }
     }
@@ -64,14 +64,14 @@ impl UpstreamExchange {
     }
 
     /// The job that was handed out is done.
-    pub(crate) fn job_done(&mut self, done: Done) -> Result<(), Fault> {
+    pub(crate) fn job_done(&mut self, done: Done) -> Result<(), GatewayError> {
         // The connection may have been where nothing is heard of its sockets.
-        self.backend_ready();
-        let talk = match &self.stage {
-            Stage::Running(running) => Some(running.backend.talk),
+        self.upstream_ready();
+        let protocol = match &self.stage {
+            Stage::Running(running) => Some(running.upstream.protocol),
             _ => None,
         };
         let Some(spooled) = &mut self.spooled else { return Ok(()) };
-        spooled.take(done, &mut self.outgoing, talk).map_err(Fault::of_spool)
+        spooled.take(done, &mut self.outgoing, protocol).map_err(GatewayError::of_spool)
     }
 }

@@ -2,26 +2,26 @@
 
 use flash_cgi::fastcgi::Encoder;
 
-use crate::program::Talk;
+use crate::upstream::UpstreamProtocol;
 
 /// Bytes for the program, framed.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
     pub(super) sent: usize,
-    pub(super) end: End,
+    pub(super) write_half: WriteHalf,
 }
 
 /// The end of what the program is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum WriteHalf {
     #[default]
-    NotYet,
+    Open,
     /// The stream is to be shut in that direction when the bytes before have left.
-    Due,
-    Said,
+    ShutdownDue,
+    Shut,
     /// The program does not listen: what was meant for it is dropped.
-    Unheard,
+    Refused,
 }
 
 impl Outgoing {
@@ -29,22 +29,22 @@ impl Outgoing {
         self.bytes.len() - self.sent
     }
 
-    pub(super) fn put(&mut self, data: &[u8], talk: Talk) {
-        match (self.end, talk) {
-            (End::Unheard, _) => {}
-            (_, Talk::FastCgi) => Encoder.body(data, &mut self.bytes),
-            (_, Talk::Cgi | Talk::Nph) => self.bytes.extend_from_slice(data),
+    pub(super) fn put(&mut self, data: &[u8], protocol: UpstreamProtocol) {
+        match (self.write_half, protocol) {
+            (WriteHalf::Refused, _) => {}
+            (_, UpstreamProtocol::FastCgi) => Encoder.body(data, &mut self.bytes),
+            (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.bytes.extend_from_slice(data),
         }
     }
 
-    pub(super) fn end_body(&mut self, talk: Talk) {
-        match (self.end, talk) {
-            (End::Unheard, _) => {}
-            (_, Talk::FastCgi) => {
+    pub(super) fn end_body(&mut self, protocol: UpstreamProtocol) {
+        match (self.write_half, protocol) {
+            (WriteHalf::Refused, _) => {}
+            (_, UpstreamProtocol::FastCgi) => {
                 Encoder.end_body(&mut self.bytes);
-                self.end = End::Said;
+                self.write_half = WriteHalf::Shut;
             }
-            (_, Talk::Cgi | Talk::Nph) => self.end = End::Due,
+            (_, UpstreamProtocol::Cgi | UpstreamProtocol::Nph) => self.write_half = WriteHalf::ShutdownDue,
         }
     }
 }

@@ -14,11 +14,11 @@ use crate::context::{Context, UpstreamError};
 use crate::exchange::Timing;
 use crate::header;
 use crate::path::SitePath;
-use crate::program::{Begin, Direct, Talk};
-use crate::record::{Peer, Unfinished};
-use crate::routes::{Place, Routed};
+use crate::record::{Peer, RecordBuilder};
+use crate::routes::{RouteMatch, Routed};
 use crate::site::Site;
 use crate::transport::TransportInfo;
+use crate::upstream::{Direct, Open, UpstreamProtocol};
 
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -81,7 +81,7 @@ impl Request {
         body_bytes: Option<u64>,
         timing: Timing,
         cx: &mut Context<'_>,
-    ) -> Option<Begin> {
+    ) -> Option<Open> {
         let (site, peer) = (cx.site, transport.peer);
         let routes = site.routes.as_ref()?;
         let head = self.parse(site)?;
@@ -110,7 +110,10 @@ impl Request {
             variables.add_content_length(bytes);
         }
         // Which CGI script it is, whoever begins it finds out.
-        if !matches!((&route.place, route.talk), (Place::Prefix(_), Talk::Cgi | Talk::Nph)) {
+        if !matches!(
+            (&route.matches, route.protocol),
+            (RouteMatch::Prefix(_), UpstreamProtocol::Cgi | UpstreamProtocol::Nph)
+        ) {
             let file = [&*routes.document_root, split.name].concat();
             variables.add_script(&split, Some(&file), &routes.document_root);
         }
@@ -122,7 +125,7 @@ impl Request {
             let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address";
             cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });
         }
-        let begin = Begin {
+        let begin = Open {
             route: route.number,
             path: path.clone().into_owned(),
             variables: Arc::new(variables),
@@ -144,7 +147,7 @@ impl Request {
         let written = (Status::OK, bytes.len() as u64);
         let log = cx.site.settings.log;
         let record =
-            log.then(|| Unfinished::new(head, head.framing.request_line, peer, written, timing, cx.now));
+            log.then(|| RecordBuilder::new(head, head.framing.request_line, peer, written, timing, cx.now));
         Direct { head: bytes, socket: None, record }
     }
 

@@ -9,7 +9,7 @@ use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use super::{Client, Current, Http1, Phase, after};
 use crate::context::Context;
-use crate::entry::{Entry, Target};
+use crate::entry::{Entry, Resource};
 use crate::exchange::answer::{self, Next};
 use crate::exchange::asked::{self, Asked};
 use crate::exchange::lookup::Lookup;
@@ -17,7 +17,7 @@ use crate::exchange::respond::{Responder, Response};
 use crate::exchange::upstream::{Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeId, ExchangeState, Timing};
 use crate::job::Failure;
-use crate::record::Unfinished;
+use crate::record::RecordBuilder;
 
 pub(super) enum Answered {
     /// The head is done with.
@@ -35,7 +35,7 @@ impl Http1 {
             Some((lookup, timing)) => (Some(lookup), timing),
             None => (None, Timing::from(cx.now.us)),
         };
-        let is_late = matches!(lookup, Some(Lookup::Failed(Failure::Late)));
+        let is_late = matches!(lookup, Some(Lookup::Failed(Failure::TimedOut)));
         let (answer, age_s) = match answer::next(head, asked, lookup, body_waits, cx) {
             Next::Respond { answer, age_s } => (answer, age_s),
             Next::Wait => return Answered::NotYet,
@@ -56,7 +56,7 @@ impl Http1 {
         if linger || is_late {
             framing.persistence = Persistence::Closes;
         }
-        let output = self.output.get_or_insert_with(|| cx.spare.output());
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let head_only = head.method == Method::Head;
         let sink = &mut Sink { output, framing: &mut framing };
         let mut responder = Responder { site: cx.site, now: cx.now, sink, head_only, age_s };
@@ -87,7 +87,7 @@ impl Http1 {
 
     /// RFC 9110 §10.1.1.
     pub(super) fn tell_to_continue(&mut self, cx: &mut Context<'_>) {
-        let output = self.output.get_or_insert_with(|| cx.spare.output());
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
         output.write(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
         output.push_interim_end();
     }
@@ -101,8 +101,8 @@ impl Http1 {
         timing: Timing,
         cx: &mut Context<'_>,
     ) -> Answered {
-        let script = script.and_then(|entry| match &entry.target {
-            Target::Script(name) => Some(&**name),
+        let script = script.and_then(|entry| match &entry.resource {
+            Resource::Script(name) => Some(&**name),
             _ => None,
         });
         let request = Request::new(head, head_bytes, script);
@@ -187,7 +187,7 @@ impl Http1 {
         cx.tally.responses += 1;
         let log = cx.site.settings.log;
         let record = log.then(|| {
-            Unfinished::new(
+            RecordBuilder::new(
                 head,
                 head.framing.request_line,
                 self.transport.peer,
@@ -211,14 +211,14 @@ impl Http1 {
 
     /// Answers bytes that were no request, or that came too slowly, and closes. The log is shown the first of them.
     pub(super) fn refuse(&mut self, reject: Reject, bytes: &[u8], cx: &mut Context<'_>) {
-        let output = self.output.get_or_insert_with(|| cx.spare.output());
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let framing = &mut Framing::new(Persistence::Closes, Version::Http11);
         let sink = &mut Sink { output, framing };
         let response = Responder { site: cx.site, now: cx.now, sink, head_only: false, age_s: None }
             .error(reject.status);
         cx.tally.responses += 1;
         if cx.site.settings.log {
-            output.push_end(Unfinished::of_refusal(
+            output.push_end(RecordBuilder::of_refusal(
                 self.transport.peer,
                 reject,
                 bytes,

@@ -1,6 +1,6 @@
 //! The client's two directions while an upstream answers: which of them was found blocked, and whether it sends more.
 
-use crate::exchange::upstream::Way;
+use crate::exchange::upstream::Direction;
 
 #[derive(Debug, Default)]
 pub(super) struct Client {
@@ -17,10 +17,10 @@ impl Client {
         (self.in_blocked, self.out_blocked) = (false, false);
     }
 
-    pub(super) fn blocked(&mut self, way: Way) {
-        match way {
-            Way::In => self.in_blocked = true,
-            Way::Out => self.out_blocked = true,
+    pub(super) fn blocked(&mut self, direction: Direction) {
+        match direction {
+            Direction::In => self.in_blocked = true,
+            Direction::Out => self.out_blocked = true,
         }
     }
 }

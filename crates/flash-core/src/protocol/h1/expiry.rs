@@ -63,7 +63,7 @@ impl Http1 {
             Waiting::Completion => match &mut self.phase {
                 Phase::Exchange(current) => match &mut current.exchange.state {
                     ExchangeState::Lookup(lookup) => {
-                        lookup.state = Lookup::Failed(Failure::Late);
+                        lookup.state = Lookup::Failed(Failure::TimedOut);
                         self.resume(cx);
                     }
                     ExchangeState::Upstream(_) => self.body_is_late(cx),
@@ -91,7 +91,7 @@ impl Http1 {
             if let Some(unfinished) = record {
                 cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
             }
-            cx.spare.give_back_output(output);
+            cx.buffers.give_back_output(output);
         }
         self.input = Vec::new();
     }

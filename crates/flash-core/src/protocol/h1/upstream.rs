@@ -12,12 +12,13 @@ use crate::context::{Context, UpstreamError};
 use crate::deadline::Waiting;
 use crate::exchange::respond::Responder;
 use crate::exchange::upstream::{
-    Awaited, Ended, Fault, Need, OUTGOING_BYTES_MAX, Reply, UpstreamExchange, Way, Writer,
+    Direction, Ended, GatewayError, Interest, Need, OUTGOING_BYTES_MAX, ResponseState, UpstreamExchange,
+    Writer,
 };
 use crate::exchange::{Exchange, ExchangeId, ExchangeState};
 use crate::job::{Done, Failure};
-use crate::program::{Begin, Begun};
-use crate::record::Unfinished;
+use crate::record::RecordBuilder;
+use crate::upstream::{Open, Opened};
 
 /// RFC 3875 §6.2.2 lets a program name another one, and that one the first again.
 const REDIRECTS_MAX: u8 = 10;
@@ -54,10 +55,10 @@ impl Http1 {
     }
 
     pub(super) fn want_of_upstream(&mut self, cx: &mut Context<'_>) -> Want {
-        let Phase::Exchange(current) = &mut self.phase else { return Want::Completion };
+        let Phase::Exchange(current) = &mut self.phase else { return Want::WaitJob };
         let Current { exchange, body, client, .. } = &mut **current;
         let id = exchange.id;
-        let Some(upstream) = exchange.upstream_mut() else { return Want::Completion };
+        let Some(upstream) = exchange.upstream_mut() else { return Want::WaitJob };
         let (now_ms, settings) = (cx.now.ms(), &cx.site.settings);
         let output = self.output.as_mut().filter(|output| !output.is_empty());
         let waiting_bytes = output.as_ref().map_or(0, |output| output.waiting_bytes());
@@ -80,14 +81,14 @@ impl Http1 {
         }
         need = need.or_else(|| upstream.need_after_reading(waiting_bytes));
         match need {
-            Some(Need::Begin) => Want::Begin(id),
-            Some(Need::SendBackend) => Want::SendBackend(id),
-            Some(Need::ReceiveBackend) => Want::ReceiveBackend(id),
-            Some(Need::ShutBackend) => Want::ShutdownBackend(id),
-            Some(Need::Job) => upstream.job().map_or(Want::Completion, |job| Want::Job(id, job)),
-            Some(Need::Completion) => {
+            Some(Need::Open) => Want::OpenUpstream(id),
+            Some(Need::Send) => Want::SendUpstream(id),
+            Some(Need::Receive) => Want::ReceiveUpstream(id),
+            Some(Need::Shutdown) => Want::ShutdownUpstream(id),
+            Some(Need::Job) => upstream.job().map_or(Want::WaitJob, |job| Want::Job(id, job)),
+            Some(Need::WaitJob) => {
                 self.deadline.wait(Waiting::Completion, now_ms, settings);
-                Want::Completion
+                Want::WaitJob
             }
             None => {
                 let awaits_body = upstream.takes_body() && receives && !body.is_complete();
@@ -97,8 +98,8 @@ impl Http1 {
                     (false, false) => Waiting::Program,
                 };
                 self.deadline.wait(waiting, now_ms, settings);
-                let (backend_in, backend_out) = upstream.awaited(waiting_bytes);
-                Want::Exchange(Awaited { client_in: receives, client_out: sends, backend_in, backend_out })
+                let (upstream_in, upstream_out) = upstream.awaited(waiting_bytes);
+                Want::WaitIo(Interest { client_in: receives, client_out: sends, upstream_in, upstream_out })
             }
         }
     }
@@ -110,7 +111,7 @@ impl Http1 {
         id: ExchangeId,
         local: Option<SocketAddr>,
         cx: &mut Context<'_>,
-    ) -> Option<Begin> {
+    ) -> Option<Open> {
         // Whatever else there is of this client would be lost, or stand in the middle of the answer.
         let is_alone = self.output.is_none() && self.input.is_empty();
         let transport = self.transport;
@@ -118,21 +119,21 @@ impl Http1 {
         let timing = exchange.timing;
         let begin = exchange.upstream_mut()?.begin(&transport, local, is_alone, timing, cx);
         if begin.is_none() {
-            self.give_up(Fault::of_program("stands where no route leads"), cx);
+            self.give_up(GatewayError::of_program("stands where no route leads"), cx);
         }
         begin
     }
 
     /// Whether the exchange takes what became of [`Http1::begin`]. Otherwise it is too late, and the stream of no use.
-    pub(crate) fn begun(&mut self, id: ExchangeId, begun: Begun<()>, cx: &mut Context<'_>) -> bool {
-        if !self.upstream_of(id).is_some_and(UpstreamExchange::is_asked) {
+    pub(crate) fn begun(&mut self, id: ExchangeId, begun: Opened<()>, cx: &mut Context<'_>) -> bool {
+        if !self.upstream_of(id).is_some_and(UpstreamExchange::is_opening) {
             return false;
         }
         self.deadline.program_lives();
         let Some(upstream) = self.upstream_mut(id) else { return false };
-        if matches!((&begun, upstream.request.is_direct), (Begun::HandedOver, true)) {
+        if matches!((&begun, upstream.request.is_direct), (Opened::Detached, true)) {
             cx.tally.responses += 1;
-            self.phase = Phase::HandedOver;
+            self.phase = Phase::Detached;
             return true;
         }
         match upstream.begun(begun) {
@@ -151,54 +152,54 @@ impl Http1 {
     }
 
     /// Which directions of its stream the exchange waits for.
-    pub(crate) fn awaited_of(&self, id: ExchangeId) -> (bool, bool) {
+    pub(crate) fn interest_of(&self, id: ExchangeId) -> (bool, bool) {
         let waiting_bytes = self.output.as_ref().map_or(0, |output| output.waiting_bytes());
         self.upstream_of(id).map_or((false, false), |upstream| upstream.awaited(waiting_bytes))
     }
 
-    pub(crate) fn to_backend(&self, id: ExchangeId) -> &[u8] {
-        self.upstream_of(id).map_or(&[], UpstreamExchange::to_backend)
+    pub(crate) fn to_upstream(&self, id: ExchangeId) -> &[u8] {
+        self.upstream_of(id).map_or(&[], UpstreamExchange::to_upstream)
     }
 
-    pub(crate) fn backend_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
+    pub(crate) fn upstream_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
         if let Some(upstream) = self.upstream_mut(id) {
-            upstream.backend_sent(count);
+            upstream.upstream_sent(count);
             self.deadline.program_lives();
             self.feed(cx);
         }
     }
 
-    pub(crate) fn backend_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
+    pub(crate) fn upstream_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
         self.deadline.program_lives();
-        self.hear(id, cx, |upstream, writer| upstream.backend_received(bytes, writer));
+        self.hear(id, cx, |upstream, writer| upstream.upstream_received(bytes, writer));
     }
 
-    pub(crate) fn backend_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
-        self.hear(id, cx, |upstream, writer| upstream.backend_ended(writer));
+    pub(crate) fn upstream_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
+        self.hear(id, cx, |upstream, writer| upstream.upstream_ended(writer));
     }
 
-    pub(crate) fn backend_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
+    pub(crate) fn upstream_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         if let Some(upstream) = self.upstream_mut(id) {
-            upstream.backend_refuses();
+            upstream.upstream_refuses();
             self.feed(cx);
         }
     }
 
-    pub(crate) fn backend_shut(&mut self, id: ExchangeId) {
+    pub(crate) fn upstream_shut(&mut self, id: ExchangeId) {
         if let Some(upstream) = self.upstream_mut(id) {
-            upstream.backend_shut();
+            upstream.upstream_shut();
         }
     }
 
-    pub(crate) fn backend_blocked(&mut self, id: ExchangeId, way: Way) {
+    pub(crate) fn upstream_blocked(&mut self, id: ExchangeId, direction: Direction) {
         if let Some(upstream) = self.upstream_mut(id) {
-            upstream.backend_blocked(way);
+            upstream.upstream_blocked(direction);
         }
     }
 
-    pub(crate) fn backend_ready(&mut self, id: ExchangeId) {
+    pub(crate) fn upstream_ready(&mut self, id: ExchangeId) {
         if let Some(upstream) = self.upstream_mut(id) {
-            upstream.backend_ready();
+            upstream.upstream_ready();
         }
     }
 
@@ -209,7 +210,7 @@ impl Http1 {
     }
 
     pub(crate) fn is_exchanging(&self) -> bool {
-        self.is_exchanging_with_upstream() || matches!(self.phase, Phase::HandedOver)
+        self.is_exchanging_with_upstream() || matches!(self.phase, Phase::Detached)
     }
 
     /// Hands the program what has come of the request's body.
@@ -227,7 +228,7 @@ impl Http1 {
             let piece = &self.input[used..self.input.len().min(used + room)];
             match body.read(piece, cx.site.settings.body_bytes_max, |data| upstream.put_body(data)) {
                 Ok(taken) => used += taken,
-                Err(reject) => return self.give_up(Fault { status: reject.status, reason: None }, cx),
+                Err(reject) => return self.give_up(GatewayError { status: reject.status, reason: None }, cx),
             }
             if body.is_complete() {
                 upstream.end_body();
@@ -236,7 +237,7 @@ impl Http1 {
         self.input.drain(..used);
         self.deadline.progressed(used as u64);
         if self.input.is_empty() {
-            cx.spare.give_back_input(std::mem::take(&mut self.input));
+            cx.buffers.give_back_input(std::mem::take(&mut self.input));
         }
     }
 
@@ -245,7 +246,7 @@ impl Http1 {
         &mut self,
         id: ExchangeId,
         cx: &mut Context<'_>,
-        what: impl FnOnce(&mut UpstreamExchange, &mut Writer<'_, Sink<'_>>) -> Result<Ended, Fault>,
+        what: impl FnOnce(&mut UpstreamExchange, &mut Writer<'_, Sink<'_>>) -> Result<Ended, GatewayError>,
     ) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, body, framing, .. } = &mut **current;
@@ -268,7 +269,7 @@ impl Http1 {
             // What the program leaves of its request's body would have to be read to its end.
             new_framing.persistence = Persistence::Closes;
         }
-        let output = self.output.get_or_insert_with(|| cx.spare.output());
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let sink = &mut Sink { output, framing: &mut new_framing };
         let mut writer = Writer { site: cx.site, now: cx.now, sink, head_only: *head_only, head: None };
         let heard = what(upstream, &mut writer);
@@ -278,7 +279,7 @@ impl Http1 {
             if cx.site.settings.log
                 && let Some(head) = upstream.request.parse(cx.site)
             {
-                *record = Some(Unfinished::new(
+                *record = Some(RecordBuilder::new(
                     &head,
                     head.framing.request_line,
                     self.transport.peer,
@@ -301,8 +302,8 @@ impl Http1 {
         cx.tally.released.extend(upstream.released());
         let is_over = upstream.is_over() && output.is_empty();
         match heard {
-            Ok(Ended::Well | Ended::Again) if is_over => self.leave_upstream(cx),
-            Ok(Ended::Well | Ended::Again) => {}
+            Ok(Ended::Well | Ended::Retry) if is_over => self.leave_upstream(cx),
+            Ok(Ended::Well | Ended::Retry) => {}
             Err(fault) => self.give_up(fault, cx),
         }
     }
@@ -318,21 +319,24 @@ impl Http1 {
             if !upstream.reply.has_begun()
                 && let Some(output) = self.output.take()
             {
-                cx.spare.give_back_output(output);
+                cx.buffers.give_back_output(output);
             }
             return;
         }
         if let Some(output) = self.output.take() {
-            cx.spare.give_back_output(output);
+            cx.buffers.give_back_output(output);
         }
-        if let Reply::Redirect { target, .. } = &upstream.reply {
+        if let ResponseState::Redirect { target, .. } = &upstream.reply {
             let head = upstream.request.redirected(target, cx.site).filter(|_| body.is_complete());
             match head {
                 Some(head) if redirects <= REDIRECTS_MAX => {
                     self.input.splice(..0, head);
                     self.phase = Phase::Redirected { redirects };
                 }
-                _ => return self.give_up(Fault::of_program("redirects to another path without end"), cx),
+                _ => {
+                    return self
+                        .give_up(GatewayError::of_program("redirects to another path without end"), cx);
+                }
             }
         } else if body.is_complete() {
             self.phase = after(framing.persistence);
@@ -360,17 +364,19 @@ impl Http1 {
             // It may be done yet, and must not be taken for what the next request asks for.
             current.framing.persistence = Persistence::Closes;
         }
-        self.give_up(Fault::of_spool(Failure::Late), cx);
+        self.give_up(GatewayError::of_spool(Failure::TimedOut), cx);
     }
 
     /// The program has taken too long, or the client has with its request's body.
     pub(super) fn exchange_is_late(&mut self, cx: &mut Context<'_>) {
         let status = match self.deadline.is_for(Waiting::Body) {
-            true => Fault { status: Status::REQUEST_TIMEOUT, reason: None },
-            false => Fault { status: Status::GATEWAY_TIMEOUT, reason: Some("has been silent for too long") },
+            true => GatewayError { status: Status::REQUEST_TIMEOUT, reason: None },
+            false => {
+                GatewayError { status: Status::GATEWAY_TIMEOUT, reason: Some("has been silent for too long") }
+            }
         };
         if let Phase::Exchange(current) = &mut self.phase
-            && current.exchange.upstream().is_some_and(UpstreamExchange::is_asked)
+            && current.exchange.upstream().is_some_and(UpstreamExchange::is_opening)
         {
             // It may begin yet, and must not be taken for what the next request asks for.
             current.framing.persistence = Persistence::Closes;
@@ -379,7 +385,7 @@ impl Http1 {
     }
 
     /// Breaks off. A client that has been told nothing gets an answer, and another one sees the connection end.
-    fn give_up(&mut self, fault: Fault, cx: &mut Context<'_>) {
+    fn give_up(&mut self, fault: GatewayError, cx: &mut Context<'_>) {
         let Some(upstream) = self.upstream() else { return };
         if let Some(reason) = fault.reason {
             let request = upstream.request.name().clone();
@@ -399,7 +405,7 @@ impl Http1 {
         if linger {
             framing.persistence = Persistence::Closes;
         }
-        let output = self.output.get_or_insert_with(|| cx.spare.output());
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let sink = &mut Sink { output, framing: &mut framing };
         let response =
             Responder { site: cx.site, now: cx.now, sink, head_only, age_s: None }.error(fault.status);

@@ -63,7 +63,7 @@ fn every_flag_becomes_a_route() {
                     format!("command {command} {name} {}", *requests_max == usize::MAX)
                 }
             };
-            format!("{} {} {:?} {} {what}", route.number, Shown(&route.place), route.talk, route.direct)
+            format!("{} {} {:?} {} {what}", route.number, Shown(&route.matches), route.protocol, route.direct)
         })
         .collect();
     assert_eq!(

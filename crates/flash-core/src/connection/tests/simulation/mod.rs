@@ -131,8 +131,9 @@ impl Simulation {
         let mut disk = Disk::new(MEMORY_FILE_BYTES_MAX);
         let places = Places::new(&mut disk, &mut random);
         let revalidate_ms = *random.pick(&[0, 200, 1_000]);
-        let finds_apart = random.chance(30);
-        let settings = Settings { list: true, log: true, finds_apart, revalidate_ms, ..Settings::default() };
+        let lookup_as_job = random.chance(30);
+        let settings =
+            Settings { list: true, log: true, lookup_as_job, revalidate_ms, ..Settings::default() };
         let mut world = World::new(settings, disk);
         let mut listing = |path| (path, reply(&world.ask(get(path))).body);
         let listings = places::LISTED.iter().copied().map(&mut listing).collect();
@@ -345,7 +346,7 @@ impl Simulation {
     fn do_job(&mut self, number: usize, guest: &mut Guest) {
         let (_, job) = guest.client.pending.clone().expect("the job is under way");
         let done = self.done(&job);
-        self.world.site.learn(&job, &done);
+        self.world.site.cache_result(&job, &done);
         let is_inline = matches!(done, Done::Window(Window::Resident(_)));
         match is_inline || self.random.chance(60) {
             true => self.tell(guest, done),
@@ -357,7 +358,8 @@ impl Simulation {
     }
 
     fn done(&mut self, job: &Job) -> Done {
-        let failures = [Failure::Busy, Failure::Late, Failure::Sick, Failure::Broken, Failure::Gone];
+        let failures =
+            [Failure::Overloaded, Failure::TimedOut, Failure::DeviceDown, Failure::Broken, Failure::NotFound];
         // First looks are few.
         let is_first = matches!(job, Job::Find(find) if find.known.is_none());
         if self.random.chance(if is_first { 60 } else { 5 }) {
@@ -385,13 +387,15 @@ impl Simulation {
         match (&job, &done) {
             (
                 Job::Find(_),
-                Done::Unchecked { known, failure: failure @ (Failure::Busy | Failure::Late | Failure::Gone) },
+                Done::Unchecked {
+                    known,
+                    failure: failure @ (Failure::Overloaded | Failure::TimedOut | Failure::NotFound),
+                },
             ) if answers && is_old(known) => {
                 guest.faults.insert(guest.begun, failure.status().0);
             }
-            (job, Done::Failed(_)) if is_answer(job) && !answers => {}
             (job, Done::Failed(failure)) if is_answer(job) => {
-                guest.faults.insert(guest.begun, failure.status().0);
+                _ = answers.then(|| guest.faults.insert(guest.begun, failure.status().0));
             }
             (Job::Load(_) | Job::List(_), _) => guest.may_be_cut |= is_broken,
             _ => {}
@@ -417,7 +421,7 @@ impl Simulation {
                 guest.faults.insert(guest.begun, 503);
             }
             (Waits::ForJob | Waits::ForRoom, _) => guest.may_be_cut = true,
-            (Waits::ForBytes | Waits::Closed | Waits::ForProgram(_) | Waits::HandedOver, _) => {}
+            (Waits::ForBytes | Waits::Closed | Waits::ForProgram(_) | Waits::Detached, _) => {}
         }
         // The next deadline is planned for even if it is the same.
         guest.deadline_ms = u64::MAX;
@@ -479,7 +483,7 @@ impl Guest {
 /// The hash differs from run to run, and who shares a place in this cache with it. Where nobody does, one run is like
 /// another.
 fn local_cache_without_collisions() -> LocalCache {
-    let missing = Entry::new(crate::entry::Target::Refused(Status::NOT_FOUND), 0);
+    let missing = Entry::new(crate::entry::Resource::Refused(Status::NOT_FOUND), 0);
     let targets: Vec<String> = (0..4)
         .map(|number| format!("/missing-{number}"))
         .chain(PATHS.iter().chain(places::LISTED).chain(&["/closed", "/folder"]).map(|path| path.to_string()))

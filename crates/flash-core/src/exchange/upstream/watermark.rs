@@ -4,31 +4,31 @@
 
 use std::sync::Arc;
 
-use crate::room::{Account, Room};
+use crate::memory_budget::{Budget, Reservation};
 
 /// Of an answer, what a client may leave in any case.
 const ANSWER_BYTES: usize = 64 << 10;
 /// Of a body, what may be in memory in any case.
 const BODY_BYTES: usize = 16 << 10;
-/// Room for more is made in steps of this,
+/// More is reserved in steps of this,
 const STEP_BYTES: u64 = 64 << 10;
 /// up to such a part of what there is for all.
 const PART: u64 = 64;
 
 #[derive(Debug)]
-pub(super) struct Ahead {
+pub(super) struct Watermark {
     /// What needs no room.
     bytes: usize,
-    room: Option<Room>,
+    reservation: Option<Reservation>,
 }
 
-impl Ahead {
-    pub(super) fn of_answer() -> Self {
-        Self { bytes: ANSWER_BYTES, room: None }
+impl Watermark {
+    pub(super) fn of_response() -> Self {
+        Self { bytes: ANSWER_BYTES, reservation: None }
     }
 
     pub(super) fn of_body() -> Self {
-        Self { bytes: BODY_BYTES, room: None }
+        Self { bytes: BODY_BYTES, reservation: None }
     }
 
     /// Whether a program whose client has left so much may go on.
@@ -37,26 +37,26 @@ impl Ahead {
     }
 
     pub(super) fn bytes_max(&self) -> usize {
-        self.bytes + self.room_bytes() as usize
+        self.bytes + self.reserved_bytes() as usize
     }
 
     /// For whoever takes the bytes that it was made for.
-    pub(super) fn take_room(&mut self) -> Option<Room> {
-        self.room.take()
+    pub(super) fn take_reservation(&mut self) -> Option<Reservation> {
+        self.reservation.take()
     }
 
     /// Makes a step more of room, if there is any to be had.
-    pub(super) fn grow(&mut self, answers: &Arc<Account>) {
-        if self.room_bytes() + STEP_BYTES > answers.bytes_max() / PART {
+    pub(super) fn grow(&mut self, answers: &Arc<Budget>) {
+        if self.reserved_bytes() + STEP_BYTES > answers.bytes_max() / PART {
             return;
         }
-        match &mut self.room {
+        match &mut self.reservation {
             Some(room) => _ = room.grow(STEP_BYTES),
-            None => self.room = answers.room(STEP_BYTES),
+            None => self.reservation = answers.reserve(STEP_BYTES),
         }
     }
 
-    fn room_bytes(&self) -> u64 {
-        self.room.as_ref().map_or(0, Room::bytes)
+    fn reserved_bytes(&self) -> u64 {
+        self.reservation.as_ref().map_or(0, Reservation::bytes)
     }
 }

@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::exchange::ExchangeId;
-use crate::program::{Backend, Begin, Finish, Lease, Talk};
+use crate::upstream::{Lease, Open, ReleaseMode, Upstream, UpstreamProtocol};
 
 /// What programs are like in a world.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
-    pub(crate) talk: Talk,
+    pub(crate) protocol: UpstreamProtocol,
     /// Its stream has carried other requests.
     pub(crate) used: bool,
     /// How much its stream takes at a time; 0 is a program that never reads.
@@ -25,7 +25,7 @@ pub(crate) struct Program {
     pub(crate) exchange: ExchangeId,
     /// The server's end, as long as it has that.
     pub(crate) stream: Option<OwnedFd>,
-    pub(crate) begin: Begin,
+    pub(crate) begin: Open,
     pub(crate) manner: Manner,
     /// All that has come to it.
     pub(crate) told: Vec<u8>,
@@ -46,7 +46,7 @@ pub(crate) struct Fate(Arc<Mutex<Heard>>);
 struct Heard {
     has_begun: bool,
     stderr: Vec<u8>,
-    end: Option<Result<Finish, BrokenOff>>,
+    end: Option<Result<ReleaseMode, BrokenOff>>,
 }
 
 impl Fate {
@@ -55,7 +55,7 @@ impl Fate {
     }
 
     /// How it ended. `None` while it runs.
-    pub(crate) fn finish(&self) -> Option<Result<Finish, BrokenOff>> {
+    pub(crate) fn finish(&self) -> Option<Result<ReleaseMode, BrokenOff>> {
         self.with(|heard| heard.end)
     }
 
@@ -83,7 +83,7 @@ impl Lease for Held {
         self.0.with(|heard| heard.stderr.extend_from_slice(bytes));
     }
 
-    fn finish(self: Box<Self>, _: OwnedFd, how: Finish) {
+    fn finish(self: Box<Self>, _: OwnedFd, how: ReleaseMode) {
         self.0.with(|heard| heard.end = Some(Ok(how)));
     }
 }
@@ -95,12 +95,12 @@ impl Drop for Held {
 }
 
 impl Program {
-    pub(crate) fn new(exchange: ExchangeId, begin: Begin, manner: Manner) -> (Self, Backend) {
+    pub(crate) fn new(exchange: ExchangeId, begin: Open, manner: Manner) -> (Self, Upstream) {
         let fate = Fate::default();
         // Any descriptor does: nobody reads from it.
         let stream = Some(File::open("/dev/null").expect("there is always one").into());
-        let (talk, used) = (manner.talk, manner.used && !begin.again);
-        let backend = Backend { talk, lease: Box::new(Held(fate.clone())), used };
+        let (protocol, used) = (manner.protocol, manner.used && !begin.again);
+        let upstream = Upstream { protocol, lease: Box::new(Held(fate.clone())), used };
         let program = Self {
             exchange,
             stream,
@@ -114,7 +114,7 @@ impl Program {
             ended: false,
             fate,
         };
-        (program, backend)
+        (program, upstream)
     }
 
     pub(crate) fn say(&mut self, bytes: impl AsRef<[u8]>) {
@@ -133,17 +133,17 @@ impl Program {
     pub(crate) fn live(&mut self) -> bool {
         let read = self.room_left < self.manner.room;
         self.room_left = self.manner.room;
-        let complete = match self.manner.talk {
-            Talk::FastCgi => body_of(&self.told).is_some(),
-            Talk::Cgi | Talk::Nph => self.told_end,
+        let complete = match self.manner.protocol {
+            UpstreamProtocol::FastCgi => body_of(&self.told).is_some(),
+            UpstreamProtocol::Cgi | UpstreamProtocol::Nph => self.told_end,
         };
         if complete && let Some((answer, piece)) = self.manner.answer.take() {
-            let bytes = match self.manner.talk {
-                Talk::FastCgi => records(&answer),
-                Talk::Cgi | Talk::Nph => answer,
+            let bytes = match self.manner.protocol {
+                UpstreamProtocol::FastCgi => records(&answer),
+                UpstreamProtocol::Cgi | UpstreamProtocol::Nph => answer,
             };
             self.says.extend(bytes.chunks(piece).map(<[u8]>::to_vec));
-            self.ended = self.manner.talk != Talk::FastCgi;
+            self.ended = self.manner.protocol != UpstreamProtocol::FastCgi;
             return true;
         }
         read

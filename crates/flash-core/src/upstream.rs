@@ -1,7 +1,7 @@
 //! Programs: what is asked of whoever begins one, and what comes back.
 //!
 //! To the request path a program is a stream in two directions, whatever begins it and whatever framing it speaks. Here
-//! is no process, no queue and no connection that is kept: they are behind [`Programs`], in `flash-upstream`. Where programs
+//! is no process, no queue and no connection that is kept: they are behind [`Upstreams`], in `flash-upstream`. Where programs
 //! stand among the site's names is in [`routes`](crate::routes), and how bytes go to and fro in `exchange`.
 
 use std::fmt::Debug;
@@ -12,11 +12,11 @@ use flash_cgi::Variables;
 use flash_http::status::Status;
 
 use crate::path::SitePath;
-use crate::record::Unfinished;
+use crate::record::RecordBuilder;
 
 /// How a stream's bytes are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Talk {
+pub enum UpstreamProtocol {
     /// The request's body, and then its end, one way; a head and a body, up to the end, the other.
     Cgi,
     /// The same, but for that the program writes the response as the client is to have it (RFC 3875 §5).
@@ -25,20 +25,20 @@ pub enum Talk {
 }
 
 /// Whoever begins programs.
-pub trait Programs: Send + Sync + Debug {
+pub trait Upstreams: Send + Sync + Debug {
     /// Begins one, or sees to it that `reply` is called, once, whatever happens. Never waits.
-    fn begin(&self, begin: Begin, reply: Reply) -> Option<Begun>;
+    fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened>;
 }
 
-/// Takes what became of [`Begin`], on any thread. Nobody may be left to have a use for it: then it is dropped.
-pub type Reply = Box<dyn FnOnce(Begun) + Send>;
+/// Takes what became of [`Open`], on any thread. Nobody may be left to have a use for it: then it is dropped.
+pub type OnOpened = Box<dyn FnOnce(Opened) + Send>;
 
-/// Begin a program.
+/// Open a program.
 #[derive(Debug)]
-pub struct Begin {
+pub struct Open {
     /// The route's number.
     pub route: usize,
-    /// What was asked for, decoded. Below a [`Place::Prefix`] with [`Talk::Cgi`] nobody has looked yet which script that
+    /// What was asked for, decoded. Below a [`RouteMatch::Prefix`] with [`UpstreamProtocol::Cgi`] nobody has looked yet which script that
     /// is: whoever begins it adds the variables that say so. In all other cases they are complete.
     pub path: SitePath<'static>,
     pub variables: Arc<Variables>,
@@ -57,34 +57,34 @@ pub struct Direct {
     /// The client's socket, non-blocking as yet. The driver adds it.
     pub socket: Option<OwnedFd>,
     /// To be finished with the number of bytes that the client got, when the program has ended.
-    pub record: Option<Unfinished>,
+    pub record: Option<RecordBuilder>,
 }
 
 /// What became of it. The stream is the driver's, which tells the exchange the rest, without it.
 #[derive(Debug)]
-pub enum Begun<Stream = OwnedFd> {
+pub enum Opened<Stream = OwnedFd> {
     /// The stream is non-blocking.
-    Running(Stream, Backend),
+    Running(Stream, Upstream),
     /// Straight to the client: the connection is the program's from now on.
-    HandedOver,
-    Failed(Refusal),
+    Detached,
+    Failed(OpenError),
 }
 
-impl Begun {
+impl Opened {
     /// The stream, for the driver, and what its exchange is told.
-    pub fn split(self) -> (Option<OwnedFd>, Begun<()>) {
+    pub fn split(self) -> (Option<OwnedFd>, Opened<()>) {
         match self {
-            Self::Running(stream, backend) => (Some(stream), Begun::Running((), backend)),
-            Self::HandedOver => (None, Begun::HandedOver),
-            Self::Failed(refusal) => (None, Begun::Failed(refusal)),
+            Self::Running(stream, backend) => (Some(stream), Opened::Running((), backend)),
+            Self::Detached => (None, Opened::Detached),
+            Self::Failed(refusal) => (None, Opened::Failed(refusal)),
         }
     }
 }
 
 /// A program that runs for one request, but for the stream to it.
 #[derive(Debug)]
-pub struct Backend {
-    pub talk: Talk,
+pub struct Upstream {
+    pub protocol: UpstreamProtocol,
     pub lease: Box<dyn Lease>,
     /// It has carried other requests: the program may have closed it without our knowing.
     pub used: bool,
@@ -99,12 +99,12 @@ pub trait Lease: Send + Debug {
     fn stderr(&mut self, bytes: &[u8]);
 
     /// The exchange is over. Never waits.
-    fn finish(self: Box<Self>, stream: OwnedFd, how: Finish);
+    fn finish(self: Box<Self>, stream: OwnedFd, how: ReleaseMode);
 }
 
 /// How an exchange with a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
+pub enum ReleaseMode {
     /// As it should, and the stream may carry another one.
     Reusable,
     /// As it should; the stream has had its time.
@@ -116,7 +116,7 @@ pub enum Finish {
 
 /// Why a program was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum OpenError {
     /// As many run and wait as may. Worth trying again: 503.
     Busy,
     /// No program there: 404.
@@ -129,7 +129,7 @@ pub enum Refusal {
     Late,
 }
 
-impl Refusal {
+impl OpenError {
     pub fn status(self) -> Status {
         match self {
             Self::Busy => Status::SERVICE_UNAVAILABLE,

@@ -10,28 +10,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 #[derive(Debug)]
-pub struct Account {
+pub struct Budget {
     bytes: AtomicU64,
     bytes_max: u64,
 }
 
 /// Memory set aside, until it is dropped.
 #[derive(Debug)]
-pub struct Room {
-    account: Arc<Account>,
+pub struct Reservation {
+    budget: Arc<Budget>,
     bytes: u64,
 }
 
 /// A file's bytes with the room that was made for them. Nothing is allocated with the bytes: sizes of allocators are
 /// powers of two and little between, as those of files often are.
 #[derive(Debug)]
-pub struct Held {
+pub struct BudgetedBytes {
     bytes: Bytes,
     /// None for what counts nowhere.
-    _room: Option<Room>,
+    _room: Option<Reservation>,
 }
 
-impl Account {
+impl Budget {
     pub fn new(bytes_max: u64) -> Arc<Self> {
         Arc::new(Self { bytes: AtomicU64::new(0), bytes_max })
     }
@@ -45,59 +45,59 @@ impl Account {
         self.bytes_max
     }
 
-    pub fn room(self: &Arc<Self>, bytes: u64) -> Option<Room> {
+    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         // Counted before it is compared, so that two who come at the same time cannot both have the last of it.
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let room = Room { account: Arc::clone(self), bytes };
+        let room = Reservation { budget: Arc::clone(self), bytes };
         (before + bytes <= self.bytes_max).then_some(room)
     }
 
-    /// Room for what is in memory already, even where there is none.
-    pub fn room_at_last(self: &Arc<Self>, bytes: u64) -> Room {
+    /// Reserves for what is in memory already, even where nothing is left.
+    pub fn reserve_beyond(self: &Arc<Self>, bytes: u64) -> Reservation {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        Room { account: Arc::clone(self), bytes }
+        Reservation { budget: Arc::clone(self), bytes }
     }
 }
 
-impl Room {
+impl Reservation {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// More of it, if there is so much. Returns whether there was.
     pub fn grow(&mut self, bytes: u64) -> bool {
-        let Some(mut more) = self.account.room(bytes) else { return false };
+        let Some(mut more) = self.budget.reserve(bytes) else { return false };
         self.bytes += std::mem::take(&mut more.bytes);
         true
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.account.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Held {
-    pub fn new(bytes: Bytes, room: Room) -> Self {
+impl BudgetedBytes {
+    pub fn new(bytes: Bytes, room: Reservation) -> Self {
         Self { bytes, _room: Some(room) }
     }
 }
 
-impl<Own: Into<Bytes>> From<Own> for Held {
+impl<Own: Into<Bytes>> From<Own> for BudgetedBytes {
     /// Bytes that count nowhere.
     fn from(bytes: Own) -> Self {
         Self { bytes: bytes.into(), _room: None }
     }
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for BudgetedBytes {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl Deref for Held {
+impl Deref for BudgetedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -111,22 +111,22 @@ mod tests {
 
     #[test]
     fn there_is_as_much_room_as_there_is_and_it_comes_back() {
-        let account = Account::new(10);
-        let first = account.room(6).unwrap();
-        assert!(account.room(5).is_none());
-        assert_eq!((account.left_bytes(), first.bytes()), (4, 6));
-        let mut last = account.room_at_last(9);
-        assert_eq!(account.left_bytes(), 0);
+        let budget = Budget::new(10);
+        let first = budget.reserve(6).unwrap();
+        assert!(budget.reserve(5).is_none());
+        assert_eq!((budget.left_bytes(), first.bytes()), (4, 6));
+        let mut last = budget.reserve_beyond(9);
+        assert_eq!(budget.left_bytes(), 0);
         assert!(!last.grow(1));
         assert_eq!(last.bytes(), 9);
         drop(last);
-        let mut other = account.room(1).unwrap();
+        let mut other = budget.reserve(1).unwrap();
         assert!(other.grow(3));
-        assert_eq!((account.left_bytes(), other.bytes()), (0, 4));
+        assert_eq!((budget.left_bytes(), other.bytes()), (0, 4));
         drop(other);
-        let held = Held::new(vec![1, 2].into(), first);
-        assert_eq!((&held[..], account.left_bytes()), (&[1, 2][..], 4));
+        let held = BudgetedBytes::new(vec![1, 2].into(), first);
+        assert_eq!((&held[..], budget.left_bytes()), (&[1, 2][..], 4));
         drop(held);
-        assert!(account.room(10).is_some());
+        assert!(budget.reserve(10).is_some());
     }
 }

@@ -4,7 +4,7 @@
 use flash_cgi::response::{self, Kind, Limits, Parsed};
 use flash_http::status::Status;
 
-use super::fault::Fault;
+use super::gateway_error::GatewayError;
 use crate::clock::Now;
 use crate::exchange::respond::Responder;
 use crate::exchange::sink::{BodyLength, HeadSink, ResponseSink};
@@ -22,7 +22,7 @@ pub(crate) struct Writer<'a, S> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum ResponseState {
     /// So much of the head has come.
     Head(Vec<u8>),
     /// The body follows, of which so much is left if its length is known.
@@ -46,7 +46,7 @@ pub(crate) enum Reply {
 /// What a program may say that nobody hears.
 pub(super) const DISCARD_BYTES_MAX: usize = 64 << 10;
 
-impl Reply {
+impl ResponseState {
     pub(crate) fn new() -> Self {
         Self::Head(Vec::new())
     }
@@ -68,7 +68,7 @@ impl Reply {
         &mut self,
         bytes: &[u8],
         writer: &mut Writer<'_, impl ResponseSink>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), GatewayError> {
         match self {
             Self::Head(seen) if seen.is_empty() => self.read_head(bytes, writer),
             Self::Head(seen) => {
@@ -105,12 +105,14 @@ impl Reply {
             Self::Redirect { left, .. } => {
                 *left = left
                     .checked_sub(bytes.len())
-                    .ok_or_else(|| Fault::of_program("goes on and on where no body was asked for"))?;
+                    .ok_or_else(|| GatewayError::of_program("goes on and on where no body was asked for"))?;
                 Ok(())
             }
             Self::Raw => {
                 if !writer.sink.raw() {
-                    return Err(Fault::of_program("writes HTTP/1 to a client that speaks another protocol"));
+                    return Err(GatewayError::of_program(
+                        "writes HTTP/1 to a client that speaks another protocol",
+                    ));
                 }
                 writer.head = Some((raw_status(bytes), 0));
                 *self = Self::Body { left: None };
@@ -120,7 +122,11 @@ impl Reply {
         }
     }
 
-    fn read_head(&mut self, bytes: &[u8], writer: &mut Writer<'_, impl ResponseSink>) -> Result<(), Fault> {
+    fn read_head(
+        &mut self,
+        bytes: &[u8],
+        writer: &mut Writer<'_, impl ResponseSink>,
+    ) -> Result<(), GatewayError> {
         match response::parse(bytes, &Limits::default()) {
             Ok(Parsed::Incomplete) => {
                 *self = Self::Head(bytes.to_vec());
@@ -142,18 +148,20 @@ impl Reply {
                     rest => self.take(rest, writer),
                 }
             }
-            Err(bad) => Err(Fault::of_program(bad.reason)),
+            Err(bad) => Err(GatewayError::of_program(bad.reason)),
         }
     }
 
     /// The program has said all.
-    pub(crate) fn end(&mut self, writer: &mut Writer<'_, impl ResponseSink>) -> Result<(), Fault> {
+    pub(crate) fn end(&mut self, writer: &mut Writer<'_, impl ResponseSink>) -> Result<(), GatewayError> {
         match self {
-            Self::Head(seen) if seen.is_empty() => return Err(Fault::of_program("ended without a word")),
-            Self::Raw => return Err(Fault::of_program("ended without a word")),
-            Self::Head(_) => return Err(Fault::of_program("ended in the middle of its head")),
+            Self::Head(seen) if seen.is_empty() => {
+                return Err(GatewayError::of_program("ended without a word"));
+            }
+            Self::Raw => return Err(GatewayError::of_program("ended without a word")),
+            Self::Head(_) => return Err(GatewayError::of_program("ended in the middle of its head")),
             Self::Body { left: Some(_) } => {
-                return Err(Fault::of_program("ended before the length that it had promised"));
+                return Err(GatewayError::of_program("ended before the length that it had promised"));
             }
             Self::Body { left: None } => writer.sink.end(),
             Self::Discard { .. } | Self::Complete => {}
@@ -165,7 +173,7 @@ impl Reply {
 }
 
 impl<S: ResponseSink> Writer<'_, S> {
-    fn document(&mut self, head: &response::Head<'_>) -> Reply {
+    fn document(&mut self, head: &response::Head<'_>) -> ResponseState {
         let bodiless = head.status.is_bodiless();
         let left = head.content_length.filter(|_| !bodiless);
         let length = match left {
@@ -174,9 +182,9 @@ impl<S: ResponseSink> Writer<'_, S> {
             None => BodyLength::Unknown,
         };
         let reply = match left {
-            Some(0) if !self.head_only => Reply::Complete,
-            _ if bodiless || self.head_only => Reply::Discard { left: DISCARD_BYTES_MAX },
-            _ => Reply::Body { left },
+            Some(0) if !self.head_only => ResponseState::Complete,
+            _ if bodiless || self.head_only => ResponseState::Discard { left: DISCARD_BYTES_MAX },
+            _ => ResponseState::Body { left },
         };
         let own = &self.site.template.fields;
         let reason = if head.reason.is_empty() { head.status.reason().as_bytes() } else { head.reason };

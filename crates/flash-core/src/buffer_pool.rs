@@ -4,7 +4,7 @@
 use crate::output::Output;
 
 #[derive(Debug, Default)]
-pub struct Spare {
+pub struct BufferPool {
     // Boxed because it moves in and out of connections, which hold a pointer's worth of room for it.
     #[allow(clippy::vec_box)]
     outputs: Vec<Box<Output>>,
@@ -15,7 +15,7 @@ pub struct Spare {
 const KEPT_MAX: usize = 64;
 const INPUT_BYTES_KEPT_MAX: usize = 64 << 10;
 
-impl Spare {
+impl BufferPool {
     pub(crate) fn output(&mut self) -> Box<Output> {
         self.outputs.pop().unwrap_or_default()
     }

@@ -7,20 +7,20 @@
 use std::sync::Arc;
 
 use super::OUTGOING_BYTES_MAX;
-use super::ahead::Ahead;
-use super::outgoing::{End, Outgoing};
+use super::outgoing::{Outgoing, WriteHalf};
+use super::watermark::Watermark;
 use crate::job::{Done, Failure, Spool, SpoolFile};
-use crate::program::Talk;
-use crate::room::{Account, Held};
+use crate::memory_budget::{Budget, BudgetedBytes};
+use crate::upstream::UpstreamProtocol;
 
 #[derive(Debug)]
-pub(super) struct Spooled {
+pub(super) struct SpooledBody {
     /// The first part of the body, and how long that is.
     file: Option<Arc<dyn SpoolFile>>,
     file_bytes: u64,
     /// The part that follows.
     memory: Vec<u8>,
-    ahead: Ahead,
+    watermark: Watermark,
     /// What the program was given of all.
     given: u64,
     work: Work,
@@ -36,13 +36,13 @@ enum Work {
     Reading,
 }
 
-impl Spooled {
+impl SpooledBody {
     pub(super) fn new() -> Self {
         Self {
             file: None,
             file_bytes: 0,
             memory: Vec::new(),
-            ahead: Ahead::of_body(),
+            watermark: Watermark::of_body(),
             given: 0,
             work: Work::Nothing,
         }
@@ -53,19 +53,19 @@ impl Spooled {
     }
 
     /// How much more may come now. Where there is no room for any, what is in memory is to be written first.
-    pub(super) fn room(&mut self, answers: &Arc<Account>) -> usize {
+    pub(super) fn room(&mut self, answers: &Arc<Budget>) -> usize {
         if !matches!(self.work, Work::Nothing) {
             return 0;
         }
-        if self.memory.len() >= self.ahead.bytes_max() {
-            self.ahead.grow(answers);
+        if self.memory.len() >= self.watermark.bytes_max() {
+            self.watermark.grow(answers);
         }
-        let room = self.ahead.bytes_max().saturating_sub(self.memory.len());
+        let room = self.watermark.bytes_max().saturating_sub(self.memory.len());
         if room == 0 {
             let bytes = std::mem::take(&mut self.memory).into();
-            let bytes = match self.ahead.take_room() {
-                Some(room) => Held::new(bytes, room),
-                None => Held::from(bytes),
+            let bytes = match self.watermark.take_reservation() {
+                Some(room) => BudgetedBytes::new(bytes, room),
+                None => BudgetedBytes::from(bytes),
             };
             self.work = Work::Wanted(Spool::Write { file: self.file.clone(), bytes: Arc::new(bytes) });
         }
@@ -77,7 +77,7 @@ impl Spooled {
         let needed = self.memory.len() + data.len();
         if needed > self.memory.capacity() {
             // Doubled, as it would be anyway, but for the last time: what lies idle there is not counted.
-            let capacity = (2 * self.memory.capacity()).min(self.ahead.bytes_max()).max(needed);
+            let capacity = (2 * self.memory.capacity()).min(self.watermark.bytes_max()).max(needed);
             self.memory.reserve_exact(capacity - self.memory.len());
         }
         self.memory.extend_from_slice(data);
@@ -106,17 +106,17 @@ impl Spooled {
         &mut self,
         done: Done,
         outgoing: &mut Outgoing,
-        talk: Option<Talk>,
+        protocol: Option<UpstreamProtocol>,
     ) -> Result<(), Failure> {
-        match (std::mem::replace(&mut self.work, Work::Nothing), done, talk) {
+        match (std::mem::replace(&mut self.work, Work::Nothing), done, protocol) {
             (Work::Writing(bytes), Done::Spooled(file), _) => {
                 self.file = Some(file);
                 self.file_bytes += bytes;
                 Ok(())
             }
-            (Work::Reading, Done::Unspooled(bytes), Some(talk)) => {
+            (Work::Reading, Done::Unspooled(bytes), Some(protocol)) => {
                 self.given += bytes.len() as u64;
-                outgoing.put(&bytes, talk);
+                outgoing.put(&bytes, protocol);
                 if bytes.is_empty() || self.given > self.file_bytes { Err(Failure::Broken) } else { Ok(()) }
             }
             (_, Done::Failed(failure), _) => Err(failure),
@@ -125,11 +125,11 @@ impl Spooled {
     }
 
     /// Gives the program what it has room for. Whether that was the last of it.
-    pub(super) fn give(&mut self, outgoing: &mut Outgoing, talk: Talk) -> bool {
+    pub(super) fn give(&mut self, outgoing: &mut Outgoing, protocol: UpstreamProtocol) -> bool {
         if !matches!(self.work, Work::Nothing) {
             return false;
         }
-        if outgoing.end == End::Unheard {
+        if outgoing.write_half == WriteHalf::Refused {
             return true;
         }
         if let Some(file) = self.file.as_ref().filter(|_| self.given < self.file_bytes) {
@@ -142,7 +142,7 @@ impl Spooled {
         let rest = &self.memory[(self.given - self.file_bytes) as usize..];
         let room = OUTGOING_BYTES_MAX.saturating_sub(outgoing.left());
         let piece = &rest[..rest.len().min(room)];
-        outgoing.put(piece, talk);
+        outgoing.put(piece, protocol);
         self.given += piece.len() as u64;
         piece.len() == rest.len()
     }

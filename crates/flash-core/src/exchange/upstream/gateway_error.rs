@@ -3,17 +3,17 @@
 use flash_http::status::Status;
 
 use crate::job::Failure;
-use crate::program::Refusal;
+use crate::upstream::OpenError;
 
 /// Why an exchange cannot go on, and what the client is told if it has heard nothing yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct GatewayError {
     pub(crate) status: Status,
     /// For the log; `None` where it is the client's fault, or whoever refused has said so.
     pub(crate) reason: Option<&'static str>,
 }
 
-impl Fault {
+impl GatewayError {
     pub(crate) fn of_program(reason: &'static str) -> Self {
         Self { status: Status::BAD_GATEWAY, reason: Some(reason) }
     }
@@ -22,12 +22,12 @@ impl Fault {
     pub(crate) fn of_spool(failure: Failure) -> Self {
         let reason = match failure {
             // Whoever refuses jobs says so.
-            Failure::Busy | Failure::OverBudget | Failure::Sick => None,
-            Failure::Late => {
+            Failure::Overloaded | Failure::OverBudget | Failure::DeviceDown => None,
+            Failure::TimedOut => {
                 Some("cannot have its request's body: the folder for temporary files takes too long")
             }
             Failure::Full => Some("cannot have its request's body: the folder for temporary files is full"),
-            Failure::Broken | Failure::Gone => {
+            Failure::Broken | Failure::NotFound => {
                 Some("cannot have its request's body: the folder for temporary files fails")
             }
         };
@@ -35,8 +35,8 @@ impl Fault {
     }
 }
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
+impl From<OpenError> for GatewayError {
+    fn from(refusal: OpenError) -> Self {
         Self { status: refusal.status(), reason: None }
     }
 }
