@@ -128,6 +128,8 @@ impl PoolState {
     }
 
     /// Joins a job to its equal, if there is one.
+    // What comes back is a job to queue, not an error that travels far.
+    #[allow(clippy::result_large_err)]
     pub(super) fn join(&mut self, submission: Submission) -> Result<(), (JobKey, Submission)> {
         let key = self.key(&submission.job);
         let lane = submission.lane();
