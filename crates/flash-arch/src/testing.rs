@@ -12,7 +12,7 @@ use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::site::{Settings, Site};
-use flash_disk::{Disk, FollowLinks, Sending};
+use flash_disk::{Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
 
 pub(crate) use self::random::{Random, each_seed};
@@ -39,7 +39,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         copies_bytes_max: 1 << 20,
         listings_bytes_max: 16 << 20,
         revalidate_ms: 1_000,
-        sending: Sending::Pages,
+        send_mode: SendMode::Sendfile,
         names_briefly: Duration::from_secs(1),
         residency_assumed: false,
         template: HeaderTemplate::default(),

@@ -18,9 +18,9 @@ use flash_os::residency;
 use rustix::fs::{Advice, FileType, fadvise};
 
 use crate::open_file::{self, OpenFile, Reading};
-use crate::root::{Examined, RESTED_NS, Root, Stop, unix_ns};
+use crate::root::{FileStat, LookupError, RESTED_NS, Root, unix_ns};
 use crate::snapshot::Snapshot;
-use crate::{Disk, Pace, Sending};
+use crate::{Blocking, Disk, SendMode};
 
 /// After that many looks a file that never rests is taken as it is.
 const LOOKS_MAX: usize = 5;
@@ -32,47 +32,47 @@ pub(crate) const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
 /// Where a request's name turned out to lead.
 enum Place {
     /// The name to open, below its root, and what is there.
-    File(Vec<u8>, Examined),
+    File(Vec<u8>, FileStat),
     Folder,
     FolderWithoutSlash,
 }
 
 impl Disk {
-    pub(crate) fn find(&self, find: &Find, pace: Pace) -> Result<Done, Stop> {
-        let resource = match self.target(find, pace) {
+    pub(crate) fn find(&self, find: &Find, blocking: Blocking) -> Result<Done, LookupError> {
+        let resource = match self.target(find, blocking) {
             Ok(Some(target)) => target,
             Ok(None) => {
                 let known = find.known.as_ref().expect("only a known entry can be unchanged");
                 known.checked(find.asked_ms);
                 return Ok(Done::Found(Arc::clone(known)));
             }
-            Err(Stop::Missing) => Resource::Refused(Status::NOT_FOUND),
-            Err(Stop::Forbidden) => Resource::Refused(Status::FORBIDDEN),
+            Err(LookupError::Missing) => Resource::Refused(Status::NOT_FOUND),
+            Err(LookupError::Forbidden) => Resource::Refused(Status::FORBIDDEN),
             Err(stop) => return Err(stop),
         };
         Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms))))
     }
 
     /// What the path leads to; `None` when that is what it led to before.
-    fn target(&self, find: &Find, pace: Pace) -> Result<Option<Resource>, Stop> {
+    fn target(&self, find: &Find, blocking: Blocking) -> Result<Option<Resource>, LookupError> {
         let user_root;
         let (root, name) = match self.users.as_ref().zip(user_of(&find.path)) {
             Some((users, (user, name))) => {
-                user_root = users.root(user, pace)?;
+                user_root = users.root(user, blocking)?;
                 (&*user_root, name)
             }
             None => (&*self.root, find.path.relative()),
         };
-        let place = self.place(root, &find.path, name, pace);
-        if matches!(place, Err(Stop::Missing)) && self.learner.is_some() && pace.waits() {
+        let place = self.place(root, &find.path, name, blocking);
+        if matches!(place, Err(LookupError::Missing)) && self.learner.is_some() && blocking.waits() {
             root.learn_names(name);
         }
         let place = match place {
-            Err(Stop::Missing) if std::ptr::eq(root, &*self.root) => {
-                if let Some(target) = self.script_above(&find.path, pace)? {
+            Err(LookupError::Missing) if std::ptr::eq(root, &*self.root) => {
+                if let Some(target) = self.script_above(&find.path, blocking)? {
                     return Ok(Some(target));
                 }
-                self.fallback(&find.path, pace)?
+                self.fallback(&find.path, blocking)?
             }
             place => place?,
         };
@@ -85,7 +85,7 @@ impl Disk {
         let known = find.known.as_deref().and_then(variants_of);
         let media = media::of(&name);
         let siblings = if self.settings.precompressed && media.compressible {
-            siblings(root, &name, pace)?
+            siblings(root, &name, blocking)?
         } else {
             Vec::new()
         };
@@ -93,26 +93,32 @@ impl Disk {
             return Ok(None);
         }
         let varies = !siblings.is_empty();
-        let identity = self.file(root, &name, &name, None, varies, pace)?;
+        let identity = self.file(root, &name, &name, None, varies, blocking)?;
         let mut coded = Vec::with_capacity(siblings.len());
         for (coding, _) in siblings {
-            match self.file(root, &with_suffix(&name, coding), &name, Some(coding), varies, pace) {
+            match self.file(root, &with_suffix(&name, coding), &name, Some(coding), varies, blocking) {
                 Ok(file) => coded.push(Arc::new(file)),
                 // Gone again, or not for us to read: the file itself still serves.
-                Err(Stop::Missing | Stop::Forbidden) => {}
+                Err(LookupError::Missing | LookupError::Forbidden) => {}
                 Err(stop) => return Err(stop),
             }
         }
         Ok(Some(Resource::File(Variants { identity: Arc::new(identity), coded })))
     }
 
-    fn place(&self, root: &Root, path: &SitePath<'_>, name: &[u8], pace: Pace) -> Result<Place, Stop> {
-        let examined = root.examine(name, pace)?;
+    fn place(
+        &self,
+        root: &Root,
+        path: &SitePath<'_>,
+        name: &[u8],
+        blocking: Blocking,
+    ) -> Result<Place, LookupError> {
+        let examined = root.examine(name, blocking)?;
         match (examined.kind, path.names_folder()) {
             (FileType::RegularFile, false) => return Ok(Place::File(name.to_vec(), examined)),
             (FileType::Directory, true) => {}
             (FileType::Directory, false) => return Ok(Place::FolderWithoutSlash),
-            _ => return Err(Stop::Missing),
+            _ => return Err(LookupError::Missing),
         }
         for index in &self.settings.index {
             let mut name = name.to_vec();
@@ -120,28 +126,28 @@ impl Disk {
                 name.push(b'/');
             }
             name.extend_from_slice(index);
-            match root.examine(&name, pace) {
+            match root.examine(&name, blocking) {
                 Ok(examined) if examined.kind == FileType::RegularFile => {
                     return Ok(Place::File(name, examined));
                 }
-                Ok(_) | Err(Stop::Missing) => {}
+                Ok(_) | Err(LookupError::Missing) => {}
                 Err(stop) => return Err(stop),
             }
         }
         // One that may not be read is refused here, not in the middle of its listing.
-        root.open_folder(name, pace)?;
+        root.open_folder(name, blocking)?;
         Ok(Place::Folder)
     }
 
     /// A single-page site answers for the pages that it makes up itself. A name with a dot is a file's, and an HTML
     /// page in place of a missing image or script would only hide the mistake.
-    fn fallback(&self, path: &SitePath<'_>, pace: Pace) -> Result<Place, Stop> {
+    fn fallback(&self, path: &SitePath<'_>, blocking: Blocking) -> Result<Place, LookupError> {
         match &self.settings.spa {
             Some(page) if !path.name().contains(&b'.') => {
-                let examined = self.root.examine(page, pace)?;
+                let examined = self.root.examine(page, blocking)?;
                 Ok(Place::File(page.clone(), examined))
             }
-            _ => Err(Stop::Missing),
+            _ => Err(LookupError::Missing),
         }
     }
 
@@ -152,18 +158,18 @@ impl Disk {
         typed_as: &[u8],
         coding: Option<Coding>,
         varies: bool,
-        pace: Pace,
-    ) -> Result<File, Stop> {
+        blocking: Blocking,
+    ) -> Result<File, LookupError> {
         let mut looks_left = LOOKS_MAX;
         loop {
             looks_left -= 1;
-            let (file, examined) = root.open_file(name, pace)?;
+            let (file, examined) = root.open_file(name, blocking)?;
             if self.is_program(&file) {
-                return Err(Stop::Forbidden);
+                return Err(LookupError::Forbidden);
             }
-            let terms = self.root.mounts().table().device_of(examined.mount).terms;
-            if !pace.waits() && !terms.reads_now() {
-                return Err(Stop::WouldBlock);
+            let class = self.root.mounts().table().device_of(examined.mount).class;
+            if !blocking.waits() && !class.reads_now() {
+                return Err(LookupError::WouldBlock);
             }
             let stamp = examined.stamp;
             let age_ns = unix_ns().saturating_sub(stamp.modified_ns);
@@ -173,76 +179,76 @@ impl Disk {
             let looks_enough =
                 if stamp.size > self.settings.memory_file_bytes_max { LOOKS_MAX - 2 } else { 0 };
             if !rested && looks_left > looks_enough {
-                if !pace.waits() {
-                    return Err(Stop::WouldBlock);
+                if !blocking.waits() {
+                    return Err(LookupError::WouldBlock);
                 }
                 thread::sleep(Duration::from_nanos((RESTED_NS - age_ns) as u64));
                 continue;
             }
-            let content = match self.copied(&file, stamp.size, pace) {
+            let content = match self.copied(&file, stamp.size, blocking) {
                 Reading::Whole(Some(content)) => content,
                 Reading::Whole(None) => {
                     let open = self.open_file(file, &examined);
-                    if pace.waits() {
+                    if blocking.waits() {
                         open.warm(0..WINDOW_BYTES.min(stamp.size));
                     }
                     return Ok(self.made(stamp, typed_as, coding, varies, Content::Open(Arc::new(open))));
                 }
-                Reading::WouldBlock => return Err(Stop::WouldBlock),
-                Reading::Shrunk if looks_left > 0 && pace.waits() => continue,
-                Reading::Shrunk => return Err(Stop::Busy),
-                Reading::Failed => return Err(Stop::Broken),
+                Reading::WouldBlock => return Err(LookupError::WouldBlock),
+                Reading::Shrunk if looks_left > 0 && blocking.waits() => continue,
+                Reading::Shrunk => return Err(LookupError::Busy),
+                Reading::Failed => return Err(LookupError::Broken),
             };
             // Was it still the same file when its last byte had been read?
             let after = crate::root::examine(&file)?.stamp;
             if stamp.same_content(&after) || looks_left == 0 {
                 return Ok(self.made(stamp, typed_as, coding, varies, content));
             }
-            if !pace.waits() {
-                return Err(Stop::WouldBlock);
+            if !blocking.waits() {
+                return Err(LookupError::WouldBlock);
             }
         }
     }
 
     /// A file that was opened, here or by another process.
-    pub(crate) fn open_file(&self, file: OwnedFd, examined: &Examined) -> OpenFile {
+    pub(crate) fn open_file(&self, file: OwnedFd, examined: &FileStat) -> OpenFile {
         self.open_window(file, examined).watched(examined.stamp)
     }
 
     /// The same for a single window, which is sent by another process.
-    pub(crate) fn open_window(&self, file: OwnedFd, examined: &Examined) -> OpenFile {
-        let terms = self.root.mounts().table().device_of(examined.mount).terms;
-        let sending = self.sending(terms.lends(), examined.owner);
+    pub(crate) fn open_window(&self, file: OwnedFd, examined: &FileStat) -> OpenFile {
+        let class = self.root.mounts().table().device_of(examined.mount).class;
+        let send_mode = self.send_mode(class.lends(), examined.owner);
         let assumed = self.settings.residency_assumed;
         // To close a file is to ask its device, and one that hangs must not keep the files of others open.
-        let closer = if terms.is_local() { &self.closer } else { &self.remote_closer };
+        let closer = if class.is_local() { &self.closer } else { &self.remote_closer };
         if !self.senders_wait {
             // Where the kernel reads ahead it leaves marks, and who meets one reads ahead in turn, even by a read that must
             // not wait: that waits for room in the disk's queue. Random reads leave none. Helpers ask instead.
             let _ = fadvise(&file, 0, None, Advice::Random);
         }
-        OpenFile::new(file, sending, assumed, examined.mount, closer.clone())
+        OpenFile::new(file, send_mode, assumed, examined.mount, closer.clone())
     }
 
     /// Pages leave as they are only where the kernel tells this process which of them are in memory.
-    fn sending(&self, lends: bool, owner: u32) -> Sending {
-        match self.settings.sending {
-            Sending::Pages | Sending::Map if !(lends && residency::can_tell(owner)) => Sending::Copies,
-            sending => sending,
+    fn send_mode(&self, lends: bool, owner: u32) -> SendMode {
+        match self.settings.send_mode {
+            SendMode::Sendfile | SendMode::Mmap if !(lends && residency::can_tell(owner)) => SendMode::Copy,
+            send_mode => send_mode,
         }
     }
 
     /// A copy of the whole file; `None` when it is too large for one, or there is no room for it.
-    fn copied(&self, file: &OwnedFd, size: u64, pace: Pace) -> Reading<Option<Content>> {
+    fn copied(&self, file: &OwnedFd, size: u64, blocking: Blocking) -> Reading<Option<Content>> {
         if size > self.settings.memory_file_bytes_max {
             return Reading::Whole(None);
         }
         let Some(room) = self.copies.reserve(size) else { return Reading::Whole(None) };
         if size <= HEAP_FILE_BYTES_MAX {
-            let bytes = open_file::read(file.as_fd(), 0, size as usize, pace);
+            let bytes = open_file::read(file.as_fd(), 0, size as usize, blocking);
             return bytes.map(|bytes| Some(Content::Memory(BudgetedBytes::new(bytes, room).into())));
         }
-        if !pace.waits() {
+        if !blocking.waits() {
             // However warm it is, so much copying is not for a loop.
             return Reading::WouldBlock;
         }
@@ -278,18 +284,18 @@ fn variants_of(entry: &Entry) -> Option<&Variants> {
 }
 
 /// Compressed copies that are there and may be read.
-fn siblings(root: &Root, name: &[u8], pace: Pace) -> Result<Vec<(Coding, Stamp)>, Stop> {
+fn siblings(root: &Root, name: &[u8], blocking: Blocking) -> Result<Vec<(Coding, Stamp)>, LookupError> {
     let mut found = Vec::new();
     for coding in Coding::ALL {
         let name = with_suffix(name, coding);
-        let opened = match root.examine(&name, pace) {
-            Ok(examined) if examined.kind == FileType::RegularFile => root.open_file(&name, pace),
+        let opened = match root.examine(&name, blocking) {
+            Ok(examined) if examined.kind == FileType::RegularFile => root.open_file(&name, blocking),
             Ok(_) => continue,
             Err(stop) => Err(stop),
         };
         match opened {
             Ok((_, examined)) => found.push((coding, examined.stamp)),
-            Err(stop @ (Stop::WouldBlock | Stop::Elsewhere)) => return Err(stop),
+            Err(stop @ (LookupError::WouldBlock | LookupError::Elsewhere)) => return Err(stop),
             Err(_) => {}
         }
     }

@@ -6,16 +6,16 @@
 
 #![forbid(unsafe_code)]
 
+mod call_timer;
 mod closer;
 mod find;
 mod list;
-mod meter;
 mod mounts;
 mod names;
 mod open_file;
-mod programs;
 pub mod remote;
 mod root;
+mod scripts;
 mod snapshot;
 mod spool;
 mod users;
@@ -33,15 +33,15 @@ use flash_core::job::{Done, Failure, Job, List, Outcome, Spent};
 use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
 
-pub use crate::meter::{LongestCall, longest_call};
+pub use crate::call_timer::{LongestCall, longest_call};
 
 use crate::closer::Closer;
 use crate::list::Listings;
 use crate::names::learner::Learner;
-use crate::root::{Root, Stop};
+use crate::root::{LookupError, Root};
 use crate::users::Users;
 
-pub use crate::mounts::{Device, NameRule, Powers, Terms};
+pub use crate::mounts::{Capabilities, Device, DeviceClass, NameRule};
 pub use crate::spool::Spool;
 
 /// What is served of the folder, and how names lead to it.
@@ -70,7 +70,7 @@ pub struct Settings {
     pub listings_bytes_max: u64,
     /// How long a listing answers further requests.
     pub revalidate_ms: u64,
-    pub sending: Sending,
+    pub send_mode: SendMode,
     /// How long the names of a folder are held in memory where nothing tells that it has changed.
     pub names_briefly: Duration,
     /// Take it for granted that a file's pages are in memory, for experiments: who sends them may have to wait.
@@ -80,16 +80,16 @@ pub struct Settings {
 
 /// How the content of files leaves that are not held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sending {
+pub enum SendMode {
     /// As a copy of one piece after the other, each checked when it has been taken.
-    Copies,
+    Copy,
     /// From the page cache itself, by `sendfile`. A file that is changed in place may then reach clients as a mixture,
     /// because what lies in a socket is still the page.
-    Pages,
+    Sendfile,
     /// The same through a map, as the Flash of 1999 did it; for experiments.
-    Map,
+    Mmap,
     /// As copies of a file that is opened anew for each piece, for experiments: nothing is kept from one to the next.
-    Anew,
+    Reopen,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,17 +120,17 @@ pub struct Disk {
 
 /// Whether a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
+enum Blocking {
     /// Only what the dentry and page caches hold.
-    Now,
+    Never,
     /// For as long as it takes, but for no other device than the one that the name is on.
-    Within,
-    Patient,
+    ThisDevice,
+    Anywhere,
 }
 
-impl Pace {
+impl Blocking {
     fn waits(self) -> bool {
-        self != Self::Now
+        self != Self::Never
     }
 }
 
@@ -234,32 +234,33 @@ impl Disk {
 
     /// Does the job, waiting as long as it takes.
     pub fn run(&self, job: &Job) -> Outcome {
-        let (done, spent) = meter::measured(|| match job {
-            Job::Find(find) => again_if(is_busy, || self.find(find, Pace::Patient))
+        let (done, spent) = call_timer::measured(|| match job {
+            Job::Find(find) => again_if(is_busy, || self.find(find, Blocking::Anywhere))
                 .unwrap_or_else(|stop| find.failed(stop.failure())),
             Job::Load(load) => load.checked(load.file.wait_for_window(load.window.clone())),
             Job::List(list) => {
-                let done = self.list(list, Pace::Patient, &mut |job| self.part(&job, Pace::Patient));
+                let done =
+                    self.list(list, Blocking::Anywhere, &mut |job| self.part(&job, Blocking::Anywhere));
                 done.unwrap_or(Done::Failed(Failure::Broken))
             }
             Job::Spool(spool) => self.spool(spool),
-            Job::Folder(_) => self.part(job, Pace::Patient).unwrap_or(Done::Failed(Failure::Broken)),
+            Job::Folder(_) => self.part(job, Blocking::Anywhere).unwrap_or(Done::Failed(Failure::Broken)),
         });
         Outcome { done, spent }
     }
 
     /// Does the job if that needs no waiting. Asks nothing of a device that is not known to be local.
     pub fn try_now(&self, job: &Job) -> Option<Outcome> {
-        let (done, spent) = meter::measured(|| self.done_now(job));
+        let (done, spent) = call_timer::measured(|| self.done_now(job));
         done.map(|done| Outcome { done, spent })
     }
 
     fn done_now(&self, job: &Job) -> Option<Done> {
         match job {
-            Job::Find(find) => match self.find(find, Pace::Now) {
+            Job::Find(find) => match self.find(find, Blocking::Never) {
                 Ok(done) => Some(done),
                 // A helper can wait until there is room again.
-                Err(Stop::WouldBlock | Stop::Busy) => {
+                Err(LookupError::WouldBlock | LookupError::Busy) => {
                     if let Some(learner) = self.learner.as_ref().filter(|_| !self.is_users(&find.path)) {
                         learner.left(find.path.relative());
                     }
@@ -268,7 +269,7 @@ impl Disk {
                 Err(stop) => Some(find.failed(stop.failure())),
             },
             Job::Load(load)
-                if self.device_of_file(&load.file).is_some_and(|device| !device.terms.is_local()) =>
+                if self.device_of_file(&load.file).is_some_and(|device| !device.class.is_local()) =>
             {
                 None
             }
@@ -287,18 +288,18 @@ impl Disk {
     ///
     /// Whoever helps at a local device waits for no other: `None` when the name leads to one.
     pub fn help(&self, job: &Job, device: Device) -> Option<Outcome> {
-        let pace = if device.terms.is_local() { Pace::Within } else { Pace::Patient };
+        let blocking = if device.class.is_local() { Blocking::ThisDevice } else { Blocking::Anywhere };
         if let (Job::Find(_), Some(learner)) = (job, &self.learner) {
             learner.helped();
         }
-        let (done, spent) = meter::measured(|| match job {
-            Job::Find(find) => match again_if(is_busy, || self.find(find, pace)) {
-                Err(Stop::Elsewhere) => None,
+        let (done, spent) = call_timer::measured(|| match job {
+            Job::Find(find) => match again_if(is_busy, || self.find(find, blocking)) {
+                Err(LookupError::Elsewhere) => None,
                 result => Some(result.unwrap_or_else(|stop| find.failed(stop.failure()))),
             },
             Job::Load(load) => Some(load.checked(load.file.load_window(load.window.clone(), load.copy))),
-            Job::List(list) => self.list(list, pace, &mut |job| self.part(&job, pace)),
-            Job::Folder(_) => self.part(job, pace),
+            Job::List(list) => self.list(list, blocking, &mut |job| self.part(&job, blocking)),
+            Job::Folder(_) => self.part(job, blocking),
             Job::Spool(spool) => Some(self.spool(spool)),
         });
         done.map(|done| Outcome { done, spent })
@@ -311,9 +312,9 @@ impl Disk {
         device: Device,
         mut ask: impl FnMut(&Job) -> Option<Outcome>,
     ) -> Option<Outcome> {
-        let pace = if device.terms.is_local() { Pace::Within } else { Pace::Patient };
+        let blocking = if device.class.is_local() { Blocking::ThisDevice } else { Blocking::Anywhere };
         let mut spent = Spent::default();
-        let done = self.list(list, pace, &mut |job| {
+        let done = self.list(list, blocking, &mut |job| {
             let outcome = ask(&job)?;
             spent += outcome.spent;
             Some(outcome.done)
@@ -322,10 +323,10 @@ impl Disk {
     }
 
     /// A part of a listing; `None` if it would wait for another device.
-    fn part(&self, job: &Job, pace: Pace) -> Option<Done> {
+    fn part(&self, job: &Job, blocking: Blocking) -> Option<Done> {
         let Job::Folder(folder) = job else { return Some(Done::Failed(Failure::Broken)) };
-        match again_if(is_busy, || self.folder(folder, pace)) {
-            Err(Stop::Elsewhere) => None,
+        match again_if(is_busy, || self.folder(folder, blocking)) {
+            Err(LookupError::Elsewhere) => None,
             result => Some(result.unwrap_or_else(|stop| Done::Failed(stop.failure()))),
         }
     }
@@ -346,16 +347,16 @@ pub fn again_if<T>(is_busy: impl Fn(&T) -> bool, mut attempt: impl FnMut() -> T)
 /// A tenth of a second in all.
 const PAUSES_MS: [u64; 5] = [1, 4, 15, 30, 50];
 
-fn is_busy(result: &Result<Done, Stop>) -> bool {
-    matches!(result, Err(Stop::Busy))
+fn is_busy(result: &Result<Done, LookupError>) -> bool {
+    matches!(result, Err(LookupError::Busy))
 }
 
-impl Stop {
+impl LookupError {
     fn failure(self) -> Failure {
         match self {
-            Stop::Missing | Stop::Forbidden => Failure::NotFound,
-            Stop::WouldBlock | Stop::Busy => Failure::Overloaded,
-            Stop::Broken | Stop::Elsewhere => Failure::Broken,
+            LookupError::Missing | LookupError::Forbidden => Failure::NotFound,
+            LookupError::WouldBlock | LookupError::Busy => Failure::Overloaded,
+            LookupError::Broken | LookupError::Elsewhere => Failure::Broken,
         }
     }
 }

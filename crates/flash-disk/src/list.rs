@@ -16,11 +16,11 @@ use flash_core::listing::{Batch, Details, Kind, ListingCache, Maker, NAME_BYTES_
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{FileType, RawDir, SeekFrom, seek, tell};
 
+use crate::call_timer::{Stage, timed};
 use crate::closer::Closer;
-use crate::meter::{Stage, timed};
-use crate::root::{self, Root, Stop};
+use crate::root::{self, LookupError, Root};
 use crate::users::Users;
-use crate::{Disk, Pace};
+use crate::{Blocking, Disk};
 
 /// A step of a listing takes no longer, but for its last call. A folder that is read in one step is sent with its length.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
@@ -50,7 +50,7 @@ pub(crate) struct OpenFolder {
 struct AtWork<'a> {
     listings: &'a Arc<Listings>,
     ask: &'a mut dyn FnMut(Job) -> Option<Done>,
-    pace: Pace,
+    blocking: Blocking,
     until: Instant,
 }
 
@@ -59,11 +59,11 @@ impl Disk {
     pub(crate) fn list(
         &self,
         list: &List,
-        pace: Pace,
+        blocking: Blocking,
         ask: &mut dyn FnMut(Job) -> Option<Done>,
     ) -> Option<Done> {
         let until = Instant::now() + self.list_step;
-        let mut step = AtWork { listings: &self.listings, ask, pace, until };
+        let mut step = AtWork { listings: &self.listings, ask, blocking, until };
         let done = self.listings.cache.list(list, &mut step);
         self.listings.step_ended.notify_all();
         done
@@ -80,11 +80,11 @@ impl Disk {
     }
 
     /// A part of a folder, read here.
-    pub(crate) fn folder(&self, folder: &Folder, pace: Pace) -> Result<Done, Stop> {
+    pub(crate) fn folder(&self, folder: &Folder, blocking: Blocking) -> Result<Done, LookupError> {
         let user_root;
         let (root, below) = match self.users.as_ref().zip(crate::find::user_of(&folder.path)) {
             Some((users, (user, below))) => {
-                user_root = Users::root(users, user, pace)?;
+                user_root = Users::root(users, user, blocking)?;
                 (&*user_root, below)
             }
             None => (&*self.root, folder.path.relative()),
@@ -93,13 +93,13 @@ impl Disk {
             Part::Names { open, from } => {
                 let open = match open {
                     Some(open) => Arc::clone(open),
-                    None => Arc::new(self.open_folder(root.open_folder(below, pace)?)),
+                    None => Arc::new(self.open_folder(root.open_folder(below, blocking)?)),
                 };
                 let (names, next) = self.names(open.as_fd(), *from)?;
                 Ok(Done::Names { names, open, next })
             }
             Part::Details(names) => {
-                let seen = names.iter().map(|(name, _)| look(root, below, name, pace));
+                let seen = names.iter().map(|(name, _)| look(root, below, name, blocking));
                 seen.collect::<Result<_, _>>().map(Done::Details)
             }
         }
@@ -107,16 +107,16 @@ impl Disk {
 
     /// A folder that was opened, here or by another process.
     pub(crate) fn open_folder(&self, file: OwnedFd) -> OpenFolder {
-        let terms = self.root.mounts().table().device_of(root::mount_of(&file)).terms;
-        let closer = if terms.is_local() { &self.closer } else { &self.remote_closer };
+        let class = self.root.mounts().table().device_of(root::mount_of(&file)).class;
+        let closer = if class.is_local() { &self.closer } else { &self.remote_closer };
         OpenFolder { file: Some(file), closer: closer.clone() }
     }
 
     /// The names that one call returns, from this place on, and where the next ones begin.
-    fn names(&self, folder: BorrowedFd<'_>, from: u64) -> Result<(Batch, Option<u64>), Stop> {
+    fn names(&self, folder: BorrowedFd<'_>, from: u64) -> Result<(Batch, Option<u64>), LookupError> {
         // A helper process may have died after it had read on.
-        if tell(folder).map_err(Stop::of)? != from {
-            seek(folder, SeekFrom::Start(from)).map_err(Stop::of)?;
+        if tell(folder).map_err(LookupError::of)? != from {
+            seek(folder, SeekFrom::Start(from)).map_err(LookupError::of)?;
         }
         let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
         let mut entries = RawDir::new(folder, &mut buffer);
@@ -125,7 +125,7 @@ impl Disk {
             let Some(entry) = timed(Stage::Read, "getdents64", || entries.next()) else {
                 return Ok((names, None));
             };
-            let entry = entry.map_err(Stop::of)?;
+            let entry = entry.map_err(LookupError::of)?;
             let name = entry.file_name().to_bytes();
             let hidden = matches!(name, b"." | b"..") || (name.starts_with(b".") && !self.settings.dotfiles);
             let kind = match entry.file_type() {
@@ -146,15 +146,15 @@ impl Disk {
 }
 
 /// Size, time and kind of one name; `None` for what would not be served.
-fn look(root: &Root, folder: &[u8], name: &[u8], pace: Pace) -> Result<Option<Seen>, Stop> {
+fn look(root: &Root, folder: &[u8], name: &[u8], blocking: Blocking) -> Result<Option<Seen>, LookupError> {
     let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
     if !folder.is_empty() {
         path.extend_from_slice(folder);
         path.push(b'/');
     }
     path.extend_from_slice(name);
-    let root::Examined { kind, stamp, .. } = match root.examine(&path, pace) {
-        Err(stop @ (Stop::Elsewhere | Stop::Busy)) => return Err(stop),
+    let root::FileStat { kind, stamp, .. } = match root.examine(&path, blocking) {
+        Err(stop @ (LookupError::Elsewhere | LookupError::Busy)) => return Err(stop),
         Err(_) => return Ok(None),
         Ok(examined) => examined,
     };
@@ -208,7 +208,7 @@ impl Maker for AtWork<'_> {
 
     fn wait(&mut self) -> bool {
         // The other may wait for a device that this helper does not wait for.
-        let may_wait = self.pace == Pace::Patient;
+        let may_wait = self.blocking == Blocking::Anywhere;
         if may_wait {
             // A step that has ended by now is noticed at the end of this one at the latest.
             let turn = self.listings.turn.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,17 +3,17 @@
 //! A loop asks a table that is never locked. The kernel's list of mounts is read at the start and, by a thread that waits
 //! for news of it, again whenever it changes. That thread asks no filesystem anything: each new mount is looked at by a
 //! thread of its own, which may hang with it. Until that one has answered, and wherever a table is out of date, nobody
-//! waits who must not: walks in a hurry begin at the [`Door`] of a mount that is known, and the kernel lets none of them
+//! waits who must not: walks in a hurry begin at the [`MountRoot`] of a mount that is known, and the kernel lets none of them
 //! cross to another (`RESOLVE_NO_XDEV`).
 //!
 //! How many jobs wait for a device, and for how long, is not known here.
 
-mod door;
-mod info;
-mod known;
+mod device_class;
+mod mount_root;
+mod mountinfo;
 mod probe;
+mod registry;
 mod table;
-mod terms;
 mod watch;
 
 use std::fs::File;
@@ -26,16 +26,16 @@ use std::thread;
 
 use arc_swap::{ArcSwap, Guard};
 
-use self::door::Door;
-use self::info::Line;
-use self::known::Known;
+use self::mount_root::MountRoot;
+use self::mountinfo::MountInfo;
+use self::registry::Registry;
 use self::watch::Watch;
 use crate::closer::Closer;
 use crate::root;
 
+pub use self::device_class::{Capabilities, DeviceClass, NameRule};
 pub use self::table::Device;
 pub(crate) use self::table::Table;
-pub use self::terms::{NameRule, Powers, Terms};
 
 /// The mounts that this thread, and those it starts, can see.
 const LIST: &str = "/proc/thread-self/mountinfo";
@@ -46,7 +46,7 @@ const STACK_BYTES: usize = 64 << 10;
 pub(crate) struct Mounts {
     folder: OwnedFd,
     table: ArcSwap<Table>,
-    known: Mutex<Known>,
+    known: Mutex<Registry>,
     closer: Arc<OnceLock<Arc<Closer>>>,
     /// The list, until somebody watches it.
     list: Mutex<Option<File>>,
@@ -59,12 +59,12 @@ impl Mounts {
         // Without a list nothing is certain, and everything is a helper's.
         let mut list = File::open(LIST).ok();
         let lines = list.as_mut().and_then(|list| read(list).ok()).unwrap_or_default();
-        let mut known = Known::new(root::mount_of(&folder), base.as_os_str().as_bytes());
+        let mut known = Registry::new(root::mount_of(&folder), base.as_os_str().as_bytes());
         known.update(lines);
         let closer = Arc::default();
         if let Some(own) = known.own_if_local() {
-            let door = Door::new(folder.try_clone()?, Arc::clone(&closer));
-            known.entered(own, door, probe::probe(&folder));
+            let mount_root = MountRoot::new(folder.try_clone()?, Arc::clone(&closer));
+            known.entered(own, mount_root, probe::probe(&folder));
         }
         let table = ArcSwap::from_pointee(known.table());
         let (known, list) = (Mutex::new(known), Mutex::new(list));
@@ -88,7 +88,7 @@ impl Mounts {
         self.table.load()
     }
 
-    fn update(self: &Arc<Self>, lines: Vec<Line>) {
+    fn update(self: &Arc<Self>, lines: Vec<MountInfo>) {
         let mut known = self.known();
         known.update(lines);
         for line in known.unseen() {
@@ -101,28 +101,28 @@ impl Mounts {
     }
 
     /// Opens a mount and asks what it can do. It may wait forever.
-    fn look_at(&self, line: &Line) {
+    fn look_at(&self, line: &MountInfo) {
         let Some(point) = self.known().below_root(line) else { return };
-        let Ok(folder) = door::open(&self.folder, &point, line.id) else { return };
-        let powers = probe::probe(&folder);
-        let door = Door::new(folder, Arc::clone(&self.closer));
+        let Ok(folder) = mount_root::open(&self.folder, &point, line.id) else { return };
+        let capabilities = probe::probe(&folder);
+        let mount_root = MountRoot::new(folder, Arc::clone(&self.closer));
         let mut known = self.known();
-        known.entered(line.id, door, powers);
+        known.entered(line.id, mount_root, capabilities);
         self.table.store(Arc::new(known.table()));
     }
 
     /// Never for a loop.
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, Registry> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reads the list anew from an open file, which a sandbox cannot take away.
-fn read(list: &mut File) -> io::Result<Vec<Line>> {
+fn read(list: &mut File) -> io::Result<Vec<MountInfo>> {
     let mut text = Vec::new();
     list.rewind()?;
     list.read_to_end(&mut text)?;
-    Ok(info::parse(&text))
+    Ok(mountinfo::parse(&text))
 }
 
 #[cfg(test)]

@@ -22,16 +22,16 @@ use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use self::version::{Accepted, Version};
+use crate::call_timer::{Stage, timed};
 use crate::closer::Closer;
-use crate::meter::{Stage, timed};
 use crate::root;
-use crate::{Pace, Sending};
+use crate::{Blocking, SendMode};
 
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     /// `None` only while it is dropped.
     file: Option<OwnedFd>,
-    sending: Sending,
+    send_mode: SendMode,
     residency_assumed: bool,
     mount: Option<u64>,
     /// Made at the first look, `None` if that failed.
@@ -43,13 +43,13 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     pub(crate) fn new(
         file: OwnedFd,
-        sending: Sending,
+        send_mode: SendMode,
         residency_assumed: bool,
         mount: Option<u64>,
         closer: Option<Arc<Closer>>,
     ) -> Self {
         let residency = OnceLock::new();
-        Self { file: Some(file), sending, residency_assumed, mount, residency, version: None, closer }
+        Self { file: Some(file), send_mode, residency_assumed, mount, residency, version: None, closer }
     }
 
     /// One that may be sent although it has changed, if what was handed out of it has not.
@@ -60,13 +60,13 @@ impl OpenFile {
 
     /// Whether pages are sent as they are.
     fn lends(&self) -> bool {
-        matches!(self.sending, Sending::Pages | Sending::Map)
+        matches!(self.send_mode, SendMode::Sendfile | SendMode::Mmap)
     }
 
     /// Reads the beginning of a window into the page cache. Failures will show when somebody asks for it.
     pub(crate) fn warm(&self, window: Range<u64>) {
         let bytes = length(&window, READ_BYTES_MAX);
-        let _ = read_exact(self.as_fd(), &mut HeapBuf::zeroed(bytes), window.start, Pace::Patient);
+        let _ = read_exact(self.as_fd(), &mut HeapBuf::zeroed(bytes), window.start, Blocking::Anywhere);
     }
 
     /// Whether the open file still holds the bytes of `stamp`. A copy is taken first and this asked afterwards: writes
@@ -77,22 +77,22 @@ impl OpenFile {
     }
 
     /// Reads a piece of the file. Its stamp is looked at by the caller, afterwards.
-    fn read_piece(&self, range: &Range<u64>, pace: Pace) -> Reading<Bytes> {
-        let anew = match self.sending {
-            Sending::Anew => match reopened(self.as_fd()) {
+    fn read_piece(&self, range: &Range<u64>, blocking: Blocking) -> Reading<Bytes> {
+        let anew = match self.send_mode {
+            SendMode::Reopen => match reopened(self.as_fd()) {
                 Ok(file) => Some(file),
                 Err(_) => return Reading::Failed,
             },
             _ => None,
         };
         let file = anew.as_ref().map_or(self.as_fd(), AsFd::as_fd);
-        read(file, range.start, (range.end - range.start) as usize, pace)
+        read(file, range.start, (range.end - range.start) as usize, blocking)
     }
 
-    fn copy(&self, stamp: &Stamp, window: &Range<u64>, bytes_max: u64, pace: Pace) -> Window {
+    fn copy(&self, stamp: &Stamp, window: &Range<u64>, bytes_max: u64, blocking: Blocking) -> Window {
         let Some(version) = &self.version else {
             let piece = window.start..window.end.min(window.start + bytes_max);
-            return match self.read_piece(&piece, pace) {
+            return match self.read_piece(&piece, blocking) {
                 Reading::Whole(bytes) if self.is_unchanged(stamp) => Window::Copied(bytes),
                 Reading::Whole(_) | Reading::Shrunk => Window::Changed,
                 Reading::WouldBlock => Window::Absent,
@@ -108,7 +108,7 @@ impl OpenFile {
         for _ in 0..TRIES_MAX {
             let Some(view) = version.view() else { return Window::Changed };
             let range = version.digests.range_for(&piece);
-            let bytes = match self.read_piece(&range, pace) {
+            let bytes = match self.read_piece(&range, blocking) {
                 Reading::Whole(bytes) => bytes,
                 Reading::Shrunk => return Window::Changed,
                 Reading::WouldBlock => return Window::Absent,
@@ -116,7 +116,7 @@ impl OpenFile {
             };
             let Ok(examined) = root::examine(self) else { return Window::Failed };
             if !version.accepts(view, &examined.stamp) {
-                if !pace.waits() {
+                if !blocking.waits() {
                     return Window::Absent;
                 }
                 match version.accept(self.as_fd(), stamp, piece.start) {
@@ -129,7 +129,7 @@ impl OpenFile {
                 let skipped = (piece.start - range.start) as usize;
                 return Window::Copied(bytes.slice(skipped..skipped + length(&piece, bytes_max)));
             }
-            if !pace.waits() {
+            if !blocking.waits() {
                 return Window::Absent;
             }
         }
@@ -158,7 +158,7 @@ impl Drop for OpenFile {
 impl file::OpenFile for OpenFile {
     fn window_now(&self, stamp: &Stamp, window: Range<u64>) -> Window {
         if !self.lends() {
-            return self.copy(stamp, &window, COPY_BYTES_MAX, Pace::Now);
+            return self.copy(stamp, &window, COPY_BYTES_MAX, Blocking::Never);
         }
         if !self.is_unchanged(stamp) {
             return Window::Changed;
@@ -175,7 +175,7 @@ impl file::OpenFile for OpenFile {
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window {
         // The kernel is not to read ahead on its own.
         let _ = fadvise(self, window.start, AHEAD_BYTES, Advice::WillNeed);
-        match self.copy(stamp, &window, READ_BYTES_MAX, Pace::Patient) {
+        match self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere) {
             Window::Copied(_) if self.lends() && !copy => Window::Warmed,
             window => window,
         }
@@ -183,7 +183,7 @@ impl file::OpenFile for OpenFile {
 
     fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
         match self.lends() {
-            false => self.copy(stamp, &window, COPY_BYTES_MAX, Pace::Patient),
+            false => self.copy(stamp, &window, COPY_BYTES_MAX, Blocking::Anywhere),
             // `sendfile` may as well do the waiting.
             true if self.is_unchanged(stamp) => Window::Resident(window),
             true => Window::Changed,
@@ -233,7 +233,7 @@ impl file::OpenFile for OpenFile {
         socket: BorrowedFd<'_>,
         range: &Range<u64>,
     ) -> Option<io::Result<usize>> {
-        let map = (self.sending == Sending::Map).then(|| self.residency(stamp.size))??;
+        let map = (self.send_mode == SendMode::Mmap).then(|| self.residency(stamp.size))??;
         Some(map.send(socket, range.clone()))
     }
 
@@ -287,14 +287,14 @@ impl<T> Reading<T> {
 }
 
 /// Reads so many bytes into memory of their own, for which there may be a wait as well.
-pub(crate) fn read(file: BorrowedFd<'_>, offset: u64, length: usize, pace: Pace) -> Reading<Bytes> {
-    let block = match pace.waits() {
+pub(crate) fn read(file: BorrowedFd<'_>, offset: u64, length: usize, blocking: Blocking) -> Reading<Bytes> {
+    let block = match blocking.waits() {
         true => Some(HeapBuf::zeroed(length)),
         false if may_be_read_now(file, offset..offset + length as u64) => HeapBuf::try_zeroed(length),
         false => None,
     };
     let Some(mut block) = block else { return Reading::WouldBlock };
-    read_exact(file, &mut block, offset, pace).map(|()| Bytes::from_owner(block))
+    read_exact(file, &mut block, offset, blocking).map(|()| Bytes::from_owner(block))
 }
 
 /// A read that does not wait for an absent page begins to bring it in all the same, and that waits for room in the disk's
@@ -307,10 +307,15 @@ fn may_be_read_now(file: BorrowedFd<'_>, range: Range<u64>) -> bool {
     }
 }
 
-pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pace: Pace) -> Reading<()> {
-    let flags = match pace {
-        Pace::Now => ReadWriteFlags::NOWAIT,
-        Pace::Within | Pace::Patient => ReadWriteFlags::empty(),
+pub(crate) fn read_exact(
+    file: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    offset: u64,
+    blocking: Blocking,
+) -> Reading<()> {
+    let flags = match blocking {
+        Blocking::Never => ReadWriteFlags::NOWAIT,
+        Blocking::ThisDevice | Blocking::Anywhere => ReadWriteFlags::empty(),
     };
     let mut done = 0;
     while done < bytes.len() {
@@ -320,7 +325,7 @@ pub(crate) fn read_exact(file: BorrowedFd<'_>, bytes: &mut [u8], offset: u64, pa
             Ok(read) => done += read,
             Err(Errno::INTR) => {}
             // Some filesystems cannot promise not to wait.
-            Err(Errno::AGAIN | Errno::OPNOTSUPP) if !pace.waits() => return Reading::WouldBlock,
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) if !blocking.waits() => return Reading::WouldBlock,
             Err(_) => return Reading::Failed,
         }
     }

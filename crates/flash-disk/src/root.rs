@@ -16,12 +16,12 @@ use rustix::io::Errno;
 
 use flash_core::file::Stamp;
 
-use crate::meter::{Stage, timed};
+use crate::call_timer::{Stage, timed};
 use crate::mounts::{Device, Mounts, NameRule, Table};
 use crate::names::NameTables;
 use crate::names::read::{Place, Reading};
 use crate::names::table::State;
-use crate::{FollowLinks, Pace};
+use crate::{Blocking, FollowLinks};
 
 #[derive(Debug)]
 pub(crate) struct Root {
@@ -46,7 +46,7 @@ enum Kind {
 
 /// Why a look led nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum LookupError {
     /// Nobody may wait here, and an answer needs waiting.
     WouldBlock,
     Missing,
@@ -64,12 +64,12 @@ struct Way<'a> {
     from: BorrowedFd<'a>,
     name: &'a [u8],
     /// The number of the mount's door.
-    door: u64,
+    mount_root: u64,
 }
 
 /// What a name leads to.
 #[derive(Debug)]
-pub(crate) struct Examined {
+pub(crate) struct FileStat {
     pub(crate) kind: FileType,
     pub(crate) stamp: Stamp,
     pub(crate) owner: u32,
@@ -143,48 +143,52 @@ impl Root {
     }
 
     /// Looks at a name without opening what it leads to: a FIFO or a device is never touched.
-    pub(crate) fn examine(&self, name: &[u8], pace: Pace) -> Result<Examined, Stop> {
-        let place = self.open_name(name, OFlags::PATH, pace)?;
+    pub(crate) fn examine(&self, name: &[u8], blocking: Blocking) -> Result<FileStat, LookupError> {
+        let place = self.open_name(name, OFlags::PATH, blocking)?;
         examine(&place)
     }
 
     /// Opens a regular file for reading.
-    pub(crate) fn open_file(&self, name: &[u8], pace: Pace) -> Result<(OwnedFd, Examined), Stop> {
+    pub(crate) fn open_file(
+        &self,
+        name: &[u8],
+        blocking: Blocking,
+    ) -> Result<(OwnedFd, FileStat), LookupError> {
         // Should something else have taken the file's place since it was examined, this does not wait for it.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         // To note the time of access is to write, and may wait for the journal. Only a file's owner may leave it out.
-        let (file, is_noted) = match self.open_name(name, flags | OFlags::NOATIME, pace) {
-            Err(Stop::Forbidden) => (self.open_name(name, flags, pace)?, true),
+        let (file, is_noted) = match self.open_name(name, flags | OFlags::NOATIME, blocking) {
+            Err(LookupError::Forbidden) => (self.open_name(name, flags, blocking)?, true),
             file => (file?, false),
         };
         let examined = examine(&file)?;
         if examined.kind != FileType::RegularFile {
-            return Err(Stop::Missing);
+            return Err(LookupError::Missing);
         }
-        if is_noted && !pace.waits() && examined.is_access_due && notes_access(&file) {
-            return Err(Stop::WouldBlock);
+        if is_noted && !blocking.waits() && examined.is_access_due && notes_access(&file) {
+            return Err(LookupError::WouldBlock);
         }
         Ok((file, examined))
     }
 
-    pub(crate) fn open_folder(&self, name: &[u8], pace: Pace) -> Result<OwnedFd, Stop> {
-        self.open_name(name, OFlags::RDONLY | OFlags::DIRECTORY, pace)
+    pub(crate) fn open_folder(&self, name: &[u8], blocking: Blocking) -> Result<OwnedFd, LookupError> {
+        self.open_name(name, OFlags::RDONLY | OFlags::DIRECTORY, blocking)
     }
 
-    fn open_name(&self, name: &[u8], flags: OFlags, pace: Pace) -> Result<OwnedFd, Stop> {
+    fn open_name(&self, name: &[u8], flags: OFlags, blocking: Blocking) -> Result<OwnedFd, LookupError> {
         if self.is_elsewhere() {
             let is_missing = self.names.lack(self.number(), name, |_, _| None);
-            return Err(if is_missing { Stop::Missing } else { Stop::WouldBlock });
+            return Err(if is_missing { LookupError::Missing } else { LookupError::WouldBlock });
         }
-        match pace {
-            Pace::Now => self.walk_now(name, flags).map_err(|error| match error {
-                Errno::XDEV => Stop::WouldBlock,
-                error => Stop::of(error),
+        match blocking {
+            Blocking::Never => self.walk_now(name, flags).map_err(|error| match error {
+                Errno::XDEV => LookupError::WouldBlock,
+                error => LookupError::of(error),
             }),
-            Pace::Within => self.walk_within(name, flags),
-            Pace::Patient => match self.walk(name, flags) {
+            Blocking::ThisDevice => self.walk_within(name, flags),
+            Blocking::Anywhere => match self.walk(name, flags) {
                 Err(Errno::XDEV) => self.open_by_real_path(name, flags),
-                result => result.map_err(Stop::of),
+                result => result.map_err(LookupError::of),
             },
         }
     }
@@ -224,7 +228,10 @@ impl Root {
                 Err(_) => return Some(false),
             }
         };
-        Some(examined.is_ok_and(|examined| State { door: way.door, stamp: examined.stamp } == *state))
+        Some(
+            examined
+                .is_ok_and(|examined| State { mount_root: way.mount_root, stamp: examined.stamp } == *state),
+        )
     }
 
     /// How many names of its folder a helper process is to tell, should it find this name missing.
@@ -251,20 +258,20 @@ impl Root {
     }
 
     /// The folder in which this name would be, or the first part of it that is missing. `None` where the names of folders
-    /// cannot be held in memory. May wait for the name's device, as [`Pace::Within`].
+    /// cannot be held in memory. May wait for the name's device, as [`Blocking::ThisDevice`].
     pub(crate) fn folder_of_missing<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], Place)> {
         let table = self.mounts.table();
         self.way_now(&table, name)?;
         let above = |name: &&'n [u8]| (!name.is_empty()).then(|| parent(name));
-        let (path, open, door) = std::iter::successors(Some(parent(name)), above).find_map(|path| {
+        let (path, open, mount_root) = std::iter::successors(Some(parent(name)), above).find_map(|path| {
             let way = self.way_now(&table, path)?;
             let flags = OFlags::PATH | OFlags::DIRECTORY;
             let place = open_at(way.from, way.name, flags, self.resolve() | ResolveFlags::NO_XDEV).ok()?;
-            Some((path, place, way.door))
+            Some((path, place, way.mount_root))
         })?;
         let examined = examine(&open).ok()?;
-        let rule = table.device_of(examined.mount).terms.name_rule();
-        (rule != NameRule::Ask).then_some((path, Place { open, examined, door, rule }))
+        let rule = table.device_of(examined.mount).class.name_rule();
+        (rule != NameRule::Ask).then_some((path, Place { open, examined, mount_root, rule }))
     }
 
     /// Tells apart the roots that share their name tables.
@@ -276,13 +283,13 @@ impl Root {
     }
 
     /// Walks on one local mount, waiting for it.
-    fn walk_within(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Stop> {
+    fn walk_within(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, LookupError> {
         let table = self.mounts.table();
-        let way = self.way_now(&table, name).ok_or(Stop::Elsewhere)?;
+        let way = self.way_now(&table, name).ok_or(LookupError::Elsewhere)?;
         match persist(|| open_at(way.from, way.name, flags, self.resolve() | ResolveFlags::NO_XDEV)) {
             // An absolute link or another mount.
-            Err(Errno::XDEV) => Err(Stop::Elsewhere),
-            result => result.map_err(Stop::of),
+            Err(Errno::XDEV) => Err(LookupError::Elsewhere),
+            result => result.map_err(LookupError::of),
         }
     }
 
@@ -291,12 +298,12 @@ impl Root {
         match self.kind {
             Kind::Site => {
                 let (mount, name) = table.mount_of(name);
-                let door = mount.door.as_ref().filter(|_| mount.device.terms.looks_now())?;
-                Some(Way { from: door.as_fd(), name, door: door.number() })
+                let mount_root = mount.mount_root.as_ref().filter(|_| mount.device.class.looks_now())?;
+                Some(Way { from: mount_root.as_fd(), name, mount_root: mount_root.number() })
             }
             Kind::Home { mount, .. } => {
-                let looks_now = table.device_of(mount).terms.looks_now();
-                looks_now.then(|| Way { from: self.folder.as_fd(), name, door: 0 })
+                let looks_now = table.device_of(mount).class.looks_now();
+                looks_now.then(|| Way { from: self.folder.as_fd(), name, mount_root: 0 })
             }
         }
     }
@@ -314,12 +321,12 @@ impl Root {
 
     /// An absolute symbolic link counts as leading out, wherever it leads. If its target is below the root all the
     /// same, it can be reached by its real path, and that walk is held below the root again.
-    fn open_by_real_path(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Stop> {
+    fn open_by_real_path(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, LookupError> {
         let place = self.real_path.join(OsStr::from_bytes(name));
         let real = timed(Stage::Walk, "readlink", || place.canonicalize())
-            .map_err(|error| Stop::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-        let below = real.strip_prefix(&self.real_path).map_err(|_| Stop::Forbidden)?;
-        self.walk(below.as_os_str().as_bytes(), flags).map_err(Stop::of)
+            .map_err(|error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        let below = real.strip_prefix(&self.real_path).map_err(|_| LookupError::Forbidden)?;
+        self.walk(below.as_os_str().as_bytes(), flags).map_err(LookupError::of)
     }
 }
 
@@ -384,16 +391,16 @@ fn notes_access(file: &OwnedFd) -> bool {
 }
 
 /// The state of an open place. Attributes of local files are in memory once the file is open.
-pub(crate) fn examine(place: impl AsFd) -> Result<Examined, Stop> {
+pub(crate) fn examine(place: impl AsFd) -> Result<FileStat, LookupError> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-    let stat =
-        timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, wanted)).map_err(Stop::of)?;
+    let stat = timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, wanted))
+        .map_err(LookupError::of)?;
     let nanoseconds = |time: rustix::fs::StatxTimestamp| {
         time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into())
     };
     let (accessed_ns, modified_ns) = (nanoseconds(stat.stx_atime), nanoseconds(stat.stx_mtime));
     let changed_ns = nanoseconds(stat.stx_ctime);
-    Ok(Examined {
+    Ok(FileStat {
         is_access_due: accessed_ns <= modified_ns.max(changed_ns)
             || unix_ns().saturating_sub(accessed_ns) >= ACCESS_NOTED_EVERY_NS,
         kind: FileType::from_raw_mode(stat.stx_mode.into()),
@@ -419,7 +426,7 @@ pub(crate) fn unix_ns() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-impl Stop {
+impl LookupError {
     pub(crate) fn of(error: Errno) -> Self {
         match error {
             Errno::AGAIN => Self::WouldBlock,

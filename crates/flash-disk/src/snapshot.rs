@@ -14,7 +14,7 @@ use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 
-use crate::Pace;
+use crate::Blocking;
 use crate::closer::Closer;
 use crate::open_file::{self, Reading};
 
@@ -58,7 +58,7 @@ fn copy(file: &OwnedFd, size: u64) -> Reading<Option<OwnedFd>> {
     while copied < size {
         let length = (size - copied).min(PIECE_BYTES);
         let piece = &mut piece[..length as usize];
-        match open_file::read_exact(file.as_fd(), piece, copied, Pace::Patient) {
+        match open_file::read_exact(file.as_fd(), piece, copied, Blocking::Anywhere) {
             Reading::Whole(()) => {}
             other => return other.map(|()| None),
         }

@@ -17,8 +17,8 @@ use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 
 use crate::Disk;
+use crate::call_timer::{Stage, timed};
 use crate::closer::Closer;
-use crate::meter::{Stage, timed};
 
 /// A handle.
 #[derive(Clone, Debug)]

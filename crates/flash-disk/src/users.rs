@@ -9,8 +9,8 @@ use flash_os::user;
 
 use crate::mounts::{Device, Mounts};
 use crate::names::NameTables;
-use crate::root::{Root, Stop};
-use crate::{FollowLinks, Pace};
+use crate::root::{LookupError, Root};
+use crate::{Blocking, FollowLinks};
 
 #[derive(Debug)]
 pub(crate) struct Users {
@@ -31,25 +31,25 @@ impl Users {
         Self { folder, follow_links, mounts, names, roots: Mutex::default() }
     }
 
-    pub(crate) fn root(&self, name: &[u8], pace: Pace) -> Result<Arc<Root>, Stop> {
-        let known = match pace {
-            Pace::Now => self.known(name),
-            Pace::Within | Pace::Patient => self.lock().get(name).map(Arc::clone),
+    pub(crate) fn root(&self, name: &[u8], blocking: Blocking) -> Result<Arc<Root>, LookupError> {
+        let known = match blocking {
+            Blocking::Never => self.known(name),
+            Blocking::ThisDevice | Blocking::Anywhere => self.lock().get(name).map(Arc::clone),
         };
         if let Some(root) = known {
             return Ok(root);
         }
-        match pace {
-            Pace::Now => return Err(Stop::WouldBlock),
+        match blocking {
+            Blocking::Never => return Err(LookupError::WouldBlock),
             // A home may be anywhere.
-            Pace::Within => return Err(Stop::Elsewhere),
-            Pace::Patient => {}
+            Blocking::ThisDevice => return Err(LookupError::Elsewhere),
+            Blocking::Anywhere => {}
         }
         // The superuser's home is nobody's web site.
-        let user = user::named(name).filter(|user| user.id != 0).ok_or(Stop::Missing)?;
+        let user = user::named(name).filter(|user| user.id != 0).ok_or(LookupError::Missing)?;
         let folder = user.home.join(OsStr::from_bytes(&self.folder));
         let root = Root::home(&folder, self.follow_links, Arc::clone(&self.mounts), Arc::clone(&self.names));
-        let root = Arc::new(root.map_err(|_| Stop::Missing)?);
+        let root = Arc::new(root.map_err(|_| LookupError::Missing)?);
         let mut roots = self.lock();
         if roots.len() >= ROOTS_MAX {
             roots.clear();

@@ -3,7 +3,7 @@
 //!
 //! A logarithm has no zero to rise from, so there the rows have markers instead of bars.
 
-use crate::key::{Entry, NAME_PX};
+use crate::legend::{Entry, NAME_PX};
 use crate::lines;
 use crate::look::{self, Look};
 use crate::number::bare;

@@ -32,7 +32,7 @@
 
 mod bars;
 mod figure;
-mod key;
+mod legend;
 mod lines;
 mod look;
 mod number;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::key::{self, Entry};
+use crate::legend::{self, Entry};
 use crate::look::{self, Look};
 use crate::number::{has_prefixes, quantity};
 use crate::scale::{self, Apart, Span, TICK_PX, Tick};
@@ -36,7 +36,7 @@ pub(crate) fn draw(figure: &Figure, x_axis: &Axis, svg: &mut Svg, wide_px: f64) 
     let (y, y_ticks) = scale::rounded(y_axis, &ys, [bottom_px, top_px], Apart::Down);
     let labels_px = y_ticks.iter().map(Tick::wide_px).fold(0.0, f64::max);
     let mut entries = entries(figure, x_axis);
-    let beside_px = key::beside_px(&entries, wide_px, high_px);
+    let beside_px = legend::beside_px(&entries, wide_px, high_px);
     let (x, x_ticks) = scale::with_edges(|edge_px| {
         let ends_px = [edge_px.max(labels_px + 8.0), wide_px - beside_px.unwrap_or(0.0).max(edge_px)];
         scale::fitted(x_axis, &xs, ends_px, Apart::Across)
@@ -68,9 +68,9 @@ pub(crate) fn draw(figure: &Figure, x_axis: &Axis, svg: &mut Svg, wide_px: f64) 
     if entries.is_empty() {
         svg.text("muted mid", middle_px, top_px + high_px / 2.0, "no data");
     } else if beside_px.is_some() {
-        key::beside(svg, &entries, right_px, top_px, bottom_px);
+        legend::beside(svg, &entries, right_px, top_px, bottom_px);
     } else {
-        end_px += 6.0 + key::below(svg, &entries, wide_px, end_px + 6.0);
+        end_px += 6.0 + legend::below(svg, &entries, wide_px, end_px + 6.0);
     }
     for line in notes(figure, x_axis).iter().flat_map(|note| text::lines(note, TICK_PX, wide_px)) {
         end_px += 16.0;

@@ -20,7 +20,7 @@ use flash_rig::{
     interrupt,
 };
 
-use crate::circumstances;
+use crate::environment;
 use crate::plan::{At, Axis, Extent, Plan, Waiters, Workload};
 use crate::record::Figures;
 use crate::run::{Bench, Trouble};
@@ -112,7 +112,7 @@ impl<'a> Rig<'a> {
         cpus.on_clients(|| self.place.machine.slow(&site.folder, &mountpoint, slow, "concurrent 64"))?
     }
 
-    fn group(&self, folder: &Path) -> Result<Option<flash_rig::Group>> {
+    fn group(&self, folder: &Path) -> Result<Option<flash_rig::Cgroup>> {
         let needs = &self.plan.machine;
         let limits = Limits {
             memory_bytes: needs.memory_mb.map(|mb| mb << 20),
@@ -127,14 +127,14 @@ impl<'a> Rig<'a> {
     }
 
     fn cell(&self, cell: &Cell, rate: Option<f64>) -> Result<Figures> {
-        let spec = circumstances::spec(&cell.server)?;
+        let spec = environment::spec(&cell.server)?;
         let site = self.sites.at(&cell.at);
         let loops = self.varied(Axis::Loops, &cell.at).unwrap_or(1.0) as usize;
         let cpus = Cpus::choose(loops).or_else(|_| Cpus::shared())?;
         let clients = self.clients(cell, rate);
         let usual = || {
             let per_client = self.plan.load.waiters == Waiters::PerClient;
-            (per_client && WAITERS.contains(&spec.manner.name)).then_some(f64::from(clients.count))
+            (per_client && WAITERS.contains(&spec.variant.name)).then_some(f64::from(clients.count))
         };
         let threads = self
             .varied(Axis::Helpers, &cell.at)

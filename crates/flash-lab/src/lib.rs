@@ -6,11 +6,11 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
-pub mod circumstances;
 pub mod data;
+pub mod environment;
 pub mod finding;
 #[cfg(test)]
-mod made_up;
+mod fixtures;
 pub mod plan;
 pub mod progress;
 pub mod record;

@@ -6,8 +6,8 @@ use std::env;
 use std::path::PathBuf;
 
 use flash_lab::bench::{Place, Rig};
-use flash_lab::circumstances;
 use flash_lab::data::Data;
+use flash_lab::environment;
 use flash_lab::finding::{self, Verdict};
 use flash_lab::plan::{At, Extent, Plan};
 use flash_lab::progress::Progress;
@@ -60,7 +60,7 @@ fn a_tiny_plan_from_its_text_to_its_findings() {
     let folder = tempfile::tempdir().unwrap();
     let machine = flash_rig::Machine::take_with(&folder.path().join("journal")).unwrap();
     let work = folder.path().canonicalize().unwrap();
-    let (servers, missing) = circumstances::servers(plan.servers(Extent::Full), Some(&flash), false).unwrap();
+    let (servers, missing) = environment::servers(plan.servers(Extent::Full), Some(&flash), false).unwrap();
     assert_eq!((servers.len(), missing.len()), (3, 0));
     let place = Place { machine: &machine, work: &work, traces: None, flash: Some(&flash), seed: 7 };
     let mut rig = Rig::prepare(&plan, Extent::Full, place).unwrap();
@@ -70,7 +70,7 @@ fn a_tiny_plan_from_its_text_to_its_findings() {
         extent: Extent::Full,
         seed: 7,
         began_unix: 0,
-        machine: circumstances::machine(&work),
+        machine: environment::machine(&work),
         servers,
         missing,
         notes: rig.notes(),

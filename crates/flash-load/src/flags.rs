@@ -1,10 +1,10 @@
 //! The command line as data, and how it becomes a [`Load`]. Groups of flags lie in files of their own, each with what
 //! becomes of it.
 
-mod asked;
-mod manner;
+mod client;
 mod pace;
 mod units;
+mod workload;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use clap::{Args, Parser, Subcommand};
 use flash_load::{Crowd, Error, Load, Manner, Method, Server, Until, Url, Urls};
 use flash_traffic::Workload;
 
-use asked::AskedFlags;
-use manner::MannerFlags;
+use client::ClientFlags;
 use pace::PaceFlags;
 pub(crate) use pace::Task;
+use workload::WorkloadFlags;
 
 /// Measure a web server with many clients
 ///
@@ -39,11 +39,11 @@ pub(crate) struct Flags {
     #[arg(required = true)]
     url: Option<String>,
     #[command(flatten)]
-    asked: AskedFlags,
+    asked: WorkloadFlags,
     #[command(flatten)]
     pace: PaceFlags,
     #[command(flatten)]
-    manner: MannerFlags,
+    manner: ClientFlags,
     /// How long to measure
     #[arg(long, short = 'd', value_name = "TIME", default_value = "10s", value_parser = units::span)]
     duration: Duration,
@@ -88,7 +88,7 @@ pub(crate) struct MakeSite {
     /// The folder, which is made if need be
     pub(crate) folder: PathBuf,
     #[command(flatten)]
-    asked: AskedFlags,
+    asked: WorkloadFlags,
     /// What the files and the draws of a made-up site follow from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

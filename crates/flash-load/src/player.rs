@@ -3,8 +3,8 @@
 //! them, so that the clients' own work does not look like the server's.
 
 mod answers;
+mod client_shard;
 mod connection;
-mod crew;
 mod requests;
 mod share;
 
@@ -26,8 +26,8 @@ use crate::tally::{Fault, Tally};
 use crate::timers::{Alarm, Timers};
 use crate::verify::Originals;
 use crate::{Load, Pace};
+use client_shard::ClientShard;
 use connection::Connection;
-use crew::Crew;
 use share::share;
 
 /// Bytes taken from a socket at once.
@@ -70,7 +70,7 @@ pub(crate) struct Player<'a> {
     clock: OwnedFd,
     /// When it rings.
     rings_at: Option<Instant>,
-    crews: Vec<Crew<'a>>,
+    shards: Vec<ClientShard<'a>>,
     connections: Vec<Connection>,
     /// Connections that are being opened.
     opening: usize,
@@ -95,14 +95,14 @@ pub(crate) fn play(load: &Load, part: Part, course: &Course, gauge: &Gauge) -> R
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
     let mut player = Player::new(load, part, course, gauge)?;
     player.play()?;
-    let of_closed_loops = player.connections.iter().filter(|one| player.crews[one.crew].is_closed_loop());
+    let of_closed_loops = player.connections.iter().filter(|one| player.shards[one.shard].is_closed_loop());
     player.tally.clients = of_closed_loops.map(|one| one.client).collect();
     Ok(player.tally)
 }
 
 impl<'a> Player<'a> {
     fn new(load: &'a Load, part: Part, course: &'a Course, gauge: &'a Gauge) -> Result<Player<'a>, Errno> {
-        let mut crews = Vec::new();
+        let mut shards = Vec::new();
         let mut connections = Vec::new();
         let mut classes = 0;
         let mut random =
@@ -110,13 +110,13 @@ impl<'a> Player<'a> {
         // Numbers tell connections apart over all threads.
         let mut number = part.index as usize;
         for crowd in &load.crowds {
-            let crew = Crew::new(load, crowd, part, connections.len(), classes, &mut random);
+            let shard = ClientShard::new(load, crowd, part, connections.len(), classes, &mut random);
             classes += crowd.workload.catalogue().classes.len();
-            for _ in crew.places.clone() {
-                connections.push(Connection::new(crews.len(), number));
+            for _ in shard.places.clone() {
+                connections.push(Connection::new(shards.len(), number));
                 number += part.of as usize;
             }
-            crews.push(crew);
+            shards.push(shard);
         }
         let (end, budget) = match load.until {
             Until::Time(time) => (Some(course.counted_from + time), None),
@@ -133,7 +133,7 @@ impl<'a> Player<'a> {
             epoll,
             clock,
             rings_at: None,
-            crews,
+            shards,
             connections,
             opening: 0,
             timers: Timers::default(),
@@ -216,41 +216,41 @@ impl<'a> Player<'a> {
             return;
         }
         self.next_due = None;
-        for crew in 0..self.crews.len() {
+        for shard in 0..self.shards.len() {
             while self.opening < OPENING_MAX
-                && let Some(place) = self.crews[crew].unstarted.next()
+                && let Some(place) = self.shards[shard].unstarted.next()
             {
                 self.begin(place, now);
             }
-            self.queue_due(crew, now);
-            while let Some(place) = self.crews[crew].place_for_next() {
+            self.queue_due(shard, now);
+            while let Some(place) = self.shards[shard].place_for_next() {
                 self.go(place, now);
             }
-            let next = self.crews[crew].next_due(self.course.start);
+            let next = self.shards[shard].next_due(self.course.start);
             self.next_due = self.next_due.into_iter().chain(next).min();
         }
     }
 
     /// Moves the requests that are due to the queue, and takes those out that have waited there for too long.
-    fn queue_due(&mut self, crew: usize, now: Instant) {
-        while let Some(due) = self.crews[crew].next_due(self.course.start).filter(|due| *due <= now) {
+    fn queue_due(&mut self, shard: usize, now: Instant) {
+        while let Some(due) = self.shards[shard].next_due(self.course.start).filter(|due| *due <= now) {
             let counted = due >= self.course.counted_from;
             if !take_from(&mut self.budget, counted) {
-                self.crews[crew].exhaust();
+                self.shards[shard].exhaust();
                 return;
             }
-            self.crews[crew].queue(due, &mut self.random);
+            self.shards[shard].queue(due, &mut self.random);
             self.tally.asked += u64::from(counted);
         }
-        while let Some((ask, due)) = self.crews[crew].overdue(now, self.load.timeout) {
-            self.fault(crew, ask.file, due, now, Fault::Timeout);
+        while let Some((ask, due)) = self.shards[shard].overdue(now, self.load.timeout) {
+            self.fault(shard, ask.file, due, now, Fault::Timeout);
         }
     }
 
     /// A client of a closed loop begins: at once, or at some moment of its first think time, so that they do not all ask
     /// together for ever.
     fn begin(&mut self, place: usize, now: Instant) {
-        match self.crews[self.connections[place].crew].pace {
+        match self.shards[self.connections[place].shard].pace {
             Pace::Closed { think, .. } if !think.is_zero() => {
                 let at = now + think.mul_f64(self.random.f64());
                 self.rest_until(place, at);
@@ -261,7 +261,7 @@ impl<'a> Player<'a> {
 
     /// Everything has been asked, and answered.
     fn has_finished(&self) -> bool {
-        self.crews.iter().all(|crew| crew.is_exhausted() && crew.under_way == 0)
+        self.shards.iter().all(|shard| shard.is_exhausted() && shard.under_way == 0)
     }
 
     /// What is under way or due when the run ends counts as unanswered. In an open loop its age is a wait like any other.
@@ -270,23 +270,23 @@ impl<'a> Player<'a> {
         for place in 0..self.connections.len() {
             let pending: Vec<_> = self.connections[place].pending.drain(..).collect();
             for pending in pending {
-                self.unanswered(self.connections[place].crew, pending.file, pending.due, end);
+                self.unanswered(self.connections[place].shard, pending.file, pending.due, end);
             }
         }
-        for crew in 0..self.crews.len() {
-            while let Some((ask, due)) = self.crews[crew].overdue(end, Duration::ZERO) {
-                self.unanswered(crew, ask.file, due, end);
+        for shard in 0..self.shards.len() {
+            while let Some((ask, due)) = self.shards[shard].overdue(end, Duration::ZERO) {
+                self.unanswered(shard, ask.file, due, end);
             }
         }
     }
 
-    fn unanswered(&mut self, crew: usize, file: u32, due: Instant, end: Instant) {
+    fn unanswered(&mut self, shard: usize, file: u32, due: Instant, end: Instant) {
         if due < self.course.counted_from || due > end {
             return;
         }
         self.tally.unanswered += 1;
-        if !self.crews[crew].is_closed_loop() {
-            let class = self.crews[crew].class(file);
+        if !self.shards[shard].is_closed_loop() {
+            let class = self.shards[shard].class(file);
             self.tally.given_up(class, end - due);
         }
     }

@@ -3,7 +3,7 @@
 use crate::load::{Manner, Method};
 use flash_traffic::Message;
 
-pub(crate) struct Wording {
+pub(crate) struct RequestTemplate {
     method: Method,
     /// From behind the target to the last field that all requests have.
     common: Vec<u8>,
@@ -33,8 +33,8 @@ pub(crate) fn method(usual: Method, message: Option<&Message>) -> Method {
     if message.is_some_and(|message| message.body.is_some()) { Method::Post } else { usual }
 }
 
-impl Wording {
-    pub(crate) fn new(authority: &str, manner: &Manner) -> Wording {
+impl RequestTemplate {
+    pub(crate) fn new(authority: &str, manner: &Manner) -> RequestTemplate {
         let agent = concat!("flash-load/", env!("CARGO_PKG_VERSION"));
         let mut common = format!(" HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {agent}\r\n");
         for field in &manner.fields {
@@ -42,7 +42,7 @@ impl Wording {
             common.push_str("\r\n");
         }
         let encodings = manner.encodings.iter();
-        Wording {
+        RequestTemplate {
             method: manner.method,
             common: common.into_bytes(),
             encodings: encodings.map(|(value, _)| format!("Accept-Encoding: {value}\r\n").into()).collect(),

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup;
 use crate::disk::Disk;
-use crate::group;
 use crate::undo::run;
 
 /// What the machine is, as far as it says. None is "does not say".
@@ -51,7 +51,7 @@ impl Facts {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: value(&meminfo, "MemTotal").and_then(|text| kilobytes(&text)),
             disk: Disk::below(data).ok().map(|disk| DiskFacts::collect(&disk, data)),
-            cgroup_version: group::version(),
+            cgroup_version: cgroup::version(),
             commit: run(&mut describe).ok(),
             load_average: fs::read_to_string("/proc/loadavg").ok().map(|text| text.trim_end().to_owned()),
         }

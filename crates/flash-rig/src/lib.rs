@@ -32,16 +32,15 @@
 
 #![forbid(unsafe_code)]
 
+mod cgroup;
 mod cpus;
 mod disk;
 mod dynamic;
 mod facts;
 pub mod fetch;
-mod group;
 pub mod interrupt;
 mod journal;
 mod machine;
-mod manners;
 mod metrics;
 mod mounts;
 mod peers;
@@ -52,14 +51,14 @@ mod server;
 mod setup;
 mod undo;
 mod usage;
+mod variants;
 
+pub use crate::cgroup::{Cgroup, Limits};
 pub use crate::cpus::Cpus;
 pub use crate::disk::{Disk, ReadAhead, empty_caches};
 pub use crate::dynamic::{Php, php_version};
 pub use crate::facts::{DiskFacts, Facts};
-pub use crate::group::{Group, Limits};
 pub use crate::machine::Machine;
-pub use crate::manners::{MANNERS, Manner, Program};
 pub use crate::metrics::{Loop, Metrics};
 pub use crate::mounts::{Image, Slow, SlowMount, make_image};
 pub use crate::peers::raise_descriptors;
@@ -68,3 +67,4 @@ pub use crate::programs::{Missing, apt_get, find, find_own, install};
 pub use crate::server::{Running, ServerSpec};
 pub use crate::setup::{Dynamic, Setup};
 pub use crate::usage::{Held, Memory, Usage};
+pub use crate::variants::{Program, VARIANTS, Variant};

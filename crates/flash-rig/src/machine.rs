@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
+use crate::cgroup::{Cgroup, Limits};
 use crate::disk::{Disk, ReadAhead};
-use crate::group::{Group, Limits};
 use crate::journal::{self, Journal};
 use crate::mounts::{Image, Slow, SlowMount};
 use crate::rights::need_root;
@@ -50,9 +50,9 @@ impl Machine {
     ///
     /// # Errors
     /// Without root, or without cgroups for memory and io.
-    pub fn group<'a>(&self, limits: &Limits, disk: impl Into<Option<&'a Disk>>) -> Result<Group> {
+    pub fn group<'a>(&self, limits: &Limits, disk: impl Into<Option<&'a Disk>>) -> Result<Cgroup> {
         need_root("limiting a server")?;
-        Group::create(&self.journal, limits, disk.into())
+        Cgroup::create(&self.journal, limits, disk.into())
     }
 
     /// Another read-ahead for a disk.

@@ -9,16 +9,16 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::dynamic::PHP_PROCESSES;
-use crate::manners::{Manner, Program};
 use crate::setup::{CGI_FOLDER, Setup};
+use crate::variants::{Program, Variant};
 
 /// Descriptors for what is not a connection: files that nginx keeps open, and a few more.
 const OTHER_DESCRIPTORS: usize = 12_288;
 const FEW_DESCRIPTORS: usize = 256;
 
 /// Writes the configuration, and lets the command line point to it.
-pub(crate) fn configure(command: &mut Command, manner: &Manner, setup: &Setup, port: u16) -> Result<()> {
-    let (template, flags): (_, &[&str]) = match manner.program {
+pub(crate) fn configure(command: &mut Command, variant: &Variant, setup: &Setup, port: u16) -> Result<()> {
+    let (template, flags): (_, &[&str]) = match variant.program {
         Program::Nginx => (include_str!("../peers/nginx.conf"), &["-c"]),
         Program::H2o => (include_str!("../peers/h2o.conf"), &["-c"]),
         Program::Lighttpd => (include_str!("../peers/lighttpd.conf"), &["-D", "-f"]),
@@ -30,29 +30,29 @@ pub(crate) fn configure(command: &mut Command, manner: &Manner, setup: &Setup, p
         }
         Program::Flash | Program::Floor => return Ok(()),
     };
-    let file = setup.work.join(format!("{}-{port}.conf", manner.name));
-    fs::write(&file, fill(template, manner, setup, port)?)
+    let file = setup.work.join(format!("{}-{port}.conf", variant.name));
+    fs::write(&file, fill(template, variant, setup, port)?)
         .with_context(|| format!("writing {}", file.display()))?;
     command.args(flags).arg(file);
     Ok(())
 }
 
-fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<String> {
+fn fill(template: &str, variant: &Variant, setup: &Setup, port: u16) -> Result<String> {
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
     };
     let (loops, descriptors) = (setup.loops, descriptors(setup.connections_max));
-    let connections = match manner.program {
+    let connections = match variant.program {
         // It closes idle ones as soon as only a sixteenth is free, and counts its listener among them.
         Program::Nginx => setup.connections_max + setup.connections_max / 8,
         _ => setup.connections_max,
     };
-    let threads = setup.threads.unwrap_or(manner.threads);
-    let workers = match manner.program {
+    let threads = setup.threads.unwrap_or(variant.threads);
+    let workers = match variant.program {
         // One process without a watchman above it.
         Program::Lighttpd if loops == 1 => 0,
         Program::Lighttpd => loops,
-        _ if manner.name == "apache-prefork" => threads,
+        _ if variant.name == "apache-prefork" => threads,
         _ => loops * threads,
     };
     let php = setup.dynamic.and_then(|dynamic| dynamic.php);
@@ -84,7 +84,7 @@ fn fill(template: &str, manner: &Manner, setup: &Setup, port: u16) -> Result<Str
         _ => Some(line),
     });
     let mut filled: String = lines.flat_map(|line| [line, "\n"]).collect();
-    for (key, value) in manner.words {
+    for (key, value) in variant.words {
         filled = filled.replace(key, value);
     }
     for (key, value) in ours {
@@ -129,8 +129,8 @@ pub fn raise_descriptors(connections: usize) -> Result<()> {
 mod tests {
     use super::*;
     use crate::cpus::Cpus;
-    use crate::manners::MANNERS;
     use crate::setup::Dynamic;
+    use crate::variants::VARIANTS;
 
     #[test]
     fn no_template_keeps_a_gap() {
@@ -146,14 +146,14 @@ mod tests {
             (Program::Caddy, include_str!("../peers/caddy.conf")),
         ];
         for (program, template) in templates {
-            for manner in MANNERS.iter().filter(|manner| manner.program == program) {
-                let filled = fill(template, manner, &setup, 8099).expect("plain paths");
-                assert!(!filled.contains('@'), "{}: {filled}", manner.name);
+            for variant in VARIANTS.iter().filter(|variant| variant.program == program) {
+                let filled = fill(template, variant, &setup, 8099).expect("plain paths");
+                assert!(!filled.contains('@'), "{}: {filled}", variant.name);
                 assert!(filled.contains("/the/site") && filled.contains("8099"), "{filled}");
                 let told = |line: &&str| !line.trim_start().starts_with('#') && line.contains("php");
                 assert!(!filled.lines().any(|line| told(&line)) && !filled.contains("cgi-bin"), "{filled}");
-                let filled = fill(template, manner, &with_programs, 8099).expect("plain paths");
-                assert!(!filled.contains('@'), "{}: {filled}", manner.name);
+                let filled = fill(template, variant, &with_programs, 8099).expect("plain paths");
+                assert!(!filled.contains('@'), "{}: {filled}", variant.name);
                 let (cgi, php) = (filled.contains("cgi-bin/"), filled.contains("/the/php"));
                 let runs_cgi = matches!(program, Program::Apache | Program::Lighttpd);
                 assert_eq!((cgi, php), (runs_cgi, runs_cgi || program == Program::Nginx), "{filled}");
@@ -166,12 +166,12 @@ mod tests {
         let cpus = Cpus { server: vec![0], client: vec![1] };
         let mut setup = Setup::new("/site".as_ref(), "/work".as_ref(), &cpus);
         let filled = |name: &str, setup: &Setup| {
-            let manner = MANNERS.iter().find(|manner| manner.name == name).expect("it is there");
-            let template = match manner.program {
+            let variant = VARIANTS.iter().find(|variant| variant.name == name).expect("it is there");
+            let template = match variant.program {
                 Program::Nginx => include_str!("../peers/nginx.conf"),
                 _ => include_str!("../peers/apache.conf"),
             };
-            fill(template, manner, setup, 1).expect("plain paths")
+            fill(template, variant, setup, 1).expect("plain paths")
         };
         assert!(filled("nginx-threads", &setup).contains("threads=128 "));
         assert!(filled("nginx-aio", &setup).contains("open_file_cache off;"));

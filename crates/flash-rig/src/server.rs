@@ -1,4 +1,4 @@
-//! Servers as data: a program, the manner in which it runs, and for Flash any other flags. A name that people and
+//! Servers as data: a program, the variant of it that runs, and for Flash any other flags. A name that people and
 //! plans write becomes a [`ServerSpec`]; with a [`Setup`] it becomes a server that accepts connections.
 
 use std::collections::BTreeSet;
@@ -17,56 +17,56 @@ use rustix::process::{Signal, kill_process};
 
 use crate::fetch::fetch;
 use crate::machine::Machine;
-use crate::manners::{MANNERS, Manner, Program};
 use crate::metrics::Metrics;
 use crate::peers;
 use crate::process::Process;
 use crate::programs::Missing;
 use crate::setup::{CGI_FOLDER, Setup, wrapped};
+use crate::variants::{Program, VARIANTS, Variant};
 
 /// How long Flash may take to say what it has done.
 const TELL_SECONDS_MAX: u64 = 5;
 /// So many ports are given once before any is given again.
 const PORTS_MAX: usize = 1_000;
 
-/// A server program and the manner in which it runs.
+/// A server program and the variant of it that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
-    pub manner: &'static Manner,
+    pub variant: &'static Variant,
     /// More words for `flash serve`. A flag that is given here replaces our own.
     pub flags: Vec<String>,
 }
 
-/// `amped`, `nginx-threads`, `amped --helpers-max 8`: a manner's name, and flags for Flash.
+/// `amped`, `nginx-threads`, `amped --helpers-max 8`: a variant's name, and flags for Flash.
 impl FromStr for ServerSpec {
     type Err = anyhow::Error;
 
     fn from_str(words: &str) -> Result<ServerSpec> {
         let mut words = words.split_whitespace().map(str::to_owned);
         let name = words.next().context("a server needs a name")?;
-        let Some(manner) = MANNERS.iter().find(|manner| manner.name == name) else {
-            let names: Vec<_> = MANNERS.iter().map(|manner| manner.name).collect();
+        let Some(variant) = VARIANTS.iter().find(|variant| variant.name == name) else {
+            let names: Vec<_> = VARIANTS.iter().map(|variant| variant.name).collect();
             bail!("no server is called {name}; there are {}", names.join(", "));
         };
         let flags: Vec<String> = words.collect();
-        if !flags.is_empty() && manner.program != Program::Flash {
+        if !flags.is_empty() && variant.program != Program::Flash {
             bail!("{name} takes no flags here: {}", flags.join(" "));
         }
-        Ok(ServerSpec { manner, flags })
+        Ok(ServerSpec { variant, flags })
     }
 }
 
 /// As it is written.
 impl fmt::Display for ServerSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.manner.name)?;
+        f.write_str(self.variant.name)?;
         self.flags.iter().try_for_each(|flag| write!(f, " {flag}"))
     }
 }
 
 impl ServerSpec {
     pub fn is_flash(&self) -> bool {
-        self.manner.program == Program::Flash
+        self.variant.program == Program::Flash
     }
 
     /// Where the program is.
@@ -74,7 +74,7 @@ impl ServerSpec {
     /// # Errors
     /// When it is missing, with the package that has it.
     pub fn find(&self) -> Result<PathBuf, Missing> {
-        self.manner.program.find()
+        self.variant.program.find()
     }
 }
 
@@ -93,7 +93,7 @@ impl Machine {
     pub fn start(&self, spec: &ServerSpec, setup: &Setup) -> Result<Running> {
         // Whether its program is installed or not.
         if setup.dynamic.is_some()
-            && matches!(spec.manner.program, Program::Floor | Program::H2o | Program::Caddy)
+            && matches!(spec.variant.program, Program::Floor | Program::H2o | Program::Caddy)
         {
             bail!("{spec} is not set up for programs here");
         }
@@ -103,16 +103,16 @@ impl Machine {
         };
         let port = setup.port.map_or_else(free_port, Ok)?;
         let mut command = wrapped(&program, setup.group);
-        let name = format!("{}-{port}", spec.manner.name);
+        let name = format!("{}-{port}", spec.variant.name);
         command.stdin(Stdio::null());
-        match spec.manner.program {
+        match spec.variant.program {
             Program::Flash => flash(&mut command, spec, setup, port)?,
             Program::Floor => {
                 let file = setup.work.join(format!("{name}.answer"));
                 fs::write(&file, setup.answer)?;
                 command.arg(format!("127.0.0.1:{port}")).stdin(File::open(&file)?);
             }
-            _ => peers::configure(&mut command, spec.manner, setup, port)?,
+            _ => peers::configure(&mut command, spec.variant, setup, port)?,
         }
         let mut process = Process::start(&self.journal, command, setup.cpus, setup.work, &name)?;
         // A connection to a port where nobody listens may be given the same port, and so be one to itself.
@@ -189,12 +189,12 @@ fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> 
     command.arg("serve").arg(setup.root);
     let mut ours = vec![
         ("--listen", format!("127.0.0.1:{port}")),
-        ("--arch", spec.manner.name.to_owned()),
+        ("--arch", spec.variant.name.to_owned()),
         ("--loops", setup.loops.to_string()),
         // As the peers': who is idle for a minute is still a client.
         ("--idle-timeout", "600s".to_owned()),
     ];
-    let waiters = match spec.manner.name {
+    let waiters = match spec.variant.name {
         "mt" => Some("--threads"),
         "mp" => Some("--processes"),
         "amped" | "uring" => Some("--helpers-max"),

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::cgroup::Cgroup;
 use crate::cpus::Cpus;
-use crate::group::Group;
 
 /// For every server and its clients, unless a setup says otherwise.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -28,7 +28,7 @@ pub struct Setup<'a> {
     pub work: &'a Path,
     pub cpus: &'a Cpus,
     /// The limits in which it runs.
-    pub group: Option<&'a Group>,
+    pub group: Option<&'a Cgroup>,
     /// Event loops: Flash's loops, worker processes of nginx and lighttpd, threads of h2o, processors of Caddy, and
     /// the processes of Apache's event and worker.
     pub loops: usize,
@@ -66,7 +66,7 @@ impl<'a> Setup<'a> {
 }
 
 /// A command that runs in the limits from its first instruction.
-pub(crate) fn wrapped(program: &Path, group: Option<&Group>) -> Command {
+pub(crate) fn wrapped(program: &Path, group: Option<&Cgroup>) -> Command {
     let Some(group) = group else { return Command::new(program) };
     let wrapper = group.wrapper();
     let mut command = Command::new(&wrapper[0]);

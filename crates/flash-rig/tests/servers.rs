@@ -1,4 +1,4 @@
-//! Every server that is installed starts in every manner, sends the right bytes, is measured, and ends with all that
+//! Every server that is installed starts in every variant, sends the right bytes, is measured, and ends with all that
 //! it started.
 
 #![forbid(unsafe_code)]
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use flash_rig::{
-    Cpus, Dynamic, MANNERS, Machine, Program, Running, ServerSpec, Setup, fetch, raise_descriptors,
+    Cpus, Dynamic, Machine, Program, Running, ServerSpec, Setup, VARIANTS, fetch, raise_descriptors,
 };
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use tempfile::TempDir;
@@ -38,7 +38,7 @@ impl Bench {
 
     /// Starts a server, or says what is missing.
     fn start(&self, spec: &ServerSpec, change: impl FnOnce(&mut Setup)) -> Option<Running> {
-        let program = match spec.manner.program {
+        let program = match spec.variant.program {
             Program::Flash => {
                 std::env::var_os("FLASH_BIN").map(PathBuf::from).map_or_else(|| spec.find(), Ok)
             }
@@ -67,8 +67,8 @@ fn open_to_all(folder: &std::path::Path) {
 
 /// All servers but the floor, which serves no files.
 fn servers() -> impl Iterator<Item = ServerSpec> {
-    let manners = MANNERS.iter().filter(|manner| manner.program != Program::Floor);
-    manners.map(|manner| ServerSpec { manner, flags: Vec::new() })
+    let variants = VARIANTS.iter().filter(|variant| variant.program != Program::Floor);
+    variants.map(|variant| ServerSpec { variant, flags: Vec::new() })
 }
 
 #[test]
@@ -92,11 +92,11 @@ fn every_server_serves_is_measured_and_ends() {
         }
         let pids = running.process.pids();
         let last = running.stop();
-        assert_eq!(last.is_some(), spec.is_flash() && spec.manner.name != "mp", "{spec}");
+        assert_eq!(last.is_some(), spec.is_flash() && spec.variant.name != "mp", "{spec}");
         if let Some(last) = last {
             assert_eq!(last.count("requests"), Some(2), "{spec}");
             let turns = last.ready().values().sum::<u64>();
-            assert_eq!(turns > 0, spec.manner.name != "mt", "{spec}: {last:?}");
+            assert_eq!(turns > 0, spec.variant.name != "mt", "{spec}: {last:?}");
         }
         for pid in pids {
             // What nobody has asked for yet is still listed, as a zombie.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flash_load::{Crowd, Keep, Load, Manner, Pace, Report, Server, Until, Url};
-use flash_rig::{Cpus, Group, Machine, Running, ServerSpec, Setup, find_own, interrupt};
+use flash_rig::{Cgroup, Cpus, Machine, Running, ServerSpec, Setup, find_own, interrupt};
 use flash_traffic::Workload;
 use tempfile::TempDir;
 
@@ -59,7 +59,7 @@ impl Testbed {
     }
 
     /// Starts Flash, `words` being an architecture and flags.
-    pub(crate) fn start(&self, words: &str, root: &Path, group: Option<&Group>) -> Result<Running> {
+    pub(crate) fn start(&self, words: &str, root: &Path, group: Option<&Cgroup>) -> Result<Running> {
         let spec: ServerSpec = format!("{words} --file-cache descriptor").parse()?;
         let work = self.folder("servers")?;
         let setup = Setup { group, program: Some(&self.flash), ..Setup::new(root, &work, &self.cpus) };

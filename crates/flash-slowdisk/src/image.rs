@@ -18,7 +18,7 @@ use std::process::Command;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
-use crate::guard::Guard;
+use crate::cleanup::Cleanup;
 use crate::slow_disk::{SlowDisk, about, demand, read_rules};
 
 /// A mounted image on a slow disk. It unmounts when it is dropped, whatever hangs.
@@ -28,7 +28,7 @@ pub struct SlowImage {
     device: u64,
     // Dropped in this order: the disk goes before the folder in which it lies.
     disk: SlowDisk,
-    _guard: Guard,
+    _cleanup: Cleanup,
     _folder: TempDir,
 }
 
@@ -53,7 +53,8 @@ impl SlowImage {
         run(Command::new("mke2fs").args(options).args(words))?;
 
         let script = "umount -l \"$1\"; umount -l \"$2\"; rm -rf --one-file-system -- \"$3\"";
-        let guard = Guard::new(script, &[mountpoint.as_os_str(), slow.as_os_str(), work.path().as_os_str()])?;
+        let guard =
+            Cleanup::new(script, &[mountpoint.as_os_str(), slow.as_os_str(), work.path().as_os_str()])?;
         // The rules wait until all is in place: a disk that hangs cannot be mounted.
         let disk = SlowDisk::mount(&below, &slow, "")?;
         let attach = ["--find", "--show", "--read-only", "--direct-io=on"];
@@ -63,7 +64,7 @@ impl SlowImage {
         let detached = run(Command::new("losetup").args(["--detach", &device]));
         mounted.map_err(|error| about(&mountpoint, error.into()))?;
         let device = mountpoint.metadata()?.dev();
-        let image = SlowImage { mountpoint, device, disk, _guard: guard, _folder: work };
+        let image = SlowImage { mountpoint, device, disk, _cleanup: guard, _folder: work };
         detached?;
         image.disk.rule(rules)?;
         Ok(image)

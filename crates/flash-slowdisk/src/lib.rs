@@ -55,11 +55,11 @@
 
 #![forbid(unsafe_code)]
 
+mod cleanup;
 mod control;
 mod delay;
 mod disk;
 mod folder;
-mod guard;
 mod image;
 mod nodes;
 mod passthrough;
@@ -68,8 +68,8 @@ mod queue;
 mod rules;
 mod slow_disk;
 
+pub use crate::cleanup::Cleanup;
 pub use crate::control::CONTROL;
-pub use crate::guard::Guard;
 pub use crate::image::SlowImage;
 pub use crate::queue::Counters;
 pub use crate::rules::Kind;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::mount::{UnmountFlags, unmount};
 
+use crate::cleanup::Cleanup;
 use crate::control::Control;
 use crate::folder::Folder;
-use crate::guard::Guard;
 use crate::passthrough::Passthrough;
 use crate::queue::{Counters, Queue};
 use crate::rules::Rules;
@@ -21,7 +21,7 @@ pub struct SlowDisk {
     queue: Arc<Queue>,
     session: Option<BackgroundSession>,
     mountpoint: PathBuf,
-    _guard: Guard,
+    _cleanup: Cleanup,
 }
 
 /// What a slow disk lacks here, if anything: root, or FUSE. A test that cannot run says so with it.
@@ -52,8 +52,8 @@ impl SlowDisk {
         let name = MountOption::FSName("flash-slowdisk".into());
         options.mount_options = vec![name, MountOption::DefaultPermissions];
         options.acl = SessionACL::All;
-        let guard = Guard::new("umount -l \"$1\"", &[mountpoint.as_os_str()])?;
-        let mut disk = SlowDisk { control, queue, session: None, mountpoint, _guard: guard };
+        let guard = Cleanup::new("umount -l \"$1\"", &[mountpoint.as_os_str()])?;
+        let mut disk = SlowDisk { control, queue, session: None, mountpoint, _cleanup: guard };
         let session = Session::new(filesystem, &disk.mountpoint, &options).and_then(Session::spawn);
         disk.session = Some(session.map_err(|error| about(&disk.mountpoint, error))?);
         Ok(disk)

@@ -5,12 +5,12 @@
 #![forbid(unsafe_code)]
 
 pub mod content;
-mod in_turn;
 mod listed;
 pub mod log;
 mod mix;
 pub mod name;
 mod programs;
+mod round_robin;
 pub mod sample;
 mod size_classes;
 mod specweb;

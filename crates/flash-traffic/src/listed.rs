@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::in_turn::InTurn;
 use crate::name;
+use crate::round_robin::RoundRobin;
 use crate::workload::{Catalogue, File, FileId, Part, Sequence, Workload};
 
 /// Beyond what any server takes for a request line.
@@ -126,7 +126,7 @@ impl Workload for Listed {
 
     /// There is nothing to draw: all seeds are alike.
     fn sequence(&self, part: Part, _seed: u64) -> Box<dyn Sequence> {
-        Box::new(InTurn::new(&self.order, part))
+        Box::new(RoundRobin::new(&self.order, part))
     }
 }
 

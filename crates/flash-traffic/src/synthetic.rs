@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 
-use crate::in_turn::InTurn;
+use crate::round_robin::RoundRobin;
 use crate::sample::{Distances, Generator, LruStack, SizeError, Sizes, Zipf, generator, mix};
 use crate::workload::{Ask, Catalogue, File, FileId, Part, Sequence, Workload};
 
@@ -40,7 +40,7 @@ pub enum References {
     LruStack(Distances),
     /// Every file once in an order that is drawn, and then again in the same one: no cache that is smaller than the site is
     /// of any use, if it drops what was used longest ago.
-    InTurn,
+    RoundRobin,
 }
 
 /// A site, and how it is asked for. Files are in the order of their popularity, the most popular first.
@@ -54,7 +54,7 @@ pub struct Synthetic {
 enum Choice {
     Independent(Zipf),
     Stack(LruStack),
-    InTurn(Arc<[FileId]>),
+    RoundRobin(Arc<[FileId]>),
 }
 
 /// Why there is no such site.
@@ -82,10 +82,10 @@ impl Synthetic {
             References::LruStack(distances) => {
                 Choice::Stack(LruStack::new(&zipf, distances, &mut random).ok_or(ShapeError::Distances)?)
             }
-            References::InTurn => {
+            References::RoundRobin => {
                 let mut order: Vec<FileId> = (0..shape.files).collect();
                 order.shuffle(&mut random);
-                Choice::InTurn(order.into())
+                Choice::RoundRobin(order.into())
             }
         };
         let folders = u64::from(shape.files.div_ceil(FOLDER_FILES));
@@ -111,7 +111,7 @@ impl Workload for Synthetic {
         match &self.choice {
             Choice::Independent(zipf) => Box::new(Independent { zipf: zipf.clone(), random }),
             Choice::Stack(stack) => Box::new(Stacked { stack: stack.clone(), random }),
-            Choice::InTurn(order) => Box::new(InTurn::new(order, part)),
+            Choice::RoundRobin(order) => Box::new(RoundRobin::new(order, part)),
         }
     }
 }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn in_turn_means_every_file_once() {
-        let site = Synthetic::new(&shape(40, 90_000, References::InTurn), 3).unwrap();
+        let site = Synthetic::new(&shape(40, 90_000, References::RoundRobin), 3).unwrap();
         let part = |index, of| -> Vec<FileId> {
             asks(&site, Part { index, of }, 20).iter().map(|ask| ask.file).collect()
         };
@@ -216,7 +216,7 @@ mod tests {
         let refused = |shape| Synthetic::new(&shape, 1).err();
         assert_eq!(refused(shape(0, 10, References::Independent)), Some(ShapeError::Zipf));
         assert_eq!(
-            refused(shape(20, 10, References::InTurn)),
+            refused(shape(20, 10, References::RoundRobin)),
             Some(ShapeError::Sizes(SizeError::TotalBelowFiles))
         );
         let far = References::LruStack(Distances { ln_mean: 30.0, ln_sd: 1.0, share: 0.5 });

@@ -12,24 +12,24 @@ use clap_complete::Shell;
 
 use crate::failure::Failure;
 
+mod duration;
 mod experiments;
 mod field;
 mod listen;
 mod log;
-mod mount;
 mod name;
 mod programs;
+mod route;
 mod serve;
 mod size;
-mod span;
 mod value;
 
 pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
 pub(crate) use field::Field;
 pub(crate) use listen::Listen;
 pub(crate) use log::{LogFormat, LogTo};
-pub(crate) use mount::{Mount, Upstream, Words};
 pub(crate) use programs::{Programs, Spawn};
+pub(crate) use route::{RouteFlag, Upstream, Words};
 pub(crate) use serve::{Arch, FollowLinks, Helpers, Sandbox, Serve};
 pub(crate) use size::shown as shown_size;
 pub(crate) use value::Switch;

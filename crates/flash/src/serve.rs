@@ -12,7 +12,7 @@ use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::site::{Settings, Site};
-use flash_disk::{Disk, FollowLinks, Sending, Spool};
+use flash_disk::{Disk, FollowLinks, SendMode, Spool};
 use flash_observe::{AccessLog, ErrorLog};
 
 use crate::failure::{Failure, cannot};
@@ -20,23 +20,23 @@ use crate::flags::{self, FileCache, Listen};
 use crate::serve::descriptors::Table;
 use crate::serve::folders::{PUBLIC_FOLDER, temporary_folder};
 use crate::serve::logs::Logs;
+use crate::serve::privileges::Privileges;
 use crate::serve::programs::Programs;
-use crate::serve::rights::Rights;
 use crate::serve::shares::Shares;
 
 mod descriptors;
 mod folders;
 mod logs;
 mod memory;
+mod privileges;
 mod programs;
-mod rights;
 mod shares;
 
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
 
 pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
-    rights::check(flags)?;
+    privileges::check(flags)?;
     let folder = flags
         .dir
         .canonicalize()
@@ -65,7 +65,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let places = listeners.iter().map(Listener::to_string).collect::<Vec<_>>().join(" and ");
     let logs = Logs::open(flags)?;
     let spool = || plan.spool();
-    let site = rights::Site {
+    let site = privileges::Site {
         folder: &folder,
         open: &open,
         spool: &spool,
@@ -75,21 +75,21 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     // Refused or not, the server serves. In a sandbox they would be refused.
     let _ = flash_os::preload::disable_huge_pages();
     let _ = flash_os::preload::grow_descriptor_table(table.limit.min(DESCRIPTORS_READY));
-    let rights = Rights::give_up(flags, &site)?;
+    let privileges = Privileges::give_up(flags, &site)?;
     let connections_max = share.connections.min(flags.connections_max.unwrap_or(usize::MAX));
     let limits = Limits { connections_max, drain: flags.drain };
     let ready = || {
         let (folder, shape, caches) = (folder.display(), Shape(plan.arch), plan.caches());
-        let line = format!("flash: serving {folder} at {places} ({shape}{rights}{caches})\n");
+        let line = format!("flash: serving {folder} at {places} ({shape}{privileges}{caches})\n");
         // With standard error closed there is nobody who waits for this line.
         let _ = io::stderr().write_all(line.as_bytes());
         if let Some(warning) = table.warning() {
             let _ = writeln!(io::stderr(), "flash: {warning}");
         }
-        rights.say_gaps();
+        privileges.log_unenforced();
     };
-    let needed: Vec<Child> = rights.child().into_iter().chain(plan.programs.child()).collect();
-    let parts = || plan.parts(&folder, &pages, &logs, &rights);
+    let needed: Vec<Child> = privileges.child().into_iter().chain(plan.programs.child()).collect();
+    let parts = || plan.parts(&folder, &pages, &logs, &privileges);
     flash_arch::serve(plan.arch, limits, listeners, &needed, parts, ready)
         .map_err(|error| Failure::Run(error.to_string()))
 }
@@ -106,9 +106,15 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     /// All that one process needs.
-    fn parts(&self, folder: &Path, pages: &Pages, logs: &Logs, rights: &Rights) -> io::Result<ServerParts> {
+    fn parts(
+        &self,
+        folder: &Path,
+        pages: &Pages,
+        logs: &Logs,
+        privileges: &Privileges,
+    ) -> io::Result<ServerParts> {
         let flags = self.flags;
-        let (limits, helper_kind) = (flash_observe::Limits::default(), rights.helper_kind());
+        let (limits, helper_kind) = (flash_observe::Limits::default(), privileges.helper_kind());
         let error_log = ErrorLog::start(logs.error(&helper_kind)?, limits)?;
         let access_log = match logs.access(&helper_kind)? {
             Some(to) => Some(AccessLog::start(to, flags.log_format.into(), limits, error_log.clone())?),
@@ -121,7 +127,7 @@ impl Plan<'_> {
             paths: PathCache::new(self.cache_limits()),
             routes: self.programs.routes(),
         };
-        let disk = match rights.take_disk() {
+        let disk = match privileges.take_disk() {
             Some(disk) => disk,
             None => {
                 let mut disk = self.disk(folder, site.paths.file_bytes_max())?;
@@ -206,11 +212,11 @@ impl Plan<'_> {
             copies_bytes_max: self.cache_limits().bytes_max * 3 / 2,
             listings_bytes_max: self.shares.listings_bytes(self.processes()),
             revalidate_ms: ms(flags.revalidate),
-            sending: match flags.experiments.file_cache {
-                FileCache::Memory if flags.zero_copy == flags::Switch::Off => Sending::Copies,
-                FileCache::Memory | FileCache::Descriptor => Sending::Pages,
-                FileCache::Mapped => Sending::Map,
-                FileCache::Off => Sending::Anew,
+            send_mode: match flags.experiments.file_cache {
+                FileCache::Memory if flags.zero_copy == flags::Switch::Off => SendMode::Copy,
+                FileCache::Memory | FileCache::Descriptor => SendMode::Sendfile,
+                FileCache::Mapped => SendMode::Mmap,
+                FileCache::Off => SendMode::Reopen,
             },
             names_briefly: flags.revalidate,
             residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
@@ -294,7 +300,7 @@ fn helpers(flags: &flags::Serve, shares: &Shares) -> HelperLimits {
 
 /// Why there can be none.
 fn rings(flags: &flags::Serve) -> Result<(), String> {
-    match flags.helpers == flags::Helpers::Process && rights::sandbox(flags) != flags::Sandbox::Off {
+    match flags.helpers == flags::Helpers::Process && privileges::sandbox(flags) != flags::Sandbox::Off {
         true => Err("a sandbox cannot see what they do".into()),
         false => flash_arch::uring::probe().map_err(|why| why.to_string()),
     }

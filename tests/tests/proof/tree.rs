@@ -11,13 +11,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use flash_slowdisk::Guard;
+use flash_slowdisk::Cleanup;
 use tempfile::TempDir;
 
 pub(crate) struct Tree {
     pub(crate) files: usize,
     pub(crate) root: TempDir,
-    _guard: Guard,
+    _cleanup: Cleanup,
 }
 
 const FILES_PER_FOLDER: usize = 1000;
@@ -39,14 +39,14 @@ impl Tree {
         let inodes = (files + files / 50 + 1000).to_string();
         let format = ["-q", "-F", "-b", "4096", "-m", "0", "-N", &inodes, "-E", "lazy_itable_init=0"];
         run(Command::new("mke2fs").args(["-t", "ext4"]).args(format).arg(image.path()))?;
-        let guard = Guard::new("umount -l \"$1\"; rmdir \"$1\"", &[point])?;
+        let guard = Cleanup::new("umount -l \"$1\"; rmdir \"$1\"", &[point])?;
         let attach = ["--find", "--show", "--direct-io=on"];
         let device = run(Command::new("losetup").args(attach).arg(image.path()))?;
         let mounted = run(Command::new("mount").args(["-t", "ext4", &device]).arg(point));
         // A device that is detached while it is in use goes with its last user, and the image with the device.
         run(Command::new("losetup").args(["--detach", &device]))?;
         mounted?;
-        let tree = Tree { files, root, _guard: guard };
+        let tree = Tree { files, root, _cleanup: guard };
         tree.fill()?;
         Ok(tree)
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use flash_rig::{Cpus, Dynamic, Group, Machine, Running, ServerSpec, Setup};
+use flash_rig::{Cgroup, Cpus, Dynamic, Machine, Running, ServerSpec, Setup};
 
 /// Everything that starting a server needs to know.
 #[derive(Clone, Copy)]
@@ -16,7 +16,7 @@ pub(crate) struct Place<'a> {
     pub(crate) flash: &'a Path,
     pub(crate) flash_args: &'a [String],
     pub(crate) floor: &'a Path,
-    pub(crate) group: Option<&'a Group>,
+    pub(crate) group: Option<&'a Cgroup>,
     /// Programs behind the server.
     pub(crate) dynamic: Option<Dynamic<'a>>,
 }

@@ -9,6 +9,7 @@ mod layers;
 mod links;
 mod manifest;
 mod names;
+mod retired;
 mod source;
 mod steps;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     for source in &sources {
         findings.extend(docs::check(source));
         findings.extend(names::check(source));
+        findings.extend(retired::check(source));
         findings.extend(steps::check(source));
         findings.extend(unsafety::check_blocks(source));
     }

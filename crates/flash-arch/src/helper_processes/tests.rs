@@ -15,7 +15,7 @@ use flash_core::job::{Done, Find};
 use flash_core::page::Pages;
 use flash_core::path::SitePath;
 use flash_core::site::{Settings, Site};
-use flash_disk::{Device, Disk, FollowLinks, Sending};
+use flash_disk::{Device, Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
 use rustix::net::SendFlags;
 use tempfile::TempDir;
@@ -46,7 +46,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Helpers start in the order of `manners`; after the last there are no more, and the nursery is gone.
+    /// Helpers start in the order of `manners`; after the last there are no more, and the fork server is gone.
     fn new(manners: &[Manner]) -> Self {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join("site")).unwrap();
@@ -122,7 +122,7 @@ fn settings() -> flash_disk::Settings {
         copies_bytes_max: 1 << 20,
         listings_bytes_max: 1 << 20,
         revalidate_ms: 0,
-        sending: Sending::Copies,
+        send_mode: SendMode::Copy,
         names_briefly: Duration::from_secs(1),
         residency_assumed: false,
         template: HeaderTemplate::default(),

@@ -6,20 +6,20 @@ use flash_os::residency::{self, Residency};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use super::terms::Powers;
+use super::device_class::Capabilities;
 use crate::root;
 
 /// Names looked at for a file to try. Without one the filesystem gets the benefit of the doubt, because what it cannot do
 /// it refuses, and never waits instead.
 const NAMES_MAX: usize = 256;
 
-pub(crate) fn probe(folder: impl AsFd) -> Powers {
+pub(crate) fn probe(folder: impl AsFd) -> Capabilities {
     let looks_now = !matches!(open(&folder, c".", OFlags::PATH, ResolveFlags::CACHED), Err(Errno::INVAL));
-    let powers = Powers { looks_now, ..Powers::ALL };
-    some_file(&folder).map_or(powers, |file| Powers {
+    let capabilities = Capabilities { looks_now, ..Capabilities::ALL };
+    some_file(&folder).map_or(capabilities, |file| Capabilities {
         reads_now: reads_now(&file),
         tells_residency: tells_residency(&file),
-        ..powers
+        ..capabilities
     })
 }
 
@@ -79,18 +79,21 @@ mod tests {
     #[test]
     fn a_folder_of_files_says_it_all() {
         let place = tempfile::TempDir::new().unwrap();
-        assert_eq!(probe(folder(place.path())), Powers::ALL, "nothing to try");
+        assert_eq!(probe(folder(place.path())), Capabilities::ALL, "nothing to try");
         std::fs::create_dir(place.path().join("a")).unwrap();
         std::fs::write(place.path().join("b"), "").unwrap();
         std::fs::write(place.path().join("c"), "c").unwrap();
         assert!(some_file(folder(place.path())).is_some());
-        assert_eq!(probe(folder(place.path())), Powers::ALL);
+        assert_eq!(probe(folder(place.path())), Capabilities::ALL);
     }
 
     /// The kernel's own files are made as they are read: it promises nothing of them, and they have no pages.
     #[test]
     fn some_cannot() {
-        let powers = probe(folder("/sys/kernel"));
-        assert!(powers.looks_now && !powers.reads_now && !powers.tells_residency, "{powers:?}");
+        let capabilities = probe(folder("/sys/kernel"));
+        assert!(
+            capabilities.looks_now && !capabilities.reads_now && !capabilities.tells_residency,
+            "{capabilities:?}"
+        );
     }
 }

@@ -4,25 +4,25 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::door::Door;
-use super::info::Line;
-use super::terms::Terms;
+use super::device_class::DeviceClass;
+use super::mount_root::MountRoot;
+use super::mountinfo::MountInfo;
 
 /// A device that jobs wait for: a filesystem, however often it is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Stays the same while the filesystem is mounted, and is never given to another.
     pub number: u32,
-    pub terms: Terms,
+    pub class: DeviceClass,
 }
 
 impl Device {
     /// Whatever has no known place: where links out of a mount lead, users' homes that nobody asked for yet, what was
     /// unmounted or has not been noticed.
-    pub const ELSEWHERE: Self = Self { number: 0, terms: Terms::Remote };
+    pub const ELSEWHERE: Self = Self { number: 0, class: DeviceClass::Remote };
 
     /// Where request bodies are kept, whatever that is: uploads take no helper from those who read.
-    pub const SPOOL: Self = Self { number: u32::MAX, terms: Terms::Remote };
+    pub const SPOOL: Self = Self { number: u32::MAX, class: DeviceClass::Remote };
 }
 
 /// A mount that names below the root lead to.
@@ -33,7 +33,7 @@ pub(crate) struct Mount {
     /// Relative to the root, without slashes at its ends. Empty for the root's own mount.
     pub(crate) point: Vec<u8>,
     /// Where walks that must not wait begin. `None` where there are none.
-    pub(crate) door: Option<Arc<Door>>,
+    pub(crate) mount_root: Option<Arc<MountRoot>>,
 }
 
 #[derive(Debug)]
@@ -50,38 +50,38 @@ pub(crate) struct Table {
 /// The lines of a list that names below the root lead to.
 pub(crate) struct Reached<'a> {
     /// The root's own. `None` if an old kernel does not tell, or the mount is gone.
-    pub(crate) own: Option<&'a Line>,
-    pub(crate) below: Vec<&'a Line>,
+    pub(crate) own: Option<&'a MountInfo>,
+    pub(crate) below: Vec<&'a MountInfo>,
 }
 
 impl<'a> Reached<'a> {
     /// `own` is the mount that the root's folder was opened on, and `base` its real path.
-    pub(crate) fn new(lines: &'a [Line], own: Option<u64>, base: &[u8]) -> Self {
+    pub(crate) fn new(lines: &'a [MountInfo], own: Option<u64>, base: &[u8]) -> Self {
         let own = lines.iter().find(|line| Some(line.id) == own);
         let below =
             lines.iter().filter(|line| own.is_some_and(|own| reaches(lines, own, base, line))).collect();
         Self { own, below }
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &'a Line> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'a MountInfo> {
         self.own.into_iter().chain(self.below.iter().copied())
     }
 }
 
 impl Table {
     pub(crate) fn new(
-        lines: &[Line],
+        lines: &[MountInfo],
         reached: &Reached<'_>,
         base: &[u8],
-        device: impl Fn(&Line) -> Device,
-        door: impl Fn(&Line) -> Option<Arc<Door>>,
+        device: impl Fn(&MountInfo) -> Device,
+        mount_root: impl Fn(&MountInfo) -> Option<Arc<MountRoot>>,
     ) -> Self {
-        let mount = |line: &Line, point: &[u8]| {
-            let (device, door) = (device(line), door(line));
-            Mount { device, point: point.to_vec(), door }
+        let mount = |line: &MountInfo, point: &[u8]| {
+            let (device, mount_root) = (device(line), mount_root(line));
+            Mount { device, point: point.to_vec(), mount_root }
         };
         let root = reached.own.map_or_else(
-            || Mount { device: Device::ELSEWHERE, point: Vec::new(), door: None },
+            || Mount { device: Device::ELSEWHERE, point: Vec::new(), mount_root: None },
             |line| mount(line, b""),
         );
         // The outermost first, so that each finds those on its way done.
@@ -95,8 +95,8 @@ impl Table {
                 .rev()
                 .find(|above| below(&rest[0].point, &above.point).is_some())
                 .unwrap_or(&root);
-            if on_the_way.device.terms == Terms::Remote {
-                (rest[0].device, rest[0].door) = (on_the_way.device, None);
+            if on_the_way.device.class == DeviceClass::Remote {
+                (rest[0].device, rest[0].mount_root) = (on_the_way.device, None);
             }
         }
         mounts.reverse();
@@ -143,7 +143,7 @@ pub(crate) fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
 
 /// Whether a walk from the root comes to this mount, and not to one that hides it. Walks as the kernel does: on each
 /// mount it crosses at the first mount point upon its way.
-fn reaches(lines: &[Line], own: &Line, base: &[u8], wanted: &Line) -> bool {
+fn reaches(lines: &[MountInfo], own: &MountInfo, base: &[u8], wanted: &MountInfo) -> bool {
     if below(&wanted.point, base).is_none_or(<[u8]>::is_empty) {
         // What was mounted upon the root's folder since it was opened is not seen by those who are in it.
         return false;

@@ -14,7 +14,7 @@ use rustix::mount::{
 use super::*;
 use crate::tests::list::list_job;
 use crate::tests::{Folder, find, find_job, help, outcome, variants};
-use crate::{Disk, FollowLinks, Sending};
+use crate::{Disk, FollowLinks, SendMode};
 
 /// Mounts are made where nobody else sees them, and go with their last thread.
 fn with_own_mounts(test: impl FnOnce(&Folder) + Send) {
@@ -64,9 +64,9 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 /// Waits until a name is on a device of these terms, and says on which.
 #[track_caller]
-fn wait_for(disk: &Disk, name: &str, terms: impl Fn(Terms) -> bool) -> Device {
+fn wait_for(disk: &Disk, name: &str, class: impl Fn(DeviceClass) -> bool) -> Device {
     let device = || disk.device_for(&find_job(name, None));
-    wait_until(name, || terms(device().terms));
+    wait_until(name, || class(device().class));
     device()
 }
 
@@ -138,11 +138,11 @@ fn one_that_reads_nothing_at_once_is_still_looked_at() {
         folder.put("near/x", "x");
         folder.put("near/b/x", "x");
         let disk = watched(folder);
-        let near = wait_for(&disk, "/near/x", Terms::is_local);
+        let near = wait_for(&disk, "/near/x", DeviceClass::is_local);
         assert_ne!(near.number, disk.device_for(&find_job("/nearer", None)).number);
         warm(&disk, &["/near/x", "/near/b"]);
         assert_eq!(now(&disk, "/near/b").as_deref(), Some("redirect"));
-        assert_eq!(now(&disk, "/near/x").is_some(), near.terms.reads_now());
+        assert_eq!(now(&disk, "/near/x").is_some(), near.class.reads_now());
         let list = list_job("/near/", Order::default(), 0);
         assert_eq!(disk.device_for(&Job::List(list)), near);
         assert!(disk.device_name(near).ends_with("root/near (tmpfs)"), "{}", disk.device_name(near));
@@ -157,7 +157,7 @@ fn a_mount_that_never_answers_is_never_asked() {
         symlink("far", folder.path("linked")).unwrap();
         let _silent = Silent::mount(folder, "far");
         let disk = watched(folder);
-        let far = wait_for(&disk, "/far/x", |terms| terms == Terms::Remote);
+        let far = wait_for(&disk, "/far/x", |class| class == DeviceClass::Remote);
         assert!(disk.device_name(far).ends_with("/far (fuse.silent)"), "{}", disk.device_name(far));
         assert_eq!(disk.device_for(&find_job("/far", None)), far, "its own folder, too");
         for name in ["/far", "/far/", "/far/x", "/link", "/linked/x", "/linked/", "/linked"] {
@@ -165,7 +165,7 @@ fn a_mount_that_never_answers_is_never_asked() {
         }
         // A helper of this device waits for no other, or the silent one would keep it.
         let here = disk.device_for(&find_job("/link", None));
-        assert!(here.terms.is_local());
+        assert!(here.class.is_local());
         for name in ["/link", "/linked/x", "/linked/", "/linked"] {
             assert!(disk.help(&find_job(name, None), here).is_none(), "{name}");
         }
@@ -204,9 +204,9 @@ fn mounts_come_and_go() {
     with_own_mounts(|folder| {
         folder.put("place/x", "below");
         let disk = watched(folder);
-        let own = wait_for(&disk, "/place/x", Terms::looks_now);
+        let own = wait_for(&disk, "/place/x", DeviceClass::looks_now);
         let silent = Silent::mount(folder, "place");
-        let far = wait_for(&disk, "/place/x", |terms| terms == Terms::Remote);
+        let far = wait_for(&disk, "/place/x", |class| class == DeviceClass::Remote);
         assert_ne!(far.number, own.number);
         assert_eq!(now(&disk, "/place/x"), None);
         // The first mount is still there, below this one.
@@ -221,10 +221,10 @@ fn mounts_come_and_go() {
         // Its door is held open, so that it can only be detached.
         assert_eq!(unmount(folder.path("place"), UnmountFlags::empty()), Err(rustix::io::Errno::BUSY));
         unmount(folder.path("place"), UnmountFlags::DETACH).unwrap();
-        assert_eq!(wait_for(&disk, "/place/x", |terms| terms == Terms::Remote), far);
+        assert_eq!(wait_for(&disk, "/place/x", |class| class == DeviceClass::Remote), far);
         drop(silent);
         unmount(folder.path("place"), UnmountFlags::DETACH).unwrap();
-        assert_eq!(wait_for(&disk, "/place/x", Terms::is_local), own);
+        assert_eq!(wait_for(&disk, "/place/x", DeviceClass::is_local), own);
         assert_eq!(now(&disk, "/place/x").as_deref(), Some("below"));
     });
 }
@@ -235,7 +235,7 @@ fn others_are_noticed_beside_it() {
     with_own_mounts(|folder| {
         let _silent = Silent::mount(folder, "far");
         let disk = watched(folder);
-        wait_for(&disk, "/far/x", |terms| terms == Terms::Remote);
+        wait_for(&disk, "/far/x", |class| class == DeviceClass::Remote);
         bound(folder, "later");
         folder.put("later/x", "later");
         warm(&disk, &["/later/x"]);
@@ -265,14 +265,14 @@ fn each_mount_has_names_of_its_own() {
     with_own_mounts(|folder| {
         folder.put("near/below", "covered");
         let disk = watched(folder);
-        let own = wait_for(&disk, "/near/x", Terms::looks_now);
+        let own = wait_for(&disk, "/near/x", DeviceClass::looks_now);
         thread::sleep(Duration::from_millis(40));
         learn(&disk, "/near/", own);
         tmpfs(folder, "near");
         folder.put("near/above", "above");
         assert_ne!(now(&disk, "/near/above").as_deref(), Some("404"), "the mount may not be noticed yet");
-        let near = wait_for(&disk, "/near/x", |terms| {
-            terms.is_local() && disk.device_for(&find_job("/near/x", None)) != own
+        let near = wait_for(&disk, "/near/x", |class| {
+            class.is_local() && disk.device_for(&find_job("/near/x", None)) != own
         });
         assert_ne!(now(&disk, "/near/above").as_deref(), Some("404"));
         learn(&disk, "/near/", near);
@@ -281,7 +281,7 @@ fn each_mount_has_names_of_its_own() {
         wait_until("it is gone", || now(&disk, "/near/below").as_deref() != Some("404"));
         let _silent = Silent::mount(folder, "near");
         assert_ne!(now(&disk, "/near/anything").as_deref(), Some("404"));
-        wait_for(&disk, "/near/x", |terms| terms == Terms::Remote);
+        wait_for(&disk, "/near/x", |class| class == DeviceClass::Remote);
         assert_eq!(now(&disk, "/near/anything"), None);
     });
 }
@@ -293,19 +293,29 @@ fn a_mount_in_the_place_of_another_has_names_of_its_own() {
         bound(folder, "near");
         folder.put("near/x", "x");
         let disk = watched(folder);
-        let door = || {
+        let mount_root = || {
             let table = disk.root.mounts().table();
-            table.mount_of(b"near/x").0.door.as_ref().map(|door| door.number())
+            table.mount_of(b"near/x").0.mount_root.as_ref().map(|mount_root| mount_root.number())
         };
-        let root = disk.root.mounts().table().mount_of(b"x").0.door.as_ref().map(|door| door.number());
-        wait_until("the mount is entered", || door().is_some_and(|door| Some(door) != root));
-        let before = door();
+        let root = disk
+            .root
+            .mounts()
+            .table()
+            .mount_of(b"x")
+            .0
+            .mount_root
+            .as_ref()
+            .map(|mount_root| mount_root.number());
+        wait_until("the mount is entered", || {
+            mount_root().is_some_and(|mount_root| Some(mount_root) != root)
+        });
+        let before = mount_root();
         thread::sleep(Duration::from_millis(40));
         learn(&disk, "/near/", disk.device_for(&find_job("/near/x", None)));
         unmount(folder.path("near"), UnmountFlags::DETACH).unwrap();
         bound(folder, "near");
         wait_until("the other is entered", || {
-            door().is_some_and(|door| ![root, before].contains(&Some(door)))
+            mount_root().is_some_and(|mount_root| ![root, before].contains(&Some(mount_root)))
         });
         assert_eq!(
             now(&disk, &format!("/near/fresh-{:?}", Instant::now())),
@@ -333,8 +343,8 @@ fn the_names_of_an_overlay_are_held_for_a_moment() {
         let mut disk = folder.disk_with(|settings| settings.names_briefly = briefly);
         disk.close_elsewhere().unwrap();
         disk.watch_mounts().unwrap();
-        let near = wait_for(&disk, "/near/x", Terms::looks_now);
-        assert_eq!(near.terms.name_rule(), NameRule::Briefly);
+        let near = wait_for(&disk, "/near/x", DeviceClass::looks_now);
+        assert_eq!(near.class.name_rule(), NameRule::Briefly);
         thread::sleep(Duration::from_millis(40));
         learn(&disk, "/near/", near);
         fs::write(beside("lower").join("from-below"), "").unwrap();
@@ -358,18 +368,18 @@ fn an_open_file_remembers_its_mount() {
         symlink("near/large", folder.path("link")).unwrap();
         let mut disk = folder.disk_with(|settings| {
             settings.memory_file_bytes_max = 0;
-            settings.sending = Sending::Pages;
+            settings.send_mode = SendMode::Sendfile;
         });
         let entry = find(&disk, "/link");
         let file = Arc::clone(&variants(&entry).identity);
         let load = Job::Load(Load { file, window: 0..50_000, copy: true, completes: None });
         let is_copied = |done| matches!(done, Done::Window(Window::Copied(_)));
         let before = disk.device_for(&load);
-        assert_eq!(before.terms, Terms::Unproven, "nobody has looked");
+        assert_eq!(before.class, DeviceClass::Unproven, "nobody has looked");
         assert!(disk.try_now(&load).is_none(), "nor looks, though every page is there");
         assert!(is_copied(help(&disk, &load).done));
         disk.watch_mounts().unwrap();
-        wait_for(&disk, "/near/large", Terms::looks_now);
+        wait_for(&disk, "/near/large", DeviceClass::looks_now);
         assert_eq!(disk.device_for(&load).number, before.number);
         let now = disk.try_now(&load).map(|outcome| outcome.done);
         assert!(matches!(now, Some(Done::Window(Window::Resident(_)))), "{now:?}");
@@ -388,9 +398,9 @@ fn a_door_is_the_mounts_own() {
         bound(folder, "near");
         let root = File::open(folder.root()).unwrap();
         let mount = root::mount_of(File::open(folder.path("near")).unwrap()).unwrap();
-        assert!(door::open(&root, b"near", mount).is_ok());
+        assert!(mount_root::open(&root, b"near", mount).is_ok());
         tmpfs(folder, "near");
-        assert!(door::open(&root, b"near", mount).is_err());
+        assert!(mount_root::open(&root, b"near", mount).is_err());
     });
 }
 

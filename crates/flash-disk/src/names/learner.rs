@@ -14,8 +14,8 @@ use flash_os::mpsc;
 use flash_os::sched;
 use flash_os::semaphore::Semaphore;
 
-use crate::Pace;
-use crate::root::{Root, Stop};
+use crate::Blocking;
+use crate::root::{LookupError, Root};
 
 /// A handle; the thread ends with it.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Shared {
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
             for name in self.names.drain() {
-                if matches!(self.root.examine(&name, Pace::Within), Err(Stop::Missing)) {
+                if matches!(self.root.examine(&name, Blocking::ThisDevice), Err(LookupError::Missing)) {
                     self.root.learn_names(&name);
                 }
                 self.is_busy.store(false, Ordering::Release);

@@ -12,9 +12,9 @@ use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags, statx};
 use rustix::io::Errno;
 
 use super::table::{State, Table, Term, marked};
-use crate::meter::{Stage, timed};
+use crate::call_timer::{Stage, timed};
 use crate::mounts::NameRule;
-use crate::root::{self, Examined};
+use crate::root::{self, FileStat};
 
 /// What came of reading a folder.
 #[derive(Debug)]
@@ -43,15 +43,15 @@ const SOFT_HYPHEN: &[u8] = "\u{ad}".as_bytes();
 /// A folder to read: open as a place (`O_PATH`), and examined.
 pub(crate) struct Place {
     pub(crate) open: OwnedFd,
-    pub(crate) examined: Examined,
+    pub(crate) examined: FileStat,
     /// The number of its mount's door.
-    pub(crate) door: u64,
+    pub(crate) mount_root: u64,
     pub(crate) rule: NameRule,
 }
 
 impl Place {
     pub(crate) fn state(&self) -> State {
-        State { door: self.door, stamp: self.examined.stamp }
+        State { mount_root: self.mount_root, stamp: self.examined.stamp }
     }
 
     /// Reads the folder. `hash` is told each name, and whether it is a regular file's.
@@ -217,7 +217,7 @@ mod tests {
         let read = |comes: Option<&str>| {
             std::thread::sleep(Duration::from_millis(30));
             let (open, rule) = (open(folder.path()), NameRule::WhileUnchanged);
-            let place = Place { examined: root::examine(&open).unwrap(), open, door: 0, rule };
+            let place = Place { examined: root::examine(&open).unwrap(), open, mount_root: 0, rule };
             place.read(100, Duration::ZERO, |_, _| {
                 comes.into_iter().for_each(write);
                 0

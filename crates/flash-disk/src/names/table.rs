@@ -22,7 +22,7 @@ pub(crate) struct Table {
 pub(crate) struct State {
     /// The number of the door of the mount that it is on. An image that is mounted in another's place may have its device,
     /// and folders with the same times.
-    pub(crate) door: u64,
+    pub(crate) mount_root: u64,
     pub(crate) stamp: Stamp,
 }
 

@@ -128,7 +128,7 @@ fn one_helper_at_a_time_reads_a_folder_and_nobody_one_that_is_known() {
     learn(&tables, 0, "a", &[("x", true)]);
     let folder = tables.visit(0, b"a").unwrap();
     assert_eq!(folder.missed(&State::default()), None);
-    assert!(folder.missed(&State { door: 1, ..State::default() }).is_some(), "it has changed");
+    assert!(folder.missed(&State { mount_root: 1, ..State::default() }).is_some(), "it has changed");
     tables.publish(&folder, Reading::Never);
     assert!((0..1000).all(|_| tables.visit(0, b"a").unwrap().missed(&State::default()).is_none()));
 }

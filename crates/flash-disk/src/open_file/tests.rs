@@ -16,7 +16,7 @@ fn file() -> (tempfile::NamedTempFile, OpenFile, Stamp) {
     std::fs::write(file.path(), text()).unwrap();
     let descriptor = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
     let stamp = root::examine(&descriptor).unwrap().stamp;
-    (file, OpenFile::new(descriptor, Sending::Copies, false, None, None), stamp)
+    (file, OpenFile::new(descriptor, SendMode::Copy, false, None, None), stamp)
 }
 
 fn text() -> Vec<u8> {
@@ -59,11 +59,11 @@ fn changes_are_noticed() {
 fn a_whole_file_is_read_whole_or_not_at_all() {
     let (file, open, _) = self::file();
     let descriptor = open.as_fd().try_clone_to_owned().unwrap();
-    let read = |size, pace| read(descriptor.as_fd(), 0, size, pace);
-    assert!(matches!(read(BYTES, Pace::Now), Reading::Whole(bytes) if *bytes == *text()));
-    assert!(matches!(read(BYTES + 1, Pace::Patient), Reading::Shrunk));
+    let read = |size, blocking| read(descriptor.as_fd(), 0, size, blocking);
+    assert!(matches!(read(BYTES, Blocking::Never), Reading::Whole(bytes) if *bytes == *text()));
+    assert!(matches!(read(BYTES + 1, Blocking::Anywhere), Reading::Shrunk));
     residency::evict(file.as_file()).unwrap();
-    assert!(matches!(read(BYTES, Pace::Now), Reading::WouldBlock));
-    assert!(matches!(read(BYTES, Pace::Patient), Reading::Whole(bytes) if *bytes == *text()));
-    assert!(matches!(read(0, Pace::Now), Reading::Whole(bytes) if bytes.is_empty()));
+    assert!(matches!(read(BYTES, Blocking::Never), Reading::WouldBlock));
+    assert!(matches!(read(BYTES, Blocking::Anywhere), Reading::Whole(bytes) if *bytes == *text()));
+    assert!(matches!(read(0, Blocking::Never), Reading::Whole(bytes) if bytes.is_empty()));
 }

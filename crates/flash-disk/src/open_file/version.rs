@@ -24,7 +24,7 @@ use rustix::fs::{Advice, fadvise};
 
 use super::digests::{BLOCK_BYTES, Digests};
 use super::{AHEAD_BYTES, Reading, read_exact};
-use crate::Pace;
+use crate::Blocking;
 use crate::root::{self, RESTED_NS, unix_ns};
 
 #[derive(Debug)]
@@ -229,7 +229,7 @@ impl Version {
                 ahead = block.start + AHEAD_BYTES.map_or(0, |bytes| bytes.get());
             }
             let bytes = &mut buffer[..(block.end - block.start) as usize];
-            match read_exact(file, bytes, block.start, Pace::Patient) {
+            match read_exact(file, bytes, block.start, Blocking::Anywhere) {
                 Reading::Whole(()) if self.digests.agree(&block, bytes) => {}
                 _ => return false,
             }

@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use flash_core::listing::NAME_BYTES_MAX;
 
-use super::words::{Reader, Writer};
+use super::codec::{Reader, Writer};
 use crate::names::TABLE_NAMES_MAX;
 use crate::names::read::Reading;
 use crate::names::table::{Table, Term, marked};

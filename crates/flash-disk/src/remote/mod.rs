@@ -7,10 +7,10 @@
 //!
 //! How questions and answers travel, and what becomes of a helper that answers nonsense, is not decided here.
 
-mod answer;
+mod codec;
 mod folder;
-mod question;
-mod words;
+mod reply;
+mod request;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -20,13 +20,13 @@ use flash_core::job::{Done, Failure, Job, Outcome, Part, Spent};
 use flash_core::memory_budget::Budget;
 use flash_http::status::Status;
 
-use crate::root::Stop;
-use crate::{Device, Disk, Powers, Terms, names};
-use words::{Reader, Writer};
+use crate::root::LookupError;
+use crate::{Capabilities, Device, DeviceClass, Disk, names};
+use codec::{Reader, Writer};
 
 /// A job in words.
 #[derive(Debug)]
-pub struct Question<'a> {
+pub struct Request<'a> {
     pub bytes: Vec<u8>,
     /// The open file that it is about, if it is about one.
     pub descriptor: Option<BorrowedFd<'a>>,
@@ -34,7 +34,7 @@ pub struct Question<'a> {
 
 /// A result in words.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Reply {
     pub bytes: Vec<u8>,
     /// Keeps the descriptors open until they have been sent.
     done: Done,
@@ -51,26 +51,26 @@ pub const DESCRIPTORS_MAX: usize = 4;
 
 impl Disk {
     /// Puts a job into words, for a helper at that device.
-    pub fn ask<'a>(&self, job: &'a Job, device: Device) -> Question<'a> {
+    pub fn ask<'a>(&self, job: &'a Job, device: Device) -> Request<'a> {
         let mut words = Writer::default();
-        words.u8(device.terms.is_local().into());
+        words.u8(device.class.is_local().into());
         words.u32(self.names_wanted(job));
-        let descriptor = question::write(job, self.copies.left_bytes(), &mut words);
-        Question { bytes: words.bytes, descriptor }
+        let descriptor = request::write(job, self.copies.left_bytes(), &mut words);
+        Request { bytes: words.bytes, descriptor }
     }
 
     /// Does what a question asks for; `None` when it has no meaning.
-    pub fn answer(&mut self, question: &[u8], descriptors: Vec<OwnedFd>) -> Option<Answer> {
-        let mut words = Reader(question);
+    pub fn answer(&mut self, request: &[u8], descriptors: Vec<OwnedFd>) -> Option<Reply> {
+        let mut words = Reader(request);
         // Which device it is does not matter, only whether others may be waited for.
         let device = if words.bool()? {
-            Device { number: 0, terms: Terms::Local(Powers::ALL) }
+            Device { number: 0, class: DeviceClass::Local(Capabilities::ALL) }
         } else {
             Device::ELSEWHERE
         };
         let names_max = words.u32()?.min(names::TABLE_NAMES_MAX);
         let reserved_bytes = words.u64()?;
-        let job = question::read(self, &mut words, descriptors)?;
+        let job = request::read(self, &mut words, descriptors)?;
         words.end()?;
         // Copies stay in memory when they are sent, so it is the asker's room that counts.
         self.copies = Budget::new(reserved_bytes);
@@ -79,11 +79,11 @@ impl Disk {
         let mut words = Writer::default();
         let Some(Outcome { done, spent }) = self.help(&job, device) else {
             words.u8(ELSEWHERE);
-            return Some(Answer { bytes: words.bytes, done: Done::Failed(Failure::Overloaded) });
+            return Some(Reply { bytes: words.bytes, done: Done::Failed(Failure::Overloaded) });
         };
         words.u8(HERE);
         [spent.walk_ns, spent.open_ns, spent.read_ns].into_iter().for_each(|ns| words.u64(ns));
-        answer::write(&job, &done, &mut words);
+        reply::write(&job, &done, &mut words);
         if let (Job::Find(find), Done::Found(entry)) = (&job, &done)
             && matches!(entry.resource, Resource::Refused(Status::NOT_FOUND))
         {
@@ -92,7 +92,7 @@ impl Disk {
         // The asker has the folder already.
         let is_open = |part: &Part| matches!(part, Part::Names { open: Some(_), .. });
         let is_known = matches!(&job, Job::Folder(folder) if is_open(&folder.part));
-        Some(Answer {
+        Some(Reply {
             bytes: words.bytes,
             done: if is_known { Done::Failed(Failure::Overloaded) } else { done },
         })
@@ -121,7 +121,7 @@ impl Disk {
         }
         let spent = spent(&mut words).ok_or(Malformed)?;
         let mut descriptors = descriptors.into_iter();
-        let done = answer::read(self, job, &mut words, &mut descriptors)?;
+        let done = reply::read(self, job, &mut words, &mut descriptors)?;
         match (words.end(), descriptors.next()) {
             (Some(()), None) => Ok(Some(Outcome { done, spent })),
             _ => Err(Malformed),
@@ -141,7 +141,7 @@ pub fn is_for_the_asker(job: &Job, outcome: &Outcome) -> bool {
     }
 }
 
-impl Answer {
+impl Reply {
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let entry = match &self.done {
             Done::Found(entry) => entry,
@@ -171,8 +171,8 @@ fn spent(words: &mut Reader<'_>) -> Option<Spent> {
 /// An hour.
 const SPENT_NS_MAX: u64 = 3_600_000_000_000;
 
-impl From<Stop> for Malformed {
-    fn from(_: Stop) -> Self {
+impl From<LookupError> for Malformed {
+    fn from(_: LookupError) -> Self {
         Malformed
     }
 }

@@ -263,7 +263,7 @@ fn modified(file: &File) -> SystemTime {
 fn pages_that_are_lent_are_those_of_the_head() {
     let folder = Folder::new();
     let path = folder.put("a.log", &*CONTENT);
-    let disk = folder.disk_with(|settings| settings.sending = Sending::Pages);
+    let disk = folder.disk_with(|settings| settings.send_mode = SendMode::Sendfile);
     let file = identity(&find(&disk, "/a.log"));
     append(&path);
     let load = Load { file, window: 0..1_000, copy: false, completes: None };

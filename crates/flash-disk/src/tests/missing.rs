@@ -12,7 +12,7 @@ use super::*;
 fn learning(folder: &Folder) -> Option<Disk> {
     let mut disk = folder.disk_with(|settings| settings.names_briefly = Duration::from_secs(3600));
     disk.close_elsewhere().unwrap();
-    let rule = disk.device_for(&find_job("/x", None)).terms.name_rule();
+    let rule = disk.device_for(&find_job("/x", None)).class.name_rule();
     if rule == NameRule::Ask {
         eprintln!("skipped: the names of this filesystem's folders cannot be held");
         return None;
@@ -113,7 +113,7 @@ fn a_single_page_site_and_scripts_answer_for_names_that_are_known_to_be_missing(
         settings.names_briefly = Duration::from_secs(3600);
     });
     disk.close_elsewhere().unwrap();
-    if disk.device_for(&find_job("/x", None)).terms.name_rule() == NameRule::Ask {
+    if disk.device_for(&find_job("/x", None)).class.name_rule() == NameRule::Ask {
         return;
     }
     settle();
@@ -316,7 +316,7 @@ fn users_folders_have_tables_of_their_own() {
         settings.names_briefly = Duration::from_secs(3600);
     });
     disk.close_elsewhere().unwrap();
-    if disk.device_for(&find_job("/x", None)).terms.name_rule() == NameRule::Ask {
+    if disk.device_for(&find_job("/x", None)).class.name_rule() == NameRule::Ask {
         return;
     }
     settle();
@@ -353,7 +353,7 @@ fn pair(folder: &Folder, briefly: Duration) -> Option<Pair> {
     pair.here.leave_to_others();
     settle();
     let device = pair.there.device_for(&find_job("/x", None));
-    (device.terms.name_rule() != NameRule::Ask).then_some(pair)
+    (device.class.name_rule() != NameRule::Ask).then_some(pair)
 }
 
 fn asked(pair: &mut Pair, name: &str) -> String {

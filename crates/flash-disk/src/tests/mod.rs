@@ -7,8 +7,8 @@ mod links;
 pub(crate) mod list;
 mod missing;
 mod pages;
-mod programs;
 mod remote;
+mod scripts;
 mod snapshots;
 mod spool;
 mod users;
@@ -77,7 +77,7 @@ impl Folder {
             copies_bytes_max: 16 << 20,
             listings_bytes_max: 16 << 20,
             revalidate_ms: 0,
-            sending: Sending::Copies,
+            send_mode: SendMode::Copy,
             names_briefly: Duration::from_secs(1),
             residency_assumed: false,
             template: HeaderTemplate::default(),

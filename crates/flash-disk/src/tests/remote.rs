@@ -34,8 +34,8 @@ impl Pair {
 
     /// The answer to a job, and the descriptors that come with it.
     pub(super) fn answer(&mut self, job: &Job) -> (Vec<u8>, Vec<OwnedFd>) {
-        let question = self.here.ask(job, Device::ELSEWHERE);
-        let answer = self.there.answer(&question.bytes, owned(question.descriptor.as_slice()));
+        let request = self.here.ask(job, Device::ELSEWHERE);
+        let answer = self.there.answer(&request.bytes, owned(request.descriptor.as_slice()));
         let answer = answer.expect("a question that was asked has a meaning");
         (answer.bytes.clone(), owned(&answer.descriptors()))
     }
@@ -44,8 +44,8 @@ impl Pair {
     fn list(&mut self, list: &List) -> Outcome {
         let Self { here, there } = self;
         let ask = |job: &Job| {
-            let question = here.ask(job, Device::ELSEWHERE);
-            let answer = there.answer(&question.bytes, owned(question.descriptor.as_slice())).unwrap();
+            let request = here.ask(job, Device::ELSEWHERE);
+            let answer = there.answer(&request.bytes, owned(request.descriptor.as_slice())).unwrap();
             here.understand(job, &answer.bytes, owned(&answer.descriptors())).unwrap()
         };
         here.list_with(list, Device::ELSEWHERE, ask).expect("nothing is elsewhere")
@@ -176,12 +176,12 @@ fn what_is_elsewhere_is_said_to_be() {
     let folder = site();
     let mut pair = Pair::of(&folder);
     let local = pair.here.device_for(&find_job("/link", None));
-    assert!(local.terms.is_local(), "this test needs a folder for temporary files on a local disk");
+    assert!(local.class.is_local(), "this test needs a folder for temporary files on a local disk");
     std::os::unix::fs::symlink("/proc/version", folder.path("link")).unwrap();
     for (name, answer) in [("/link", None), ("/small.txt", Some(()))] {
         let job = find_job(name, None);
-        let question = pair.here.ask(&job, local);
-        let answered = pair.there.answer(&question.bytes, Vec::new()).unwrap();
+        let request = pair.here.ask(&job, local);
+        let answered = pair.there.answer(&request.bytes, Vec::new()).unwrap();
         let understood = pair.here.understand(&job, &answered.bytes, owned(&answered.descriptors()));
         assert_eq!(understood.unwrap().map(|_| ()), answer, "{name}");
     }
@@ -432,7 +432,7 @@ proptest! {
         folder.put("a.txt", "a");
         let mut pair = Pair::of(&folder);
         let entry = found(pair.done(&find_job("/a.txt", None)));
-        let question = [&[0; 13][..], &[kind], &bytes].concat();
+        let request = [&[0; 13][..], &[kind], &bytes].concat();
         let bytes = [&[0; 25][..], &[kind], &bytes].concat();
         let file = Arc::clone(&variants(&entry).identity);
         for job in [find_job("/a.txt", None), find_job("/a.txt", Some(&entry)), load(&file, 0..1), names("/", None, 0), details("/", &["a.txt"])] {
@@ -441,7 +441,7 @@ proptest! {
             let _ = pair.here.understand(&job, &bytes, Vec::new());
         }
         let _ = pair.there.answer(&bytes, Vec::new());
-        let _ = pair.there.answer(&question, Vec::new());
+        let _ = pair.there.answer(&request, Vec::new());
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn large_copied() -> (Folder, Disk, PathBuf, Arc<File>) {
 }
 
 fn lending(folder: &Folder) -> Disk {
-    folder.disk_with(|settings| settings.sending = Sending::Pages)
+    folder.disk_with(|settings| settings.send_mode = SendMode::Sendfile)
 }
 
 fn load(file: &Arc<File>, window: Range<u64>, copy: bool) -> Job {

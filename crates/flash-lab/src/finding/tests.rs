@@ -2,7 +2,7 @@
 
 use super::{Verdict, judge};
 use crate::data::Data;
-use crate::made_up::{measurement, plan, run};
+use crate::fixtures::{measurement, plan, run};
 use crate::plan::Extent;
 use crate::record::{Measurement, Outcome};
 

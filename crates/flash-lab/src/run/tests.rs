@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 
 use super::*;
-use crate::made_up;
+use crate::fixtures;
 use crate::plan::{At, Extent};
 
 /// Gives every server its own rate, fails where told, and stops after so many measurements.
@@ -28,7 +28,7 @@ impl Bench for MadeUp {
         }
         match self.fails {
             Some(name) if name == cell.server.name() => Err(Trouble::Failed("bind: address in use\n".into())),
-            _ => Ok(made_up::figures(if cell.server.name() == "amped" { 200.0 } else { 100.0 })),
+            _ => Ok(fixtures::figures(if cell.server.name() == "amped" { 200.0 } else { 100.0 })),
         }
     }
 }
@@ -41,11 +41,11 @@ struct Lab {
 
 impl Lab {
     fn new(more: &str) -> Lab {
-        Lab { out: tempfile::tempdir().unwrap(), plan: made_up::plan(more), rounds: u32::MAX }
+        Lab { out: tempfile::tempdir().unwrap(), plan: fixtures::plan(more), rounds: u32::MAX }
     }
 
     fn run(&self, bench: &mut MadeUp, fresh: bool) -> Result<Ending, RunError> {
-        self.run_as(made_up::run(&self.plan, Extent::Full), bench, fresh)
+        self.run_as(fixtures::run(&self.plan, Extent::Full), bench, fresh)
     }
 
     fn run_as(&self, new: Run, bench: &mut MadeUp, fresh: bool) -> Result<Ending, RunError> {
@@ -107,7 +107,7 @@ fn a_run_that_was_interrupted_goes_on_and_measures_nothing_twice() {
 fn another_run_is_not_mixed_in() {
     let lab = Lab::new("");
     lab.run(&mut MadeUp { stop_after: Some(1), ..MadeUp::default() }, false).unwrap();
-    let old = made_up::run(&lab.plan, Extent::Full);
+    let old = fixtures::run(&lab.plan, Extent::Full);
     let text = Run { plan_text: "other".into(), ..old.clone() };
     let servers = Run { servers: vec![old.servers[0].clone()], ..old.clone() };
     let quick = Run { extent: Extent::Quick, ..old.clone() };
@@ -154,7 +154,7 @@ fn a_server_that_fails_is_recorded_with_its_last_words() {
 
 #[test]
 fn levels_are_parts_of_what_the_same_server_did_with_infinite_demand() {
-    let text = made_up::PLAN
+    let text = fixtures::PLAN
         .replace("axis = \"clients\", values = [1, 10, 100]", "axis = \"load-level\", values = [0.5, 0.9, 1]")
         .replace("values = [1, 100]", "values = [0.5, 1]");
     let plan = Plan::parse("levels", &text).unwrap();

@@ -29,7 +29,7 @@ impl Player<'_> {
         loop {
             let connection = &mut self.connections[place];
             let Some(transport) = connection.transport() else { break };
-            let link = self.crews[connection.crew].manner.link;
+            let link = self.shards[connection.shard].manner.link;
             let mut room = self.buffer.len();
             if let Some(link) = link {
                 if let Some(until) = connection.line.down_until.filter(|until| *until > now) {
@@ -39,7 +39,7 @@ impl Player<'_> {
                 room = room.min(Line::piece_bytes(link.down_bytes_per_second));
             }
             let rest = connection.reader.rest_of_body();
-            let looks = self.crews[connection.crew].manner.verify.looks();
+            let looks = self.shards[connection.shard].manner.verify.looks();
             let discards = rest >= DISCARD_BYTES_MIN && !looks;
             let received = if discards {
                 room = room.min(usize::try_from(rest).unwrap_or(usize::MAX));
@@ -95,22 +95,22 @@ impl Player<'_> {
         let mut settled = false;
         while at < bytes {
             let connection = &mut self.connections[place];
-            let crew = &self.crews[connection.crew];
+            let shard = &self.shards[connection.shard];
             let Some(pending) = connection.pending.front_mut().filter(|_| connection.written > 0) else {
                 // More than was asked for: nobody's answer, but the server's fault.
                 self.unasked(place);
                 break;
             };
             let asked = Asked {
-                head_only: crew.method(pending) == Method::Head,
-                validator: crew.wants_validator(pending.file),
+                head_only: shard.method(pending) == Method::Head,
+                validator: shard.wants_validator(pending.file),
             };
             let mut look = Look {
-                verify: &crew.manner.verify,
-                originals: &mut self.originals[connection.crew],
+                verify: &shard.manner.verify,
+                originals: &mut self.originals[connection.shard],
                 file: pending.file,
-                target: &crew.file(pending.file).target,
-                by_program: crew.file(pending.file).program,
+                target: &shard.file(pending.file).target,
+                by_program: shard.file(pending.file).program,
                 from: pending.range.map_or(0, |(first, _)| first),
                 wrong: &mut pending.wrong,
             };
@@ -137,8 +137,8 @@ impl Player<'_> {
 
     /// Bytes have come that answer nothing.
     fn unasked(&mut self, place: usize) {
-        let crew = self.connections[place].crew;
-        let class = self.crews[crew].class(0);
+        let shard = self.connections[place].shard;
+        let class = self.shards[shard].class(0);
         self.tally.fault(class, Fault::BadResponse);
         self.close(place);
     }
@@ -159,11 +159,11 @@ impl Player<'_> {
     /// once, on a new one (RFC 9112 §9.3.1), unless one of them might do twice what is meant once. Those behind the oldest are asked again in any case. Whether there was a request.
     pub(super) fn gone(&mut self, place: usize, fault: Fault, now: Instant) -> bool {
         let connection = &mut self.connections[place];
-        let crew = &self.crews[connection.crew];
+        let shard = &self.shards[connection.shard];
         let excused = fault == Fault::Reset
             && connection.answered > 0
             && connection.reader.is_idle()
-            && connection.pending.iter().all(|pending| crew.method(pending).is_idempotent());
+            && connection.pending.iter().all(|pending| shard.method(pending).is_idempotent());
         self.close(place);
         let connection = &mut self.connections[place];
         let Some(oldest) = connection.pending.front() else { return false };
@@ -173,10 +173,10 @@ impl Player<'_> {
             }
             self.tally.retries += 1;
         } else {
-            let (crew, &Pending { file, due, .. }) = (connection.crew, oldest);
+            let (shard, &Pending { file, due, .. }) = (connection.shard, oldest);
             connection.pending.pop_front();
             self.connections[place].client.failed += u64::from(is_measured(self.course, self.end, now));
-            self.fault(crew, file, due, now, fault);
+            self.fault(shard, file, due, now, fault);
         }
         if fault == Fault::Connect {
             self.rest_until(place, now + BACKOFF);
@@ -193,25 +193,25 @@ impl Player<'_> {
         // An answer that came before all of its request had gone is the last one here: the rest would be read as a request.
         let early = connection.written == 0 && connection.has_unsent();
         let done = early || connection.last && connection.written == 0;
-        let crew = connection.crew;
-        let counted = self.counts(crew, pending.due, now);
+        let shard = connection.shard;
+        let counted = self.counts(shard, pending.due, now);
         if counted {
             *self.tally.statuses.entry(reply.status).or_default() += 1;
         }
         let measured = u64::from(is_measured(self.course, self.end, now));
-        match self.judge(crew, &pending, &reply) {
+        match self.judge(shard, &pending, &reply) {
             Some(fault) => {
                 self.connections[place].client.failed += measured;
-                self.fault(crew, pending.file, pending.due, now, fault);
+                self.fault(shard, pending.file, pending.due, now, fault);
             }
             None => {
                 self.connections[place].client.answers += measured;
                 if counted {
-                    let class = self.crews[crew].class(pending.file);
+                    let class = self.shards[shard].class(pending.file);
                     self.tally.answer(class, reply.body_bytes, now.saturating_duration_since(pending.due));
                     self.tally.ended = now;
                 }
-                self.crews[crew].under_way -= 1;
+                self.shards[shard].under_way -= 1;
                 self.gauge.requests.fetch_add(1, Ordering::Relaxed);
                 self.gauge.body_bytes.fetch_add(reply.body_bytes, Ordering::Relaxed);
             }
@@ -220,14 +220,14 @@ impl Player<'_> {
             self.close(place);
         }
         if let Some(validator) = reply.validator {
-            self.crews[crew].keep_validator(pending.file, validator);
+            self.shards[shard].keep_validator(pending.file, validator);
         }
     }
 
     /// What is wrong with an answer.
-    fn judge(&self, crew: usize, pending: &Pending, reply: &Reply) -> Option<Fault> {
-        let crew = &self.crews[crew];
-        let whole = crew.file(pending.file).bytes;
+    fn judge(&self, shard: usize, pending: &Pending, reply: &Reply) -> Option<Fault> {
+        let shard = &self.shards[shard];
+        let whole = shard.file(pending.file).bytes;
         let expected = match (reply.status, pending.range) {
             (206, Some((first, last))) => {
                 if reply.range.map(|(first, last, _)| (first, last)) != Some((first, last)) {
@@ -241,7 +241,7 @@ impl Player<'_> {
             (300..600, _) => return Some(Fault::Status((reply.status / 100) as u8)),
             _ => return Some(Fault::BadResponse),
         };
-        let has_body = crew.method(pending) != Method::Head && reply.status != 204;
+        let has_body = shard.method(pending) != Method::Head && reply.status != 204;
         if has_body && expected.is_some_and(|bytes| bytes != reply.body_bytes) {
             return Some(Fault::WrongLength);
         }
@@ -249,11 +249,11 @@ impl Player<'_> {
     }
 
     /// A request has failed.
-    pub(super) fn fault(&mut self, crew: usize, file: FileId, due: Instant, now: Instant, fault: Fault) {
-        self.crews[crew].under_way -= 1;
+    pub(super) fn fault(&mut self, shard: usize, file: FileId, due: Instant, now: Instant, fault: Fault) {
+        self.shards[shard].under_way -= 1;
         self.gauge.errors.fetch_add(1, Ordering::Relaxed);
-        if self.counts(crew, due, now) {
-            let class = self.crews[crew].class(file);
+        if self.counts(shard, due, now) {
+            let class = self.shards[shard].class(file);
             self.tally.fault(class, fault);
             if fault == Fault::Timeout {
                 self.tally.given_up(class, now - due);
@@ -264,18 +264,18 @@ impl Player<'_> {
 
     /// Whether what ends now belongs to the measured time. In a closed loop all ends count that fall into it, for else the
     /// slow ones would be missed that began before; in an open one the requests count that came due in it.
-    fn counts(&self, crew: usize, due: Instant, now: Instant) -> bool {
-        let moment = if self.crews[crew].is_closed_loop() { now } else { due };
+    fn counts(&self, shard: usize, due: Instant, now: Instant) -> bool {
+        let moment = if self.shards[shard].is_closed_loop() { now } else { due };
         moment >= self.course.counted_from && self.end.is_none_or(|end| now <= end)
     }
 
     /// The client has an answer, or knows that there will be none: it thinks, if that is its way, and asks again.
     pub(super) fn go_on(&mut self, place: usize, now: Instant) {
-        let Connection { pending, crew, line, rests_until, .. } = &self.connections[place];
+        let Connection { pending, shard, line, rests_until, .. } = &self.connections[place];
         if rests_until.is_some() {
             return;
         }
-        let think = match self.crews[*crew].pace {
+        let think = match self.shards[*shard].pace {
             Pace::Closed { think, .. } if pending.is_empty() => think,
             _ => Duration::ZERO,
         };

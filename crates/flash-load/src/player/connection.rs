@@ -13,7 +13,7 @@ use crate::transport::Transport;
 use crate::{Body, Link};
 
 pub(super) struct Connection {
-    pub(super) crew: usize,
+    pub(super) shard: usize,
     /// Among all of the run.
     pub(super) number: usize,
     /// Counts the sockets that were here, so that an event of an earlier one is known as such.
@@ -86,9 +86,9 @@ pub(super) enum Why {
 }
 
 impl Connection {
-    pub(super) fn new(crew: usize, number: usize) -> Connection {
+    pub(super) fn new(shard: usize, number: usize) -> Connection {
         Connection {
-            crew,
+            shard,
             number,
             generation: 0,
             state: State::Closed,

@@ -69,7 +69,7 @@ impl Player<'_> {
             self.connections[place].rests_until = None;
             self.go(place, now);
         }
-        if self.crews[self.connections[place].crew].manner.link.is_some() {
+        if self.shards[self.connections[place].shard].manner.link.is_some() {
             self.flush(place, now);
             self.receive(place, Why::Waited, now);
         }
@@ -81,22 +81,22 @@ impl Player<'_> {
         if connection.rests_until.is_some() {
             return;
         }
-        let crew = &mut self.crews[connection.crew];
-        while connection.pending.len() < crew.manner.pipeline as usize {
+        let shard = &mut self.shards[connection.shard];
+        while connection.pending.len() < shard.manner.pipeline as usize {
             let counted = now >= self.course.counted_from;
-            if crew.is_closed_loop() && !crew.is_exhausted() && !take_from(&mut self.budget, counted) {
-                crew.exhaust();
+            if shard.is_closed_loop() && !shard.is_exhausted() && !take_from(&mut self.budget, counted) {
+                shard.exhaust();
             }
-            let Some((ask, due)) = crew.take(place, now) else { break };
-            if crew.is_closed_loop() {
+            let Some((ask, due)) = shard.take(place, now) else { break };
+            if shard.is_closed_loop() {
                 self.tally.asked += u64::from(counted);
             } else if due >= self.course.counted_from {
                 self.tally.late(now.saturating_duration_since(due));
             }
-            connection.pending.push_back(crew.draw(ask, due, &mut self.random));
+            connection.pending.push_back(shard.draw(ask, due, &mut self.random));
         }
         if connection.pending.is_empty() {
-            return crew.put_idle(place);
+            return shard.put_idle(place);
         }
         if matches!(connection.state, State::Closed) && self.open(place).is_err() {
             self.gone(place, Fault::Connect, now);
@@ -109,7 +109,7 @@ impl Player<'_> {
 
     fn open(&mut self, place: usize) -> Result<(), Errno> {
         let connection = &mut self.connections[place];
-        let link = self.crews[connection.crew].manner.link;
+        let link = self.shards[connection.shard].manner.link;
         let transport = Transport::open(&self.load.server.address, link, connection.number)?;
         let token = EventData::new_u64(connection.token(place));
         epoll::add(&self.epoll, &transport, token, interest())?;
@@ -140,18 +140,18 @@ impl Player<'_> {
     /// Writes the requests that the socket was not told about yet, up to its last, or up to one with a body.
     fn write(&mut self, place: usize) {
         let connection = &mut self.connections[place];
-        let crew = &self.crews[connection.crew];
+        let shard = &self.shards[connection.shard];
         while let (false, None, Some(pending)) =
             (connection.last, &connection.body, connection.pending.get(connection.written))
         {
             connection.written += 1;
             connection.asked += 1;
-            let body = crew.body(pending);
-            connection.last = crew.write(pending, body.as_ref(), connection.asked, &mut self.out);
+            let body = shard.body(pending);
+            connection.last = shard.write(pending, body.as_ref(), connection.asked, &mut self.out);
             connection.body = body.filter(|body| body.bytes() > 0).map(|body| (body, 0));
         }
         // What waits already goes first.
-        if !connection.unsent.is_empty() || crew.manner.link.is_some() {
+        if !connection.unsent.is_empty() || shard.manner.link.is_some() {
             connection.unsent.append(&mut self.out);
         }
     }
@@ -174,7 +174,7 @@ impl Player<'_> {
 
     fn flush_written(&mut self, place: usize, now: Instant) {
         let connection = &mut self.connections[place];
-        if let Some(link) = self.crews[connection.crew].manner.link {
+        if let Some(link) = self.shards[connection.shard].manner.link {
             return self.flush_slowly(place, link.up_bytes_per_second, now);
         }
         let (State::Opening(transport) | State::Open(transport)) = &connection.state else { return };

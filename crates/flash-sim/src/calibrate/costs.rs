@@ -17,14 +17,14 @@ pub(crate) struct Turns {
 
 /// A request for so many packets of 512 bytes takes `fixed_us` and `per_packet_us` for each.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct WaitQueue {
     pub fixed_us: f64,
     pub per_packet_us: f64,
 }
 
-impl Line {
+impl WaitQueue {
     /// The line with the least sum of squares of relative errors: small requests count as much as large ones.
-    pub(crate) fn through(points: &[(f64, f64)]) -> Line {
+    pub(crate) fn through(points: &[(f64, f64)]) -> WaitQueue {
         let [mut s, mut sx, mut sxx, mut sy, mut sxy] = [0.0; 5];
         for &(x, y) in points {
             let weight = 1.0 / (y * y);
@@ -35,7 +35,7 @@ impl Line {
             sxy += weight * x * y;
         }
         let per_packet_us = (s * sxy - sx * sy) / (s * sxx - sx * sx);
-        Line { fixed_us: (sy - per_packet_us * sx) / s, per_packet_us }
+        WaitQueue { fixed_us: (sy - per_packet_us * sx) / s, per_packet_us }
     }
 
     pub(crate) fn us(&self, bytes: u64) -> f64 {
@@ -47,9 +47,9 @@ pub(crate) fn packets(bytes: u64) -> f64 {
     bytes.div_ceil(512) as f64
 }
 
-pub(crate) fn line(requests: &Requests) -> Line {
+pub(crate) fn line(requests: &Requests) -> WaitQueue {
     let points = SIZES_BYTES.iter().zip(&requests.sized).map(|(&bytes, us)| (packets(bytes), us.median()));
-    Line::through(&points.collect::<Vec<_>>())
+    WaitQueue::through(&points.collect::<Vec<_>>())
 }
 
 /// What is not told apart by any measurement is in `read_request_us`, so that all of a request's costs add up to what a
@@ -192,7 +192,7 @@ pub(super) mod tests {
                 .map(move |(i, (x, y))| (x, if i == n { 1.1 * y } else { y }))
         };
         let error = |n: usize| {
-            let line = Line::through(&points(n).collect::<Vec<_>>());
+            let line = WaitQueue::through(&points(n).collect::<Vec<_>>());
             let (x, _) = points(n).nth(n).expect("there are three");
             (line.fixed_us + line.per_packet_us * x) / exact(x) - 1.0
         };

@@ -6,14 +6,14 @@
 
 mod events;
 mod level;
-mod line;
 mod station;
 #[cfg(test)]
 mod tests;
 mod time;
+mod wait_queue;
 
 pub use self::events::Events;
 pub use self::level::Level;
-pub use self::line::{Line, Links};
 pub use self::station::Station;
 pub use self::time::{Time, as_seconds, from_ms, from_us};
+pub use self::wait_queue::{Links, WaitQueue};

@@ -1,21 +1,21 @@
 //! Servers behind one waiting line.
 
 use super::level::Level;
-use super::line::{Line, Links};
 use super::time::Time;
+use super::wait_queue::{Links, WaitQueue};
 
 /// A number of equal servers, first come first served. How long a service takes is its owner's affair.
 #[derive(Clone, Debug)]
 pub struct Station {
     servers: u64,
     busy: Level,
-    line: Line,
+    line: WaitQueue,
     served: u64,
 }
 
 impl Station {
     pub fn new(servers: u64) -> Station {
-        Station { servers, busy: Level::default(), line: Line::default(), served: 0 }
+        Station { servers, busy: Level::default(), line: WaitQueue::default(), served: 0 }
     }
 
     /// Somebody comes. True if his service begins at once.
@@ -44,7 +44,7 @@ impl Station {
         self.served = 0;
     }
 
-    pub fn line(&self) -> &Line {
+    pub fn line(&self) -> &WaitQueue {
         &self.line
     }
 

@@ -107,7 +107,7 @@ fn events_of_one_moment_keep_their_order() {
 #[test]
 fn a_line_counts_lengths_and_waits() {
     let mut links = Links::new(3);
-    let mut line = Line::default();
+    let mut line = WaitQueue::default();
     line.push(&mut links, 2, 10);
     line.push(&mut links, 0, 20);
     assert_eq!(line.pop(&mut links, 30), Some(2));

@@ -1,6 +1,6 @@
 //! Whoever moves through the machine or stands in it.
 
-use crate::engine::{Line, Time};
+use crate::engine::{Time, WaitQueue};
 use crate::model::{Manner, Read, RoleId};
 
 /// Nobody, no request, no processor.
@@ -58,7 +58,7 @@ pub(super) struct Runner {
 #[derive(Clone, Debug)]
 pub(super) struct Desk {
     pub(super) role: RoleId,
-    pub(super) line: Line,
+    pub(super) line: WaitQueue,
     /// Those with nothing to do.
     pub(super) asleep: Vec<u32>,
 }
@@ -67,8 +67,8 @@ pub(super) struct Desk {
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunQueue {
     /// Helpers.
-    pub(super) urgent: Line,
-    pub(super) ordinary: Line,
+    pub(super) urgent: WaitQueue,
+    pub(super) ordinary: WaitQueue,
     pub(super) idle: Vec<u32>,
 }
 

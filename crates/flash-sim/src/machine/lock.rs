@@ -1,6 +1,6 @@
 //! A lock, and what happens to those who find it taken.
 
-use crate::engine::{Level, Line, Links, Time};
+use crate::engine::{Level, Links, Time, WaitQueue};
 use crate::parameters::LockWait;
 
 use super::entities::{NONE, Runner};
@@ -9,7 +9,7 @@ use super::entities::{NONE, Runner};
 #[derive(Clone, Debug)]
 pub(super) struct Lock {
     holder: u32,
-    pub(super) line: Line,
+    pub(super) line: WaitQueue,
     held: Level,
     pub(super) taken: u64,
     pub(super) contended: u64,
@@ -20,7 +20,7 @@ impl Lock {
     pub(super) fn new() -> Lock {
         Lock {
             holder: NONE,
-            line: Line::default(),
+            line: WaitQueue::default(),
             held: Level::default(),
             taken: 0,
             contended: 0,

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::tally::Tally;
-use crate::engine::{Line, Station, Time, as_seconds};
+use crate::engine::{Station, Time, WaitQueue, as_seconds};
 use crate::outcome::{self, Checks, Latency, Outcome, Processors, Queue};
 
 impl World<'_> {
@@ -152,7 +152,7 @@ fn apart(a: u64, b: u64) -> f64 {
 }
 
 /// Mean number, and mean wait in microseconds, over several lines.
-fn together<'a>(lines: impl Iterator<Item = &'a Line>, now: Time) -> (f64, f64) {
+fn together<'a>(lines: impl Iterator<Item = &'a WaitQueue>, now: Time) -> (f64, f64) {
     let (mut mean, mut left, mut waited) = (0.0, 0, 0);
     for line in lines {
         mean += line.length_mean(now);

@@ -11,7 +11,7 @@ use super::prices::Prices;
 use super::stream::{Stream, ages};
 use super::tally::Tally;
 use super::{Happening, World};
-use crate::engine::{Events, Level, Line, Links, Station, from_us};
+use crate::engine::{Events, Level, Links, Station, WaitQueue, from_us};
 use crate::model::{Model, Op, Place, Read, Role, RoleId};
 use crate::parameters::Parameters;
 use crate::{Demand, SimulationError};
@@ -154,7 +154,7 @@ impl Staff {
             });
         }
         let asleep = (first..first + role.runners).collect();
-        self.desks.push(Desk { role: id, line: Line::default(), asleep });
+        self.desks.push(Desk { role: id, line: WaitQueue::default(), asleep });
     }
 }
 

@@ -6,32 +6,32 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use flash_core::routes::RouteMatch;
 
-use super::mount::{self, Mount, Upstream, Words};
+use super::route::{self, RouteFlag, Upstream, Words};
 use super::value::count;
-use super::{size, span};
+use super::{duration, size};
 
 const HEADING: &str = "Programs";
 
 #[derive(Debug, Args)]
 pub(crate) struct Programs {
     /// Run the programs in DIR for what lies below PREFIX (CGI). May be given repeatedly
-    #[arg(long, value_name = "PREFIX=DIR", value_parser = mount::folder(), help_heading = HEADING)]
-    pub cgi: Vec<Mount<PathBuf>>,
+    #[arg(long, value_name = "PREFIX=DIR", value_parser = route::folder(), help_heading = HEADING)]
+    pub cgi: Vec<RouteFlag<PathBuf>>,
 
     /// The same, and let programs write straight to the client, without a way through the server. Their responses are
     /// always 200 and end with the connection
-    #[arg(long, value_name = "PREFIX=DIR", value_parser = mount::folder(), help_heading = HEADING)]
-    pub cgi_direct: Vec<Mount<PathBuf>>,
+    #[arg(long, value_name = "PREFIX=DIR", value_parser = route::folder(), help_heading = HEADING)]
+    pub cgi_direct: Vec<RouteFlag<PathBuf>>,
 
     /// Pass what lies below PREFIX, or files with a suffix as in .php=unix:/run/php/php-fpm.sock, to the FastCGI server at
     /// ADDR: unix:PATH or HOST:PORT. May be given repeatedly
-    #[arg(long, value_name = "PREFIX=ADDR", value_parser = mount::upstream, help_heading = HEADING)]
-    pub fastcgi: Vec<Mount<Upstream>>,
+    #[arg(long, value_name = "PREFIX=ADDR", value_parser = route::upstream, help_heading = HEADING)]
+    pub fastcgi: Vec<RouteFlag<Upstream>>,
 
     /// Start FastCGI applications with COMMAND, as many as are needed, and pass what lies below PREFIX, or files with a
     /// suffix as in .php=php-cgi, to them. May be given repeatedly
-    #[arg(long, value_name = "PREFIX=COMMAND", value_parser = mount::command, help_heading = HEADING)]
-    pub app: Vec<Mount<Words>>,
+    #[arg(long, value_name = "PREFIX=COMMAND", value_parser = route::command, help_heading = HEADING)]
+    pub app: Vec<RouteFlag<Words>>,
 
     /// CGI programs that run at once
     #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 65_536), help_heading = HEADING)]
@@ -49,7 +49,7 @@ pub(crate) struct Programs {
     pub program_buffer_bytes: Option<u64>,
 
     /// How long a program may be silent. Then 504, or the end of a response that has begun, and the program is ended
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span::parse_positive, help_heading = HEADING)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub program_deadline: Duration,
 
     /// Memory that a program may map, an application's process too. Without this flag, as much as the system gives
@@ -57,7 +57,7 @@ pub(crate) struct Programs {
     pub cgi_memory: Option<u64>,
 
     /// Processor time that a program may take in all of its life, in whole seconds. Without this flag, as much as it likes
-    #[arg(long, value_name = "TIME", value_parser = span::parse_positive, help_heading = HEADING)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub cgi_cpu: Option<Duration>,
 
     /// How nice programs are to the server when processors are short: from 0, as much worth as it, to 19
@@ -73,7 +73,7 @@ pub(crate) struct Programs {
     pub app_requests_max: usize,
 
     /// How long an application's process may have nothing to do before it is ended
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = span::parse_positive, help_heading = HEADING)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub app_idle: Duration,
 }
 

@@ -7,7 +7,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::value::{Switch, count};
-use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, field, name, size, span};
+use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, duration, field, name, size};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
@@ -117,15 +117,15 @@ pub(crate) struct Serve {
     pub zero_copy: Switch,
 
     /// How long a file may have changed before it is noticed. 0 looks at every request
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span::parse, help_heading = CACHES)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse, help_heading = CACHES)]
     pub revalidate: Duration,
 
     /// Time for a request's head to arrive once it began. Then 408
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::parse_positive, help_heading = LIMITS)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub head_timeout: Duration,
 
     /// How long a connection may stay open between requests; with mp, at most 5s
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span::parse_positive, help_heading = LIMITS)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub idle_timeout: Duration,
 
     /// Bytes per second that a client must acknowledge of a response, or send of a body, on average. Bytes in advance
@@ -134,7 +134,7 @@ pub(crate) struct Serve {
     pub send_rate_min: u64,
 
     /// Time for the disk to answer. Then 503
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::parse_positive, help_heading = LIMITS)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub disk_deadline: Duration,
 
     /// Connections at once. A new one beyond them has the longest idle one closed, or gets 503. Without this flag, what
@@ -156,7 +156,7 @@ pub(crate) struct Serve {
     pub body_bytes_max: u64,
 
     /// Time for requests under way to finish after SIGTERM or SIGINT
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::parse, help_heading = LIMITS)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = LIMITS)]
     pub drain: Duration,
 
     /// Write a line per request to this file, to standard output (-), or nowhere (off)

@@ -24,9 +24,9 @@ use flash_upstream::{
     Address, Application, LogDetached, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
 };
 
-use super::rights;
+use super::privileges;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Mount, Spawn, Upstream, Words};
+use crate::flags::{self, RouteFlag, Spawn, Upstream, Words};
 
 /// What programs are told of the server: the `Server` field's value.
 const SOFTWARE: &[u8] = b"Flash";
@@ -180,8 +180,8 @@ impl Plan {
         Ok(())
     }
 
-    fn add_folder(&mut self, mount: &Mount<PathBuf>, direct: bool) -> Result<(), Failure> {
-        let Mount { place, what: folder } = mount;
+    fn add_folder(&mut self, mount: &RouteFlag<PathBuf>, direct: bool) -> Result<(), Failure> {
+        let RouteFlag { place, what: folder } = mount;
         let what = format_args!("run the programs in {}", folder.display()).to_string();
         let path = folder.canonicalize().and_then(|path| match path.is_dir() {
             true => Ok(path),
@@ -197,8 +197,8 @@ impl Plan {
         self.add(place, UpstreamProtocol::Cgi, direct, UpstreamConfig::Cgi { folder: number })
     }
 
-    fn add_application(&mut self, mount: &Mount<Words>, flags: &flags::Programs) -> Result<(), Failure> {
-        let Mount { place, what: Words(words) } = mount;
+    fn add_application(&mut self, mount: &RouteFlag<Words>, flags: &flags::Programs) -> Result<(), Failure> {
+        let RouteFlag { place, what: Words(words) } = mount;
         let program = program(&words[0])?;
         let c_string = |bytes: &[u8]| {
             CString::new(bytes).map_err(|_| Failure::Usage("a command cannot hold a zero byte".into()))
@@ -265,7 +265,7 @@ fn start_helper(flags: &flags::Serve, setup: Setup) -> Result<ForkHelper, Failur
         Spawn::Server => ForkHelper::in_thread(setup).map_err(failure),
         Spawn::Helper => {
             let become_user = || match &flags.user {
-                Some(name) => rights::become_user(name).map_err(io::Error::other),
+                Some(name) => privileges::become_user(name).map_err(io::Error::other),
                 None => Ok(()),
             };
             ForkHelper::start(setup, &become_user).map_err(failure)

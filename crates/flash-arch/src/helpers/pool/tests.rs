@@ -99,18 +99,18 @@ impl Bench {
 
 /// A file whose windows a helper waits for until the test lets go.
 #[derive(Debug)]
-struct Gate {
+struct Latch {
     descriptor: File,
     begun: Sender<()>,
     open: Mutex<Receiver<()>>,
 }
 
-/// A file of which to ask windows, and the test's side of its gate.
+/// A file of which to ask windows, and the test's side of its latch.
 pub(in crate::helpers) fn gated() -> (Arc<flash_core::file::File>, Receiver<()>, Sender<()>) {
     let (begun, has_begun) = channel();
     let (let_go, open) = channel();
     let descriptor = File::open("/dev/null").unwrap();
-    (made(Content::Open(Arc::new(Gate { descriptor, begun, open: Mutex::new(open) }))), has_begun, let_go)
+    (made(Content::Open(Arc::new(Latch { descriptor, begun, open: Mutex::new(open) }))), has_begun, let_go)
 }
 
 fn made(content: Content) -> Arc<flash_core::file::File> {
@@ -119,13 +119,13 @@ fn made(content: Content) -> Arc<flash_core::file::File> {
     Arc::new(flash_core::file::File::new(stamp, media, None, false, &HeaderTemplate::default(), content))
 }
 
-impl AsFd for Gate {
+impl AsFd for Latch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 }
 
-impl OpenFile for Gate {
+impl OpenFile for Latch {
     fn window_now(&self, _: &Stamp, _: Range<u64>) -> Window {
         Window::Absent
     }
@@ -226,7 +226,7 @@ fn jobs_that_differ_are_not_joined() {
     }
     assert!(bench.submit(&load(&other, 0, false), 3));
     for _ in 0..3 {
-        // All of them wait behind the same gate, one after the other or not.
+        // All of them wait behind the same latch, one after the other or not.
         let_go.send(()).unwrap();
     }
     other_let_go.send(()).unwrap();
@@ -359,7 +359,7 @@ fn there_are_as_many_helpers_as_jobs_need_and_no_more_than_allowed() {
     for token in 0..5 {
         assert!(bench.submit(&load(&file, token * 10, false), token));
     }
-    // A gate lets one wait at a time: the second of its helpers is not in it, but is there.
+    // A latch lets one wait at a time: the second of its helpers is not in it, but is there.
     has_begun.recv_timeout(PATIENCE).unwrap();
     bench.wait_until("all are there", |bench| bench.pool.state.lock().helpers == 3);
     for _ in 0..5 {
@@ -429,7 +429,7 @@ fn a_device_that_hangs_is_sick_until_something_comes_back() {
     assert_eq!(bench.submit_for_nobody(probe()), Err(SubmitError::DeviceDown));
     bench.wait_until("it is tried", |bench| bench.pool.state.lock().helpers == 3);
     assert_eq!(bench.submit_for_nobody(probe()), Err(SubmitError::DeviceDown));
-    // Both hang at the same gate. It opens for one of them, and then for the other.
+    // Both hang at the same latch. It opens for one of them, and then for the other.
     let_go.send(()).unwrap();
     let_go.send(()).unwrap();
     bench.hear(1);

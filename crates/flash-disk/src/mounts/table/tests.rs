@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::super::terms::Powers;
+use super::super::device_class::Capabilities;
 use super::*;
 
 /// `id parent minor point`, one mount per line, and the type if it is not a local one.
-fn lines(text: &str) -> Vec<Line> {
+fn lines(text: &str) -> Vec<MountInfo> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        Line {
+        MountInfo {
             id: words[0].parse().unwrap(),
             parent: words[1].parse().unwrap(),
             major: 0,
@@ -22,10 +22,10 @@ fn lines(text: &str) -> Vec<Line> {
     text.lines().filter(|text| !text.trim().is_empty()).map(line).collect()
 }
 
-fn table_of(lines: &[Line], own: u64, base: &str) -> Table {
-    let device = |line: &Line| Device {
+fn table_of(lines: &[MountInfo], own: u64, base: &str) -> Table {
+    let device = |line: &MountInfo| Device {
         number: line.minor,
-        terms: if line.kind == b"nfs" { Terms::Remote } else { Terms::Local(Powers::ALL) },
+        class: if line.kind == b"nfs" { DeviceClass::Remote } else { DeviceClass::Local(Capabilities::ALL) },
     };
     let base = base.as_bytes();
     Table::new(lines, &Reached::new(lines, Some(own), base), base, device, |_| None)
@@ -128,7 +128,7 @@ proptest! {
         base in "(/[ab]){0,2}",
         name in "[ab](/[ab]){0,3}",
     ) {
-        let line = |(id, parent, point): (u64, u64, String)| Line {
+        let line = |(id, parent, point): (u64, u64, String)| MountInfo {
             id,
             parent,
             major: 0,
@@ -137,7 +137,7 @@ proptest! {
             kind: b"ext4".to_vec(),
             options: Vec::new(),
         };
-        let lines: Vec<Line> = mounts.into_iter().map(line).collect();
+        let lines: Vec<MountInfo> = mounts.into_iter().map(line).collect();
         let table = table_of(&lines, own, &base);
         let (mount, rest) = table.mount_of(name.as_bytes());
         prop_assert_eq!(below(name.as_bytes(), &mount.point), Some(rest));

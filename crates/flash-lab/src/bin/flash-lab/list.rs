@@ -54,7 +54,7 @@ fn state(entry: &ServerEntry) -> String {
     let (base, flags) = entry.base();
     let found = base.parse::<ServerSpec>().and_then(|spec| {
         let program = spec.find()?;
-        spec.manner.program.version(&program)
+        spec.variant.program.version(&program)
     });
     let found = found.unwrap_or_else(|error| format!("MISSING: {error:#}"));
     if flags.is_empty() { found } else { format!("{base} {} ({found})", flags.join(" ")) }

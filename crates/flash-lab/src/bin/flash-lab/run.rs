@@ -11,7 +11,7 @@ use flash_lab::plan::{self, Extent, Plan};
 use flash_lab::progress::Progress;
 use flash_lab::record::{Missing, Run, Store};
 use flash_lab::run::{self, Ending};
-use flash_lab::{circumstances, finding};
+use flash_lab::{environment, finding};
 use flash_rig::interrupt;
 
 use crate::flags::{RunFlags, Wrong};
@@ -86,7 +86,7 @@ fn one(
     let wanted = plan
         .servers(extent)
         .filter(|entry| flags.servers.is_empty() || flags.servers.iter().any(|name| name == entry.name()));
-    let (servers, missing) = circumstances::servers(wanted, flash.as_deref(), flags.install)?;
+    let (servers, missing) = environment::servers(wanted, flash.as_deref(), flags.install)?;
     for Missing { name, why } in &missing {
         eprintln!("{}: MISSING: {name}: {why}", plan.name);
     }
@@ -102,7 +102,7 @@ fn one(
         extent,
         seed: flags.seed,
         began_unix: run::unix(SystemTime::now()).as_secs(),
-        machine: circumstances::machine(work),
+        machine: environment::machine(work),
         servers,
         missing,
         notes: rig.notes(),

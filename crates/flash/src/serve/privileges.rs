@@ -20,9 +20,9 @@ use crate::failure::{Failure, cannot};
 use crate::flags::{self, Arch, FileCache, FollowLinks, Helpers, Offload, Sandbox};
 
 /// What is left.
-pub(super) struct Rights {
+pub(super) struct Privileges {
     fork_server: Option<Arc<ForkServer>>,
-    walls: Walls,
+    sandbox: SandboxState,
     /// The folder, opened while that was possible; for whoever is going to send what helpers find in it.
     disk: RefCell<Option<Disk>>,
     /// Why long bodies cannot be kept.
@@ -30,7 +30,7 @@ pub(super) struct Rights {
 }
 
 /// What stands around the process that serves.
-enum Walls {
+enum SandboxState {
     None,
     Whole,
     /// The kernel could not do all of it, and the operator wants to go on all the same.
@@ -73,7 +73,7 @@ pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
     }
 }
 
-impl Rights {
+impl Privileges {
     pub(super) fn give_up(flags: &flags::Serve, site: &Site<'_>) -> Result<Self, Failure> {
         if let Some(name) = &flags.user {
             become_user(name)?;
@@ -86,7 +86,12 @@ impl Rights {
             Err(error) => (None, Some(error)),
         };
         if flags.helpers == Helpers::Thread {
-            return Ok(Self { fork_server: None, walls: Walls::None, disk: RefCell::default(), spool: why });
+            return Ok(Self {
+                fork_server: None,
+                sandbox: SandboxState::None,
+                disk: RefCell::default(),
+                spool: why,
+            });
         }
         let failure = |error| cannot(format_args!("start helper processes"), &error);
         let fork_server = start_fork_server(flags, site).map_err(failure)?;
@@ -97,10 +102,10 @@ impl Rights {
         }
         // Confined, it could not see any more what to pin. Where there is no sandbox, the server's parts do it.
         let _ = flash_os::preload::mlock_program();
-        let walls = confine(flags)?;
+        let sandbox = confine(flags)?;
         Ok(Self {
             fork_server: Some(Arc::new(fork_server)),
-            walls,
+            sandbox,
             disk: RefCell::new(Some(disk)),
             spool: why,
         })
@@ -120,12 +125,12 @@ impl Rights {
     }
 
     /// What is missing: rights that it still has, and walls that it does not.
-    pub(super) fn say_gaps(&self) {
+    pub(super) fn log_unenforced(&self) {
         if rustix::process::geteuid().is_root() {
             let _ =
                 writeln!(io::stderr(), "flash: the server runs as root: --user NAME makes it another user's");
         }
-        if let Walls::Unenforced(unenforced) = &self.walls {
+        if let SandboxState::Unenforced(unenforced) = &self.sandbox {
             let _ = writeln!(io::stderr(), "flash: the sandbox has gaps: {unenforced}");
         }
         if let Some(error) = &self.spool {
@@ -137,12 +142,14 @@ impl Rights {
     }
 }
 
-impl fmt::Display for Rights {
+impl fmt::Display for Privileges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.fork_server, &self.walls) {
+        match (&self.fork_server, &self.sandbox) {
             (None, _) => Ok(()),
-            (Some(_), Walls::None) => f.write_str(", helper processes"),
-            (Some(_), Walls::Whole | Walls::Unenforced(_)) => f.write_str(", helper processes, sandbox"),
+            (Some(_), SandboxState::None) => f.write_str(", helper processes"),
+            (Some(_), SandboxState::Whole | SandboxState::Unenforced(_)) => {
+                f.write_str(", helper processes, sandbox")
+            }
         }
     }
 }
@@ -210,12 +217,12 @@ pub(super) fn sandbox(flags: &flags::Serve) -> Sandbox {
     flags.sandbox.unwrap_or(Sandbox::On)
 }
 
-fn confine(flags: &flags::Serve) -> Result<Walls, Failure> {
+fn confine(flags: &flags::Serve) -> Result<SandboxState, Failure> {
     match sandbox(flags) {
-        Sandbox::Off => Ok(Walls::None),
-        Sandbox::On => Ok(confine_server().map_or_else(Walls::Unenforced, |()| Walls::Whole)),
+        Sandbox::Off => Ok(SandboxState::None),
+        Sandbox::On => Ok(confine_server().map_or_else(SandboxState::Unenforced, |()| SandboxState::Whole)),
         Sandbox::Required => match confine_server() {
-            Ok(()) => Ok(Walls::Whole),
+            Ok(()) => Ok(SandboxState::Whole),
             Err(unenforced) => {
                 Err(Failure::Run(format!("cannot have the sandbox that is required: {unenforced}")))
             }

@@ -9,7 +9,7 @@ use flash_core::routes::RouteMatch;
 
 /// A place, and what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mount<What> {
+pub(crate) struct RouteFlag<What> {
     pub place: RouteMatch,
     pub what: What,
 }
@@ -27,12 +27,12 @@ pub(crate) enum Upstream {
 pub(crate) struct Words(pub Vec<String>);
 
 /// `PREFIX=DIR`.
-pub(crate) fn folder() -> impl TypedValueParser<Value = Mount<PathBuf>> {
+pub(crate) fn folder() -> impl TypedValueParser<Value = RouteFlag<PathBuf>> {
     OsStringValueParser::new().try_map(|text: OsString| {
         let text = text.into_string().map_err(|_| "write it in UTF-8".to_owned())?;
         let (place, folder) = split(&text, "DIR")?;
         match place {
-            RouteMatch::Prefix(_) => Ok(Mount { place, what: PathBuf::from(folder) }),
+            RouteMatch::Prefix(_) => Ok(RouteFlag { place, what: PathBuf::from(folder) }),
             RouteMatch::Suffix(_) => {
                 Err(format!("write a prefix that begins with a slash: /cgi-bin={folder}"))
             }
@@ -41,7 +41,7 @@ pub(crate) fn folder() -> impl TypedValueParser<Value = Mount<PathBuf>> {
 }
 
 /// `PREFIX=ADDR` or `.SUFFIX=ADDR`.
-pub(crate) fn upstream(text: &str) -> Result<Mount<Upstream>, String> {
+pub(crate) fn upstream(text: &str) -> Result<RouteFlag<Upstream>, String> {
     let (place, address) = split(text, "ADDR")?;
     let what = match address.strip_prefix("unix:") {
         Some("") => return Err("add the path: unix:/run/php/php-fpm.sock".into()),
@@ -53,15 +53,15 @@ pub(crate) fn upstream(text: &str) -> Result<Mount<Upstream>, String> {
             _ => return Err(format!("'{address}' is no address: write unix:/path or HOST:PORT")),
         },
     };
-    Ok(Mount { place, what })
+    Ok(RouteFlag { place, what })
 }
 
 /// `PREFIX=COMMAND` or `.SUFFIX=COMMAND`, the command as a shell would take it apart.
-pub(crate) fn command(text: &str) -> Result<Mount<Words>, String> {
+pub(crate) fn command(text: &str) -> Result<RouteFlag<Words>, String> {
     let (place, command) = split(text, "COMMAND")?;
     let words = shell_words::split(command).map_err(|error| error.to_string())?;
     match words.first() {
-        Some(program) if !program.is_empty() => Ok(Mount { place, what: Words(words) }),
+        Some(program) if !program.is_empty() => Ok(RouteFlag { place, what: Words(words) }),
         _ => Err("add the command: /app=/usr/local/bin/app".into()),
     }
 }

@@ -3,22 +3,22 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::door::Door;
-use super::info::Line;
+use super::device_class::{self, Capabilities, DeviceClass, NameRule};
+use super::mount_root::MountRoot;
+use super::mountinfo::MountInfo;
 use super::table::{Device, Reached, Table, below};
-use super::terms::{self, NameRule, Powers, Terms};
 
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct Registry {
     /// The mount that the root's folder was opened on, and its real path.
     own: Option<u64>,
     base: Vec<u8>,
-    lines: Vec<Line>,
+    lines: Vec<MountInfo>,
     filesystems: HashMap<Filesystem, Facts>,
     /// By the mount's number, which is nobody else's while the door is open.
-    doors: HashMap<u64, Arc<Door>>,
+    doors: HashMap<u64, Arc<MountRoot>>,
     /// Those that somebody looks at or has looked at, with success or without.
-    looked_at: HashSet<Line>,
+    looked_at: HashSet<MountInfo>,
     last_number: u32,
 }
 
@@ -33,16 +33,16 @@ struct Filesystem {
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     number: u32,
-    powers: Option<Powers>,
+    capabilities: Option<Capabilities>,
 }
 
 impl Filesystem {
-    fn of(line: &Line) -> Self {
+    fn of(line: &MountInfo) -> Self {
         Self { major: line.major, minor: line.minor, kind: line.kind.clone() }
     }
 }
 
-impl Known {
+impl Registry {
     pub(crate) fn new(own: Option<u64>, base: &[u8]) -> Self {
         Self {
             own,
@@ -56,14 +56,14 @@ impl Known {
     }
 
     /// Takes a new list, and forgets what is gone.
-    pub(crate) fn update(&mut self, lines: Vec<Line>) {
+    pub(crate) fn update(&mut self, lines: Vec<MountInfo>) {
         let mut before = std::mem::take(&mut self.filesystems);
         for line in &lines {
             let filesystem = Filesystem::of(line);
             let facts = before.remove(&filesystem).or_else(|| self.filesystems.get(&filesystem).copied());
             let facts = facts.unwrap_or_else(|| {
                 self.last_number += 1;
-                Facts { number: self.last_number, powers: None }
+                Facts { number: self.last_number, capabilities: None }
             });
             self.filesystems.insert(filesystem, facts);
         }
@@ -74,47 +74,49 @@ impl Known {
 
     /// The root's own mount.
     pub(crate) fn own_if_local(&self) -> Option<u64> {
-        self.reached().own.filter(|own| terms::is_local(own, &self.lines)).map(|own| own.id)
+        self.reached().own.filter(|own| device_class::is_local(own, &self.lines)).map(|own| own.id)
     }
 
     /// Local mounts below the root that nobody has looked at. From now on somebody has.
-    pub(crate) fn unseen(&mut self) -> Vec<Line> {
+    pub(crate) fn unseen(&mut self) -> Vec<MountInfo> {
         let reached = self.reached();
-        let below = reached.below.iter().filter(|line| terms::is_local(line, &self.lines));
-        let unseen: Vec<Line> =
+        let below = reached.below.iter().filter(|line| device_class::is_local(line, &self.lines));
+        let unseen: Vec<MountInfo> =
             below.filter(|line| !self.looked_at.contains(line)).map(|&line| line.clone()).collect();
         self.looked_at.extend(unseen.iter().cloned());
         unseen
     }
 
     /// Somebody looked at a mount and found its door, and what its filesystem can do at once.
-    pub(crate) fn entered(&mut self, mount: u64, door: Door, powers: Powers) {
+    pub(crate) fn entered(&mut self, mount: u64, mount_root: MountRoot, capabilities: Capabilities) {
         let Some(line) = self.lines.iter().find(|line| line.id == mount) else { return };
         if let Some(facts) = self.filesystems.get_mut(&Filesystem::of(line)) {
-            facts.powers = Some(Powers { names: NameRule::of(&line.kind), ..powers });
+            facts.capabilities = Some(Capabilities { names: NameRule::of(&line.kind), ..capabilities });
         }
-        self.doors.insert(mount, Arc::new(door));
+        self.doors.insert(mount, Arc::new(mount_root));
     }
 
     /// Where a mount is, relative to the root.
-    pub(crate) fn below_root(&self, line: &Line) -> Option<Vec<u8>> {
+    pub(crate) fn below_root(&self, line: &MountInfo) -> Option<Vec<u8>> {
         below(&line.point, &self.base).map(<[u8]>::to_vec)
     }
 
     pub(crate) fn table(&self) -> Table {
         let reached = self.reached();
         let near: HashSet<Filesystem> = reached.all().map(Filesystem::of).collect();
-        let device = |line: &Line| {
+        let device = |line: &MountInfo| {
             let filesystem = Filesystem::of(line);
             let Some(facts) = self.filesystems.get(&filesystem) else { return Device::ELSEWHERE };
-            let terms = match facts.powers {
-                _ if !terms::is_local(line, &self.lines) => Terms::Remote,
-                Some(powers) => Terms::Local(powers),
-                None if near.contains(&filesystem) => Terms::Unproven,
+            let class = match facts.capabilities {
+                _ if !device_class::is_local(line, &self.lines) => DeviceClass::Remote,
+                Some(capabilities) => DeviceClass::Local(capabilities),
+                None if near.contains(&filesystem) => DeviceClass::Unproven,
                 // Nobody looks at mounts beside the root. What they cannot do they refuse, and never wait instead.
-                None => Terms::Local(Powers { names: NameRule::of(&line.kind), ..Powers::ALL }),
+                None => {
+                    DeviceClass::Local(Capabilities { names: NameRule::of(&line.kind), ..Capabilities::ALL })
+                }
             };
-            Device { number: facts.number, terms }
+            Device { number: facts.number, class }
         };
         Table::new(&self.lines, &reached, &self.base, device, |line| self.doors.get(&line.id).cloned())
     }

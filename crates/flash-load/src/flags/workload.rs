@@ -17,7 +17,7 @@ use super::units::{bytes, some_bytes};
 #[command(next_help_heading = "What is asked")]
 #[group(skip)]
 #[command(group = ArgGroup::new("asked").args(["urls", "log", "specweb", "synthetic", "sizes"]).multiple(false))]
-pub(super) struct AskedFlags {
+pub(super) struct WorkloadFlags {
     /// Targets or URLs to ask for in turn, one on each line
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub(super) struct AskedFlags {
     size_classes: Vec<u64>,
 }
 
-impl AskedFlags {
+impl WorkloadFlags {
     /// What is asked for; none of the flags is the URL itself, if there is one.
     pub(super) fn workload(&self, url: Option<&Url>, seed: u64) -> Result<Arc<dyn Workload>, Error> {
         let usage = |error: &dyn std::fmt::Display| Error::Usage(error.to_string());
@@ -144,7 +144,7 @@ fn shape(text: &str) -> Result<Shape, String> {
             "ln-mean" => shape.sizes.ln_mean = number(value)?,
             "ln-sd" => shape.sizes.ln_sd = number(value)?,
             "total" => shape.sizes.bytes_total = Some(some_bytes(value)?),
-            "in-turn" if value.is_empty() => shape.references = References::InTurn,
+            "in-turn" if value.is_empty() => shape.references = References::RoundRobin,
             "stack" => {
                 let parts = value.split('/').map(number).collect::<Result<Vec<_>, _>>()?;
                 let &[ln_mean, ln_sd, share] = parts.as_slice() else { return Err(wrong()) };

@@ -21,16 +21,16 @@ pub struct Limits {
 }
 
 /// A cgroup (in version 1, one in each hierarchy). Dropping it ends what is inside and removes it.
-pub struct Group {
+pub struct Cgroup {
     folders: Vec<PathBuf>,
     _changes: Vec<Change>,
 }
 
-impl Group {
-    pub(crate) fn create(journal: &Arc<Journal>, limits: &Limits, disk: Option<&Disk>) -> Result<Group> {
+impl Cgroup {
+    pub(crate) fn create(journal: &Arc<Journal>, limits: &Limits, disk: Option<&Disk>) -> Result<Cgroup> {
         let mounts = fs::read_to_string("/proc/mounts").context("listing the mounts")?;
         let hierarchies = Hierarchies::find(&mounts)?;
-        let mut group = Group { folders: Vec::new(), _changes: Vec::new() };
+        let mut group = Cgroup { folders: Vec::new(), _changes: Vec::new() };
         group.hand_down(journal, &hierarchies)?;
         let name = format!("flash-rig-{}", std::process::id());
         for mount in hierarchies.mounts() {
@@ -89,7 +89,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for Cgroup {
     fn drop(&mut self) {
         while self._changes.pop().is_some() {}
     }

@@ -12,7 +12,7 @@ use crate::closer::Closer;
 use crate::root;
 
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct MountRoot {
     /// `None` only while it is dropped.
     folder: Option<OwnedFd>,
     /// No other door ever has this number, while the kernel gives a mount's number to another one later.
@@ -21,7 +21,7 @@ pub(crate) struct Door {
     closer: Arc<OnceLock<Arc<Closer>>>,
 }
 
-impl Door {
+impl MountRoot {
     pub(crate) fn new(folder: OwnedFd, closer: Arc<OnceLock<Arc<Closer>>>) -> Self {
         static DOORS: AtomicU64 = AtomicU64::new(1);
         Self { folder: Some(folder), number: DOORS.fetch_add(1, Ordering::Relaxed), closer }
@@ -32,13 +32,13 @@ impl Door {
     }
 }
 
-impl AsFd for Door {
+impl AsFd for MountRoot {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.folder.as_ref().expect("a door is open until it is dropped").as_fd()
     }
 }
 
-impl Drop for Door {
+impl Drop for MountRoot {
     fn drop(&mut self) {
         if let (Some(folder), Some(closer)) = (self.folder.take(), self.closer.get()) {
             closer.close(folder);

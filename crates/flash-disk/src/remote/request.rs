@@ -18,7 +18,7 @@ use flash_http::negotiate::Coding;
 use flash_http::percent;
 use rustix::fs::FileType;
 
-use super::words::{Reader, Writer};
+use super::codec::{Reader, Writer};
 use crate::Disk;
 use crate::list::READ_NAMES_MAX;
 use crate::root;

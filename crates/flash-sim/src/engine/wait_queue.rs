@@ -20,7 +20,7 @@ struct Link {
 
 /// First come, first served, with statistics.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct WaitQueue {
     first: u32,
     last: u32,
     length: Level,
@@ -35,13 +35,13 @@ impl Links {
     }
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line { first: END, last: END, length: Level::default(), left: 0, waited: 0, reset_at: 0 }
+impl Default for WaitQueue {
+    fn default() -> WaitQueue {
+        WaitQueue { first: END, last: END, length: Level::default(), left: 0, waited: 0, reset_at: 0 }
     }
 }
 
-impl Line {
+impl WaitQueue {
     pub fn is_empty(&self) -> bool {
         self.first == END
     }

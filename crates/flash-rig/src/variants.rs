@@ -1,4 +1,4 @@
-//! The manners in which servers run, as a table: every name that a plan may write.
+//! The variants of servers, as a table: every name that a plan may write.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,9 +20,9 @@ pub enum Program {
     Caddy,
 }
 
-/// A manner in which a program runs.
+/// A variant of a program.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Manner {
+pub struct Variant {
     pub name: &'static str,
     pub program: Program,
     /// For lists, in a few words.
@@ -35,53 +35,56 @@ pub struct Manner {
 
 use Program::{Apache, Caddy, Flash, Floor, H2o, Lighttpd, Nginx};
 
-const fn manner(name: &'static str, program: Program, about: &'static str) -> Manner {
-    Manner { name, program, about, threads: 64, words: &[] }
+const fn variant(name: &'static str, program: Program, about: &'static str) -> Variant {
+    Variant { name, program, about, threads: 64, words: &[] }
 }
 
 const OPEN_FILES: (&str, &str) = ("@CACHE@", "max=10000 inactive=600s");
 
 /// All of them.
-pub static MANNERS: [Manner; 17] = [
-    manner("floor", Floor, "the least a server can do: one send of a ready answer"),
-    manner("amped", Flash, "event loops; helper threads do what would block"),
-    manner("uring", Flash, "as amped, on io_uring"),
-    manner("sped", Flash, "event loops that wait for the disk themselves"),
-    manner("pipelined", Flash, "a thread for each step of a request"),
-    manner("mt", Flash, "a thread per connection"),
-    manner("mp", Flash, "a process per connection"),
-    Manner {
+pub static VARIANTS: [Variant; 17] = [
+    variant("floor", Floor, "the least a server can do: one send of a ready answer"),
+    variant("amped", Flash, "event loops; helper threads do what would block"),
+    variant("uring", Flash, "as amped, on io_uring"),
+    variant("sped", Flash, "event loops that wait for the disk themselves"),
+    variant("pipelined", Flash, "a thread for each step of a request"),
+    variant("mt", Flash, "a thread per connection"),
+    variant("mp", Flash, "a process per connection"),
+    Variant {
         words: &[("@SEND@", "sendfile on;"), ("@POOL@", ""), OPEN_FILES],
-        ..manner("nginx", Nginx, "sendfile, open files cached")
+        ..variant("nginx", Nginx, "sendfile, open files cached")
     },
-    Manner {
+    Variant {
         words: &[("@SEND@", "sendfile off;"), ("@POOL@", ""), OPEN_FILES],
-        ..manner("nginx-copy", Nginx, "read and write, open files cached")
+        ..variant("nginx-copy", Nginx, "read and write, open files cached")
     },
-    Manner {
+    Variant {
         threads: 32,
         words: &[("@SEND@", "sendfile on; aio threads=reads;"), POOL, ("@CACHE@", "off")],
-        ..manner("nginx-aio", Nginx, "aio threads with the 32 threads that are the default")
+        ..variant("nginx-aio", Nginx, "aio threads with the 32 threads that are the default")
     },
-    Manner {
+    Variant {
         threads: 128,
         words: &[("@SEND@", "sendfile on; aio threads=reads;"), POOL, OPEN_FILES],
-        ..manner("nginx-threads", Nginx, "tuned: aio threads, 128 of them, open files cached")
+        ..variant("nginx-threads", Nginx, "tuned: aio threads, 128 of them, open files cached")
     },
-    Manner {
+    Variant {
         threads: 256,
         words: &[("@MPM@", "event")],
-        ..manner("apache", Apache, "event: threads, idle connections in a loop")
+        ..variant("apache", Apache, "event: threads, idle connections in a loop")
     },
-    Manner {
+    Variant {
         threads: 256,
         words: &[("@MPM@", "worker")],
-        ..manner("apache-worker", Apache, "a thread per connection")
+        ..variant("apache-worker", Apache, "a thread per connection")
     },
-    Manner { words: &[("@MPM@", "prefork")], ..manner("apache-prefork", Apache, "a process per connection") },
-    manner("h2o", H2o, "event loops that wait for the disk themselves"),
-    manner("lighttpd", Lighttpd, "event loops that wait for the disk themselves, stat results cached"),
-    manner("caddy", Caddy, "goroutines"),
+    Variant {
+        words: &[("@MPM@", "prefork")],
+        ..variant("apache-prefork", Apache, "a process per connection")
+    },
+    variant("h2o", H2o, "event loops that wait for the disk themselves"),
+    variant("lighttpd", Lighttpd, "event loops that wait for the disk themselves, stat results cached"),
+    variant("caddy", Caddy, "goroutines"),
 ];
 
 const POOL: (&str, &str) = ("@POOL@", "thread_pool reads threads=@THREADS@ max_queue=65536;");
@@ -129,9 +132,9 @@ mod tests {
 
     #[test]
     fn names_are_words_and_differ() {
-        for (n, manner) in MANNERS.iter().enumerate() {
-            assert!(!manner.name.contains(' ') && !manner.about.is_empty());
-            assert!(MANNERS[..n].iter().all(|other| other.name != manner.name), "{}", manner.name);
+        for (n, variant) in VARIANTS.iter().enumerate() {
+            assert!(!variant.name.contains(' ') && !variant.about.is_empty());
+            assert!(VARIANTS[..n].iter().all(|other| other.name != variant.name), "{}", variant.name);
         }
     }
 

@@ -2,23 +2,23 @@
 //!
 //! Its type says the most. What else it takes is probed: see [`super::probe`].
 
-use super::info::Line;
+use super::mountinfo::MountInfo;
 use super::table::below;
 
 /// What holds for every file of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Terms {
+pub enum DeviceClass {
     /// Local by its type, but nobody has looked at it yet, so that for now it counts as remote.
     Unproven,
     /// Memory answers first, a helper only for what is not there.
-    Local(Powers),
+    Local(Capabilities),
     /// Any call may wait for another machine or another program. Always a helper's.
     Remote,
 }
 
 /// What can be done at once on a local filesystem, as this kernel has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Powers {
+pub struct Capabilities {
     /// `RESOLVE_CACHED` walks through names that are in memory.
     pub looks_now: bool,
     /// `RWF_NOWAIT` reads what is in memory.
@@ -40,7 +40,7 @@ pub enum NameRule {
     WhileUnchanged,
 }
 
-impl Powers {
+impl Capabilities {
     /// Of those that are probed.
     pub(crate) const ALL: Self =
         Self { looks_now: true, reads_now: true, tells_residency: true, names: NameRule::Ask };
@@ -56,7 +56,7 @@ impl NameRule {
     }
 }
 
-impl Terms {
+impl DeviceClass {
     /// Whether it is known that what `RESOLVE_CACHED` and `RWF_NOWAIT` let pass does not wait.
     pub fn is_local(self) -> bool {
         matches!(self, Self::Local(_))
@@ -64,25 +64,25 @@ impl Terms {
 
     /// Whether names and attributes may be looked for without waiting.
     pub fn looks_now(self) -> bool {
-        matches!(self, Self::Local(Powers { looks_now: true, .. }))
+        matches!(self, Self::Local(Capabilities { looks_now: true, .. }))
     }
 
     /// Whether content may be read without waiting.
     pub fn reads_now(self) -> bool {
-        matches!(self, Self::Local(Powers { reads_now: true, .. }))
+        matches!(self, Self::Local(Capabilities { reads_now: true, .. }))
     }
 
     /// For how long the names of a folder may be held in memory.
     pub(crate) fn name_rule(self) -> NameRule {
         match self {
-            Self::Local(powers) => powers.names,
+            Self::Local(capabilities) => capabilities.names,
             Self::Unproven | Self::Remote => NameRule::Ask,
         }
     }
 
     /// Whether pages may be sent as they are. Without proof a look at them still errs on the safe side.
     pub(crate) fn lends(self) -> bool {
-        matches!(self, Self::Unproven | Self::Local(Powers { tells_residency: true, .. }))
+        matches!(self, Self::Unproven | Self::Local(Capabilities { tells_residency: true, .. }))
     }
 }
 
@@ -101,7 +101,7 @@ const LISTED: [&str; 10] =
     ["btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "ramfs", "squashfs", "tmpfs", "xfs"];
 
 /// Whether the filesystem of `line` is local; `all` are the mounts among which an overlay's layers lie.
-pub(crate) fn is_local(line: &Line, all: &[Line]) -> bool {
+pub(crate) fn is_local(line: &MountInfo, all: &[MountInfo]) -> bool {
     if line.kind == b"overlay" {
         // An overlay is as local as its layers. Those named in another mount namespace, as in a container, are not to be
         // found here, and are that machine's disks as good as always. One upon another is taken at its word.
@@ -122,7 +122,7 @@ fn layers(options: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The mount that a path is in, by its name alone. Of those upon each other it is the last.
-fn holder<'a>(path: &[u8], all: &'a [Line]) -> Option<&'a Line> {
+fn holder<'a>(path: &[u8], all: &'a [MountInfo]) -> Option<&'a MountInfo> {
     all.iter().filter(|line| below(path, &line.point).is_some()).max_by_key(|line| line.point.len())
 }
 
@@ -130,9 +130,9 @@ fn holder<'a>(path: &[u8], all: &'a [Line]) -> Option<&'a Line> {
 mod tests {
     use super::*;
 
-    fn line(kind: &str, point: &str, options: &str) -> Line {
+    fn line(kind: &str, point: &str, options: &str) -> MountInfo {
         let (point, kind, options) = (point.into(), kind.into(), options.into());
-        Line { id: 1, parent: 0, major: 0, minor: 1, point, kind, options }
+        MountInfo { id: 1, parent: 0, major: 0, minor: 1, point, kind, options }
     }
 
     #[test]

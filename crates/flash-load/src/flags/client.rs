@@ -10,7 +10,7 @@ use super::units::{bytes, part, some_bytes};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Who asks, and how")]
 #[group(skip)]
-pub(super) struct MannerFlags {
+pub(super) struct ClientFlags {
     /// Requests on a connection before it is closed [default: as many as the server allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_connection: Option<u32>,
@@ -52,7 +52,7 @@ pub(super) struct MannerFlags {
     verify_root: Option<PathBuf>,
 }
 
-impl MannerFlags {
+impl ClientFlags {
     /// Reads the body.
     pub(super) fn manner(&self) -> Result<Manner, Error> {
         let body = match (&self.body, self.body_bytes) {

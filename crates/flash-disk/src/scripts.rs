@@ -11,8 +11,8 @@ use flash_core::entry::Resource;
 use flash_core::path::SitePath;
 use rustix::fs::{FileType, readlink};
 
-use crate::root::{Root, Stop};
-use crate::{Disk, Pace};
+use crate::root::{LookupError, Root};
+use crate::{Blocking, Disk};
 
 impl Disk {
     pub(crate) fn is_script(&self, name: &[u8]) -> bool {
@@ -20,24 +20,28 @@ impl Disk {
     }
 
     /// It is there, which is all that a server may know of it. A user's is not run, because programs run as the site's.
-    pub(crate) fn script(&self, root: &Root, name: &[u8]) -> Result<Resource, Stop> {
+    pub(crate) fn script(&self, root: &Root, name: &[u8]) -> Result<Resource, LookupError> {
         match std::ptr::eq(root, &*self.root) {
             true => Ok(Resource::Script([b"/", name].concat().into())),
-            false => Err(Stop::Forbidden),
+            false => Err(LookupError::Forbidden),
         }
     }
 
     /// A script whose name ends before the path does: what follows is for itself to understand.
-    pub(crate) fn script_above(&self, path: &SitePath<'_>, pace: Pace) -> Result<Option<Resource>, Stop> {
+    pub(crate) fn script_above(
+        &self,
+        path: &SitePath<'_>,
+        blocking: Blocking,
+    ) -> Result<Option<Resource>, LookupError> {
         let root = &*self.root;
         let splits =
             self.settings.scripts.iter().flat_map(|suffix| script::suffixed(path.as_bytes(), suffix));
         for name in splits.filter(|split| !split.info.is_empty()).map(|split| &split.name[1..]) {
-            match root.examine(name, pace) {
+            match root.examine(name, blocking) {
                 Ok(examined) if examined.kind == FileType::RegularFile => {
                     return self.script(root, name).map(Some);
                 }
-                Ok(_) | Err(Stop::Missing) => {}
+                Ok(_) | Err(LookupError::Missing) => {}
                 Err(stop) => return Err(stop),
             }
         }

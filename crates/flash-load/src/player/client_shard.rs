@@ -11,17 +11,17 @@ use super::connection::Pending;
 use super::share::share;
 use crate::load::{Keep, Manner, Method};
 use crate::pace::Due;
-use crate::request::{Extras, Wording, method};
+use crate::request::{Extras, RequestTemplate, method};
 use crate::{Body, Crowd, Load, Pace};
 
 /// No session has more requests.
 const SESSION_MAX: usize = 64;
 
-pub(super) struct Crew<'a> {
+pub(super) struct ClientShard<'a> {
     pub(super) pace: Pace,
     pub(super) manner: &'a Manner,
     catalogue: Arc<Catalogue>,
-    wording: Wording,
+    template: RequestTemplate,
     /// Where its classes begin among all.
     first_class: usize,
     sequence: Box<dyn Sequence>,
@@ -55,7 +55,7 @@ enum Next {
     },
 }
 
-impl<'a> Crew<'a> {
+impl<'a> ClientShard<'a> {
     pub(super) fn new(
         load: &Load,
         crowd: &'a Crowd,
@@ -63,7 +63,7 @@ impl<'a> Crew<'a> {
         first_place: usize,
         first_class: usize,
         random: &mut fastrand::Rng,
-    ) -> Crew<'a> {
+    ) -> ClientShard<'a> {
         let connections = share(crowd.pace.connections_max().into(), part) as usize;
         let places = first_place..first_place + connections;
         let mut sequence = crowd.workload.sequence(part, load.seed);
@@ -77,11 +77,11 @@ impl<'a> Crew<'a> {
         let closed = matches!(next, Next::Never);
         let mut probe = crowd.workload.sequence(part, load.seed);
         let has_sessions = closed && (0..SESSION_MAX).any(|_| probe.next().is_some_and(|ask| ask.closes));
-        Crew {
+        ClientShard {
             pace: crowd.pace,
             manner: &crowd.manner,
             catalogue: crowd.workload.catalogue().clone(),
-            wording: Wording::new(&load.server.authority, &crowd.manner),
+            template: RequestTemplate::new(&load.server.authority, &crowd.manner),
             first_class,
             sequence,
             sessions: vec![VecDeque::new(); if has_sessions { connections } else { 0 }],
@@ -262,7 +262,7 @@ impl<'a> Crew<'a> {
             encoding: pending.encoding,
             last,
         };
-        self.wording.write(&self.file(pending.file).target, extras, out);
+        self.template.write(&self.file(pending.file).target, extras, out);
         last
     }
 

@@ -3,7 +3,7 @@
 
 /// One mount, as the kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Line {
+pub(crate) struct MountInfo {
     /// What `statx` calls `stx_mnt_id`.
     pub(crate) id: u64,
     /// The mount that this one is mounted upon.
@@ -19,11 +19,11 @@ pub(crate) struct Line {
 }
 
 /// All mounts, in the kernel's order. A line that makes no sense is left out.
-pub(crate) fn parse(text: &[u8]) -> Vec<Line> {
+pub(crate) fn parse(text: &[u8]) -> Vec<MountInfo> {
     text.split(|&byte| byte == b'\n').filter_map(parse_line).collect()
 }
 
-fn parse_line(line: &[u8]) -> Option<Line> {
+fn parse_line(line: &[u8]) -> Option<MountInfo> {
     let mut words = line.split(|&byte| byte == b' ');
     let id = number(words.next()?)?;
     let parent = number(words.next()?)?;
@@ -36,7 +36,7 @@ fn parse_line(line: &[u8]) -> Option<Line> {
     let kind = unescape(words.next()?);
     let _source = words.next()?;
     let options = unescape(words.next().unwrap_or_default());
-    (point.first() == Some(&b'/')).then_some(Line {
+    (point.first() == Some(&b'/')).then_some(MountInfo {
         id,
         parent,
         major: major.parse().ok()?,

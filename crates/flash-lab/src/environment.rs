@@ -58,7 +58,7 @@ pub fn servers<'a>(
             Some(program) => Ok(program.to_path_buf()),
             None => spec.find().map_err(anyhow::Error::from),
         };
-        match found.and_then(|program| spec.manner.program.version(&program)) {
+        match found.and_then(|program| spec.variant.program.version(&program)) {
             Ok(version) => there.push(Measured { name: entry.name().to_owned(), version: Some(version) }),
             Err(error) => missing.push(Missing { name: entry.name().to_owned(), why: format!("{error:#}") }),
         }

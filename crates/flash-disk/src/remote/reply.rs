@@ -15,8 +15,8 @@ use flash_http::status::Status;
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::FileType;
 
-use super::words::{Reader, Writer};
-use super::{Malformed, folder, question};
+use super::codec::{Reader, Writer};
+use super::{Malformed, folder, request};
 use crate::Disk;
 use crate::find::HEAP_FILE_BYTES_MAX;
 use crate::root;
@@ -68,7 +68,7 @@ pub(super) fn write(job: &Job, done: &Done, words: &mut Writer) {
         },
         (_, Done::Names { names, next, .. }) => {
             words.u8(NAMES);
-            question::write_names(names, words);
+            request::write_names(names, words);
             words.u8(next.is_some().into());
             next.iter().for_each(|next| words.u64(*next));
         }
@@ -101,7 +101,7 @@ fn write_target(target: &Resource, words: &mut Writer) {
     words.bytes(variants.identity.media.content_type.as_bytes());
     words.u8(variants.coded.len() as u8);
     for file in std::iter::once(&variants.identity).chain(&variants.coded) {
-        words.u8(question::code_of(file.coding));
+        words.u8(request::code_of(file.coding));
         words.stamp(&file.stamp);
         match &file.content {
             Content::Memory(bytes) => {
@@ -176,7 +176,7 @@ fn read_variants(
     let media = read_media(disk, find, words).ok_or(Malformed)?;
     let count = words.u8().ok_or(Malformed)?;
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
-        let coding = words.u8().and_then(question::coding_of).ok_or(Malformed)?;
+        let coding = words.u8().and_then(request::coding_of).ok_or(Malformed)?;
         let stamp = words.stamp().ok_or(Malformed)?;
         let Some((stamp, content)) = read_content(disk, stamp, words, descriptors)? else { return Ok(None) };
         let varies = count > 0;
@@ -284,11 +284,11 @@ fn read_names(
     if kind != NAMES {
         return None;
     }
-    let names = question::read_names(words)?;
+    let names = request::read_names(words)?;
     let next = if words.bool()? { Some(words.u64()?) } else { None };
     let open = match &folder.part {
         Part::Names { open: Some(open), .. } => Arc::clone(open),
-        _ => question::open_folder(disk, descriptors.next()?)?,
+        _ => request::open_folder(disk, descriptors.next()?)?,
     };
     Some(Done::Names { names, open, next })
 }
