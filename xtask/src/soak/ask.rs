@@ -1,6 +1,6 @@
 //! A request, and the one answer to it that is right.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -81,7 +81,7 @@ impl Ask<'_> {
     fn shown(&self) -> String {
         match &self.manner {
             Manner::Whole => self.name().to_owned(),
-            manner => format!("{} ({manner:?})", self.name()),
+            manner => format!("{} ({manner})", self.name()),
         }
     }
 
@@ -169,6 +169,22 @@ impl Manner {
     }
 }
 
+/// As it stands in the request, for messages.
+impl fmt::Display for Manner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Manner::Whole => f.write_str("whole"),
+            Manner::Head => f.write_str("HEAD"),
+            Manner::Bytes { first, last } => write!(f, "bytes {first}-{last}"),
+            Manner::From { first } => write!(f, "bytes {first}-"),
+            Manner::Last { bytes } => write!(f, "bytes -{bytes}"),
+            Manner::Beyond => f.write_str("bytes behind its end"),
+            Manner::Unless(known) => write!(f, "unless it is {}, {}", known.etag, known.seen),
+            Manner::Since(known) => write!(f, "if changed since {}, {}", known.date, known.seen),
+        }
+    }
+}
+
 /// An answer whose head has come.
 struct Reader<'a> {
     ask: &'a Ask<'a>,
@@ -181,6 +197,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn read(&self, connection: &mut Connection) -> Result<Option<Known>, Broken> {
         match (&self.ask.target, self.head.status) {
+            (_, 503) if self.report.disk.excuses(self.asked, self.answered) => {
+                self.report.count(Kind::Excused);
+                self.pass(connection)
+            }
             (_, 503) => self.other(Fault::Refused, connection),
             (Target::Still(still), _) => self.file(Checked::Still(still), connection),
             (Target::Live(live), 404) if live.may_be_absent() => {
@@ -294,11 +314,11 @@ impl Reader<'_> {
                     Some(said) if said + Duration::from_secs(1) >= age => self.report.count(Kind::Admitted),
                     _ => {
                         self.report.aged(age);
-                        self.wrong(Fault::TooOld, &format!("{:.2} s old: {seen:?}", age.as_secs_f64()));
+                        self.wrong(Fault::TooOld, &format!("{:.2} s old: {seen}", age.as_secs_f64()));
                     }
                 }
             }
-            Age::Unknown => self.wrong(Fault::WrongAnswer, &format!("the file was never so: {seen:?}")),
+            Age::Unknown => self.wrong(Fault::WrongAnswer, &format!("the file was never so: {seen}")),
         }
     }
 
@@ -404,6 +424,7 @@ mod tests {
         assert_eq!(faults(&whole, answer("404 Not Found", "/x", 0, 9)), [Fault::WrongAnswer]);
         assert_eq!(faults(&whole, answer("503 Busy", "/x", 0, 9)), [Fault::Refused]);
         let range = ask(Manner::Bytes { first: 10, last: 49 });
+        assert_eq!(range.shown(), "/x (bytes 10-49)");
         let of = |range: &str| format!("206 Partial\r\nContent-Range: bytes {range}");
         assert_eq!(faults(&range, answer(&of("10-49/100"), "/x", 10, 40)), []);
         assert_eq!(faults(&range, answer(&of("10-49/100"), "/x", 11, 40)), [Fault::WrongBytes]);

@@ -5,6 +5,7 @@
 //! between the two. So an age that is found here is never larger than the true one.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// How long a state that was replaced is remembered. An answer that is older matches nothing.
@@ -27,6 +28,15 @@ pub(crate) enum State {
 pub(crate) enum Seen {
     Absent,
     Present { version: Option<u64>, bytes: u64, modified: Option<i64> },
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Seen::Present { version, bytes, modified } = self else { return f.write_str("no file") };
+        write!(f, "{bytes} bytes")?;
+        version.map_or(Ok(()), |version| write!(f, " of version {version}"))?;
+        modified.map_or(Ok(()), |modified| write!(f, ", changed at {modified}"))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

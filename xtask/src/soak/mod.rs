@@ -5,6 +5,7 @@
 mod ask;
 mod checker;
 mod client;
+mod disk;
 mod flat;
 mod history;
 mod live;

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::disk::DiskWatch;
+
 /// Violations of one kind that are printed for each architecture. The rest are counted.
 const PRINTED_MAX: u64 = 5;
 
@@ -36,9 +38,11 @@ pub(crate) enum Kind {
     KeptClosed,
     /// An answer that was older than the rule and said so (Age).
     Admitted,
+    /// A request that got 503 while the disk itself stood still.
+    Excused,
 }
 
-const KINDS: usize = Kind::Admitted as usize + 1;
+const KINDS: usize = Kind::Excused as usize + 1;
 
 /// What must never be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +94,7 @@ pub(crate) struct Report {
     oldest_us: AtomicU64,
     longest_wait_us: AtomicU64,
     violations: Mutex<BTreeMap<Fault, u64>>,
+    pub(crate) disk: DiskWatch,
 }
 
 impl Report {
@@ -103,6 +108,7 @@ impl Report {
             oldest_us: AtomicU64::new(0),
             longest_wait_us: AtomicU64::new(0),
             violations: Mutex::default(),
+            disk: DiskWatch::default(),
         }
     }
 
@@ -182,8 +188,13 @@ impl fmt::Display for Report {
             seconds(&self.oldest_us),
         )?;
         match self.of(Admitted) {
+            0 => {}
+            admitted => write!(f, " ({admitted} older ones said their Age)")?,
+        }
+        write!(f, ", {}", self.disk)?;
+        match self.of(Excused) {
             0 => Ok(()),
-            admitted => write!(f, " ({admitted} older ones said their Age)"),
+            excused => write!(f, " ({excused} × 503 while the disk stood still)"),
         }
     }
 }
@@ -206,6 +217,11 @@ mod tests {
         report.aged(Duration::from_millis(200));
         let line = report.to_string();
         assert!(line.starts_with("1 requests (GET 1, HEAD 0, "), "{line}");
-        assert!(line.contains("flood 9 names") && line.ends_with("oldest answer 1.50 s"), "{line}");
+        assert!(
+            line.contains("flood 9 names") && line.contains("oldest answer 1.50 s, slowest of 0 "),
+            "{line}"
+        );
+        report.count(Kind::Excused);
+        assert!(report.to_string().ends_with("(1 × 503 while the disk stood still)"), "{report}");
     }
 }

@@ -132,8 +132,12 @@ impl Rude<'_> {
                 // A byte that comes after the answer may destroy it.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Some(()),
                 other => {
-                    let said = String::from_utf8_lossy(&answer).into_owned();
-                    let what = format_args!("a drip, answered with {other:?} {said:?}");
+                    let how = match other {
+                        Ok(0) => "by closing".into(),
+                        Ok(_) => format!("with {:?}", String::from_utf8_lossy(&answer)),
+                        Err(error) => format!("with an error: {error}"),
+                    };
+                    let what = format_args!("a drip, answered {how}");
                     self.scene.report.violation(Fault::WrongAnswer, what);
                     return Some(());
                 }

@@ -161,9 +161,7 @@ impl<'a> Visitor<'a> {
         };
         let (name, manner) = (sent.ask.name(), &sent.ask.manner);
         let seconds = sent.at.elapsed().as_secs_f64();
-        self.scene
-            .report
-            .violation(fault, format_args!("{name} ({manner:?}) after {seconds:.2} s: {broken}"));
+        self.scene.report.violation(fault, format_args!("{name} ({manner}) after {seconds:.2} s: {broken}"));
     }
 
     fn ask(&mut self) -> Ask<'a> {
