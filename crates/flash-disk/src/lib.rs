@@ -32,6 +32,7 @@ use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Job, List, Outcome, Spent};
 use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
+use flash_os::shared_heap::HeapBuf;
 
 pub use crate::call_timer::{LongestCall, longest_call};
 
@@ -118,6 +119,9 @@ pub struct Disk {
     spool: Option<Spool>,
 }
 
+/// Memory for what loops read before helpers have read anything.
+const FIRST_BYTES: usize = 1 << 20;
+
 /// Whether a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blocking {
@@ -171,6 +175,8 @@ impl Disk {
     /// that is disk work. For architectures whose runners must not wait.
     pub fn close_elsewhere(&mut self) -> io::Result<()> {
         self.senders_wait = false;
+        // A loop takes memory that is there, and gets none from the kernel.
+        drop(HeapBuf::zeroed(FIRST_BYTES));
         if !self.root.is_elsewhere() {
             self.learner = Some(Learner::start(Arc::clone(&self.root))?);
         }

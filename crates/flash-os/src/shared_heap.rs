@@ -4,26 +4,45 @@
 //! read what a loop drops, and a loop what helpers drop, each heap stays as large as it ever was, and all together hold
 //! several times what is in use. One heap needs a lock. A thread that must not block only tries it: without the lock
 //! it allocates nothing, and queues the buffers that it drops for the next thread that allocates.
+//!
+//! To get pages from the kernel or to return them is to wait until no thread has a page fault nearby. So only threads that
+//! may block do either. Pages come populated, so that no thread that writes to a buffer has a fault.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use dlmalloc::Dlmalloc;
+use dlmalloc::{Allocator, Dlmalloc};
 
 use crate::mpsc::Queue;
 
 /// A buffer that owns its bytes, as a box does.
 pub struct HeapBuf(NonNull<[u8]>);
 
-struct Heap(Dlmalloc);
+struct Heap {
+    memory: Dlmalloc<Pages>,
+    /// Until free pages are returned to the kernel.
+    allocations_left: u32,
+}
+
+/// Where the heap's pages come from.
+struct Pages;
 
 /// Memory of the heap that no buffer owns.
 struct Free(NonNull<[u8]>);
 
-static HEAP: Mutex<Heap> = Mutex::new(Heap(Dlmalloc::new()));
+/// Free pages are returned after so many allocations of threads that may block.
+const ALLOCATIONS_PER_TRIM: u32 = 64;
+/// Free pages at the heap's end that are kept.
+const KEPT_BYTES: usize = 2 << 20;
+
+static HEAP: Mutex<Heap> =
+    Mutex::new(Heap { memory: Dlmalloc::new_with_allocator(Pages), allocations_left: ALLOCATIONS_PER_TRIM });
+/// Whether the thread that has the heap may block.
+static MAY_BLOCK: AtomicBool = AtomicBool::new(false);
 static DROPPED: Queue<Free> = Queue::new();
 
 // SAFETY: it is the only owner of its bytes, as a box would be.
@@ -40,9 +59,9 @@ impl HeapBuf {
         free.zeroed()
     }
 
-    /// A buffer of zeros; `None` if the heap is locked by another thread.
+    /// A buffer of zeros; `None` if the heap is locked by another thread, or has no free memory for it.
     pub fn try_zeroed(bytes: usize) -> Option<Self> {
-        let free = try_heap()?.take(bytes);
+        let free = try_heap()?.try_take(bytes)?;
         Some(free.zeroed())
     }
 }
@@ -69,32 +88,89 @@ impl Drop for HeapBuf {
 
 /// The heap; blocks while another thread has it.
 fn heap() -> MutexGuard<'static, Heap> {
-    HEAP.lock().unwrap_or_else(PoisonError::into_inner)
+    let heap = HEAP.lock().unwrap_or_else(PoisonError::into_inner);
+    MAY_BLOCK.store(true, Ordering::Relaxed);
+    heap
 }
 
 /// The heap, unless another thread has it.
 fn try_heap() -> Option<MutexGuard<'static, Heap>> {
-    match HEAP.try_lock() {
-        Ok(heap) => Some(heap),
-        Err(TryLockError::Poisoned(heap)) => Some(heap.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
+    let heap = match HEAP.try_lock() {
+        Ok(heap) => heap,
+        Err(TryLockError::Poisoned(heap)) => heap.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
+    MAY_BLOCK.store(false, Ordering::Relaxed);
+    Some(heap)
 }
 
 impl Heap {
     fn take(&mut self, bytes: usize) -> Free {
+        let Some(free) = self.try_take(bytes) else { handle_alloc_error(layout(bytes)) };
+        self.allocations_left -= 1;
+        if self.allocations_left == 0 {
+            self.allocations_left = ALLOCATIONS_PER_TRIM;
+            // SAFETY: it returns free pages only.
+            unsafe { self.memory.trim(KEPT_BYTES) };
+        }
+        free
+    }
+
+    /// `None` if there is no free memory, and none to be had.
+    fn try_take(&mut self, bytes: usize) -> Option<Free> {
         DROPPED.drain().for_each(|free| self.free(free));
         let layout = layout(bytes);
         // SAFETY: the layout is one of bytes, and not empty.
-        let start = unsafe { self.0.malloc(layout.size(), layout.align()) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        Free(NonNull::slice_from_raw_parts(start, bytes))
+        let start = unsafe { self.memory.malloc(layout.size(), layout.align()) };
+        Some(Free(NonNull::slice_from_raw_parts(NonNull::new(start)?, bytes)))
     }
 
     fn free(&mut self, Free(bytes): Free) {
         let layout = layout(bytes.len());
         // SAFETY: all that is free was taken from this heap with this layout, and comes back once.
-        unsafe { self.0.free(bytes.cast().as_ptr(), layout.size(), layout.align()) };
+        unsafe { self.memory.free(bytes.cast().as_ptr(), layout.size(), layout.align()) };
+    }
+}
+
+// SAFETY: memory comes from the kernel and is the heap's alone until it is returned; no thread keeps state here.
+unsafe impl Allocator for Pages {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        if !MAY_BLOCK.load(Ordering::Relaxed) {
+            return (ptr::null_mut(), 0, 0);
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE | libc::MAP_POPULATE;
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let start = unsafe { libc::mmap(ptr::null_mut(), size, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED { (ptr::null_mut(), 0, 0) } else { (start.cast(), size, 0) }
+    }
+
+    /// Buffers never change their size.
+    fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
+        ptr::null_mut()
+    }
+
+    fn free_part(&self, start: *mut u8, old_size: usize, new_size: usize) -> bool {
+        // SAFETY: the heap gives up the part behind `new_size`, which lies in a mapping of its own.
+        MAY_BLOCK.load(Ordering::Relaxed)
+            && unsafe { libc::munmap(start.add(new_size).cast(), old_size - new_size) == 0 }
+    }
+
+    fn free(&self, start: *mut u8, size: usize) -> bool {
+        // SAFETY: the heap gives up all of it.
+        MAY_BLOCK.load(Ordering::Relaxed) && unsafe { libc::munmap(start.cast(), size) == 0 }
+    }
+
+    fn can_release_part(&self, _: u32) -> bool {
+        true
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+
+    fn page_size(&self) -> usize {
+        rustix::param::page_size()
     }
 }
 
@@ -175,6 +251,46 @@ mod tests {
         drop(heap);
         assert!(HeapBuf::try_zeroed(1).is_some());
         assert_eq!(DROPPED.drain().count(), 0, "what was dropped meanwhile is back");
+    }
+
+    #[test]
+    fn only_threads_that_may_block_get_pages_and_return_them() {
+        const BYTES: usize = 64 << 20;
+        let _alone = ALONE.lock();
+        let before = resident_bytes();
+        assert!(HeapBuf::try_zeroed(BYTES).is_none());
+        drop(HeapBuf::zeroed(BYTES));
+        let buffer = HeapBuf::try_zeroed(BYTES);
+        assert!(buffer.is_some(), "what was dropped is still there");
+        drop(buffer);
+        assert!(resident_bytes() >= before + BYTES);
+        for _ in 0..=ALLOCATIONS_PER_TRIM {
+            drop(HeapBuf::zeroed(1));
+        }
+        let grown = resident_bytes().saturating_sub(before);
+        assert!(grown < BYTES / 4, "{grown} bytes are left");
+    }
+
+    #[test]
+    fn pages_are_there_before_they_are_touched() {
+        let _alone = ALONE.lock();
+        let buffer = heap().take(8 << 20);
+        let before = faults();
+        let buffer = buffer.zeroed();
+        let more = faults() - before;
+        assert!(more < 20, "{more} page faults");
+        drop(buffer);
+    }
+
+    /// Of this thread.
+    fn faults() -> i64 {
+        // SAFETY: plain numbers, for which zero is a value, and the call fills them in.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            usage
+        };
+        usage.ru_minflt
     }
 
     #[test]
