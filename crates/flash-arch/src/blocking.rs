@@ -5,13 +5,14 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flash_core::local::LocalCache;
 use flash_core::record::Peer;
 use flash_core::upstream::Opened;
 use flash_core::{Connection, ExchangeId, Interest, TransportInfo, Want};
 use flash_observe::RateLimit;
+use flash_os::allocator::Collected;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -42,6 +43,7 @@ pub(crate) struct Blocking<'a> {
     streams: Vec<(ExchangeId, OwnedFd)>,
     /// Here comes the program that was asked for last. One that comes when nobody waits any more goes with its completion queue.
     completions: Option<Arc<CompletionQueue>>,
+    collected: Collected,
 }
 
 impl<'a> Blocking<'a> {
@@ -58,6 +60,7 @@ impl<'a> Blocking<'a> {
             upstream_io,
             streams: Vec::new(),
             completions: None,
+            collected: Collected::default(),
         }
     }
 
@@ -66,6 +69,10 @@ impl<'a> Blocking<'a> {
         static NO_ROOM: RateLimit = RateLimit::every(Duration::from_secs(5));
         let shared = Arc::clone(&self.worker.shared);
         while !shared.is_draining() {
+            // There are many of these workers, and each may rest for as long as nobody comes.
+            if self.collected.is_due(Instant::now()) {
+                self.worker.rest();
+            }
             match self.listener.accept(SocketFlags::empty()) {
                 Ok((socket, peer)) => self.welcome(&shared, socket, peer),
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}

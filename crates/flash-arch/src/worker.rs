@@ -7,6 +7,7 @@ use flash_core::local::LocalCache;
 use flash_core::{Context, Release, Tally, UpstreamError};
 use flash_observe::AccessLog;
 use flash_observe::metrics::LoopMetrics;
+use flash_os::allocator;
 
 use crate::clock::Clock;
 use crate::server_state::ServerState;
@@ -48,6 +49,12 @@ impl Worker {
             tally: &mut self.tally,
             draining: self.shared.is_draining(),
         }
+    }
+
+    /// Gives back the memory that it keeps for the next connection.
+    pub(crate) fn rest(&mut self) {
+        self.buffers = BufferPool::default();
+        allocator::collect();
     }
 
     pub(crate) fn metrics(&self) -> &Arc<LoopMetrics> {

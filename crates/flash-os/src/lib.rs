@@ -3,6 +3,7 @@
 //! Each wrapper does one thing and decides nothing. The queue, the channel, the semaphore and the heap, which an event
 //! loop can use without blocking, live here too. Every unsafe block says why it is sound.
 
+pub mod allocator;
 pub mod cachestat;
 pub mod channel;
 pub mod cpu_clock;
