@@ -18,6 +18,7 @@ mod slow;
 mod sockets;
 mod trial;
 mod visitors;
+mod warm;
 
 use std::fs;
 use std::path::Path;

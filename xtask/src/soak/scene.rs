@@ -30,15 +30,17 @@ pub(crate) struct Crowd {
     pub(crate) rude: usize,
     /// Connections of the flood.
     pub(crate) flood: usize,
+    /// Threads or processes of the server that serve one connection each, and are warmed first.
+    pub(crate) runners: usize,
 }
 
 impl Crowd {
     /// mt has 64 threads and mp 32 processes, and each client keeps one of them to itself.
     pub(crate) fn of(arch: &str) -> Crowd {
         match arch {
-            "mp" => Crowd { visitors: 8, slow: 6, too_slow: 2, rude: 6, flood: 4 },
-            "mt" => Crowd { visitors: 16, slow: 12, too_slow: 4, rude: 12, flood: 8 },
-            _ => Crowd { visitors: 32, slow: 24, too_slow: 6, rude: 16, flood: 1_200 },
+            "mp" => Crowd { visitors: 8, slow: 6, too_slow: 2, rude: 6, flood: 4, runners: 32 },
+            "mt" => Crowd { visitors: 16, slow: 12, too_slow: 4, rude: 12, flood: 8, runners: 64 },
+            _ => Crowd { visitors: 32, slow: 24, too_slow: 6, rude: 16, flood: 1_200, runners: 0 },
         }
     }
 }

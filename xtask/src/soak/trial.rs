@@ -19,7 +19,7 @@ use super::report::{Fault, Report};
 use super::scene::{Crowd, Scene};
 use super::site::Site;
 use super::visitors::Visitor;
-use super::{disk, rude, slow, sockets};
+use super::{disk, rude, slow, sockets, warm};
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 const DROP_EVERY: Duration = Duration::from_secs(4);
@@ -100,6 +100,7 @@ pub(crate) fn run(place: &Place, arch: &'static str, each: Duration) -> Result<b
     let samples = thread::scope(|scope| {
         let (scene, log) = (&scene, &log);
         let _stop = Stop(scene);
+        warm::run(scene);
         start_clients(scope, scene);
         let pid = running.process.pids()[0];
         scope.spawn(move || move_logs(scene, log, pid));
