@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use flash_core::listing::NAME_BYTES_MAX;
+use flash_process::codec::{Reader, Writer};
 
-use super::codec::{Reader, Writer};
 use crate::names::TABLE_NAMES_MAX;
 use crate::names::read::Reading;
 use crate::names::table::{Table, Term, marked};

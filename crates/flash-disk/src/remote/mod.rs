@@ -7,10 +7,10 @@
 //!
 //! How questions and answers travel, and what becomes of a helper that answers nonsense, is not decided here.
 
-mod codec;
 mod folder;
 mod reply;
 mod request;
+mod stamp;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -19,10 +19,10 @@ use flash_core::file::{Content, Window};
 use flash_core::job::{Done, Failure, Job, Outcome, Part, Spent};
 use flash_core::memory_budget::Budget;
 use flash_http::status::Status;
+use flash_process::codec::{Reader, Writer};
 
 use crate::root::LookupError;
 use crate::{Capabilities, Device, DeviceClass, Disk, names};
-use codec::{Reader, Writer};
 
 /// A job in words.
 #[derive(Debug)]

@@ -13,9 +13,10 @@ use flash_core::memory_budget::BudgetedBytes;
 use flash_http::media::{self, Media};
 use flash_http::status::Status;
 use flash_os::shared_heap::HeapBuf;
+use flash_process::codec::{Reader, Writer};
 use rustix::fs::FileType;
 
-use super::codec::{Reader, Writer};
+use super::stamp;
 use super::{Malformed, folder, request};
 use crate::Disk;
 use crate::find::HEAP_FILE_BYTES_MAX;
@@ -102,7 +103,7 @@ fn write_target(target: &Resource, words: &mut Writer) {
     words.u8(variants.coded.len() as u8);
     for file in std::iter::once(&variants.identity).chain(&variants.coded) {
         words.u8(request::code_of(file.coding));
-        words.stamp(&file.stamp);
+        stamp::put(words, &file.stamp);
         match &file.content {
             Content::Memory(bytes) => {
                 words.u8(IN_HEAP);
@@ -177,7 +178,7 @@ fn read_variants(
     let count = words.u8().ok_or(Malformed)?;
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
         let coding = words.u8().and_then(request::coding_of).ok_or(Malformed)?;
-        let stamp = words.stamp().ok_or(Malformed)?;
+        let stamp = stamp::take(words).ok_or(Malformed)?;
         let Some((stamp, content)) = read_content(disk, stamp, words, descriptors)? else { return Ok(None) };
         let varies = count > 0;
         Ok(Some(Arc::new(File::new(stamp, media, coding, varies, &disk.settings.template, content))))

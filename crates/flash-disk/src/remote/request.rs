@@ -16,9 +16,10 @@ use flash_core::site::WINDOW_BYTES;
 use flash_http::media;
 use flash_http::negotiate::Coding;
 use flash_http::percent;
+use flash_process::codec::{Reader, Writer};
 use rustix::fs::FileType;
 
-use super::codec::{Reader, Writer};
+use super::stamp;
 use crate::Disk;
 use crate::list::READ_NAMES_MAX;
 use crate::root;
@@ -45,14 +46,14 @@ pub(super) fn write<'a>(job: &'a Job, reserved_bytes: u64, words: &mut Writer) -
             words.u32(known.len() as u32);
             for file in known {
                 words.u8(code_of(file.coding));
-                words.stamp(&file.stamp);
+                stamp::put(words, &file.stamp);
             }
             None
         }
         Job::Load(Load { file, window, copy, completes: _ }) => {
             let window = file.range_for(window);
             words.u8(LOAD);
-            words.stamp(&file.stamp);
+            stamp::put(words, &file.stamp);
             words.u64(window.start);
             words.u64(window.end);
             words.u8((*copy).into());
@@ -86,11 +87,12 @@ pub(super) fn read(disk: &Disk, words: &mut Reader<'_>, descriptors: Vec<OwnedFd
     let job = match kind {
         FIND => {
             let path = path(words)?;
-            let known = words.many(VARIANTS_MAX, |words| Some((coding_of(words.u8()?)?, words.stamp()?)))?;
+            let known =
+                words.many(VARIANTS_MAX, |words| Some((coding_of(words.u8()?)?, stamp::take(words)?)))?;
             Job::Find(Find { path, known: known_entry(disk, known)?, asked_ms: 0 })
         }
         LOAD => {
-            let (stamp, window) = (words.stamp()?, words.u64()?..words.u64()?);
+            let (stamp, window) = (stamp::take(words)?, words.u64()?..words.u64()?);
             let copy = words.bool()?;
             let fits = window.start < window.end && window.end <= stamp.size;
             if !fits || window.end - window.start > WINDOW_BYTES {
