@@ -67,6 +67,13 @@ pub(crate) fn serve(
         match signals.next() {
             Heard::Stop => break None,
             Heard::Reopen => signal_all(&workers, Signal::USR1),
+            Heard::HangUp => {
+                // One of them says so, in the error log.
+                let speaker = workers.keys().next().copied();
+                for &pid in workers.keys() {
+                    signal(pid, if Some(pid) == speaker { Signal::HUP } else { Signal::USR1 });
+                }
+            }
             Heard::Tell => signal_all(&workers, Signal::USR2),
             Heard::ChildEnded => {
                 for (number, since, status) in ended(&mut workers) {
@@ -138,10 +145,12 @@ fn work(
 }
 
 fn signal_all(workers: &HashMap<Pid, (usize, Instant)>, signal: Signal) {
-    for &pid in workers.keys() {
-        // It may have ended by itself.
-        let _ = kill_process(pid, signal);
-    }
+    workers.keys().for_each(|&pid| self::signal(pid, signal));
+}
+
+fn signal(worker: Pid, signal: Signal) {
+    // It may have ended by itself.
+    let _ = kill_process(worker, signal);
 }
 
 /// The parent has no log writer, because it has no threads; it speaks rarely.

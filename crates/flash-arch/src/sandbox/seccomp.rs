@@ -116,7 +116,12 @@ pub(super) fn server() -> Result<Rules, BackendError> {
         libc::SYS_clone,
         vec![argument(0, MaskedEq(flag(libc::CLONE_THREAD)), flag(libc::CLONE_THREAD))?],
     );
-    rules.insert(libc::SYS_ioctl, vec![argument(1, Eq, libc::FIONBIO)?, argument(1, Eq, libc::TIOCOUTQ)?]);
+    // The last one tells whether the terminal is still there.
+    let ioctls = [libc::FIONBIO, libc::TIOCOUTQ, libc::TCGETS];
+    rules.insert(
+        libc::SYS_ioctl,
+        ioctls.into_iter().map(|request| argument(1, Eq, request)).collect::<Result<_, _>>()?,
+    );
     rules.insert(libc::SYS_prctl, vec![argument(0, Eq, flag(libc::PR_SET_NAME))?]);
     // Pairs that are connected to each other and to nobody else. Datagrams could be sent elsewhere.
     let pair = |kind| -> Result<SeccompRule, BackendError> {

@@ -211,6 +211,7 @@ Values:
 Signals:
   SIGTERM, SIGINT   accept no more, finish what is under way, end; a second one ends at once
   SIGUSR1           open the logs again, after they were renamed
+  SIGHUP            the same, and say so; there is no reload. Of a terminal that was closed: as SIGTERM
   SIGUSR2           tell in the error log what has been done so far: totals, and a line for each loop
 
 Exit codes:

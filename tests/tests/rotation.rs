@@ -1,0 +1,90 @@
+//! Logs that are moved away while the server runs, and SIGHUP, which log rotators send.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, read_all, reply, site};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < give_up, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn sighup_reopens_the_logs_and_interrupts_nobody() {
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let folder = tempfile::tempdir().unwrap();
+        let [access, error, moved] = ["access", "error", "moved"].map(|name| folder.path().join(name));
+        let (access_flag, error_flag) = (access.to_str().unwrap(), error.to_str().unwrap());
+        let flags = ["--processes", "2", "--access-log", access_flag, "--error-log", error_flag];
+        let server = Server::start(arch, site.path(), &flags);
+        let mut download = server.connect();
+        download.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let mut begun = vec![0; 1000];
+        download.read_exact(&mut begun).unwrap();
+
+        fs::rename(&access, &moved).unwrap();
+        server.signal(Signal::HUP);
+        wait_for("a new log", || access.exists());
+        wait_for("the line about it", || text(&error).contains("SIGHUP: the logs are reopened"));
+        assert_eq!(text(&error).matches("SIGHUP").count(), 1, "{arch}");
+        begun.extend(read_all(&mut download));
+        assert_eq!(reply::only(&begun).body.len(), 20_000_000, "{arch}");
+        wait_for("the download's line", || text(&access).contains("GET /20000000.bin"));
+        server.stop();
+    }
+}
+
+#[test]
+fn a_preview_ends_in_order_with_its_terminal() {
+    let site = site::make();
+    for arch in ARCHITECTURES {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut child = Command::new(program())
+            .args(["serve", "--listen", "127.0.0.1:0", "--processes", "2", "--arch"])
+            .args(arch.split(' '))
+            .arg(site.path())
+            .stdin(Stdio::from(theirs))
+            .stderr(log.reopen().unwrap())
+            .spawn()
+            .unwrap();
+        wait_for("the server", || text(log.path()).contains("serving"));
+        let hang_up = || kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+        hang_up();
+        wait_for("the line about it", || text(log.path()).contains("SIGHUP"));
+        drop(ours);
+        hang_up();
+        let mut code = None;
+        let give_up = Instant::now() + PATIENCE;
+        while code.is_none() && Instant::now() < give_up {
+            thread::sleep(Duration::from_millis(10));
+            code = child.try_wait().unwrap();
+        }
+        // A test that fails leaves no server behind.
+        let _ = child.kill();
+        let said = text(log.path());
+        assert_eq!(code.and_then(|code| code.code()), Some(0), "{arch}: {said}");
+        assert!(said.contains("flash: stopped"), "{arch}: {said}");
+    }
+}
