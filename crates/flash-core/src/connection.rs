@@ -9,8 +9,7 @@ use std::net::SocketAddr;
 
 use crate::clock::Now;
 use crate::context::Context;
-use crate::exchange::ExchangeId;
-use crate::exchange::upstream::{Direction, Interest};
+use crate::exchange::id::ExchangeId;
 use crate::job::{Job, Outcome};
 use crate::output::Output;
 use crate::protocol::Protocol;
@@ -19,37 +18,7 @@ use crate::record::Peer;
 use crate::site::Site;
 use crate::transport::TransportInfo;
 use crate::upstream::{Open, Opened};
-
-/// The one thing that a connection needs next.
-#[derive(Debug)]
-pub enum Want {
-    /// More bytes from the client: call [`Connection::received`] or [`Connection::received_end`].
-    Receive,
-    /// Bytes to the client: show [`Connection::output`] to the socket and call [`Connection::sent`].
-    Send,
-    /// The only thing that may wait for a disk: call [`Connection::completed`].
-    Job(ExchangeId, Job),
-    /// A program: hand [`Connection::begin`] to [`Upstreams`](crate::upstream::Upstreams), and call [`Connection::begun`].
-    OpenUpstream(ExchangeId),
-    /// Show [`Connection::to_upstream`] to the exchange's stream: call [`Connection::upstream_sent`], and so on.
-    SendUpstream(ExchangeId),
-    /// The program's bytes: call [`Connection::upstream_received`], [`Connection::upstream_ended`], and so on.
-    ReceiveUpstream(ExchangeId),
-    /// The program is to see the end of what it is told: shut that direction of its stream.
-    ShutdownUpstream(ExchangeId),
-    /// The client's socket is its program's: forget it, and close it here without a word.
-    Detach,
-    /// Nothing, until a socket is ready that was found blocked: call [`Connection::client_ready`] or
-    /// [`Connection::upstream_ready`].
-    WaitIo(Interest),
-    /// The result of the job that was handed out.
-    WaitJob,
-    /// No more sending; the client may still be, and is to be listened to for a moment.
-    ShutdownWrite,
-    Close,
-    /// The client is too slow: close, and have the kernel forget what it still has for it.
-    Reset,
-}
+use crate::want::{Direction, Interest, Want};
 
 /// Every call is a match on the protocol: with one protocol it costs nothing, and with two a branch.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::buffer_pool::BufferPool;
 use crate::clock::Now;
-use crate::exchange::upstream::Release;
 use crate::local::LocalCache;
 use crate::record::Record;
 use crate::site::Site;
+use crate::upstream::Release;
 
 /// What the driver lends to every call.
 pub struct Context<'a> {

@@ -8,27 +8,18 @@
 pub(crate) mod answer;
 pub(crate) mod asked;
 pub(crate) mod body;
+pub(crate) mod id;
 pub(crate) mod lookup;
 pub(crate) mod respond;
 pub(crate) mod sink;
 pub(crate) mod upstream;
 
 use self::body::Body;
+use self::id::ExchangeId;
 use self::lookup::FileLookup;
 use self::upstream::UpstreamExchange;
-use crate::job::{Done, Job, Spent};
-use crate::record::RecordBuilder;
-
-/// An exchange's number among all that its connection ever had. What comes too late is told by it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ExchangeId(u32);
-
-impl ExchangeId {
-    /// The next one's number.
-    pub(crate) fn next(self) -> Self {
-        Self(self.0.wrapping_add(1))
-    }
-}
+use crate::job::{Done, Job};
+use crate::record::{RecordBuilder, Timing};
 
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -51,19 +42,6 @@ pub(crate) enum ExchangeState {
     Body(Body),
     /// A program answers.
     Upstream(Box<UpstreamExchange>),
-}
-
-/// When a request's head was complete, and what its jobs have taken since.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
-    pub(crate) started_us: u64,
-    pub(crate) spent: Spent,
-}
-
-impl Timing {
-    pub(crate) fn from(now_us: u64) -> Self {
-        Self { started_us: now_us, spent: Spent::default() }
-    }
 }
 
 impl Exchange {

@@ -32,11 +32,13 @@ pub mod stamp;
 mod testing;
 pub mod transport;
 pub mod upstream;
+pub mod want;
 
 pub use clock::Now;
-pub use connection::{Connection, Want};
+pub use connection::Connection;
 pub use context::{Context, Tally, UpstreamError};
-pub use exchange::ExchangeId;
-pub use exchange::upstream::{Direction, Interest, Release};
+pub use exchange::id::ExchangeId;
 pub use site::Site;
 pub use transport::TransportInfo;
+pub use upstream::Release;
+pub use want::{Direction, Interest, Want};

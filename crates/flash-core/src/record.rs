@@ -8,7 +8,6 @@ use flash_http::head::{Reject, RequestHead};
 use flash_http::status::Status;
 
 use crate::clock::Now;
-use crate::exchange::Timing;
 use crate::job::Spent;
 
 /// Who is at the other end of a connection.
@@ -44,6 +43,19 @@ pub struct Record {
     pub status: u16,
     /// Body bytes handed to the kernel, which is fewer than promised when the client left.
     pub body_bytes: u64,
+}
+
+/// When a request's head was complete, and what its jobs have taken since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    pub(crate) started_us: u64,
+    pub(crate) spent: Spent,
+}
+
+impl Timing {
+    pub(crate) fn from(now_us: u64) -> Self {
+        Self { started_us: now_us, spent: Spent::default() }
+    }
 }
 
 /// An exchange under way, as far as its record can be written.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use flash_cgi::Variables;
 use flash_http::status::Status;
 
+use crate::exchange::id::ExchangeId;
 use crate::path::SitePath;
 use crate::record::RecordBuilder;
 
@@ -112,6 +113,24 @@ pub enum ReleaseMode {
     /// Nobody has a use for the rest. A FastCGI record is just complete: `ABORT_REQUEST` may be written. A CGI program may
     /// take the stream's end for that of a body, so that it has to be ended first.
     Aborted,
+}
+
+/// An exchange that has no use for its stream any more, and what is to become of that.
+#[derive(Debug)]
+pub struct Release {
+    pub exchange: ExchangeId,
+    pub(crate) lease: Box<dyn Lease>,
+    /// `None` if nobody has to be told but by the stream's end.
+    pub(crate) how: Option<ReleaseMode>,
+}
+
+impl Release {
+    /// No port watches the stream any more.
+    pub fn finish(self, stream: Option<OwnedFd>) {
+        if let (Some(stream), Some(how)) = (stream, self.how) {
+            self.lease.finish(stream, how);
+        }
+    }
 }
 
 /// Why a program was not begun.

@@ -15,28 +15,27 @@ mod spooled_body;
 mod watermark;
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 
 use crate::context::Context;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::sink::ResponseSink;
-use crate::exchange::{ExchangeId, Timing};
 use crate::memory_budget::Budget;
+use crate::record::Timing;
 use crate::transport::TransportInfo;
-use crate::upstream::{Lease, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol};
+use crate::upstream::{Open, OpenError, Opened, Release, ReleaseMode, Upstream, UpstreamProtocol};
+use crate::want::Direction;
 
 pub(crate) use self::gateway_error::GatewayError;
+pub(crate) use self::outgoing::OUTGOING_BYTES_MAX;
 use self::outgoing::{Outgoing, WriteHalf};
 pub(crate) use self::request::Request;
 use self::response_state::DISCARD_BYTES_MAX;
 pub(crate) use self::response_state::{ResponseState, Writer};
 use self::spooled_body::SpooledBody;
 use self::watermark::Watermark;
-
-/// What a client has sent and its program has not taken; also what it may send ahead for a next request.
-pub(crate) const OUTGOING_BYTES_MAX: usize = 64 << 10;
 
 /// What is known of the length of a request's body when its head is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,45 +87,11 @@ struct Running {
     surplus_bytes: usize,
 }
 
-/// An exchange that has no use for its stream any more, and what is to become of that.
-#[derive(Debug)]
-pub struct Release {
-    pub exchange: ExchangeId,
-    lease: Box<dyn Lease>,
-    /// `None` if nobody has to be told but by the stream's end.
-    how: Option<ReleaseMode>,
-}
-
-impl Release {
-    /// No port watches the stream any more.
-    pub fn finish(self, stream: Option<OwnedFd>) {
-        if let (Some(stream), Some(how)) = (stream, self.how) {
-            self.lease.finish(stream, how);
-        }
-    }
-}
-
 /// Which directions of its stream had nothing to give, or no room, when they were last tried.
 #[derive(Debug, Default)]
 struct Blocked {
     upstream_in: bool,
     upstream_out: bool,
-}
-
-/// What both sockets are waited for; those directions were all found blocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
-    pub client_in: bool,
-    pub client_out: bool,
-    pub upstream_in: bool,
-    pub upstream_out: bool,
-}
-
-/// A direction of the program's stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    In,
-    Out,
 }
 
 /// What an upstream exchange needs next.

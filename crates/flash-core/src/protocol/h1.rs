@@ -15,17 +15,17 @@ mod upstream;
 use flash_http::head::{self, Parsed};
 
 use crate::clock::Now;
-use crate::connection::Want;
 use crate::context::Context;
 use crate::deadline::{Deadline, Waiting};
 use crate::exchange::body::Piece;
-use crate::exchange::upstream::Direction;
-use crate::exchange::{Exchange, ExchangeId, ExchangeState};
+use crate::exchange::id::ExchangeId;
+use crate::exchange::{Exchange, ExchangeState};
 use crate::job::{Job, Outcome};
 use crate::output::Output;
 use crate::record::Peer;
 use crate::site::Site;
 use crate::transport::TransportInfo;
+use crate::want::{Direction, Want};
 
 use self::answer::Answered;
 use self::client::Client;

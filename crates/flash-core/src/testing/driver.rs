@@ -7,10 +7,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use crate::buffer_pool::BufferPool;
 use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
-use crate::connection::{Connection, Want};
+use crate::connection::Connection;
 use crate::context::{Context, Tally};
-use crate::exchange::ExchangeId;
-use crate::exchange::upstream::{Direction, Interest};
+use crate::exchange::id::ExchangeId;
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::local::LocalCache;
@@ -21,6 +20,7 @@ use crate::site::{Settings, Site};
 use crate::testing::{Disk, Manner, Program};
 use crate::transport::TransportInfo;
 use crate::upstream::{Open, OpenError, Opened};
+use crate::want::{Direction, Interest, Want};
 
 /// A site on a disk, and what a thread of the server has besides.
 pub(crate) struct World {

@@ -2,7 +2,8 @@
 //! to where it is kept until it is whole, and from there to the program.
 
 use super::gateway_error::GatewayError;
-use super::{OUTGOING_BYTES_MAX, Stage, UpstreamExchange};
+use super::outgoing::OUTGOING_BYTES_MAX;
+use super::{Stage, UpstreamExchange};
 use crate::job::{Done, Job};
 use crate::site::Site;
 

@@ -4,6 +4,9 @@ use flash_cgi::fastcgi::Encoder;
 
 use crate::upstream::UpstreamProtocol;
 
+/// What a client has sent and its program has not taken; also what it may send ahead for a next request.
+pub(crate) const OUTGOING_BYTES_MAX: usize = 64 << 10;
+
 /// Bytes for the program, framed.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {

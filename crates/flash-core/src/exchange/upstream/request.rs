@@ -11,10 +11,9 @@ use flash_http::method::Method;
 use flash_http::status::Status;
 
 use crate::context::{Context, UpstreamError};
-use crate::exchange::Timing;
 use crate::header;
 use crate::path::SitePath;
-use crate::record::{Peer, RecordBuilder};
+use crate::record::{Peer, RecordBuilder, Timing};
 use crate::routes::{RouteMatch, Routed};
 use crate::site::Site;
 use crate::transport::TransportInfo;

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use super::OUTGOING_BYTES_MAX;
-use super::outgoing::{Outgoing, WriteHalf};
+use super::outgoing::{OUTGOING_BYTES_MAX, Outgoing, WriteHalf};
 use super::watermark::Watermark;
 use crate::job::{Done, Failure, Spool, SpoolFile};
 use crate::memory_budget::{Budget, BudgetedBytes};

@@ -12,12 +12,13 @@ use crate::context::Context;
 use crate::entry::{Entry, Resource};
 use crate::exchange::answer::{self, Next};
 use crate::exchange::asked::{self, Asked};
+use crate::exchange::id::ExchangeId;
 use crate::exchange::lookup::Lookup;
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::upstream::{Request, UpstreamExchange};
-use crate::exchange::{Exchange, ExchangeId, ExchangeState, Timing};
+use crate::exchange::{Exchange, ExchangeState};
 use crate::job::Failure;
-use crate::record::RecordBuilder;
+use crate::record::{RecordBuilder, Timing};
 
 pub(super) enum Answered {
     /// The head is done with.

@@ -1,6 +1,6 @@
 //! The client's two directions while an upstream answers: which of them was found blocked, and whether it sends more.
 
-use crate::exchange::upstream::Direction;
+use crate::want::Direction;
 
 #[derive(Debug, Default)]
 pub(super) struct Client {

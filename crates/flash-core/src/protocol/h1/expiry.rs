@@ -14,7 +14,7 @@ use crate::record::Peer;
 use crate::site::Site;
 
 impl Http1 {
-    /// When [`Connection::expire`] is due, in the server's milliseconds.
+    /// When [`Http1::expire`] is due, in the server's milliseconds.
     pub(crate) fn deadline_ms(&self) -> u64 {
         self.deadline.ms()
     }

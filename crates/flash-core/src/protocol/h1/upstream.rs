@@ -7,18 +7,18 @@ use flash_http::status::Status;
 use super::framing::{BodyFraming, Sink};
 use super::persistence::Persistence;
 use super::{Current, Http1, Phase, after};
-use crate::connection::Want;
 use crate::context::{Context, UpstreamError};
 use crate::deadline::Waiting;
+use crate::exchange::id::ExchangeId;
 use crate::exchange::respond::Responder;
 use crate::exchange::upstream::{
-    Direction, Ended, GatewayError, Interest, Need, OUTGOING_BYTES_MAX, ResponseState, UpstreamExchange,
-    Writer,
+    Ended, GatewayError, Need, OUTGOING_BYTES_MAX, ResponseState, UpstreamExchange, Writer,
 };
-use crate::exchange::{Exchange, ExchangeId, ExchangeState};
+use crate::exchange::{Exchange, ExchangeState};
 use crate::job::{Done, Failure};
 use crate::record::RecordBuilder;
 use crate::upstream::{Open, Opened};
+use crate::want::{Direction, Interest, Want};
 
 /// RFC 3875 §6.2.2 lets a program name another one, and that one the first again.
 const REDIRECTS_MAX: u8 = 10;

@@ -1,0 +1,12 @@
+//! An exchange's number. Jobs, upstreams and their results carry it.
+
+/// An exchange's number among all that its connection ever had. What comes too late is told by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ExchangeId(u32);
+
+impl ExchangeId {
+    /// The next one's number.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
