@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use self::children::{Children, ProgramId};
-use self::spawn_threads::{Busy, Outcome, SpawnThreads, Start, StartError, StartOutcome};
+use self::spawn_threads::{Busy, Outcome, SpawnThreads, Start, StartError, StartOutcome, Wait};
 use crate::codec::Writer;
 use crate::ipc::{self, Received};
 use crate::protocol::{Event, ExitStatus, Request, StartRequest};
@@ -147,9 +147,10 @@ impl Helper {
 
     fn due_at(&self) -> Option<Instant> {
         let queued = self.queue.front().map(|queued| queued.until);
-        let starting = self.threads.busy().filter(|(_, busy)| !busy.is_refused);
+        let starting = self.threads.busy().filter(|(_, busy)| busy.wait == Wait::InTime);
         let starting = starting.map(|(_, busy)| busy.since + self.setup.queue_wait).min();
-        let left = if self.servers.is_empty() { self.started_until() } else { None };
+        // What is past would have the loop spin.
+        let left = self.started_until().filter(|&until| self.servers.is_empty() && Instant::now() < until);
         self.children.due_at().into_iter().chain(queued).chain(starting).chain(left).min()
     }
 
@@ -257,7 +258,7 @@ impl Helper {
             return self.refuse(id, StartError(OpenError::Broken, "no such folder or command".into()));
         };
         let Some(record) = self.servers.get(&server).map(|server| Arc::clone(&server.record)) else { return };
-        let start = Start { id, request, descriptors, record };
+        let start = Start::new(id, request, descriptors, record);
         self.queue.push_back(Queued { start, thread, until: now + self.setup.queue_wait });
         self.start_next(now);
         let queued = self.queue.iter().filter(|queued| queued.is_counted()).count();
@@ -316,21 +317,24 @@ impl Helper {
             let reason = format!("it waited {queue_wait:?} for others {others}");
             self.refuse(queued.start.id, StartError(OpenError::Busy, reason));
         }
-        let is_late = |busy: &Busy| !busy.is_refused && busy.since + queue_wait <= now;
-        let late: Vec<_> = self.threads.busy().filter(|(_, busy)| is_late(busy)).collect();
-        for (thread, busy) in late {
-            self.threads.mark_refused(thread);
-            let reason = format!("the disk did not answer for {queue_wait:?}");
-            self.refuse(busy.id, StartError(OpenError::Late, reason));
+        let starting = self.threads.busy().filter(|(_, busy)| busy.wait == Wait::InTime);
+        let late = starting.filter(|(_, busy)| busy.since + queue_wait <= now);
+        for thread in late.map(|(thread, _)| thread).collect::<Vec<_>>() {
+            if let Some(id) = self.threads.give_up(thread) {
+                let reason = format!("the disk did not answer for {queue_wait:?}");
+                self.refuse(id, StartError(OpenError::Late, reason));
+            }
         }
     }
 
     /// A thread has started a program, or could not.
-    fn started(&mut self, Outcome { thread, id, result }: Outcome, now: Instant) {
-        let is_refused = self.threads.done(thread).is_none_or(|busy| busy.is_refused);
+    fn started(&mut self, Outcome { thread, result }: Outcome, now: Instant) {
+        let busy = self.threads.done(thread).expect("a thread is busy with what it starts");
+        let Busy { id, is_counted, wait, .. } = busy;
+        let is_refused = wait == Wait::Refused;
         let ProgramId { server, number } = id;
         match result {
-            Ok(StartOutcome::Running { spawned, name_bytes, is_counted }) => {
+            Ok(StartOutcome::Running { spawned, name_bytes }) => {
                 let pid = spawned.pid;
                 self.tokens += 1;
                 let pidfd = self.children.add(self.tokens, id, spawned, is_counted, now);

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
@@ -35,13 +36,30 @@ pub(super) struct Start {
     pub(super) request: StartRequest,
     pub(super) descriptors: Vec<OwnedFd>,
     pub(super) record: Arc<StartRecord>,
+    /// Taken by the thread before it writes to the client, or by the loop, which gave up: whoever comes first.
+    claim: Arc<AtomicBool>,
+}
+
+impl Start {
+    pub(super) fn new(
+        id: ProgramId,
+        request: StartRequest,
+        descriptors: Vec<OwnedFd>,
+        record: Arc<StartRecord>,
+    ) -> Self {
+        Self { id, request, descriptors, record, claim: Arc::default() }
+    }
+
+    /// Whether the program writes to the client itself, after a head that the thread writes.
+    fn is_direct(&self) -> bool {
+        !self.request.head.is_empty()
+    }
 }
 
 /// What became of a [`Start`].
 pub(super) struct Outcome {
     /// Which thread it was.
     pub(super) thread: usize,
-    pub(super) id: ProgramId,
     pub(super) result: Result<StartOutcome, StartError>,
 }
 
@@ -49,7 +67,6 @@ pub(super) enum StartOutcome {
     Running {
         spawned: Spawned,
         name_bytes: u32,
-        is_counted: bool,
     },
     /// The client has the head of a response already, but the program could not be executed.
     SpawnError,
@@ -74,13 +91,24 @@ struct SpawnThread {
 }
 
 /// The one program that a thread is starting.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Busy {
     pub(super) id: ProgramId,
     pub(super) is_counted: bool,
     pub(super) since: Instant,
+    pub(super) wait: Wait,
+    is_direct: bool,
+    claim: Arc<AtomicBool>,
+}
+
+/// How long the disk takes to start a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    InTime,
+    /// Too long, but its client has the head of a response, so that it cannot be refused.
+    Late,
     /// The server was told that the program does not start.
-    pub(super) is_refused: bool,
+    Refused,
 }
 
 /// The state of one thread, on its own stack.
@@ -104,7 +132,7 @@ impl SpawnThreads {
         Ok(Self { setup, method, null: Arc::new(null), outcomes, threads })
     }
 
-    /// Which thread starts such a program.
+    /// Which thread starts such a program. `None` if no folder or command has that number.
     pub(super) fn index_of(&self, what: &ProgramRef) -> Option<usize> {
         let (index, end) = match *what {
             ProgramRef::Script { folder, .. } => (usize::from(folder), self.setup.folders.len()),
@@ -120,14 +148,20 @@ impl SpawnThreads {
     }
 
     /// The programs that are being started, each with its thread's index.
-    pub(super) fn busy(&self) -> impl Iterator<Item = (usize, Busy)> {
-        self.threads.iter().enumerate().filter_map(|(index, thread)| Some((index, thread.busy?)))
+    pub(super) fn busy(&self) -> impl Iterator<Item = (usize, &Busy)> {
+        self.threads.iter().enumerate().filter_map(|(index, thread)| Some((index, thread.busy.as_ref()?)))
     }
 
     /// Has a thread that is not busy start a program.
     pub(super) fn start(&mut self, thread: usize, start: Start, now: Instant) -> Result<(), StartError> {
-        let is_counted = start.request.what.is_counted();
-        let busy = Busy { id: start.id, is_counted, since: now, is_refused: false };
+        let busy = Busy {
+            id: start.id,
+            is_counted: start.request.what.is_counted(),
+            since: now,
+            wait: Wait::InTime,
+            is_direct: start.is_direct(),
+            claim: Arc::clone(&start.claim),
+        };
         if self.threads[thread].starts.is_none() {
             let starts = self
                 .spawn_thread(thread)
@@ -148,10 +182,12 @@ impl SpawnThreads {
         self.threads[thread].busy.take()
     }
 
-    pub(super) fn mark_refused(&mut self, thread: usize) {
-        if let Some(busy) = &mut self.threads[thread].busy {
-            busy.is_refused = true;
-        }
+    /// Gives up what the thread is starting. Returns its id if the server is to be told so.
+    pub(super) fn give_up(&mut self, thread: usize) -> Option<ProgramId> {
+        let busy = self.threads[thread].busy.as_mut()?;
+        let is_claimed = busy.claim.swap(true, Ordering::AcqRel);
+        busy.wait = if is_claimed && busy.is_direct { Wait::Late } else { Wait::Refused };
+        (busy.wait == Wait::Refused).then_some(busy.id)
     }
 
     fn spawn_thread(&self, index: usize) -> io::Result<Sender<Start>> {
@@ -174,10 +210,9 @@ impl Worker {
             let result = catch_unwind(AssertUnwindSafe(|| self.start(&start)));
             let result =
                 result.unwrap_or_else(|_| Err(StartError(OpenError::Broken, "starting it panicked".into())));
-            let id = start.id;
             // The program's end of each stream closes before the server is told.
             drop(start);
-            outcomes.send(Outcome { thread, id, result });
+            outcomes.send(Outcome { thread, result });
         }
     }
 
@@ -191,26 +226,27 @@ impl Worker {
             .filter(|variables| variables.iter().all(|(name, _)| is_allowed_variable(name, &request.what)))
             .ok_or_else(|| broken("its variables make no sense"))?;
         let found;
-        let (path, arguments, folder, name_bytes): (&CStr, Vec<&CStr>, Option<&CStr>, usize) = match &request
-            .what
-        {
-            ProgramRef::Script { folder, path } => {
-                let folder = setup.folders.get(usize::from(*folder));
-                let folder = folder.ok_or_else(|| broken("no such folder of scripts"))?;
-                found = opened(scripts, folder)?.find(path).map_err(|why| StartError(why, String::new()))?;
-                variables.add_script(&found.split, Some(found.file.as_bytes()), &setup.document_root);
-                (&found.file, vec![&found.file], Some(&found.folder), found.split.name.len())
-            }
-            ProgramRef::Command { command } => {
-                let command = setup.commands.get(usize::from(*command));
-                let command = command.ok_or_else(|| broken("no such command"))?;
-                (&command.program, command.arguments.iter().map(CString::as_c_str).collect(), None, 0)
-            }
-        };
+        let (path, arguments, folder, name_bytes): (&CStr, Vec<&CStr>, Option<&CStr>, usize) =
+            match &request.what {
+                ProgramRef::Script { folder, path } => {
+                    found = opened(scripts, &setup.folders[usize::from(*folder)])?
+                        .find(path)
+                        .map_err(|why| StartError(why, String::new()))?;
+                    variables.add_script(&found.split, Some(found.file.as_bytes()), &setup.document_root);
+                    (&found.file, vec![&found.file], Some(&found.folder), found.split.name.len())
+                }
+                ProgramRef::Command { command } => {
+                    let command = &setup.commands[usize::from(*command)];
+                    (&command.program, command.arguments.iter().map(CString::as_c_str).collect(), None, 0)
+                }
+            };
         let environment = variables.env_block();
+        if start.claim.swap(true, Ordering::AcqRel) {
+            return Err(StartError(OpenError::Late, "it was given up".into()));
+        }
         // It cannot fail: the memory is there already.
         let _ = record.note(&request.what, request.number);
-        if !request.head.is_empty() {
+        if start.is_direct() {
             // Such a script writes the whole response (RFC 3875 §5).
             let head = if is_nph(path.to_bytes()) { &[][..] } else { &request.head };
             match send_head(stdio[1], head) {
@@ -229,12 +265,9 @@ impl Worker {
             nice: setup.nice,
         };
         match spawner.spawn(&program) {
-            Ok(spawned) => {
-                let is_counted = request.what.is_counted();
-                Ok(StartOutcome::Running { spawned, name_bytes: name_bytes as u32, is_counted })
-            }
+            Ok(spawned) => Ok(StartOutcome::Running { spawned, name_bytes: name_bytes as u32 }),
             // The client has the head of a response, so that there is no other. It ends here.
-            Err(_) if !request.head.is_empty() => Ok(StartOutcome::SpawnError),
+            Err(_) if start.is_direct() => Ok(StartOutcome::SpawnError),
             Err(failed) => Err(StartError(refusal(failed), format!("{}: {failed}", path.to_string_lossy()))),
         }
     }
