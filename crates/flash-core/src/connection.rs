@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use crate::clock::Now;
 use crate::context::Context;
 use crate::exchange::id::ExchangeId;
-use crate::job::{Job, Outcome};
+use crate::job::Outcome;
 use crate::output::Output;
 use crate::protocol::Protocol;
 use crate::protocol::h1::Http1;
@@ -18,7 +18,7 @@ use crate::record::Peer;
 use crate::site::Site;
 use crate::transport::TransportInfo;
 use crate::upstream::{Open, Opened};
-use crate::want::{Direction, Interest, Want};
+use crate::want::{Direction, Want};
 
 /// Every call is a match on the protocol: with one protocol it costs nothing, and with two a branch.
 #[derive(Debug)]

@@ -26,11 +26,12 @@ use flash_http::status::Status;
 
 use super::*;
 use crate::context::Tally;
-use crate::job::{Failure, Spent};
+use crate::job::{Failure, Job, Spent};
 use crate::local::LocalCache;
 use crate::record::Record;
 use crate::site::{Settings, WINDOW_BYTES};
 use crate::testing::{Client, Disk, Jobs, Look, Reply, Socket, Waits, World, replies};
+use crate::want::Interest;
 
 /// Files up to this size are held in memory, larger ones are sent in windows.
 const MEMORY_FILE_BYTES_MAX: u64 = 8 << 10;

@@ -1,0 +1,48 @@
+//! The order of a listing's rows, which the query chooses.
+
+use std::cmp::Ordering;
+
+use super::name::{Details, Name};
+
+/// The order of the rows, from the query: `?sort=size&order=desc`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Order {
+    pub by: Column,
+    pub descending: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Column {
+    #[default]
+    Name,
+    Size,
+    Time,
+}
+
+impl Order {
+    pub(crate) fn of_query(query: Option<&[u8]>) -> Self {
+        let mut order = Self::default();
+        for pair in query.unwrap_or_default().split(|&byte| byte == b'&') {
+            match pair {
+                b"sort=size" => order.by = Column::Size,
+                b"sort=time" => order.by = Column::Time,
+                b"order=desc" => order.descending = true,
+                _ => {}
+            }
+        }
+        order
+    }
+
+    pub(super) fn compare(self, a: &Name<'_>, b: &Name<'_>) -> Ordering {
+        let details = |name: &Name<'_>| name.details.unwrap_or(Details { size: 0, modified: 0 });
+        let by_column = match self.by {
+            Column::Name => Ordering::Equal,
+            Column::Size => details(a).size.cmp(&details(b).size),
+            Column::Time => details(a).modified.cmp(&details(b).modified),
+        };
+        let order = by_column.then_with(|| a.name.cmp(b.name));
+        let order = if self.descending { order.reverse() } else { order };
+        // Folders stay in front in either direction.
+        b.folder.cmp(&a.folder).then(order)
+    }
+}
