@@ -4,15 +4,14 @@
 
 use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flash_http::status::Status;
 
 use crate::entry::{Entry, STALE_AFTER};
+pub use crate::failure::Failure;
 use crate::file::{File, Window};
-use crate::listing::{Batch, Listing, Order, Seen};
+use crate::listing::{Folder, FolderRead, Listing, Order};
 use crate::memory_budget::BudgetedBytes;
 use crate::path::SitePath;
 
@@ -80,24 +79,6 @@ pub trait SpoolFile: Debug + Send + Sync {
     fn read(&self, range: Range<u64>) -> Result<Bytes, Failure>;
 }
 
-/// Read a part of a folder.
-#[derive(Clone, Debug)]
-pub struct Folder {
-    pub path: SitePath<'static>,
-    pub part: Part,
-}
-
-#[derive(Clone, Debug)]
-pub enum Part {
-    /// The next names from this place on. A folder that is not open yet is opened.
-    Names { open: Option<Arc<dyn OpenFolder>>, from: u64 },
-    /// What each of these names leads to.
-    Details(Batch),
-}
-
-/// A folder held open while its names are read, as the disk side made it. The request path passes it on.
-pub trait OpenFolder: AsFd + Debug + Send + Sync {}
-
 /// How a job ended, and what it took.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -134,14 +115,8 @@ pub enum Done {
     Spooled(Arc<dyn SpoolFile>),
     /// Read back.
     Unspooled(Bytes),
-    /// Names of a folder, and where the following ones begin; `None` after the last.
-    Names {
-        names: Batch,
-        open: Arc<dyn OpenFolder>,
-        next: Option<u64>,
-    },
-    /// In the order of the question. None for a name that would not be served.
-    Details(Vec<Option<Seen>>),
+    /// What a [`Job::Folder`] read.
+    Folder(FolderRead),
     Failed(Failure),
 }
 
@@ -150,25 +125,6 @@ pub struct Listed {
     pub listing: Arc<Listing>,
     /// The page that was asked for. None if the listing needs another step first.
     pub page: Option<Bytes>,
-}
-
-/// Why a job has no result. None of these says anything about the file, so none is kept in a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// No helper, no descriptor, no memory: worth trying again. Answered with 503.
-    Overloaded,
-    /// The memory for listings is used up. Answered with 503.
-    OverBudget,
-    /// It took longer than the deadline. Answered with 503.
-    TimedOut,
-    /// Its device has not answered others. Answered with 503, at once.
-    DeviceDown,
-    /// The disk said no. Answered with 500.
-    Broken,
-    /// It is gone since its folder was looked at. Answered with 404.
-    NotFound,
-    /// There is no room for what was to be written. Answered with 507.
-    Full,
 }
 
 impl From<Done> for Outcome {
@@ -188,15 +144,13 @@ impl AddAssign for Spent {
     }
 }
 
-impl Failure {
-    pub fn status(self) -> Status {
+impl Done {
+    /// The result of a [`Job::Folder`].
+    pub fn into_folder(self) -> Result<FolderRead, Failure> {
         match self {
-            Self::Overloaded | Self::OverBudget | Self::TimedOut | Self::DeviceDown => {
-                Status::SERVICE_UNAVAILABLE
-            }
-            Self::Broken => Status::INTERNAL_SERVER_ERROR,
-            Self::NotFound => Status::NOT_FOUND,
-            Self::Full => Status::INSUFFICIENT_STORAGE,
+            Self::Folder(read) => Ok(read),
+            Self::Failed(failure) => Err(failure),
+            _ => Err(Failure::Broken),
         }
     }
 }

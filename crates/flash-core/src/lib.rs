@@ -14,6 +14,7 @@ pub mod context;
 mod deadline;
 pub mod entry;
 mod exchange;
+mod failure;
 pub mod file;
 pub mod header;
 pub mod job;

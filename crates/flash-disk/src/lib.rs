@@ -333,7 +333,7 @@ impl Disk {
         let Job::Folder(folder) = job else { return Some(Done::Failed(Failure::Broken)) };
         match again_if(is_busy, || self.folder(folder, blocking)) {
             Err(LookupError::Elsewhere) => None,
-            result => Some(result.unwrap_or_else(|stop| Done::Failed(stop.failure()))),
+            result => Some(result.map_or_else(|stop| Done::Failed(stop.failure()), Done::Folder)),
         }
     }
 }
@@ -353,7 +353,7 @@ pub fn again_if<T>(is_busy: impl Fn(&T) -> bool, mut attempt: impl FnMut() -> T)
 /// A tenth of a second in all.
 const PAUSES_MS: [u64; 5] = [1, 4, 15, 30, 50];
 
-fn is_busy(result: &Result<Done, LookupError>) -> bool {
+fn is_busy<T>(result: &Result<T, LookupError>) -> bool {
     matches!(result, Err(LookupError::Busy))
 }
 

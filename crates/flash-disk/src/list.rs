@@ -11,8 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use flash_core::job::{self, Done, Folder, Job, List, Listed, Part};
-use flash_core::listing::{Batch, Details, Kind, ListingCache, Maker, NAME_BYTES_MAX, Seen};
+use flash_core::job::{Done, Failure, Job, List, Listed};
+use flash_core::listing::{
+    self, Batch, Details, Folder, FolderRead, Kind, ListingCache, Maker, NAME_BYTES_MAX, Part, Seen,
+};
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{FileType, RawDir, SeekFrom, seek, tell};
 
@@ -80,7 +82,7 @@ impl Disk {
     }
 
     /// A part of a folder, read here.
-    pub(crate) fn folder(&self, folder: &Folder, blocking: Blocking) -> Result<Done, LookupError> {
+    pub(crate) fn folder(&self, folder: &Folder, blocking: Blocking) -> Result<FolderRead, LookupError> {
         let user_root;
         let (root, below) = match self.users.as_ref().zip(crate::find::user_of(&folder.path)) {
             Some((users, (user, below))) => {
@@ -96,11 +98,11 @@ impl Disk {
                     None => Arc::new(self.open_folder(root.open_folder(below, blocking)?)),
                 };
                 let (names, next) = self.names(open.as_fd(), *from)?;
-                Ok(Done::Names { names, open, next })
+                Ok(FolderRead::Names { names, open, next })
             }
             Part::Details(names) => {
                 let seen = names.iter().map(|(name, _)| look(root, below, name, blocking));
-                seen.collect::<Result<_, _>>().map(Done::Details)
+                seen.collect::<Result<_, _>>().map(FolderRead::Details)
             }
         }
     }
@@ -198,8 +200,8 @@ impl Listings {
 }
 
 impl Maker for AtWork<'_> {
-    fn ask(&mut self, job: Job) -> Option<Done> {
-        (self.ask)(job)
+    fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>> {
+        (self.ask)(Job::Folder(Box::new(folder))).map(Done::into_folder)
     }
 
     fn is_over(&self) -> bool {
@@ -246,4 +248,4 @@ impl Drop for OpenFolder {
     }
 }
 
-impl job::OpenFolder for OpenFolder {}
+impl listing::OpenFolder for OpenFolder {}

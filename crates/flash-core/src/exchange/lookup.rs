@@ -93,11 +93,9 @@ impl FileLookup {
                 })
             }
             Done::Failed(failure) => Lookup::Failed(failure),
-            Done::Window(_)
-            | Done::Names { .. }
-            | Done::Details(_)
-            | Done::Spooled(_)
-            | Done::Unspooled(_) => Lookup::Failed(Failure::Broken),
+            Done::Window(_) | Done::Folder(_) | Done::Spooled(_) | Done::Unspooled(_) => {
+                Lookup::Failed(Failure::Broken)
+            }
         };
     }
 

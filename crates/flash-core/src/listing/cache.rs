@@ -7,7 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-use super::{Listing, Maker, Order, Step};
+use super::made::{Listing, Maker, Step};
+use super::order::Order;
 use crate::job::{Done, List, Listed};
 use crate::memory_budget::Budget;
 use crate::path::SitePath;

@@ -6,7 +6,9 @@ use std::io::Write;
 
 use flash_http::{date, percent};
 
-use super::{Column, Details, Name, Names, Order};
+use super::name::{Details, Name};
+use super::names::Names;
+use super::order::{Column, Order};
 
 const STYLE: &str = "\
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }

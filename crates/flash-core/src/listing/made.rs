@@ -11,10 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Wea
 
 use bytes::Bytes;
 
+use super::batch::Batch;
+use super::folder::{Folder, FolderRead, OpenFolder, Part};
 use super::html;
-use super::{Batch, Column, Kind, Name, Names, Order, OverBudget, Seen};
+use super::name::{Kind, Name, Seen};
+use super::names::{Names, OverBudget};
+use super::order::{Column, Order};
 use crate::entry::STALE_AFTER;
-use crate::job::{Done, Failure, Folder, Job, OpenFolder, Part};
+use crate::failure::Failure;
 use crate::memory_budget::{Budget, BudgetedBytes};
 use crate::path::SitePath;
 
@@ -94,8 +98,8 @@ pub enum Step {
 
 /// What a listing needs for a step.
 pub trait Maker {
-    /// Does a [`Job::Folder`]. `None` if it would wait for another device.
-    fn ask(&mut self, job: Job) -> Option<Done>;
+    /// Reads a part of the folder. `None` if that would wait for another device.
+    fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>>;
 
     /// Whether the step has taken long enough.
     fn is_over(&self) -> bool;
@@ -258,12 +262,12 @@ impl Listing {
         let Some(from) = making.from else { return Ok(making.names.take()) };
         let part = Part::Names { open: making.open.clone(), from };
         match self.ask(part, maker)? {
-            Done::Names { names, open, next } => {
+            FolderRead::Names { names, open, next } => {
                 (making.read, making.entered, making.from) = (names, 0, next);
                 making.open = next.and(Some(open));
                 Ok(None)
             }
-            _ => Err(Step::Failed(Failure::Broken)),
+            FolderRead::Details(_) => Err(Step::Failed(Failure::Broken)),
         }
     }
 
@@ -303,18 +307,18 @@ impl Listing {
         }
         let count = names.len();
         match self.ask(Part::Details(names), maker)? {
-            Done::Details(seen) if seen.len() == count => Ok(seen),
+            FolderRead::Details(seen) if seen.len() == count => Ok(seen),
             _ => Err(Step::Failed(Failure::Broken)),
         }
     }
 
-    fn ask(&self, part: Part, maker: &mut dyn Maker) -> Result<Done, Step> {
-        match maker.ask(Job::Folder(Box::new(Folder { path: self.path.clone(), part }))) {
+    fn ask(&self, part: Part, maker: &mut dyn Maker) -> Result<FolderRead, Step> {
+        match maker.ask(Folder { path: self.path.clone(), part }) {
             None => Err(Step::Elsewhere),
-            Some(Done::Failed(failure)) => Err(Step::Failed(failure)),
-            Some(done) => {
+            Some(Err(failure)) => Err(Step::Failed(failure)),
+            Some(Ok(read)) => {
                 self.has_progressed();
-                Ok(done)
+                Ok(read)
             }
         }
     }

@@ -1,21 +1,14 @@
-//! A folder's names: those of a listing, and batches of them on their way from the disk.
+//! A listing's names, in the order of its rows.
 //!
-//! A listing keeps its names in a few large allocations, all reserved in an account beforehand. Hundreds of thousands of
+//! They are kept in a few large allocations, all reserved in an account beforehand. Hundreds of thousands of
 //! small ones would take the event loop a second to free.
 
 use std::sync::Arc;
 
 use crate::memory_budget::{Budget, Reservation};
 
-use super::{Details, Order};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name<'a> {
-    pub name: &'a [u8],
-    /// None if they are looked up when the row is written.
-    pub details: Option<Details>,
-    pub folder: bool,
-}
+use super::name::{Details, Name};
+use super::order::Order;
 
 /// The names of a listing, in the order of their rows.
 #[derive(Debug)]
@@ -43,9 +36,6 @@ const PIECE_BYTES_MIN: usize = 1 << 10;
 const PIECE_BYTES_MAX: usize = 1 << 16;
 const OFFSET_BITS: u32 = 16;
 const PLACES_MIN: usize = 64;
-
-/// Longer than any name of a filesystem.
-pub const NAME_BYTES_MAX: usize = 4096;
 
 impl Names {
     /// Reserves `bytes` for the listing itself.
@@ -140,51 +130,10 @@ impl PartialEq for Names {
     }
 }
 
-/// Names as the disk returns them, in its order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
-    bytes: Vec<u8>,
-    /// Where each name ends.
-    ends: Vec<(u32, Kind)>,
-}
-
-/// What a folder says about a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    File,
-    Folder,
-    /// A symbolic link, or the filesystem does not tell.
-    Unclear,
-}
-
-impl Batch {
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    pub fn push(&mut self, name: &[u8], kind: Kind) {
-        self.bytes.extend_from_slice(name);
-        self.ends.push((self.bytes.len() as u32, kind));
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Kind)> + Clone {
-        let mut from = 0;
-        self.ends.iter().map(move |&(end, kind)| {
-            let name = &self.bytes[from..end as usize];
-            from = end as usize;
-            (name, kind)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listing::Column;
+    use crate::listing::{Column, NAME_BYTES_MAX};
 
     fn name(name: &str, folder: bool, size: u64) -> Name<'_> {
         Name { name: name.as_bytes(), details: Some(Details { size, modified: 0 }), folder }
@@ -235,13 +184,5 @@ mod tests {
         drop(names);
         assert_eq!(budget.left_bytes(), 100_000);
         assert_eq!(Names::new(&budget, 100_001).err(), Some(OverBudget));
-    }
-
-    #[test]
-    fn a_batch_keeps_names_and_kinds() {
-        let mut batch = Batch::default();
-        let all = [(&b"a"[..], Kind::File), (b"", Kind::Unclear), (b"bcd", Kind::Folder)];
-        all.iter().for_each(|(name, kind)| batch.push(name, *kind));
-        assert!(batch.iter().eq(all) && batch.len() == 3 && !batch.is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::*;
-use crate::job::{Done, Failure, Job, List, Listed, OpenFolder, Part};
+use crate::job::{Done, Failure, List, Listed};
 use crate::path::SitePath;
 
 struct Bench {
@@ -43,26 +43,25 @@ impl OpenFolder for Opened {}
 const READ_NAMES: usize = 999;
 
 impl Maker for AtWork<'_> {
-    fn ask(&mut self, job: Job) -> Option<Done> {
-        let Job::Folder(folder) = job else { panic!("no part of a listing: {job:?}") };
+    fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>> {
         let helper = &mut *self.1;
         helper.parts_left = helper.parts_left.checked_sub(1)?;
         helper.parts += 1;
-        Some(match folder.part {
+        Some(Ok(match folder.part {
             Part::Names { open, from } => {
                 let (from, count) = (from as usize, helper.names.len());
                 let to = count.min(from + READ_NAMES);
                 let mut names = Batch::default();
                 helper.names[from..to].iter().for_each(|(name, kind)| names.push(name.as_bytes(), *kind));
                 let open = open.unwrap_or_else(|| Arc::new(Opened(std::io::stdin())));
-                Done::Names { names, open, next: (to < count).then_some(to as u64) }
+                FolderRead::Names { names, open, next: (to < count).then_some(to as u64) }
             }
             Part::Details(names) => {
                 let details = Details { size: helper.size, modified: 0 };
                 let seen = |(_, kind)| Some(Seen { details, folder: kind == Kind::Folder });
-                Done::Details(names.iter().map(seen).collect())
+                FolderRead::Details(names.iter().map(seen).collect())
             }
-        })
+        }))
     }
 
     fn is_over(&self) -> bool {
@@ -309,8 +308,8 @@ struct Second {
 }
 
 impl Maker for Second {
-    fn ask(&mut self, job: Job) -> Option<Done> {
-        panic!("{job:?} is the other's")
+    fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>> {
+        panic!("{folder:?} is the other's")
     }
 
     fn is_over(&self) -> bool {
@@ -337,7 +336,7 @@ impl Maker for Second {
 struct First<'a>(&'a ListingCache);
 
 impl Maker for First<'_> {
-    fn ask(&mut self, _: Job) -> Option<Done> {
+    fn ask(&mut self, _: Folder) -> Option<Result<FolderRead, Failure>> {
         let mut second = Second { may_wait: true, waited: 0 };
         let done = self.0.list(&at(0), &mut second);
         assert!(matches!(done, Some(Done::Listed(Listed { page: None, .. }))), "{done:?}");

@@ -13,8 +13,8 @@ use flash_http::status::Status;
 use crate::entry::{Entry, Resource, Variants};
 use crate::file::{Content, File, OpenFile, Stamp, Window};
 use crate::header::HeaderTemplate;
-use crate::job::{self, Done, Failure, Find, Job, Listed, OpenFolder, Part, Spool, SpoolFile};
-use crate::listing::{Batch, Details, Kind, ListingCache, Maker, Seen};
+use crate::job::{Done, Failure, Find, Job, Listed, Spool, SpoolFile};
+use crate::listing::{Batch, Details, Folder, FolderRead, Kind, ListingCache, Maker, OpenFolder, Part, Seen};
 use crate::memory_budget::BudgetedBytes;
 
 /// What a look at a window finds, in the order of the script. After its end everything is resident.
@@ -192,7 +192,7 @@ impl Disk {
             Job::List(list) => {
                 self.listings.list(list, &mut Worker(self)).expect("nothing is on another device")
             }
-            Job::Folder(folder) => self.read_folder(folder),
+            Job::Folder(folder) => self.read_folder(folder).map_or_else(Done::Failed, Done::Folder),
         }
     }
 
@@ -243,12 +243,12 @@ impl Disk {
         File::new(*stamp, media::of(path.as_bytes()), None, false, &HeaderTemplate::default(), content)
     }
 
-    fn read_folder(&self, folder: &job::Folder) -> Done {
+    fn read_folder(&self, folder: &Folder) -> Result<FolderRead, Failure> {
         let path = std::str::from_utf8(folder.path.as_bytes()).expect("the tests' paths are text");
         let Some(Place::Folder { pages }) = self.places.get(path) else {
-            return Done::Failed(Failure::NotFound);
+            return Err(Failure::NotFound);
         };
-        match &folder.part {
+        Ok(match &folder.part {
             Part::Names { open, from } => {
                 let count = if pages.len() > 1 { PAGE_ROWS * pages.len() } else { pages[0] };
                 let mut names = Batch::default();
@@ -260,7 +260,7 @@ impl Disk {
                 let open = open.clone().unwrap_or_else(|| {
                     Arc::new(OpenedFolder { descriptor: io::stdin(), _shared: Arc::clone(&self.shared) })
                 });
-                Done::Names { names, open, next: (end < count).then_some(end as u64) }
+                FolderRead::Names { names, open, next: (end < count).then_some(end as u64) }
             }
             Part::Details(names) => {
                 let look = |(name, _): (&[u8], Kind)| {
@@ -272,9 +272,9 @@ impl Disk {
                     let details = Details { size: number as u64, modified: 784_887_151 };
                     is_there.then_some(Seen { details, folder: false })
                 };
-                Done::Details(names.iter().map(look).collect())
+                FolderRead::Details(names.iter().map(look).collect())
             }
-        }
+        })
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -291,11 +291,8 @@ const READ_NAMES_MAX: usize = 100;
 struct Worker<'a>(&'a Disk);
 
 impl Maker for Worker<'_> {
-    fn ask(&mut self, job: Job) -> Option<Done> {
-        match job {
-            Job::Folder(folder) => Some(self.0.read_folder(&folder)),
-            other => panic!("no part of a listing: {other:?}"),
-        }
+    fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>> {
+        Some(self.0.read_folder(&folder))
     }
 
     fn is_over(&self) -> bool {

@@ -16,7 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flash_core::entry::Resource;
 use flash_core::file::{Content, Window};
-use flash_core::job::{Done, Failure, Job, Outcome, Part, Spent};
+use flash_core::job::{Done, Failure, Job, Outcome, Spent};
+use flash_core::listing::{FolderRead, Part};
 use flash_core::memory_budget::Budget;
 use flash_http::status::Status;
 use flash_process::codec::{Reader, Writer};
@@ -145,7 +146,7 @@ impl Reply {
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let entry = match &self.done {
             Done::Found(entry) => entry,
-            Done::Names { open, .. } => return vec![open.as_fd()],
+            Done::Folder(FolderRead::Names { open, .. }) => return vec![open.as_fd()],
             _ => return Vec::new(),
         };
         let open = entry.files().filter_map(|file| match &file.content {

@@ -7,8 +7,8 @@ use std::vec::IntoIter;
 use bytes::Bytes;
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp, Window};
-use flash_core::job::{Done, Failure, Find, Folder, Job, Load, Part};
-use flash_core::listing::{Details, Seen};
+use flash_core::job::{Done, Failure, Find, Job, Load};
+use flash_core::listing::{Details, Folder, FolderRead, Part, Seen};
 use flash_core::memory_budget::BudgetedBytes;
 use flash_http::media::{self, Media};
 use flash_http::status::Status;
@@ -67,13 +67,13 @@ pub(super) fn write(job: &Job, done: &Done, words: &mut Writer) {
             // Only the asker can say what is resident when it is needed.
             Window::Resident(_) | Window::Absent | Window::Failed => words.u8(UNREADABLE),
         },
-        (_, Done::Names { names, next, .. }) => {
+        (_, Done::Folder(FolderRead::Names { names, next, .. })) => {
             words.u8(NAMES);
             request::write_names(names, words);
             words.u8(next.is_some().into());
             next.iter().for_each(|next| words.u64(*next));
         }
-        (_, Done::Details(seen)) => {
+        (_, Done::Folder(FolderRead::Details(seen))) => {
             words.u8(DETAILS);
             seen.iter().for_each(|seen| write_seen(seen.as_ref(), words));
         }
@@ -129,10 +129,13 @@ pub(super) fn read(
     match job {
         Job::Find(find) => read_found(disk, find, kind, words, descriptors),
         Job::Load(load) => read_window(load, kind, words).map(Done::Window).ok_or(Malformed),
-        Job::Folder(folder) => match &folder.part {
-            Part::Names { .. } => read_names(disk, folder, kind, words, descriptors).ok_or(Malformed),
-            Part::Details(names) => read_details(names.len(), kind, words).ok_or(Malformed),
-        },
+        Job::Folder(folder) => {
+            let read = match &folder.part {
+                Part::Names { .. } => read_names(disk, folder, kind, words, descriptors),
+                Part::Details(names) => read_details(names.len(), kind, words),
+            };
+            read.map(Done::Folder).ok_or(Malformed)
+        }
         // A helper process is never asked for one.
         Job::List(_) | Job::Spool(_) => Err(Malformed),
     }
@@ -281,7 +284,7 @@ fn read_names(
     kind: u8,
     words: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
-) -> Option<Done> {
+) -> Option<FolderRead> {
     if kind != NAMES {
         return None;
     }
@@ -291,7 +294,7 @@ fn read_names(
         Part::Names { open: Some(open), .. } => Arc::clone(open),
         _ => request::open_folder(disk, descriptors.next()?)?,
     };
-    Some(Done::Names { names, open, next })
+    Some(FolderRead::Names { names, open, next })
 }
 
 fn write_seen(seen: Option<&Seen>, words: &mut Writer) {
@@ -301,7 +304,7 @@ fn write_seen(seen: Option<&Seen>, words: &mut Writer) {
     words.i64(details.modified);
 }
 
-fn read_details(count: usize, kind: u8, words: &mut Reader<'_>) -> Option<Done> {
+fn read_details(count: usize, kind: u8, words: &mut Reader<'_>) -> Option<FolderRead> {
     if kind != DETAILS {
         return None;
     }
@@ -314,5 +317,5 @@ fn read_details(count: usize, kind: u8, words: &mut Reader<'_>) -> Option<Done> 
         let details = Details { size: words.u64()?, modified: words.i64()? };
         Some(Some(Seen { details, folder }))
     };
-    (0..count).map(|_| seen()).collect::<Option<_>>().map(Done::Details)
+    (0..count).map(|_| seen()).collect::<Option<_>>().map(FolderRead::Details)
 }

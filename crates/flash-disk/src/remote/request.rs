@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
-use flash_core::job::{Find, Folder, Job, Load, OpenFolder, Part};
-use flash_core::listing::{Batch, Kind, NAME_BYTES_MAX};
+use flash_core::job::{Find, Job, Load};
+use flash_core::listing::{Batch, Folder, Kind, NAME_BYTES_MAX, OpenFolder, Part};
 use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::site::WINDOW_BYTES;

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use flash_core::job::Part::{Details, Names};
-use flash_core::job::{Failure, Folder as Part, List, OpenFolder};
-use flash_core::listing::{Batch, Column, Kind, Order};
+use flash_core::job::{Failure, List};
+use flash_core::listing::Part::{Details, Names};
+use flash_core::listing::{Batch, Column, Folder as Part, FolderRead, Kind, OpenFolder, Order};
 use flash_core::memory_budget::Budget;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -268,7 +268,9 @@ fn names_are_read_on_from_where_the_last_answer_ended() {
         let job = names("/", open.as_ref(), from);
         // The first answer is lost.
         pair.answer(&job);
-        let Done::Names { names, open: opened, next } = pair.done(&job).done else { panic!("no names") };
+        let Done::Folder(FolderRead::Names { names, open: opened, next }) = pair.done(&job).done else {
+            panic!("no names")
+        };
         found.extend(names.iter().map(|(name, _)| name.to_vec()));
         match next {
             Some(next) => (open, from) = (Some(opened), next),
@@ -295,7 +297,9 @@ fn a_server_without_room_for_a_snapshot_gets_an_open_file() {
 /// Every job that there is, with its answer.
 fn answers(pair: &mut Pair) -> Vec<(Job, Vec<u8>, Vec<OwnedFd>)> {
     let large = found(pair.done(&find_job("/large.bin", None)));
-    let Done::Names { open, .. } = pair.done(&names("/listed/", None, 0)).done else { panic!("no names") };
+    let Done::Folder(FolderRead::Names { open, .. }) = pair.done(&names("/listed/", None, 0)).done else {
+        panic!("no names")
+    };
     let mut jobs: Vec<Job> = FILES.iter().map(|name| find_job(name, None)).collect();
     jobs.extend([
         find_job("/large.bin", Some(&large)),
