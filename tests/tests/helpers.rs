@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -378,7 +378,8 @@ fn root_is_dropped_once_all_is_open() {
         assert_eq!(server.get("/a.txt").status, 200, "{arch}");
         assert_eq!(server.get("/secret.txt").status, 403, "{arch}");
         let nobody = NOBODY.to_string();
-        for process in family::of(&server) {
+        // The process that opens logs again has the rights of the start.
+        for process in family::of(&server).into_iter().filter(|process| process.name() != "flash-logs") {
             for key in ["Uid", "Gid"] {
                 for (thread, ids) in process.status(key) {
                     assert!(ids.iter().all(|id| *id == nobody), "{arch}: {thread} is {ids:?}");
@@ -390,9 +391,6 @@ fn root_is_dropped_once_all_is_open() {
         assert!(family::of(&server).len() >= if arch == PROCESSES { 3 } else { 1 });
         wait_for("the log's lines", || fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == 2));
         assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o640);
-        // To be opened again by that user, it has to lie where that user may write.
-        chown(folder.path(), Some(NOBODY), None).unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::rename(&log, folder.path().join("moved")).unwrap();
         server.signal(Signal::USR1);
         wait_for("a new log", || log.exists());

@@ -4,12 +4,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, read_all, reply, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, family, program, read_all, reply, site};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -87,4 +88,80 @@ fn a_preview_ends_in_order_with_its_terminal() {
         assert_eq!(code.and_then(|code| code.code()), Some(0), "{arch}: {said}");
         assert!(said.contains("flash: stopped"), "{arch}: {said}");
     }
+}
+
+/// The recipe of README: root starts the server in a log folder of root's, and it serves as another user.
+#[test]
+fn a_server_that_gave_up_root_reopens_logs_in_roots_folder() {
+    if !rustix::process::geteuid().is_root() {
+        println!("NOT TESTED: becoming another user takes root");
+        return;
+    }
+    let site = site::make();
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let unconfined = format!("{PROCESSES} --sandbox off");
+    for arch in ARCHITECTURES.into_iter().chain([unconfined.as_str()]) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let [access, error] = ["access", "error"].map(|name| folder.path().join(name));
+        let moved = |path: &Path| path.with_extension("1");
+        let flags = ["--access-log", access.to_str().unwrap(), "--error-log", error.to_str().unwrap()];
+        let server = Server::start(
+            arch,
+            site.path(),
+            &[&["--user", "nobody", "--processes", "2"], &flags[..]].concat(),
+        );
+        server.get("/a.txt");
+        wait_for("the first line", || text(&access).lines().count() == 1);
+        for path in [&access, &error] {
+            fs::rename(path, moved(path)).unwrap();
+        }
+        server.signal(Signal::USR1);
+        wait_for("new logs", || access.exists() && error.exists());
+        // A process of mp that is late appends to the old log.
+        let lines = |path: &Path| text(path).lines().count();
+        wait_for("a line in the new log", || {
+            server.get("/a.txt");
+            lines(&access) > 0
+        });
+        assert!(!server.said().contains("cannot reopen"), "{arch}: {}", server.said());
+
+        // What fails is said, in the log that stays in use and where an operator looks.
+        fs::remove_file(&error).unwrap();
+        fs::rename(folder.path(), folder.path().with_extension("gone")).unwrap();
+        server.signal(Signal::USR1);
+        wait_for("the failure", || {
+            server.said().contains("error log: cannot reopen")
+                && server.said().contains("the old file stays in use")
+        });
+        server.stop();
+        fs::remove_dir_all(folder.path().with_extension("gone")).unwrap();
+    }
+}
+
+/// A process of mp that is replaced has not opened the logs yet.
+#[test]
+fn a_replaced_process_writes_to_the_log_of_today() {
+    if !rustix::process::geteuid().is_root() {
+        println!("NOT TESTED: becoming another user takes root");
+        return;
+    }
+    let site = site::make();
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let [access, moved] = ["access", "moved"].map(|name| folder.path().join(name));
+    let flags = ["--user", "nobody", "--processes", "1", "--access-log", access.to_str().unwrap()];
+    let server = Server::start("mp", site.path(), &flags);
+    fs::rename(&access, &moved).unwrap();
+    server.signal(Signal::USR1);
+    wait_for("a new log", || access.exists());
+    let worker = || family::of(&server).into_iter().find(|process| process.name() == "worker-0");
+    let first = worker().expect("a worker");
+    first.kill();
+    wait_for("another worker", || worker().is_some_and(|next| next != first));
+    server.get("/a.txt");
+    wait_for("its line", || text(&access).lines().count() == 1);
+    assert_eq!(text(&moved), "");
+    server.stop();
 }

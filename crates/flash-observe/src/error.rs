@@ -36,15 +36,7 @@ impl ErrorLog {
 
     /// Writes `flash: …` as one line; control characters in it are escaped.
     pub fn log(&self, what: fmt::Arguments<'_>) {
-        let mut line = Line(String::new());
-        match self.dated {
-            true => line.0 = format!("{} flash: ", Utc::now().rfc3339()),
-            false => line.0.push_str("flash: "),
-        }
-        // A value whose Display fails is cut short; there is nobody to tell but this line.
-        let _ = line.write_fmt(what);
-        line.0.push('\n');
-        self.spool.append(line.0.as_bytes());
+        self.spool.append(line(self.dated, what).as_bytes());
     }
 
     /// Like [`log`](Self::log), but at most as often as `limit` allows.
@@ -61,6 +53,19 @@ impl ErrorLog {
     pub fn close(self) -> Closed {
         self.spool.close()
     }
+}
+
+/// `flash: …`, with its newline.
+pub(crate) fn line(dated: bool, what: fmt::Arguments<'_>) -> String {
+    let mut line = Line(String::new());
+    match dated {
+        true => line.0 = format!("{} flash: ", Utc::now().rfc3339()),
+        false => line.0.push_str("flash: "),
+    }
+    // A value whose Display fails is cut short; there is nobody to tell but this line.
+    let _ = line.write_fmt(what);
+    line.0.push('\n');
+    line.0
 }
 
 /// Text that cannot leave its line, nor speak to a terminal.

@@ -77,15 +77,11 @@ impl LogSink {
     }
 
     /// The same destination for another writer: opened anew, since the file may have been renamed, or shared with this
-    /// one where the process has lost the right to open it.
-    pub fn again(&self) -> io::Result<LogSink> {
-        let file = self.destination.open().or_else(|_| self.file.try_clone())?;
-        Ok(LogSink { destination: self.destination.clone(), file, opener: self.opener.clone(), torn: false })
-    }
-
-    /// From now on somebody else opens the path when it is to be opened again.
-    pub fn reopened_by(self, opener: Opener) -> LogSink {
-        LogSink { opener: Some(opener), ..self }
+    /// one where that fails. If there is an `opener`, it opens the path from now on.
+    pub fn again(&self, opener: Option<Opener>) -> io::Result<LogSink> {
+        let destination = self.destination.clone();
+        let file = open(&destination, opener.as_ref()).or_else(|_| self.file.try_clone())?;
+        Ok(LogSink { destination, file, opener, torn: false })
     }
 
     pub(crate) fn destination(&self) -> &Destination {
@@ -94,10 +90,7 @@ impl LogSink {
 
     /// Opens the path again, after somebody renamed the file. On failure the old file stays in use.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
-        self.file = match (&self.destination, &self.opener) {
-            (Destination::Path(path), Some(opener)) => opener(path)?,
-            (destination, _) => destination.open()?,
-        };
+        self.file = open(&self.destination, self.opener.as_ref())?;
         self.torn = false;
         Ok(())
     }
@@ -132,6 +125,13 @@ impl LogSink {
             }
         }
         Ok(())
+    }
+}
+
+fn open(destination: &Destination, opener: Option<&Opener>) -> io::Result<File> {
+    match (destination, opener) {
+        (Destination::Path(path), Some(opener)) => opener(path),
+        (destination, _) => destination.open(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Processes behind a server: the supervisor of the fork helper, the fork helper itself, and the process monitor.
+//! Processes behind a server: the supervisor of the fork helper, the fork helper itself, the process monitor, and the log
+//! opener.
 //!
 //! [`ForkHelper`] is a small process that starts every program, so that the price of a start does not grow with the
 //! server. In each server process a [`ProcessMonitor`], a thread, sends it requests, reads how programs end and what they
@@ -12,6 +13,7 @@ pub mod codec;
 mod fork_helper;
 mod ipc;
 mod line_limiter;
+mod log_opener;
 mod process_monitor;
 mod protocol;
 mod reporter;
@@ -23,6 +25,7 @@ mod supervisor;
 
 pub use flash_os::spawn::{Limit, Resource};
 pub use line_limiter::LineLimiter;
+pub use log_opener::LogOpener;
 pub use process_monitor::{
     Limits, ProcessHandle, ProcessMonitor, ProcessObserver, SpawnRequest, Started, Stdio,
 };

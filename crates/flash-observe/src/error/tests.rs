@@ -63,6 +63,19 @@ fn dropped_lines_are_said_by_the_log_itself() {
 }
 
 #[test]
+fn a_failed_reopen_is_said_by_the_log_itself() {
+    let folder = TempDir::new().unwrap();
+    let [logs, moved] = ["logs", "moved"].map(|name| folder.path().join(name));
+    fs::create_dir(&logs).unwrap();
+    let log = ErrorLog::open(Destination::Path(logs.join("error.log")), Limits::default()).unwrap();
+    fs::rename(&logs, &moved).unwrap();
+    log.reopen();
+    assert_eq!(log.close(), Closed::Flushed);
+    let text = fs::read_to_string(moved.join("error.log")).unwrap();
+    assert!(text.contains("flash: error log: cannot reopen ") && text.contains("stays in use\n"), "{text}");
+}
+
+#[test]
 fn a_broken_destination_ends_nothing() {
     let log = ErrorLog::open(Destination::Path("/dev/full".into()), Limits::default()).unwrap();
     log.log(format_args!("into the void"));

@@ -2,12 +2,13 @@
 //!
 //! The only code of a log that may wait for its destination, and it holds no lock while it does.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::mem;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{Phase, Shared};
+use crate::error::line;
 use crate::log_sink::{LogSink, count_lines};
 
 impl Shared {
@@ -68,10 +69,17 @@ impl Shared {
     }
 
     fn reopen(&self, sink: &mut LogSink) {
-        let reopened = sink.reopen();
-        let (Err(why), Some(report)) = (reopened, &self.report) else { return };
-        let path = sink.destination();
-        report(format_args!("{}: cannot reopen {path}: {why}; the old file stays in use", self.name));
+        let Err(why) = sink.reopen() else { return };
+        let (name, path) = (self.name, sink.destination().to_string());
+        let what = format_args!("{name}: cannot reopen {path}: {why}; the old file stays in use");
+        match &self.report {
+            Some(report) => report(what),
+            // The error log itself. Nobody looks into a file that was moved away, so standard error has the line too.
+            None => {
+                let _ = sink.write(line(true, what).as_bytes());
+                let _ = io::stderr().write_all(line(false, what).as_bytes());
+            }
+        }
     }
 
     /// Ends the log if it is closing and nothing is left, after a last word on what was dropped.

@@ -1,11 +1,12 @@
 //! The logs, opened while the server still has all its rights. What is written to them is not known here.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_arch::HelperKind;
-use flash_observe::{Destination, LogSink};
+use flash_observe::{Destination, LogSink, Opener};
+use flash_process::LogOpener;
 
 use crate::failure::{Failure, cannot};
 use crate::flags;
@@ -15,6 +16,8 @@ pub(super) struct Logs {
     access: Option<LogSink>,
     /// Those that are opened again after a rotation.
     pub(super) paths: Vec<PathBuf>,
+    /// Keeps the rights of the start, where the server gives them up.
+    log_opener: Option<Arc<LogOpener>>,
 }
 
 impl Logs {
@@ -29,27 +32,38 @@ impl Logs {
         };
         let error = open(flags.error_log.clone().map_or(Destination::Stderr, Destination::Path))?;
         let access = flags.access_log.destination().map(open).transpose()?;
-        Ok(Self { error, access, paths })
+        let log_opener = match flags.user.is_some() && !paths.is_empty() {
+            true => {
+                let opener = LogOpener::start(&paths);
+                Some(opener.map_err(|error| cannot(format_args!("start the log opener"), &error))?.into())
+            }
+            false => None,
+        };
+        Ok(Self { error, access, paths, log_opener })
     }
 
     /// For one process.
     pub(super) fn error(&self, helper_kind: &HelperKind) -> io::Result<LogSink> {
-        again(&self.error, helper_kind)
+        self.error.again(self.opener(helper_kind))
     }
 
     pub(super) fn access(&self, helper_kind: &HelperKind) -> io::Result<Option<LogSink>> {
-        self.access.as_ref().map(|output| again(output, helper_kind)).transpose()
+        self.access.as_ref().map(|sink| sink.again(self.opener(helper_kind))).transpose()
     }
-}
 
-/// With helper processes it is one of them that opens it again: the server may not be able to.
-fn again(output: &LogSink, helper_kind: &HelperKind) -> io::Result<LogSink> {
-    let output = output.again()?;
-    Ok(match helper_kind {
-        HelperKind::Threads => output,
-        HelperKind::Processes(fork_server) => {
-            let fork_server = Arc::clone(fork_server);
-            output.reopened_by(Arc::new(move |path| fork_server.open_log(path)))
-        }
-    })
+    /// The log opener has the rights of the start. Where it fails, the server's user may still have some that it lacks: root
+    /// writes to no folder of NFS, and follows no link that was made later. In a sandbox the fork server has that user's.
+    fn opener(&self, helper_kind: &HelperKind) -> Option<Opener> {
+        let as_user: Option<Opener> = match helper_kind {
+            HelperKind::Threads => None,
+            HelperKind::Processes(fork_server) => {
+                let fork_server = Arc::clone(fork_server);
+                Some(Arc::new(move |path| fork_server.open_log(path)))
+            }
+        };
+        let Some(log_opener) = self.log_opener.clone() else { return as_user };
+        let as_user =
+            as_user.unwrap_or_else(|| Arc::new(|path: &Path| Destination::Path(path.into()).open()));
+        Some(Arc::new(move |path| log_opener.open(path).or_else(|error| as_user(path).map_err(|_| error))))
+    }
 }

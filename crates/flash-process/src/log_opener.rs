@@ -1,0 +1,207 @@
+//! The log opener: a small process that keeps the rights of the start, and opens the logs again after a rotation.
+//!
+//! A server that root starts opens its logs and becomes another user (`--user`), who may write to no folder of root's. The
+//! log opener is forked before that. A request to it is the number of a log, and the reply is a descriptor that appends to
+//! that log; nothing else can be asked. It ends when the last process that may ask has ended. When logs are opened again,
+//! and what is done if that fails, is not decided here.
+//!
+//! The server's user may own the folder of the logs, and must not gain the rights of the start by it. So a log's path is
+//! resolved once, at the start. Later the log opener follows no link, and refuses a file that has a second name.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use flash_os::fork::{self, Forked};
+use flash_os::signals;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::child;
+use crate::ipc::{self, Received};
+
+/// In what it logs.
+const NAME: &str = "the log opener";
+/// The same as at the start: readable for the group, so that a log analyser needs no more.
+const MODE: Mode = Mode::from_raw_mode(0o640);
+
+#[derive(Debug)]
+pub struct LogOpener {
+    control: OwnedFd,
+    /// As the flags name them, in the order of their numbers.
+    paths: Vec<PathBuf>,
+}
+
+impl LogOpener {
+    /// Forks the process that opens these logs. They exist already.
+    ///
+    /// # Errors
+    /// When the process has more than one thread, or the kernel refuses another process.
+    pub fn start(paths: &[PathBuf]) -> io::Result<Self> {
+        let resolved: Vec<Option<PathBuf>> = paths.iter().map(|path| fs::canonicalize(path).ok()).collect();
+        let (control, theirs) = ipc::pair()?;
+        match fork::fork()? {
+            Forked::Child => {
+                // Nothing that was open before may stay open longer than in the server: listeners least of all.
+                fork::close_all_except(&theirs);
+                child::run_and_exit(NAME, || run(&theirs, &resolved))
+            }
+            Forked::Parent { .. } => Ok(Self { control, paths: paths.to_vec() }),
+        }
+    }
+
+    /// Opens a log for appending, and creates it if there is none.
+    ///
+    /// # Errors
+    /// As opening it fails, or when the log opener has ended.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        let number = self.paths.iter().position(|known| known == path).ok_or(ErrorKind::NotFound)?;
+        let number = u8::try_from(number).map_err(|_| ErrorKind::InvalidInput)?;
+        // A socket for each request, because several processes may ask at the same time.
+        let (ours, theirs) = ipc::pair()?;
+        let gone = |_| io::Error::other(format!("{NAME} has ended"));
+        wait(&self.control, PollFlags::OUT)?;
+        ipc::send(&self.control, &[number], &[theirs.as_fd()]).map_err(gone)?;
+        drop(theirs);
+        wait(&ours, PollFlags::IN)?;
+        match ipc::receive(&ours, &mut ipc::buffer())? {
+            Received::Message { bytes, descriptors } => match descriptors.into_iter().next() {
+                Some(log) => Ok(log.into()),
+                None => Err(io::Error::other(String::from_utf8_lossy(bytes).into_owned())),
+            },
+            Received::Incomplete { .. } => Err(Errno::MFILE.into()),
+            Received::Nothing | Received::Gone => Err(gone(Errno::PIPE)),
+        }
+    }
+}
+
+fn wait(socket: &OwnedFd, readiness: PollFlags) -> io::Result<()> {
+    rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(socket, readiness)], None))?;
+    Ok(())
+}
+
+fn run(control: &OwnedFd, logs: &[Option<PathBuf>]) -> io::Result<()> {
+    rustix::thread::set_name(c"flash-logs")?;
+    // Those from the terminal are meant for the server. It ends when its socket does.
+    signals::block_all();
+    rustix::process::setpgid(None, None)?;
+    serve(control, logs)
+}
+
+/// Answers requests until no process is left that could ask.
+fn serve(control: &OwnedFd, logs: &[Option<PathBuf>]) -> io::Result<()> {
+    let mut buffer = ipc::buffer();
+    loop {
+        wait(control, PollFlags::IN)?;
+        let (number, socket) = match ipc::receive(control, &mut buffer)? {
+            Received::Message { bytes: &[number], descriptors } => (number, descriptors.into_iter().next()),
+            Received::Message { .. } | Received::Incomplete { .. } | Received::Nothing => continue,
+            Received::Gone => return Ok(()),
+        };
+        let Some(socket) = socket else { continue };
+        let log = match logs.get(usize::from(number)) {
+            Some(Some(path)) => open(path),
+            Some(None) => Err(io::Error::other("its path led nowhere at the start")),
+            None => Err(io::Error::other("it is none of the logs")),
+        };
+        // If the process that asked has ended meanwhile, nobody needs the reply.
+        let _ = match log {
+            Ok(log) => ipc::send(&socket, b"log", &[log.as_fd()]),
+            Err(error) => ipc::send(&socket, error.to_string().as_bytes(), &[]),
+        };
+    }
+}
+
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    let open = |access| {
+        // Nonblocking: a FIFO that nobody reads must not stop this process.
+        let flags = access | OFlags::NONBLOCK | OFlags::CREATE | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::openat2(CWD, path, flags, MODE, ResolveFlags::NO_SYMLINKS)
+    };
+    let log = match open(OFlags::WRONLY | OFlags::APPEND) {
+        // fifo(7): it has no reader yet, and opens for both ways.
+        Err(Errno::NXIO) => open(OFlags::RDWR),
+        Err(Errno::LOOP) => return Err(io::Error::other("it has become a symbolic link")),
+        opened => opened,
+    }?;
+    let status = rustix::fs::fstat(&log)?;
+    if FileType::from_raw_mode(status.st_mode) == FileType::RegularFile && status.st_nlink > 1 {
+        return Err(io::Error::other("the file has a second name"));
+    }
+    rustix::fs::fcntl_setfl(&log, OFlags::APPEND)?;
+    Ok(log)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
+    use std::thread;
+
+    use rustix::fs::mknodat;
+
+    use super::*;
+
+    /// A thread in the place of the process: a test cannot fork.
+    fn opener(paths: &[PathBuf]) -> LogOpener {
+        let resolved: Vec<Option<PathBuf>> = paths.iter().map(|path| fs::canonicalize(path).ok()).collect();
+        let (control, theirs) = ipc::pair().unwrap();
+        thread::spawn(move || serve(&theirs, &resolved));
+        LogOpener { control, paths: paths.to_vec() }
+    }
+
+    #[test]
+    fn a_log_is_created_again_and_appended_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, moved) = (folder.path().join("log"), folder.path().join("moved"));
+        fs::write(&log, "before\n").unwrap();
+        let opener = opener(std::slice::from_ref(&log));
+        opener.open(&log).unwrap().write_all(b"after\n").unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "before\nafter\n");
+        fs::rename(&log, &moved).unwrap();
+        opener.open(&log).unwrap().write_all(b"new\n").unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "new\n");
+        fs::remove_dir_all(folder.path()).unwrap();
+        assert!(opener.open(&log).unwrap_err().to_string().contains("No such file"));
+        assert_eq!(opener.open(&moved).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_servers_user_gains_no_other_file_by_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let [log, other, real] = ["log", "other", "real"].map(|name| folder.path().join(name));
+        fs::write(&other, "root's").unwrap();
+        fs::write(&real, "").unwrap();
+        // A link that was there at the start is the operator's.
+        symlink(&real, &log).unwrap();
+        let opener = opener(std::slice::from_ref(&log));
+        opener.open(&log).unwrap().write_all(b"line\n").unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "line\n");
+        fs::remove_file(&real).unwrap();
+        symlink(&other, &real).unwrap();
+        assert_eq!(opener.open(&log).unwrap_err().to_string(), "it has become a symbolic link");
+        fs::remove_file(&real).unwrap();
+        fs::hard_link(&other, &real).unwrap();
+        assert_eq!(opener.open(&log).unwrap_err().to_string(), "the file has a second name");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "root's");
+    }
+
+    #[test]
+    fn a_fifo_that_nobody_reads_stops_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let opener = opener(std::slice::from_ref(&fifo));
+        opener.open(&fifo).unwrap().write_all(b"line\n").unwrap();
+    }
+
+    #[test]
+    fn one_that_has_ended_says_so() {
+        let (control, theirs) = ipc::pair().unwrap();
+        drop(theirs);
+        let opener = LogOpener { control, paths: vec!["/log".into()] };
+        assert_eq!(opener.open(Path::new("/log")).unwrap_err().to_string(), "the log opener has ended");
+    }
+}
