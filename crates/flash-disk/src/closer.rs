@@ -11,7 +11,7 @@ use std::time::Duration;
 use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
 
-use crate::spool::Held;
+use crate::spool::blocks::Blocks;
 
 /// A handle; the thread ends with it.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Shared {
 #[expect(dead_code, reason = "all that is ever done with it is to drop it")]
 enum Left {
     File(OwnedFd),
-    Body(Held),
+    Body(Blocks),
 }
 
 /// Nothing has to happen without a file; it only has to be some time.
@@ -50,7 +50,7 @@ impl Closer {
     }
 
     /// The same for what a body was kept in.
-    pub(crate) fn give_back(&self, body: Held) {
+    pub(crate) fn give_back(&self, body: Blocks) {
         self.put(Left::Body(body));
     }
 

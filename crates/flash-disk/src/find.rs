@@ -17,10 +17,16 @@ use flash_http::status::Status;
 use flash_os::residency;
 use rustix::fs::{Advice, FileType, fadvise};
 
-use crate::open_file::{self, OpenFile, Reading};
-use crate::root::{FileStat, LookupError, RESTED_NS, Root, unix_ns};
+use crate::blocking::Blocking;
+use crate::disk::Disk;
+use crate::lookup_error::LookupError;
+use crate::open_file::OpenFile;
+use crate::read::{self, ReadResult};
+use crate::root::Root;
+use crate::settings::SendMode;
 use crate::snapshot::Snapshot;
-use crate::{Blocking, Disk, SendMode};
+use crate::stat::{self, FileStat, RESTED_NS, unix_ns};
+use crate::users::user_of;
 
 /// After that many looks a file that never rests is taken as it is.
 const LOOKS_MAX: usize = 5;
@@ -186,21 +192,21 @@ impl Disk {
                 continue;
             }
             let content = match self.copied(&file, stamp.size, blocking) {
-                Reading::Whole(Some(content)) => content,
-                Reading::Whole(None) => {
+                ReadResult::Whole(Some(content)) => content,
+                ReadResult::Whole(None) => {
                     let open = self.open_file(file, &examined);
                     if blocking.waits() {
                         open.warm(0..WINDOW_BYTES.min(stamp.size));
                     }
                     return Ok(self.made(stamp, typed_as, coding, varies, Content::Open(Arc::new(open))));
                 }
-                Reading::WouldBlock => return Err(LookupError::WouldBlock),
-                Reading::Shrunk if looks_left > 0 && blocking.waits() => continue,
-                Reading::Shrunk => return Err(LookupError::Busy),
-                Reading::Failed => return Err(LookupError::Broken),
+                ReadResult::WouldBlock => return Err(LookupError::WouldBlock),
+                ReadResult::Shrunk if looks_left > 0 && blocking.waits() => continue,
+                ReadResult::Shrunk => return Err(LookupError::Busy),
+                ReadResult::Failed => return Err(LookupError::Broken),
             };
             // Was it still the same file when its last byte had been read?
-            let after = crate::root::examine(&file)?.stamp;
+            let after = stat::examine(&file)?.stamp;
             if stamp.same_content(&after) || looks_left == 0 {
                 return Ok(self.made(stamp, typed_as, coding, varies, content));
             }
@@ -239,18 +245,18 @@ impl Disk {
     }
 
     /// A copy of the whole file; `None` when it is too large for one, or there is no room for it.
-    fn copied(&self, file: &OwnedFd, size: u64, blocking: Blocking) -> Reading<Option<Content>> {
+    fn copied(&self, file: &OwnedFd, size: u64, blocking: Blocking) -> ReadResult<Option<Content>> {
         if size > self.settings.memory_file_bytes_max {
-            return Reading::Whole(None);
+            return ReadResult::Whole(None);
         }
-        let Some(room) = self.copies.reserve(size) else { return Reading::Whole(None) };
+        let Some(room) = self.copies.reserve(size) else { return ReadResult::Whole(None) };
         if size <= HEAP_FILE_BYTES_MAX {
-            let bytes = open_file::read(file.as_fd(), 0, size as usize, blocking);
+            let bytes = read::read(file.as_fd(), 0, size as usize, blocking);
             return bytes.map(|bytes| Some(Content::Memory(BudgetedBytes::new(bytes, room).into())));
         }
         if !blocking.waits() {
             // However warm it is, so much copying is not for a loop.
-            return Reading::WouldBlock;
+            return ReadResult::WouldBlock;
         }
         let snapshot = Snapshot::take(file, room, self.closer.clone());
         snapshot.map(|snapshot| snapshot.map(|snapshot| Content::Open(Arc::new(snapshot) as _)))
@@ -266,14 +272,6 @@ impl Disk {
     ) -> File {
         File::new(stamp, media::of(typed_as), coding, varies, &self.settings.template, content)
     }
-}
-
-/// `/~name/rest`: the name, and the rest below that user's folder.
-pub(crate) fn user_of<'a>(path: &'a SitePath<'_>) -> Option<(&'a [u8], &'a [u8])> {
-    let rest = path.relative().strip_prefix(b"~")?;
-    let end = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
-    let (user, below) = rest.split_at(end);
-    (!user.is_empty()).then(|| (user, below.strip_prefix(b"/").unwrap_or(below)))
 }
 
 fn variants_of(entry: &Entry) -> Option<&Variants> {

@@ -2,43 +2,32 @@
 //!
 //! The listing itself, and what its rows look like, is [`flash_core::listing`]'s business.
 
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use flash_core::job::{Done, Failure, Job, List, Listed};
 use flash_core::listing::{
-    self, Batch, Details, Folder, FolderRead, Kind, ListingCache, Maker, NAME_BYTES_MAX, Part, Seen,
+    self, Batch, Details, Folder, FolderRead, Kind, Maker, NAME_BYTES_MAX, Part, Seen,
 };
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{FileType, RawDir, SeekFrom, seek, tell};
 
+use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
 use crate::closer::Closer;
-use crate::root::{self, LookupError, Root};
-use crate::users::Users;
-use crate::{Blocking, Disk};
+use crate::disk::Disk;
+use crate::listings::Listings;
+use crate::lookup_error::LookupError;
+use crate::root::Root;
+use crate::stat::{self, FileStat};
+use crate::users::{Users, user_of};
 
-/// A step of a listing takes no longer, but for its last call. A folder that is read in one step is sent with its length.
-pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// What one call returns of a folder. In names, at least 24 bytes each.
 const READ_BYTES: usize = 32 << 10;
 pub(crate) const READ_NAMES_MAX: usize = READ_BYTES / 24;
-
-/// The listings in memory, and whether a thread is there to let go of them.
-#[derive(Debug)]
-pub(crate) struct Listings {
-    pub(crate) cache: ListingCache,
-    is_swept: AtomicBool,
-    /// For helpers that find another at work on their listing: notified when a step ends.
-    turn: Mutex<()>,
-    step_ended: Condvar,
-}
 
 /// A folder whose names are being read.
 #[derive(Debug)]
@@ -84,7 +73,7 @@ impl Disk {
     /// A part of a folder, read here.
     pub(crate) fn folder(&self, folder: &Folder, blocking: Blocking) -> Result<FolderRead, LookupError> {
         let user_root;
-        let (root, below) = match self.users.as_ref().zip(crate::find::user_of(&folder.path)) {
+        let (root, below) = match self.users.as_ref().zip(user_of(&folder.path)) {
             Some((users, (user, below))) => {
                 user_root = Users::root(users, user, blocking)?;
                 (&*user_root, below)
@@ -109,7 +98,7 @@ impl Disk {
 
     /// A folder that was opened, here or by another process.
     pub(crate) fn open_folder(&self, file: OwnedFd) -> OpenFolder {
-        let class = self.root.mounts().table().device_of(root::mount_of(&file)).class;
+        let class = self.root.mounts().table().device_of(stat::mount_of(&file)).class;
         let closer = if class.is_local() { &self.closer } else { &self.remote_closer };
         OpenFolder { file: Some(file), closer: closer.clone() }
     }
@@ -155,7 +144,7 @@ fn look(root: &Root, folder: &[u8], name: &[u8], blocking: Blocking) -> Result<O
         path.push(b'/');
     }
     path.extend_from_slice(name);
-    let root::FileStat { kind, stamp, .. } = match root.examine(&path, blocking) {
+    let FileStat { kind, stamp, .. } = match root.examine(&path, blocking) {
         Err(stop @ (LookupError::Elsewhere | LookupError::Busy)) => return Err(stop),
         Err(_) => return Ok(None),
         Ok(examined) => examined,
@@ -163,40 +152,6 @@ fn look(root: &Root, folder: &[u8], name: &[u8], blocking: Blocking) -> Result<O
     let details = Details { size: stamp.size, modified: stamp.modified_seconds() };
     let servable = matches!(kind, FileType::RegularFile | FileType::Directory);
     Ok(servable.then_some(Seen { details, folder: kind == FileType::Directory }))
-}
-
-impl Listings {
-    pub(crate) fn new(keep_ms: u64, bytes_max: u64) -> Self {
-        Self {
-            cache: ListingCache::new(keep_ms, bytes_max),
-            is_swept: AtomicBool::new(false),
-            turn: Mutex::new(()),
-            step_ended: Condvar::new(),
-        }
-    }
-
-    /// Starts a thread that lets go of kept listings when their time is over, unless there is one.
-    fn sweep(self: &Arc<Self>) -> io::Result<()> {
-        if self.is_swept.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let listings = Arc::clone(self);
-        let life = move || {
-            loop {
-                thread::sleep(Duration::from_millis(listings.cache.keep_ms()));
-                if listings.cache.age() {
-                    continue;
-                }
-                listings.is_swept.store(false, Ordering::Release);
-                // A listing may have come since.
-                if !listings.cache.keeps_any() || listings.is_swept.swap(true, Ordering::AcqRel) {
-                    return;
-                }
-            }
-        };
-        let thread = thread::Builder::new().name("listings".into()).stack_size(64 << 10).spawn(life);
-        thread.map(drop).inspect_err(|_| self.is_swept.store(false, Ordering::Release))
-    }
 }
 
 impl Maker for AtWork<'_> {

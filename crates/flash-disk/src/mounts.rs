@@ -11,13 +11,14 @@
 mod device_class;
 mod mount_root;
 mod mountinfo;
+mod path;
 mod probe;
 mod registry;
 mod table;
 mod watch;
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -31,7 +32,7 @@ use self::mountinfo::MountInfo;
 use self::registry::Registry;
 use self::watch::Watch;
 use crate::closer::Closer;
-use crate::root;
+use crate::stat;
 
 pub use self::device_class::{Capabilities, DeviceClass, NameRule};
 pub use self::table::Device;
@@ -58,8 +59,8 @@ impl Mounts {
     pub(crate) fn new(folder: OwnedFd, base: &Path) -> io::Result<Self> {
         // Without a list nothing is certain, and everything is a helper's.
         let mut list = File::open(LIST).ok();
-        let lines = list.as_mut().and_then(|list| read(list).ok()).unwrap_or_default();
-        let mut known = Registry::new(root::mount_of(&folder), base.as_os_str().as_bytes());
+        let lines = list.as_mut().and_then(|list| mountinfo::read(list).ok()).unwrap_or_default();
+        let mut known = Registry::new(stat::mount_of(&folder), base.as_os_str().as_bytes());
         known.update(lines);
         let closer = Arc::default();
         if let Some(own) = known.own_if_local() {
@@ -79,7 +80,13 @@ impl Mounts {
         // A second watch would only do the same, and without a list there is nothing to see.
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(list) = list {
-            let _ = self.watch.set(Watch::start(self, list)?);
+            let mounts = Arc::downgrade(self);
+            let update = move |lines| {
+                if let Some(mounts) = mounts.upgrade() {
+                    mounts.update(lines);
+                }
+            };
+            let _ = self.watch.set(Watch::start(list, update)?);
         }
         Ok(())
     }
@@ -115,14 +122,6 @@ impl Mounts {
     fn known(&self) -> MutexGuard<'_, Registry> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Reads the list anew from an open file, which a sandbox cannot take away.
-fn read(list: &mut File) -> io::Result<Vec<MountInfo>> {
-    let mut text = Vec::new();
-    list.rewind()?;
-    list.read_to_end(&mut text)?;
-    Ok(mountinfo::parse(&text))
 }
 
 #[cfg(test)]

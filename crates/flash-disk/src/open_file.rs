@@ -7,25 +7,25 @@
 mod digests;
 mod version;
 
-use std::io::{self, IoSliceMut};
-use std::num::NonZeroU64;
+use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use flash_core::file::{self, Stamp, Window};
-use flash_os::cachestat;
 use flash_os::residency::Residency;
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::io::Errno;
 
 use self::version::{Accepted, Version};
+use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
 use crate::closer::Closer;
-use crate::root;
-use crate::{Blocking, SendMode};
+use crate::read::{AHEAD_BYTES, ReadResult, read, read_exact};
+use crate::settings::SendMode;
+use crate::stat;
 
 #[derive(Debug)]
 pub(crate) struct OpenFile {
@@ -73,15 +73,15 @@ impl OpenFile {
     /// set the time of change before they bring bytes.
     fn is_unchanged(&self, stamp: &Stamp) -> bool {
         let file = self.file.as_ref().expect("an open file is open until it is dropped");
-        root::examine(file).is_ok_and(|examined| stamp.same_content(&examined.stamp))
+        stat::examine(file).is_ok_and(|examined| stamp.same_content(&examined.stamp))
     }
 
     /// Reads a piece of the file. Its stamp is looked at by the caller, afterwards.
-    fn read_piece(&self, range: &Range<u64>, blocking: Blocking) -> Reading<Bytes> {
+    fn read_piece(&self, range: &Range<u64>, blocking: Blocking) -> ReadResult<Bytes> {
         let anew = match self.send_mode {
             SendMode::Reopen => match reopened(self.as_fd()) {
                 Ok(file) => Some(file),
-                Err(_) => return Reading::Failed,
+                Err(_) => return ReadResult::Failed,
             },
             _ => None,
         };
@@ -93,10 +93,10 @@ impl OpenFile {
         let Some(version) = &self.version else {
             let piece = window.start..window.end.min(window.start + bytes_max);
             return match self.read_piece(&piece, blocking) {
-                Reading::Whole(bytes) if self.is_unchanged(stamp) => Window::Copied(bytes),
-                Reading::Whole(_) | Reading::Shrunk => Window::Changed,
-                Reading::WouldBlock => Window::Absent,
-                Reading::Failed => Window::Failed,
+                ReadResult::Whole(bytes) if self.is_unchanged(stamp) => Window::Copied(bytes),
+                ReadResult::Whole(_) | ReadResult::Shrunk => Window::Changed,
+                ReadResult::WouldBlock => Window::Absent,
+                ReadResult::Failed => Window::Failed,
             };
         };
         let mut piece = window.start..window.end.min(window.start + bytes_max);
@@ -109,12 +109,12 @@ impl OpenFile {
             let Some(view) = version.view() else { return Window::Changed };
             let range = version.digests.range_for(&piece);
             let bytes = match self.read_piece(&range, blocking) {
-                Reading::Whole(bytes) => bytes,
-                Reading::Shrunk => return Window::Changed,
-                Reading::WouldBlock => return Window::Absent,
-                Reading::Failed => return Window::Failed,
+                ReadResult::Whole(bytes) => bytes,
+                ReadResult::Shrunk => return Window::Changed,
+                ReadResult::WouldBlock => return Window::Absent,
+                ReadResult::Failed => return Window::Failed,
             };
-            let Ok(examined) = root::examine(self) else { return Window::Failed };
+            let Ok(examined) = stat::examine(self) else { return Window::Failed };
             if !version.accepts(view, &examined.stamp) {
                 if !blocking.waits() {
                     return Window::Absent;
@@ -245,8 +245,6 @@ impl file::OpenFile for OpenFile {
 
 /// What is read at a time: enough to keep a disk busy, little enough for many clients to wait with it in hand.
 const READ_BYTES_MAX: u64 = 256 << 10;
-/// What a helper brings into the page cache at a time, without waiting for all of it.
-const AHEAD_BYTES: Option<NonZeroU64> = NonZeroU64::new(1 << 20);
 /// What is copied at a time when nothing has to be waited for: little enough to stay in the processor's own cache until
 /// it is sent.
 const COPY_BYTES_MAX: u64 = 64 << 10;
@@ -264,72 +262,6 @@ fn reopened(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 /// How much of a window is read at once.
 fn length(window: &Range<u64>, bytes_max: u64) -> usize {
     (window.end - window.start).min(bytes_max) as usize
-}
-
-/// How a read of a certain length went.
-pub(crate) enum Reading<T> {
-    Whole(T),
-    WouldBlock,
-    /// The file ended too early.
-    Shrunk,
-    Failed,
-}
-
-impl<T> Reading<T> {
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
-        match self {
-            Self::Whole(what) => Reading::Whole(change(what)),
-            Self::WouldBlock => Reading::WouldBlock,
-            Self::Shrunk => Reading::Shrunk,
-            Self::Failed => Reading::Failed,
-        }
-    }
-}
-
-/// Reads so many bytes into memory of their own, for which there may be a wait as well.
-pub(crate) fn read(file: BorrowedFd<'_>, offset: u64, length: usize, blocking: Blocking) -> Reading<Bytes> {
-    let block = match blocking.waits() {
-        true => Some(HeapBuf::zeroed(length)),
-        false if may_be_read_now(file, offset..offset + length as u64) => HeapBuf::try_zeroed(length),
-        false => None,
-    };
-    let Some(mut block) = block else { return Reading::WouldBlock };
-    read_exact(file, &mut block, offset, blocking).map(|()| Bytes::from_owner(block))
-}
-
-/// A read that does not wait for an absent page begins to bring it in all the same, and that waits for room in the disk's
-/// queue. So it is tried only on what is there. Whoever may not be told leaves it to those who may wait; where nobody is
-/// told, before Linux 6.5, it is tried.
-fn may_be_read_now(file: BorrowedFd<'_>, range: Range<u64>) -> bool {
-    match cachestat::holds(file, range) {
-        Ok(held) => held,
-        Err(error) => error.kind() != io::ErrorKind::PermissionDenied,
-    }
-}
-
-pub(crate) fn read_exact(
-    file: BorrowedFd<'_>,
-    bytes: &mut [u8],
-    offset: u64,
-    blocking: Blocking,
-) -> Reading<()> {
-    let flags = match blocking {
-        Blocking::Never => ReadWriteFlags::NOWAIT,
-        Blocking::ThisDevice | Blocking::Anywhere => ReadWriteFlags::empty(),
-    };
-    let mut done = 0;
-    while done < bytes.len() {
-        let slices = &mut [IoSliceMut::new(&mut bytes[done..])];
-        match timed(Stage::Read, "preadv2", || preadv2(file, slices, offset + done as u64, flags)) {
-            Ok(0) => return Reading::Shrunk,
-            Ok(read) => done += read,
-            Err(Errno::INTR) => {}
-            // Some filesystems cannot promise not to wait.
-            Err(Errno::AGAIN | Errno::OPNOTSUPP) if !blocking.waits() => return Reading::WouldBlock,
-            Err(_) => return Reading::Failed,
-        }
-    }
-    Reading::Whole(())
 }
 
 #[cfg(test)]

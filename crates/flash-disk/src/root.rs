@@ -7,21 +7,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
-use rustix::fs::{StatVfsMountFlags, Statx, StatxAttributes, StatxFlags};
-use rustix::fs::{fstatvfs, openat, openat2, statx};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat};
 use rustix::io::Errno;
 
-use flash_core::file::Stamp;
-
+use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
+use crate::lookup_error::LookupError;
 use crate::mounts::{Device, Mounts, NameRule, Table};
 use crate::names::NameTables;
 use crate::names::read::{Place, Reading};
 use crate::names::table::State;
-use crate::{Blocking, FollowLinks};
+use crate::open_at::{open_at, persist};
+use crate::settings::FollowLinks;
+use crate::stat::{FileStat, examine, mount_of, notes_access};
 
 #[derive(Debug)]
 pub(crate) struct Root {
@@ -44,20 +44,6 @@ enum Kind {
     Home { mount: Option<u64>, number: u32 },
 }
 
-/// Why a look led nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LookupError {
-    /// Nobody may wait here, and an answer needs waiting.
-    WouldBlock,
-    Missing,
-    Forbidden,
-    /// Out of descriptors or memory: a matter of time.
-    Busy,
-    /// Here nobody waits for the device that the name leads to.
-    Elsewhere,
-    Broken,
-}
-
 /// Where a walk begins that must not leave its mount, and the name from there on.
 #[derive(Clone, Copy)]
 struct Way<'a> {
@@ -66,23 +52,6 @@ struct Way<'a> {
     /// The number of the mount's door.
     mount_root: u64,
 }
-
-/// What a name leads to.
-#[derive(Debug)]
-pub(crate) struct FileStat {
-    pub(crate) kind: FileType,
-    pub(crate) stamp: Stamp,
-    pub(crate) owner: u32,
-    /// The kernel's number of the mount that it is on, since Linux 5.8.
-    pub(crate) mount: Option<u64>,
-    /// Names here depend on keys.
-    pub(crate) is_encrypted: bool,
-    /// The time of access is so old that reading sets it, as mounts do by default (relatime).
-    is_access_due: bool,
-}
-
-/// A day, less an hour for the kernel's coarse clock and a long look.
-const ACCESS_NOTED_EVERY_NS: i64 = 23 * 3_600_000_000_000;
 
 impl Root {
     /// The folder to serve. Where nothing tells that a folder has changed, its names are held as long as `briefly`.
@@ -335,18 +304,6 @@ fn parent(name: &[u8]) -> &[u8] {
     name.iter().rposition(|&byte| byte == b'/').map_or(b"", |slash| &name[..slash])
 }
 
-fn persist<T>(walk: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
-    let mut tries_left = 8;
-    loop {
-        match walk() {
-            // Something was renamed during the walk.
-            Err(Errno::AGAIN) if tries_left > 0 => tries_left -= 1,
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
-    }
-}
-
 fn open_root(real_path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(CWD, real_path, flags, Mode::empty())?;
@@ -356,84 +313,5 @@ fn open_root(real_path: &Path) -> io::Result<OwnedFd> {
         }
         Err(error) => Err(error.into()),
         Ok(_) => Ok(folder),
-    }
-}
-
-fn open_at(
-    folder: BorrowedFd<'_>,
-    name: &[u8],
-    flags: OFlags,
-    resolve: ResolveFlags,
-) -> Result<OwnedFd, Errno> {
-    let name = if name.is_empty() { b"." } else { name };
-    let stage = if flags.contains(OFlags::PATH) { Stage::Walk } else { Stage::Open };
-    timed(stage, "openat2", || openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
-}
-
-/// Opens a folder to read its names. `O_NOATIME` is for its owner only, and so not asked for.
-pub(crate) fn open_listed(place: &OwnedFd) -> Result<OwnedFd, Errno> {
-    open_at(place.as_fd(), b"", OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::empty())
-}
-
-/// The kernel's number of the mount that an open place is on.
-pub(crate) fn mount_of(place: impl AsFd) -> Option<u64> {
-    mount_in(&statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?)
-}
-
-fn mount_in(stat: &Statx) -> Option<u64> {
-    (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id)
-}
-
-/// Whether the mount keeps times of access at all.
-fn notes_access(file: &OwnedFd) -> bool {
-    let never = StatVfsMountFlags::NOATIME | StatVfsMountFlags::RDONLY;
-    fstatvfs(file).map_or(true, |mount| !mount.f_flag.intersects(never))
-}
-
-/// The state of an open place. Attributes of local files are in memory once the file is open.
-pub(crate) fn examine(place: impl AsFd) -> Result<FileStat, LookupError> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-    let stat = timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, wanted))
-        .map_err(LookupError::of)?;
-    let nanoseconds = |time: rustix::fs::StatxTimestamp| {
-        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into())
-    };
-    let (accessed_ns, modified_ns) = (nanoseconds(stat.stx_atime), nanoseconds(stat.stx_mtime));
-    let changed_ns = nanoseconds(stat.stx_ctime);
-    Ok(FileStat {
-        is_access_due: accessed_ns <= modified_ns.max(changed_ns)
-            || unix_ns().saturating_sub(accessed_ns) >= ACCESS_NOTED_EVERY_NS,
-        kind: FileType::from_raw_mode(stat.stx_mode.into()),
-        stamp: Stamp {
-            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
-            inode: stat.stx_ino,
-            size: stat.stx_size,
-            modified_ns,
-            changed_ns,
-        },
-        owner: stat.stx_uid,
-        mount: mount_in(&stat),
-        is_encrypted: stat.stx_attributes.contains(StatxAttributes::ENCRYPTED),
-    })
-}
-
-/// A file that was written this recently may be in the middle of it: the time of change is set when a write begins, and its
-/// bytes follow. A second write in the same tick of the clock leaves the same time.
-pub(crate) const RESTED_NS: i64 = 20_000_000;
-
-pub(crate) fn unix_ns() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
-impl LookupError {
-    pub(crate) fn of(error: Errno) -> Self {
-        match error {
-            Errno::AGAIN => Self::WouldBlock,
-            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::NXIO => Self::Missing,
-            Errno::ACCESS | Errno::PERM | Errno::XDEV => Self::Forbidden,
-            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Self::Busy,
-            _ => Self::Broken,
-        }
     }
 }

@@ -11,8 +11,10 @@ use flash_core::entry::Resource;
 use flash_core::path::SitePath;
 use rustix::fs::{FileType, readlink};
 
-use crate::root::{LookupError, Root};
-use crate::{Blocking, Disk};
+use crate::blocking::Blocking;
+use crate::disk::Disk;
+use crate::lookup_error::LookupError;
+use crate::root::Root;
 
 impl Disk {
     pub(crate) fn is_script(&self, name: &[u8]) -> bool {

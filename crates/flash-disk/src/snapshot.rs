@@ -14,9 +14,9 @@ use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 
-use crate::Blocking;
+use crate::blocking::Blocking;
 use crate::closer::Closer;
-use crate::open_file::{self, Reading};
+use crate::read::{ReadResult, read_exact};
 
 #[derive(Debug)]
 pub(crate) struct Snapshot {
@@ -34,7 +34,7 @@ impl Snapshot {
         file: &OwnedFd,
         room: Reservation,
         closer: Option<Arc<Closer>>,
-    ) -> Reading<Option<Self>> {
+    ) -> ReadResult<Option<Self>> {
         copy(file, room.bytes()).map(|copy| copy.map(|copy| Self { copy: Some(copy), room, closer }))
     }
 
@@ -50,25 +50,25 @@ impl Snapshot {
 const SEALS: SealFlags =
     SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
 
-fn copy(file: &OwnedFd, size: u64) -> Reading<Option<OwnedFd>> {
+fn copy(file: &OwnedFd, size: u64) -> ReadResult<Option<OwnedFd>> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let Ok(copy) = rustix::fs::memfd_create(c"flash-snapshot", flags) else { return Reading::Whole(None) };
+    let Ok(copy) = rustix::fs::memfd_create(c"flash-snapshot", flags) else { return ReadResult::Whole(None) };
     let mut piece = HeapBuf::zeroed(size.min(PIECE_BYTES) as usize);
     let mut copied = 0;
     while copied < size {
         let length = (size - copied).min(PIECE_BYTES);
         let piece = &mut piece[..length as usize];
-        match open_file::read_exact(file.as_fd(), piece, copied, Blocking::Anywhere) {
-            Reading::Whole(()) => {}
+        match read_exact(file.as_fd(), piece, copied, Blocking::Anywhere) {
+            ReadResult::Whole(()) => {}
             other => return other.map(|()| None),
         }
         if write_all(&copy, piece).is_err() {
-            return Reading::Whole(None);
+            return ReadResult::Whole(None);
         }
         copied += length;
     }
     // From here on it cannot change, whoever holds it.
-    Reading::Whole(rustix::fs::fcntl_add_seals(&copy, SEALS).is_ok().then_some(copy))
+    ReadResult::Whole(rustix::fs::fcntl_add_seals(&copy, SEALS).is_ok().then_some(copy))
 }
 
 fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {

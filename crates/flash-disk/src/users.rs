@@ -5,12 +5,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flash_core::path::SitePath;
 use flash_os::user;
 
+use crate::blocking::Blocking;
+use crate::lookup_error::LookupError;
 use crate::mounts::{Device, Mounts};
 use crate::names::NameTables;
-use crate::root::{LookupError, Root};
-use crate::{Blocking, FollowLinks};
+use crate::root::Root;
+use crate::settings::FollowLinks;
 
 #[derive(Debug)]
 pub(crate) struct Users {
@@ -71,4 +74,12 @@ impl Users {
     fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Root>>> {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// `/~name/rest`: the name, and the rest below that user's folder.
+pub(crate) fn user_of<'a>(path: &'a SitePath<'_>) -> Option<(&'a [u8], &'a [u8])> {
+    let rest = path.relative().strip_prefix(b"~")?;
+    let end = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+    let (user, below) = rest.split_at(end);
+    (!user.is_empty()).then(|| (user, below.strip_prefix(b"/").unwrap_or(below)))
 }

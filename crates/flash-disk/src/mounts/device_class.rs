@@ -3,7 +3,7 @@
 //! Its type says the most. What else it takes is probed: see [`super::probe`].
 
 use super::mountinfo::MountInfo;
-use super::table::below;
+use super::path::below;
 
 /// What holds for every file of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 use crate::closer::Closer;
-use crate::root;
+use crate::stat;
 
 #[derive(Debug)]
 pub(crate) struct MountRoot {
@@ -51,5 +51,5 @@ pub(crate) fn open(root: impl AsFd, point: &[u8], mount: u64) -> Result<OwnedFd,
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let folder = openat2(root, point, flags, Mode::empty(), resolve)?;
-    if root::mount_of(&folder) == Some(mount) { Ok(folder) } else { Err(Errno::NOENT) }
+    if stat::mount_of(&folder) == Some(mount) { Ok(folder) } else { Err(Errno::NOENT) }
 }

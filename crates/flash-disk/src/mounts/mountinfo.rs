@@ -1,6 +1,9 @@
 //! The kernel's list of mounts, line by line (proc_pid_mountinfo(5)). It is made from memory: no filesystem is asked, so
 //! that nobody who reads it can hang.
 
+use std::fs::File;
+use std::io::{self, Read, Seek};
+
 /// One mount, as the kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MountInfo {
@@ -18,8 +21,16 @@ pub(crate) struct MountInfo {
     pub(crate) options: Vec<u8>,
 }
 
+/// Reads the list anew from an open file, which a sandbox cannot take away.
+pub(crate) fn read(list: &mut File) -> io::Result<Vec<MountInfo>> {
+    let mut text = Vec::new();
+    list.rewind()?;
+    list.read_to_end(&mut text)?;
+    Ok(parse(&text))
+}
+
 /// All mounts, in the kernel's order. A line that makes no sense is left out.
-pub(crate) fn parse(text: &[u8]) -> Vec<MountInfo> {
+fn parse(text: &[u8]) -> Vec<MountInfo> {
     text.split(|&byte| byte == b'\n').filter_map(parse_line).collect()
 }
 

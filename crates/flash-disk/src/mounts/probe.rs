@@ -7,7 +7,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::device_class::Capabilities;
-use crate::root;
+use crate::stat;
 
 /// Names looked at for a file to try. Without one the filesystem gets the benefit of the doubt, because what it cannot do
 /// it refuses, and never waits instead.
@@ -36,7 +36,7 @@ fn some_file(folder: impl AsFd) -> Option<OwnedFd> {
                 ResolveFlags::empty(),
             )
             .ok()?;
-            let examined = root::examine(&file).ok()?;
+            let examined = stat::examine(&file).ok()?;
             (examined.kind == FileType::RegularFile && examined.stamp.size > 0).then_some(file)
         },
     )
@@ -48,7 +48,7 @@ fn reads_now(file: &OwnedFd) -> bool {
 
 /// Whether a page that was just read is seen. Files about which this process is told nothing true do not count.
 fn tells_residency(file: &OwnedFd) -> bool {
-    let known = root::examine(file).is_ok_and(|examined| residency::can_tell(examined.owner));
+    let known = stat::examine(file).is_ok_and(|examined| residency::can_tell(examined.owner));
     let read = || read_byte(file, ReadWriteFlags::empty()).is_ok();
     !known || read() && Residency::new(file, 1).is_ok_and(|look| look.resident_bytes(0..1) == 1)
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::device_class::{self, Capabilities, DeviceClass, NameRule};
 use super::mount_root::MountRoot;
 use super::mountinfo::MountInfo;
-use super::table::{Device, Reached, Table, below};
+use super::path::below;
+use super::table::{Device, Reached, Table};
 
 #[derive(Debug)]
 pub(crate) struct Registry {

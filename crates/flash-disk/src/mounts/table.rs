@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::device_class::DeviceClass;
 use super::mount_root::MountRoot;
 use super::mountinfo::MountInfo;
+use super::path::below;
 
 /// A device that jobs wait for: a filesystem, however often it is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,19 +126,6 @@ impl Table {
 
     pub(crate) fn device_of(&self, mount: Option<u64>) -> Device {
         mount.and_then(|mount| self.devices.get(&mount).copied()).unwrap_or(Device::ELSEWHERE)
-    }
-}
-
-/// What remains of `path` below `folder`, both without a slash at the end; `None` if it is not below it. The root folder
-/// may be written as a slash or as nothing.
-pub(crate) fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
-    if folder.is_empty() || folder == b"/" {
-        return Some(path.strip_prefix(b"/").unwrap_or(path));
-    }
-    match path.strip_prefix(folder)? {
-        [] => Some(&[]),
-        [b'/', rest @ ..] => Some(rest),
-        _ => None,
     }
 }
 

@@ -5,13 +5,12 @@
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
-use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Mounts, STACK_BYTES, read};
+use super::mountinfo::{self, MountInfo};
 
 /// Ends the thread when it is dropped.
 #[derive(Debug)]
@@ -19,33 +18,58 @@ pub(crate) struct Watch {
     _alive: PipeWriter,
 }
 
+const STACK_BYTES: usize = 64 << 10;
+
 /// Where mounts come and go all the time, as beside containers, they are not looked at more often than this.
 const REST: Duration = Duration::from_millis(50);
 
 impl Watch {
-    pub(crate) fn start(mounts: &Arc<Mounts>, list: File) -> io::Result<Self> {
+    /// Calls `update` with the list as it is now, and again after each change.
+    pub(crate) fn start(list: File, update: impl Fn(Vec<MountInfo>) + Send + 'static) -> io::Result<Self> {
         let (over, alive) = io::pipe()?;
-        let mounts = Arc::downgrade(mounts);
         thread::Builder::new()
             .name("mounts".into())
             .stack_size(STACK_BYTES)
-            .spawn(move || watch(list, &over, &mounts))?;
+            .spawn(move || watch(list, &over, update))?;
         Ok(Self { _alive: alive })
     }
 }
 
-fn watch(mut list: File, over: &PipeReader, mounts: &Weak<Mounts>) {
+fn watch(mut list: File, over: &PipeReader, update: impl Fn(Vec<MountInfo>)) {
     let rest = Timespec { tv_sec: 0, tv_nsec: REST.as_nanos() as i64 };
     loop {
-        let lines = read(&mut list);
-        let Some(mounts) = mounts.upgrade() else { return };
-        if let Ok(lines) = lines {
-            mounts.update(lines);
+        if let Ok(lines) = mountinfo::read(&mut list) {
+            update(lines);
         }
-        drop(mounts);
         // Only the other end's closing ends the rest early. The news is there until somebody asks for it.
         let _ = poll(&mut [PollFd::new(over, PollFlags::empty())], Some(&rest));
-        let news = PollFd::new(&list, PollFlags::PRI);
-        let _ = poll(&mut [news, PollFd::new(over, PollFlags::empty())], None);
+        let waited = &mut [PollFd::new(&list, PollFlags::PRI), PollFd::new(over, PollFlags::empty())];
+        let _ = poll(waited, None);
+        if waited[1].revents().contains(PollFlags::HUP) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    #[test]
+    fn the_thread_reads_the_list_at_once_and_ends_with_its_handle() {
+        let (told, updates) = mpsc::channel();
+        let list = File::open("/proc/thread-self/mountinfo").unwrap();
+        let watch = Watch::start(list, move |lines| told.send(lines.len()).unwrap()).unwrap();
+        assert!(updates.recv_timeout(Duration::from_secs(10)).unwrap() > 0);
+        drop(watch);
+        let give_up = Instant::now() + Duration::from_secs(10);
+        // Other tests' mounts may bring more updates before the end.
+        while updates.recv_timeout(Duration::from_secs(10)).is_ok() {
+            assert!(Instant::now() < give_up, "the thread goes on");
+        }
+        let end = updates.recv_timeout(Duration::ZERO);
+        assert_eq!(end, Err(mpsc::RecvTimeoutError::Disconnected));
     }
 }

@@ -14,8 +14,9 @@ use flash_os::mpsc;
 use flash_os::sched;
 use flash_os::semaphore::Semaphore;
 
-use crate::Blocking;
-use crate::root::{LookupError, Root};
+use crate::blocking::Blocking;
+use crate::lookup_error::LookupError;
+use crate::root::Root;
 
 /// A handle; the thread ends with it.
 #[derive(Debug)]

@@ -14,7 +14,8 @@ use rustix::io::Errno;
 use super::table::{State, Table, Term, marked};
 use crate::call_timer::{Stage, timed};
 use crate::mounts::NameRule;
-use crate::root::{self, FileStat};
+use crate::open_at::open_listed;
+use crate::stat::{self, FileStat};
 
 /// What came of reading a folder.
 #[derive(Debug)]
@@ -75,10 +76,10 @@ impl Place {
             return Reading::MoreThan(names_max);
         }
         // The time is taken before the folder is opened: some filesystems list only what was there by then.
-        if !is_rested(before.stamp.changed_ns, root::unix_ns()) {
+        if !is_rested(before.stamp.changed_ns, stat::unix_ns()) {
             return Reading::NotNow;
         }
-        let Ok(folder) = root::open_listed(&self.open) else { return Reading::NotNow };
+        let Ok(folder) = open_listed(&self.open) else { return Reading::NotNow };
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
         let mut entries = RawDir::new(&folder, &mut buffer);
         let mut hashes = Vec::new();
@@ -101,7 +102,7 @@ impl Place {
             Ok(true) => return Reading::Never,
             Err(_) => return Reading::NotNow,
         }
-        match root::examine(&folder) {
+        match stat::examine(&folder) {
             Ok(after) if after.stamp == before.stamp => {
                 Reading::Whole(Table::new(hashes, Some(self.state()), term))
             }
@@ -217,7 +218,7 @@ mod tests {
         let read = |comes: Option<&str>| {
             std::thread::sleep(Duration::from_millis(30));
             let (open, rule) = (open(folder.path()), NameRule::WhileUnchanged);
-            let place = Place { examined: root::examine(&open).unwrap(), open, mount_root: 0, rule };
+            let place = Place { examined: stat::examine(&open).unwrap(), open, mount_root: 0, rule };
             place.read(100, Duration::ZERO, |_, _| {
                 comes.into_iter().for_each(write);
                 0

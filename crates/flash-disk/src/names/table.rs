@@ -52,7 +52,7 @@ pub(crate) fn marked(hash: u32, is_file: bool) -> u32 {
 }
 
 impl Table {
-    /// Of [marked](marked) hashes.
+    /// Of [`marked`] hashes.
     pub(crate) fn new(mut hashes: Vec<u32>, state: Option<State>, term: Option<Term>) -> Self {
         hashes.sort_unstable();
         Self { hashes: hashes.into(), state, term, is_outdated: AtomicBool::new(false) }

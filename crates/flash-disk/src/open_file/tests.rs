@@ -15,7 +15,7 @@ fn file() -> (tempfile::NamedTempFile, OpenFile, Stamp) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text()).unwrap();
     let descriptor = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
-    let stamp = root::examine(&descriptor).unwrap().stamp;
+    let stamp = stat::examine(&descriptor).unwrap().stamp;
     (file, OpenFile::new(descriptor, SendMode::Copy, false, None, None), stamp)
 }
 
@@ -62,10 +62,10 @@ fn a_whole_file_is_read_whole_or_not_at_all() {
     drop(HeapBuf::zeroed(1 << 20));
     let descriptor = open.as_fd().try_clone_to_owned().unwrap();
     let read = |size, blocking| read(descriptor.as_fd(), 0, size, blocking);
-    assert!(matches!(read(BYTES, Blocking::Never), Reading::Whole(bytes) if *bytes == *text()));
-    assert!(matches!(read(BYTES + 1, Blocking::Anywhere), Reading::Shrunk));
+    assert!(matches!(read(BYTES, Blocking::Never), ReadResult::Whole(bytes) if *bytes == *text()));
+    assert!(matches!(read(BYTES + 1, Blocking::Anywhere), ReadResult::Shrunk));
     residency::evict(file.as_file()).unwrap();
-    assert!(matches!(read(BYTES, Blocking::Never), Reading::WouldBlock));
-    assert!(matches!(read(BYTES, Blocking::Anywhere), Reading::Whole(bytes) if *bytes == *text()));
-    assert!(matches!(read(0, Blocking::Never), Reading::Whole(bytes) if bytes.is_empty()));
+    assert!(matches!(read(BYTES, Blocking::Never), ReadResult::WouldBlock));
+    assert!(matches!(read(BYTES, Blocking::Anywhere), ReadResult::Whole(bytes) if *bytes == *text()));
+    assert!(matches!(read(0, Blocking::Never), ReadResult::Whole(bytes) if bytes.is_empty()));
 }

@@ -23,9 +23,9 @@ use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{Advice, fadvise};
 
 use super::digests::{BLOCK_BYTES, Digests};
-use super::{AHEAD_BYTES, Reading, read_exact};
-use crate::Blocking;
-use crate::root::{self, RESTED_NS, unix_ns};
+use crate::blocking::Blocking;
+use crate::read::{AHEAD_BYTES, ReadResult, read_exact};
+use crate::stat::{self, RESTED_NS, unix_ns};
 
 #[derive(Debug)]
 pub(super) struct Version {
@@ -126,7 +126,7 @@ impl Version {
     pub(super) fn accept(&self, file: BorrowedFd<'_>, promised: &Stamp, at: u64) -> Accepted {
         let mut comparing = self.comparing();
         for _ in 0..RESTS_MAX {
-            let Ok(examined) = root::examine(file) else { break };
+            let Ok(examined) = stat::examine(file) else { break };
             let now = examined.stamp;
             if self.view().is_some_and(|view| self.accepts(view, &now)) {
                 // Another thread was faster, or the time was set back.
@@ -174,7 +174,7 @@ impl Version {
         if self.is_over.load(Ordering::SeqCst) || !self.is_loose() {
             return !self.is_over.load(Ordering::SeqCst);
         }
-        let Ok(now) = root::examine(file).map(|examined| examined.stamp) else { return false };
+        let Ok(now) = stat::examine(file).map(|examined| examined.stamp) else { return false };
         let is_rested = unrested_ns(now.changed_ns) == 0 && self.digests.cover_all();
         if is_rested
             && now.size >= promised.size
@@ -203,7 +203,7 @@ impl Version {
         if !self.agree(file, compared.iter().cloned()) {
             return Some(false);
         }
-        let after = root::examine(file).ok()?.stamp;
+        let after = stat::examine(file).ok()?.stamp;
         if !now.same_content(&after) {
             return None;
         }
@@ -230,7 +230,7 @@ impl Version {
             }
             let bytes = &mut buffer[..(block.end - block.start) as usize];
             match read_exact(file, bytes, block.start, Blocking::Anywhere) {
-                Reading::Whole(()) if self.digests.agree(&block, bytes) => {}
+                ReadResult::Whole(()) if self.digests.agree(&block, bytes) => {}
                 _ => return false,
             }
         }

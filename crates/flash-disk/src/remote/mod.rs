@@ -22,8 +22,11 @@ use flash_core::memory_budget::Budget;
 use flash_http::status::Status;
 use flash_process::codec::{Reader, Writer};
 
-use crate::root::LookupError;
-use crate::{Capabilities, Device, DeviceClass, Disk, names};
+pub use self::reply::Malformed;
+
+use crate::disk::Disk;
+use crate::mounts::{Capabilities, Device, DeviceClass};
+use crate::names;
 
 /// A job in words.
 #[derive(Debug)]
@@ -40,10 +43,6 @@ pub struct Reply {
     /// Keeps the descriptors open until they have been sent.
     done: Done,
 }
-
-/// Why an answer has no meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
 
 /// An answer or a question is never larger. The longest is a small file with a compressed copy of it in each coding.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -171,9 +170,3 @@ fn spent(words: &mut Reader<'_>) -> Option<Spent> {
 
 /// An hour.
 const SPENT_NS_MAX: u64 = 3_600_000_000_000;
-
-impl From<LookupError> for Malformed {
-    fn from(_: LookupError) -> Self {
-        Malformed
-    }
-}

@@ -17,11 +17,16 @@ use flash_process::codec::{Reader, Writer};
 use rustix::fs::FileType;
 
 use super::stamp;
-use super::{Malformed, folder, request};
-use crate::Disk;
+use super::{folder, request};
+use crate::disk::Disk;
 use crate::find::HEAP_FILE_BYTES_MAX;
-use crate::root;
+use crate::lookup_error::LookupError;
 use crate::snapshot::Snapshot;
+use crate::stat;
+
+/// Why an answer has no meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
 
 const FAILED: u8 = 0;
 const UNCHANGED: u8 = 1;
@@ -237,7 +242,7 @@ fn read_content(
         return whole.then(|| Some((stamp, Content::Memory(held())))).ok_or(Malformed);
     }
     let descriptor = descriptors.next().ok_or(Malformed)?;
-    let examined = root::examine(&descriptor)?;
+    let examined = stat::examine(&descriptor)?;
     if examined.kind != FileType::RegularFile {
         return Err(Malformed);
     }
@@ -318,4 +323,10 @@ fn read_details(count: usize, kind: u8, words: &mut Reader<'_>) -> Option<Folder
         Some(Some(Seen { details, folder }))
     };
     (0..count).map(|_| seen()).collect::<Option<_>>().map(FolderRead::Details)
+}
+
+impl From<LookupError> for Malformed {
+    fn from(_: LookupError) -> Self {
+        Malformed
+    }
 }

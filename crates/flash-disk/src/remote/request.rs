@@ -20,9 +20,9 @@ use flash_process::codec::{Reader, Writer};
 use rustix::fs::FileType;
 
 use super::stamp;
-use crate::Disk;
+use crate::disk::Disk;
 use crate::list::READ_NAMES_MAX;
-use crate::root;
+use crate::stat;
 
 const FIND: u8 = 1;
 const LOAD: u8 = 2;
@@ -99,7 +99,7 @@ pub(super) fn read(disk: &Disk, words: &mut Reader<'_>, descriptors: Vec<OwnedFd
                 return None;
             }
             let file = descriptors.next()?;
-            let examined = root::examine(&file).ok().filter(|it| it.kind == FileType::RegularFile)?;
+            let examined = stat::examine(&file).ok().filter(|it| it.kind == FileType::RegularFile)?;
             // The process that sends it compares it with what was handed out.
             let open = Content::Open(Arc::new(disk.open_window(file, &examined)));
             Job::Load(Load { file: bare_file(disk, stamp, None, open), window, copy, completes: None })
@@ -122,7 +122,7 @@ pub(super) fn read(disk: &Disk, words: &mut Reader<'_>, descriptors: Vec<OwnedFd
 }
 
 pub(super) fn open_folder(disk: &Disk, folder: OwnedFd) -> Option<Arc<dyn OpenFolder>> {
-    root::examine(&folder).ok().filter(|it| it.kind == FileType::Directory)?;
+    stat::examine(&folder).ok().filter(|it| it.kind == FileType::Directory)?;
     Some(Arc::new(disk.open_folder(folder)))
 }
 

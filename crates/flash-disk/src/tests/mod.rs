@@ -17,11 +17,13 @@ mod windows;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use flash_core::entry::{Entry, Resource, Variants};
-use flash_core::file::{Content, File};
-use flash_core::job::{Find, Load, Outcome};
+use flash_core::file::{Content, File, Window};
+use flash_core::header::HeaderTemplate;
+use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
 use flash_core::path::SitePath;
 use tempfile::TempDir;
 

@@ -1,0 +1,130 @@
+//! The three ways in which a job is done: [waiting](Disk::run), [at once or not at all](Disk::try_now), and [for a thread
+//! that must not wait](Disk::help). What each kind of job does is in modules of their own.
+
+use flash_core::file::Window;
+use flash_core::job::{self, Done, Failure, Job, List, Outcome, Spent};
+
+use crate::blocking::Blocking;
+use crate::call_timer;
+use crate::disk::Disk;
+use crate::lookup_error::LookupError;
+use crate::mounts::Device;
+use crate::retry::again_if;
+
+impl Disk {
+    /// Does the job, waiting as long as it takes.
+    pub fn run(&self, job: &Job) -> Outcome {
+        let (done, spent) = call_timer::measured(|| match job {
+            Job::Find(find) => again_if(is_busy, || self.find(find, Blocking::Anywhere))
+                .unwrap_or_else(|stop| find.failed(stop.failure())),
+            Job::Load(load) => load.checked(load.file.wait_for_window(load.window.clone())),
+            Job::List(list) => {
+                let done =
+                    self.list(list, Blocking::Anywhere, &mut |job| self.part(&job, Blocking::Anywhere));
+                done.unwrap_or(Done::Failed(Failure::Broken))
+            }
+            Job::Spool(spool) => self.spool(spool),
+            Job::Folder(_) => self.part(job, Blocking::Anywhere).unwrap_or(Done::Failed(Failure::Broken)),
+        });
+        Outcome { done, spent }
+    }
+
+    /// Does the job if that needs no waiting. Asks nothing of a device that is not known to be local.
+    pub fn try_now(&self, job: &Job) -> Option<Outcome> {
+        let (done, spent) = call_timer::measured(|| self.done_now(job));
+        done.map(|done| Outcome { done, spent })
+    }
+
+    fn done_now(&self, job: &Job) -> Option<Done> {
+        match job {
+            Job::Find(find) => match self.find(find, Blocking::Never) {
+                Ok(done) => Some(done),
+                // A helper can wait until there is room again.
+                Err(LookupError::WouldBlock | LookupError::Busy) => {
+                    if let Some(learner) = self.learner.as_ref().filter(|_| !self.is_users(&find.path)) {
+                        learner.left(find.path.relative());
+                    }
+                    None
+                }
+                Err(stop) => Some(find.failed(stop.failure())),
+            },
+            Job::Load(load)
+                if self.device_of_file(&load.file).is_some_and(|device| !device.class.is_local()) =>
+            {
+                None
+            }
+            Job::Load(load) => match load.file.window_now(load.window.clone()) {
+                Window::Absent => None,
+                window if load.is_completed_by(&window) && !load.file.is_one_version_now() => None,
+                window => Some(Done::Window(window)),
+            },
+            Job::List(list) => self.list_now(list),
+            // No system call reads a folder without waiting, nor writes a file.
+            Job::Folder(_) | Job::Spool(_) => None,
+        }
+    }
+
+    /// Does the job for somebody who must not wait, so that a second [`Disk::try_now`] finds it done.
+    ///
+    /// Whoever helps at a local device waits for no other: `None` when the name leads to one.
+    pub fn help(&self, job: &Job, device: Device) -> Option<Outcome> {
+        let blocking = if device.class.is_local() { Blocking::ThisDevice } else { Blocking::Anywhere };
+        if let (Job::Find(_), Some(learner)) = (job, &self.learner) {
+            learner.helped();
+        }
+        let (done, spent) = call_timer::measured(|| match job {
+            Job::Find(find) => match again_if(is_busy, || self.find(find, blocking)) {
+                Err(LookupError::Elsewhere) => None,
+                result => Some(result.unwrap_or_else(|stop| find.failed(stop.failure()))),
+            },
+            Job::Load(load) => Some(load.checked(load.file.load_window(load.window.clone(), load.copy))),
+            Job::List(list) => self.list(list, blocking, &mut |job| self.part(&job, blocking)),
+            Job::Folder(_) => self.part(job, blocking),
+            Job::Spool(spool) => Some(self.spool(spool)),
+        });
+        done.map(|done| Outcome { done, spent })
+    }
+
+    /// Does a step of a listing with another's hands: `ask` does the parts of it that need the disk.
+    pub fn list_with(
+        &self,
+        list: &List,
+        device: Device,
+        mut ask: impl FnMut(&Job) -> Option<Outcome>,
+    ) -> Option<Outcome> {
+        let blocking = if device.class.is_local() { Blocking::ThisDevice } else { Blocking::Anywhere };
+        let mut spent = Spent::default();
+        let done = self.list(list, blocking, &mut |job| {
+            let outcome = ask(&job)?;
+            spent += outcome.spent;
+            Some(outcome.done)
+        });
+        done.map(|done| Outcome { done, spent })
+    }
+
+    /// A part of a listing; `None` if it would wait for another device.
+    fn part(&self, job: &Job, blocking: Blocking) -> Option<Done> {
+        let Job::Folder(folder) = job else { return Some(Done::Failed(Failure::Broken)) };
+        match again_if(is_busy, || self.folder(folder, blocking)) {
+            Err(LookupError::Elsewhere) => None,
+            result => Some(result.map_or_else(|stop| Done::Failed(stop.failure()), Done::Folder)),
+        }
+    }
+
+    /// Keeps a part of a body, or brings one back, waiting as long as that takes.
+    fn spool(&self, spool: &job::Spool) -> Done {
+        let done = match spool {
+            job::Spool::Write { file, bytes } => {
+                let new = || self.spool.as_ref().map(|spool| spool.body(self.remote_closer.clone()));
+                let file = file.clone().or_else(new).ok_or(Failure::Full);
+                file.and_then(|file| file.append(bytes).map(|()| Done::Spooled(file)))
+            }
+            job::Spool::Read { file, range } => file.read(range.clone()).map(Done::Unspooled),
+        };
+        done.unwrap_or_else(Done::Failed)
+    }
+}
+
+fn is_busy<T>(result: &Result<T, LookupError>) -> bool {
+    matches!(result, Err(LookupError::Busy))
+}

@@ -1,0 +1,79 @@
+//! The state of an open place, as `statx` tells it. Nothing here looks for names.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::SystemTime;
+
+use flash_core::file::Stamp;
+use rustix::fs::{AtFlags, FileType, StatVfsMountFlags, Statx, StatxAttributes, StatxFlags, fstatvfs, statx};
+
+use crate::call_timer::{Stage, timed};
+use crate::lookup_error::LookupError;
+
+/// What a name leads to.
+#[derive(Debug)]
+pub(crate) struct FileStat {
+    pub(crate) kind: FileType,
+    pub(crate) stamp: Stamp,
+    pub(crate) owner: u32,
+    /// The kernel's number of the mount that it is on, since Linux 5.8.
+    pub(crate) mount: Option<u64>,
+    /// Names here depend on keys.
+    pub(crate) is_encrypted: bool,
+    /// The time of access is so old that reading sets it, as mounts do by default (relatime).
+    pub(crate) is_access_due: bool,
+}
+
+/// A day, less an hour for the kernel's coarse clock and a long look.
+const ACCESS_NOTED_EVERY_NS: i64 = 23 * 3_600_000_000_000;
+
+/// A file that was written this recently may be in the middle of it: the time of change is set when a write begins, and its
+/// bytes follow. A second write in the same tick of the clock leaves the same time.
+pub(crate) const RESTED_NS: i64 = 20_000_000;
+
+/// The kernel's number of the mount that an open place is on.
+pub(crate) fn mount_of(place: impl AsFd) -> Option<u64> {
+    mount_in(&statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?)
+}
+
+fn mount_in(stat: &Statx) -> Option<u64> {
+    (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id)
+}
+
+/// Whether the mount keeps times of access at all.
+pub(crate) fn notes_access(file: &OwnedFd) -> bool {
+    let never = StatVfsMountFlags::NOATIME | StatVfsMountFlags::RDONLY;
+    fstatvfs(file).map_or(true, |mount| !mount.f_flag.intersects(never))
+}
+
+/// The state of an open place. Attributes of local files are in memory once the file is open.
+pub(crate) fn examine(place: impl AsFd) -> Result<FileStat, LookupError> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let stat = timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, wanted))
+        .map_err(LookupError::of)?;
+    let nanoseconds = |time: rustix::fs::StatxTimestamp| {
+        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into())
+    };
+    let (accessed_ns, modified_ns) = (nanoseconds(stat.stx_atime), nanoseconds(stat.stx_mtime));
+    let changed_ns = nanoseconds(stat.stx_ctime);
+    Ok(FileStat {
+        is_access_due: accessed_ns <= modified_ns.max(changed_ns)
+            || unix_ns().saturating_sub(accessed_ns) >= ACCESS_NOTED_EVERY_NS,
+        kind: FileType::from_raw_mode(stat.stx_mode.into()),
+        stamp: Stamp {
+            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+            size: stat.stx_size,
+            modified_ns,
+            changed_ns,
+        },
+        owner: stat.stx_uid,
+        mount: mount_in(&stat),
+        is_encrypted: stat.stx_attributes.contains(StatxAttributes::ENCRYPTED),
+    })
+}
+
+/// The time by the clock that files are stamped with.
+pub(crate) fn unix_ns() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
