@@ -6,28 +6,33 @@
 //! connection to one process would say nothing about the others.
 //!
 //! A request gets an idle process at once, without help. All that takes time, such as starting a process, is done by
-//! the [background thread](crate::background), which calls [`AppPool::handle`].
+//! the [background thread](crate::background), which calls the pool.
 
-mod lease;
+mod draining;
 mod private_address;
+mod state;
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use flash_cgi::Variables;
-use flash_core::upstream::{OnOpened, Open, OpenError, Opened, Upstream, UpstreamProtocol};
-use flash_process::{
-    ExitStatus, ProcessHandle, ProcessMonitor, ProgramRef, Reporter, SpawnRequest, Started, Stdio,
+use flash_core::upstream::{
+    Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
 };
+use flash_process::{
+    ExitStatus, LineLimiter, ProcessMonitor, ProcessObserver, ProgramRef, Reporter, SpawnRequest, Started,
+    Stdio,
+};
+use rustix::net::Shutdown;
 
-pub(crate) use self::lease::Draining;
-use self::lease::{PoolObserver, ProcessLease};
+use self::draining::Draining;
 use self::private_address::PrivateAddress;
-use crate::background::{Command, CommandChannel};
+use self::state::{ExitReason, Phase, Process, State, Waiting};
+use crate::background::{Command, CommandChannel, Maintained};
 use crate::circuit_breaker::CircuitBreaker;
+use crate::fastcgi::abort;
 use crate::idle_connections::is_reusable;
 use crate::settings::{Application, Settings};
 
@@ -44,47 +49,8 @@ pub(crate) struct AppPool {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    processes: Vec<Process>,
-    waiting: VecDeque<Waiting>,
-    /// The number of the last process.
-    numbers: u64,
-}
-
-#[derive(Debug)]
-struct Process {
-    number: u64,
-    address: PrivateAddress,
-    /// Dropping it ends the process. `None` as long as it is not known to run, and when it has been ended.
-    handle: Option<ProcessHandle>,
-    served: usize,
-    phase: Phase,
-}
-
-#[derive(Debug)]
-enum Phase {
-    Starting,
-    Idle {
-        /// It may have closed the last one, as not all programs keep connections.
-        stream: Option<OwnedFd>,
-        since: Instant,
-    },
-    /// It serves, or has still to notice that its client is gone.
-    Busy,
-    /// It was told to end, or has closed its socket. Until it ends it counts against the limit.
-    Ending,
-}
-
-/// A request for which there is no process yet.
-struct Waiting {
-    name: Arc<str>,
-    give_up_at: Instant,
-    reply: OnOpened,
-}
-
 /// What happens to a pool. Processes that it does not know any more are of no concern.
-pub(crate) enum Event {
+enum Event {
     Open {
         name: Arc<str>,
         again: bool,
@@ -153,7 +119,7 @@ impl AppPool {
             },
             // Another thread has the lock.
             Err(_) => {
-                self.background.send(Command::Pool(Arc::clone(self), Event::Open { name, again, reply }));
+                self.send(Event::Open { name, again, reply });
                 None
             }
         }
@@ -164,17 +130,23 @@ impl AppPool {
         match self.state.try_lock() {
             Ok(state) => {
                 if self.take(state, event) {
-                    self.background.send(Command::Pool(Arc::clone(self), Event::Wanted));
+                    self.send(Event::Wanted);
                 }
             }
             Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => {
-                self.background.send(Command::Pool(Arc::clone(self), event));
+                self.send(event);
             }
         }
     }
 
+    /// Has the background thread handle an event.
+    fn send(self: &Arc<Self>, event: Event) {
+        let pool = Arc::clone(self);
+        self.background.send(Command::Run(Box::new(move || pool.handle(event))));
+    }
+
     /// Handles an event, on the background thread.
-    pub(crate) fn handle(self: &Arc<Self>, event: Event) {
+    fn handle(self: &Arc<Self>, event: Event) {
         if self.take(self.lock(), event) {
             self.start();
         }
@@ -224,7 +196,7 @@ impl AppPool {
         }
         state.waiting.push_back(Waiting { name, give_up_at: now + self.queue_wait, reply });
         if state.processes.len() < self.application.processes_max {
-            self.background.send(Command::Pool(Arc::clone(self), Event::Wanted));
+            self.send(Event::Wanted);
         }
         self.background.tick();
         Ok(())
@@ -368,10 +340,12 @@ impl AppPool {
             observer: Box::new(PoolObserver::new(self, number)),
         })
     }
+}
 
+impl Maintained for AppPool {
     /// Ends processes that have been idle for long, and rejects requests that have waited for long. Returns whether any
     /// are left.
-    pub(crate) fn expire_idle(self: &Arc<Self>, now: Instant) -> bool {
+    fn expire_idle(self: Arc<Self>, now: Instant) -> bool {
         let mut state = self.lock();
         for process in &mut state.processes {
             if let Phase::Idle { since, .. } = process.phase
@@ -393,54 +367,112 @@ impl AppPool {
     }
 
     /// No request can come any more.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         let state = std::mem::take(&mut *self.lock());
         let busy = |waiting: Waiting| (waiting.reply)(Opened::Failed(OpenError::Busy));
         state.waiting.into_iter().for_each(busy);
     }
 }
 
-impl Process {
-    fn end(&mut self) {
-        self.handle = None;
-        self.phase = Phase::Ending;
+/// The lease of a process for one request. Dropping it ends the process.
+struct ProcessLease {
+    pool: Arc<AppPool>,
+    number: u64,
+    name: Arc<str>,
+    lines: LineLimiter,
+    has_begun: bool,
+    is_over: bool,
+}
+
+/// Tells the pool of a process's start and end.
+struct PoolObserver {
+    /// The monitor holds this, and the pool may go before.
+    pool: Weak<AppPool>,
+    number: u64,
+}
+
+impl ProcessLease {
+    fn new(pool: Arc<AppPool>, number: u64, name: Arc<str>) -> Self {
+        Self { pool, number, name, lines: LineLimiter::default(), has_begun: false, is_over: false }
     }
 }
 
-impl State {
-    fn find(&mut self, number: u64) -> Option<&mut Process> {
-        self.processes.iter_mut().find(|process| process.number == number)
+impl Lease for ProcessLease {
+    fn begins(&mut self) {
+        self.has_begun = true;
     }
 
-    fn remove(&mut self, number: u64) -> Option<Process> {
-        let at = self.processes.iter().position(|process| process.number == number)?;
-        Some(self.processes.remove(at))
+    fn stderr(&mut self, bytes: &[u8]) {
+        self.lines.push(bytes, |line| self.pool.reporter.stderr_line(&self.name, line));
     }
 
-    fn starting(&self) -> usize {
-        self.processes.iter().filter(|process| matches!(process.phase, Phase::Starting)).count()
-    }
-
-    fn refuse_first(&mut self, why: OpenError) -> Option<(OnOpened, Opened)> {
-        self.waiting.pop_front().map(|waiting| (waiting.reply, Opened::Failed(why)))
-    }
-}
-
-/// How a process ended, as it follows its name.
-struct ExitReason(ExitStatus);
-
-impl fmt::Display for ExitReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            ExitStatus::Code(code) => write!(f, "ended with code {code}"),
-            ExitStatus::Signal(signal) => write!(f, "was ended by signal {signal}"),
-            ExitStatus::Unknown => f.write_str("ended"),
+    fn finish(mut self: Box<Self>, stream: OwnedFd, how: ReleaseMode) {
+        self.is_over = true;
+        let number = self.number;
+        match how {
+            ReleaseMode::Reusable => self.pool.tell(Event::Free { number, stream: Some(stream) }),
+            ReleaseMode::Ended => {
+                drop(stream);
+                self.pool.tell(Event::Free { number, stream: None });
+            }
+            ReleaseMode::Aborted => {
+                abort(&stream);
+                // It is served to its end otherwise, in the hope of another request.
+                let _ = rustix::net::shutdown(&stream, Shutdown::Write);
+                let pool = Arc::clone(&self.pool);
+                let on_end = move |is_complete| {
+                    pool.handle(match is_complete {
+                        true => Event::Free { number, stream: None },
+                        false => Event::Useless { number },
+                    });
+                };
+                let draining = Box::new(Draining::new(stream, Box::new(on_end)));
+                self.pool.background.send(Command::Wait(draining));
+            }
         }
     }
 }
 
-impl fmt::Debug for Waiting {
+impl Drop for ProcessLease {
+    fn drop(&mut self) {
+        self.lines.end(|line| self.pool.reporter.stderr_line(&self.name, line));
+        let number = self.number;
+        match (self.is_over, self.has_begun) {
+            (true, _) => {}
+            (false, true) => self.pool.tell(Event::Useless { number }),
+            (false, false) => self.pool.tell(Event::Unused { number }),
+        }
+    }
+}
+
+impl PoolObserver {
+    fn new(pool: &Arc<AppPool>, number: u64) -> Self {
+        Self { pool: Arc::downgrade(pool), number }
+    }
+
+    /// Not on this thread, which is the monitor's: starting another would be asking itself.
+    fn tell(&self, event: Event) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.send(event);
+        }
+    }
+}
+
+impl ProcessObserver for PoolObserver {
+    fn started(&mut self, result: Result<Started, OpenError>) {
+        self.tell(Event::Started { number: self.number, result });
+    }
+
+    fn exited(&mut self, how: ExitStatus) {
+        self.tell(Event::Ended { number: self.number, how });
+    }
+}
+
+impl fmt::Debug for ProcessLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ProcessLease")
+            .field("name", &self.name)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
     }
 }

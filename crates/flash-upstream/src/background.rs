@@ -1,7 +1,7 @@
 //! The background thread: what upstreams need and no event loop may wait for.
 //!
-//! It finishes connections that take time, starts applications and handles their ends, and closes what has been idle
-//! for long. Others queue a command and go on. It sleeps while there is nothing to do.
+//! It waits for I/O that takes time, runs what may take a lock, and closes what has been idle for long. Others queue a
+//! command and go on. It sleeps while there is nothing to do. What the I/O is for, its owners know.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -10,15 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use flash_core::upstream::{OpenError, Opened};
 use flash_os::channel::Channel;
 use flash_process::Reporter;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use crate::address::connect_result;
-use crate::app_pool::{AppPool, Draining, Event};
-use crate::fastcgi::{Dial, Server};
+use crate::address::Address;
 
 /// The queue of commands to the background thread.
 #[derive(Debug)]
@@ -29,32 +26,72 @@ pub(crate) struct CommandChannel {
 }
 
 pub(crate) enum Command {
-    /// With a connection that is under way, or for a Unix socket that is full.
-    Dial(Dial, Option<OwnedFd>),
-    Pool(Arc<AppPool>, Event),
-    /// The rest of an application's answer, which has no reader any more.
-    Drain(Draining),
+    /// Waits for I/O that is under way.
+    Wait(Box<dyn PendingIo>),
+    /// Tries again to connect to a socket that was full.
+    Retry(Box<dyn FullSocket>),
+    /// What may take a lock or start a process.
+    Run(Box<dyn FnOnce() + Send>),
     Tick,
     Close,
+}
+
+/// I/O that takes time. The thread waits for its stream's events.
+pub(crate) trait PendingIo: Send {
+    fn stream(&self) -> &OwnedFd;
+    fn interest(&self) -> epoll::EventFlags;
+    fn give_up_at(&self) -> Instant;
+
+    /// How late [`PendingIo::give_up`] may come.
+    fn deadline_slack(&self) -> Duration {
+        TICK
+    }
+
+    /// Goes on after an event. Returns whether that was all.
+    fn advance(&mut self) -> bool;
+
+    /// It has advanced to its end, and the thread has forgotten its stream.
+    fn finish(self: Box<Self>);
+
+    /// It has taken too long.
+    fn give_up(self: Box<Self>);
+
+    /// The thread ends.
+    fn close(self: Box<Self>);
+}
+
+/// A connection attempt to a Unix socket whose listen queue is full. No event tells when it has room.
+pub(crate) trait FullSocket: Send {
+    fn address(&self) -> &Address;
+    fn give_up_at(&self) -> Instant;
+
+    /// Tries again. Returns itself while the queue is full.
+    fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>>;
+
+    /// The thread ends.
+    fn close(self: Box<Self>);
+}
+
+/// What the thread looks at periodically.
+pub(crate) trait Maintained: Send + Sync {
+    /// Closes what has been idle for long. Returns whether anything is left.
+    fn expire_idle(self: Arc<Self>, now: Instant) -> bool;
+
+    /// The thread ends.
+    fn close(&self);
 }
 
 pub(crate) struct BackgroundThread {
     commands: Arc<CommandChannel>,
     epoll: OwnedFd,
-    servers: Vec<Arc<Server>>,
-    pools: Vec<Arc<AppPool>>,
+    maintained: Vec<Arc<dyn Maintained>>,
     reporter: Arc<Reporter>,
     tokens: u64,
-    /// Connections whose next event is pending, by their tokens in the epoll set.
-    pending: HashMap<u64, PendingIo>,
+    /// I/O whose next event is pending, by its token in the epoll set.
+    pending: HashMap<u64, Box<dyn PendingIo>>,
     /// Connection attempts to Unix sockets with a full listen queue, oldest first.
-    waiting: VecDeque<Dial>,
+    waiting: VecDeque<Box<dyn FullSocket>>,
     next_tick_at: Instant,
-}
-
-enum PendingIo {
-    Dial(Dial, OwnedFd),
-    Draining(Draining),
 }
 
 const COMMANDS: u64 = 0;
@@ -63,8 +100,6 @@ const EVENTS_MAX: usize = 64;
 const TICK: Duration = Duration::from_secs(1);
 /// How often a full Unix socket is tried: no event tells when its listen queue has room.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
-/// How finely deadlines of connections are kept.
-const DIAL_PAUSE: Duration = Duration::from_millis(100);
 
 impl CommandChannel {
     pub(crate) fn new() -> io::Result<Self> {
@@ -87,7 +122,7 @@ impl CommandChannel {
 impl BackgroundThread {
     pub(crate) fn new(
         commands: Arc<CommandChannel>,
-        (servers, pools): (Vec<Arc<Server>>, Vec<Arc<AppPool>>),
+        maintained: Vec<Arc<dyn Maintained>>,
         reporter: Arc<Reporter>,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -96,8 +131,7 @@ impl BackgroundThread {
         Ok(Self {
             commands,
             epoll,
-            servers,
-            pools,
+            maintained,
             reporter,
             tokens: COMMANDS,
             pending: HashMap::new(),
@@ -127,12 +161,9 @@ impl BackgroundThread {
             let mut queued = commands.channel.drain();
             while let Some(command) = queued.next() {
                 match command {
-                    Command::Dial(dial, Some(stream)) => self.dial(dial, stream),
-                    Command::Dial(dial, None) => self.waiting.push_back(dial),
-                    Command::Pool(pool, event) => pool.handle(event),
-                    Command::Drain(draining) => {
-                        self.wait_for(PendingIo::Draining(draining), epoll::EventFlags::IN)
-                    }
+                    Command::Wait(pending) => self.wait_for(pending),
+                    Command::Retry(full) => self.waiting.push_back(full),
+                    Command::Run(work) => work(),
                     Command::Tick => self.next_tick_at = now + TICK,
                     Command::Close => return self.close(queued),
                 }
@@ -148,100 +179,59 @@ impl BackgroundThread {
     }
 
     fn timeout(&self) -> Option<Timespec> {
-        let has_dials = self.pending.values().any(|pending| matches!(pending, PendingIo::Dial(..)));
-        let pause = match () {
-            () if !self.waiting.is_empty() => Some(FULL_PAUSE),
-            () if has_dials => Some(DIAL_PAUSE),
-            () if self.commands.is_ticking.load(Ordering::Relaxed) || !self.pending.is_empty() => Some(TICK),
-            () => None,
-        };
+        let slack = self.pending.values().map(|pending| pending.deadline_slack()).min();
+        let full = (!self.waiting.is_empty()).then_some(FULL_PAUSE);
+        let tick = self.commands.is_ticking.load(Ordering::Relaxed).then_some(TICK);
+        let pause = slack.into_iter().chain(full).chain(tick).min();
         pause.map(|pause| Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() })
     }
 
     /// No upstream can be opened any more: what is not done is rejected.
     fn close(&mut self, queued: impl Iterator<Item = Command>) {
-        let unread = queued.filter_map(|command| match command {
-            Command::Dial(dial, _) => Some(dial),
-            _ => None,
-        });
-        let pending = self.pending.drain().filter_map(|(_, pending)| match pending {
-            PendingIo::Dial(dial, _) => Some(dial),
-            _ => None,
-        });
-        let busy = |dial: Dial| dial.end(Opened::Failed(OpenError::Busy));
-        unread.chain(pending).chain(self.waiting.drain(..)).for_each(busy);
-        self.pools.iter().for_each(|pool| pool.close());
+        for command in queued {
+            match command {
+                Command::Wait(pending) => pending.close(),
+                Command::Retry(full) => full.close(),
+                Command::Run(_) | Command::Tick | Command::Close => {}
+            }
+        }
+        self.pending.drain().for_each(|(_, pending)| pending.close());
+        self.waiting.drain(..).for_each(|full| full.close());
+        self.maintained.iter().for_each(|maintained| maintained.close());
     }
 
-    fn dial(&mut self, dial: Dial, stream: OwnedFd) {
-        self.wait_for(PendingIo::Dial(dial, stream), epoll::EventFlags::OUT);
-    }
-
-    fn wait_for(&mut self, pending: PendingIo, flags: epoll::EventFlags) {
+    fn wait_for(&mut self, pending: Box<dyn PendingIo>) {
         self.tokens += 1;
-        let stream = match &pending {
-            PendingIo::Dial(_, stream) => stream,
-            PendingIo::Draining(draining) => &draining.stream,
-        };
+        let data = epoll::EventData::new_u64(self.tokens);
         // Without the kernel's memory for it, time decides.
-        let _ = epoll::add(&self.epoll, stream, epoll::EventData::new_u64(self.tokens), flags);
+        let _ = epoll::add(&self.epoll, pending.stream(), data, pending.interest());
         self.pending.insert(self.tokens, pending);
     }
 
     fn on_ready(&mut self, token: u64) {
-        match self.pending.remove(&token) {
-            None => {}
-            Some(PendingIo::Dial(dial, stream)) => match connect_result(&stream) {
-                None => drop(self.pending.insert(token, PendingIo::Dial(dial, stream))),
-                Some(result) => {
-                    // From now on it belongs to the request.
-                    let _ = epoll::delete(&self.epoll, &stream);
-                    if let Some((dial, stream)) = dial.connect_result(stream, result) {
-                        self.dial(dial, stream);
-                    }
-                }
-            },
-            Some(PendingIo::Draining(draining)) => {
-                if let Some(draining) = draining.read() {
-                    self.pending.insert(token, PendingIo::Draining(draining));
-                }
-            }
+        if self.pending.get_mut(&token).is_some_and(|pending| pending.advance())
+            && let Some(pending) = self.pending.remove(&token)
+        {
+            // From now on it belongs to others.
+            let _ = epoll::delete(&self.epoll, pending.stream());
+            pending.finish();
         }
     }
 
     /// Tries those sockets again that were full.
     fn retry_full(&mut self, now: Instant) {
-        let mut still_full: Vec<Arc<Server>> = Vec::new();
-        for dial in std::mem::take(&mut self.waiting) {
+        for full in std::mem::take(&mut self.waiting) {
             // Who came first is first.
-            let is_full = still_full.iter().any(|server| Arc::ptr_eq(server, &dial.server));
-            let left = if is_full && now < dial.give_up_at { Some(dial) } else { dial.again(now) };
-            if let Some(dial) = left {
-                still_full.push(Arc::clone(&dial.server));
-                self.waiting.push_back(dial);
-            }
+            let is_full = self.waiting.iter().any(|other| other.address() == full.address());
+            let left = if is_full && now < full.give_up_at() { Some(full) } else { full.retry(now) };
+            self.waiting.extend(left);
         }
     }
 
     /// Ends what has taken too long.
     fn expire(&mut self, now: Instant) {
-        let is_late = |pending: &PendingIo| match pending {
-            PendingIo::Dial(dial, _) => now >= dial.give_up_at,
-            PendingIo::Draining(draining) => now >= draining.give_up_at,
-        };
-        let late: Vec<u64> =
-            self.pending.iter().filter(|(_, pending)| is_late(pending)).map(|(&token, _)| token).collect();
-        for token in late {
-            match self.pending.remove(&token) {
-                Some(PendingIo::Dial(dial, stream)) => {
-                    if let Some((dial, stream)) = dial.connect_result(stream, Err(Errno::TIMEDOUT)) {
-                        self.dial(dial, stream);
-                    }
-                }
-                Some(PendingIo::Draining(draining)) => draining.give_up(),
-                None => {}
-            }
-        }
+        let late = self.pending.extract_if(|_, pending| now >= pending.give_up_at());
+        late.for_each(|(_, pending)| pending.give_up());
     }
 
     fn tick(&mut self, now: Instant) {
@@ -249,11 +239,8 @@ impl BackgroundThread {
         // Before looking, so that a connection that is kept afterwards wakes this thread again.
         self.commands.is_ticking.store(false, Ordering::Relaxed);
         let mut is_needed = false;
-        for server in &self.servers {
-            is_needed |= server.expire_idle(now);
-        }
-        for pool in &self.pools {
-            is_needed |= pool.expire_idle(now);
+        for maintained in &self.maintained {
+            is_needed |= Arc::clone(maintained).expire_idle(now);
         }
         if is_needed {
             self.commands.is_ticking.store(true, Ordering::Relaxed);

@@ -15,11 +15,12 @@ use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
 };
 use flash_process::{LineLimiter, Reporter};
+use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use crate::address::{Address, Dialed};
-use crate::background::{Command, CommandChannel};
+use crate::address::{Address, Dialed, connect_result};
+use crate::background::{Command, CommandChannel, FullSocket, Maintained, PendingIo};
 use crate::circuit_breaker::CircuitBreaker;
 use crate::first_responses::{FirstResponses, Slot};
 use crate::idle_connections::IdleConnections;
@@ -42,17 +43,25 @@ pub(crate) struct Server {
 }
 
 /// A request that waits for a connection.
-pub(crate) struct Dial {
-    pub(crate) server: Arc<Server>,
-    /// Which of the server's addresses is tried.
-    which: usize,
-    pub(crate) give_up_at: Instant,
+struct Dial {
+    server: Arc<Server>,
+    give_up_at: Instant,
     name: Arc<str>,
     reply: OnOpened,
 }
 
+/// A connection that is under way, for a request.
+struct Connecting {
+    dial: Dial,
+    /// Which of the server's addresses is tried.
+    which: usize,
+    stream: OwnedFd,
+    /// Once it is known.
+    result: Option<Result<(), Errno>>,
+}
+
 /// What became of an attempt to connect.
-pub(crate) enum Attempt {
+enum Attempt {
     Done(Opened),
     InProgress { which: usize, stream: OwnedFd },
     Full,
@@ -61,6 +70,8 @@ pub(crate) enum Attempt {
 /// While a new connection has waited for so long, connections that could be kept are closed: it may be waiting for the
 /// process behind one of them. A slow program looks the same, and then requests cost a connection each for a while.
 const FIRST_ANSWER: Duration = Duration::from_millis(100);
+/// How finely deadlines of connections are kept.
+const CONNECT_SLACK: Duration = Duration::from_millis(100);
 /// How long an idle connection is kept. It costs its server a process, and a new one costs next to nothing.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(2);
 
@@ -96,18 +107,16 @@ impl Server {
         if !self.breaker.allow(now) {
             return Some(Opened::Failed(OpenError::Busy));
         }
-        let (which, stream) = match self.attempt(0, &begin.name) {
+        let attempt = match self.attempt(0, &begin.name) {
             Attempt::Done(begun) => return Some(begun),
-            Attempt::InProgress { which, stream } => (which, Some(stream)),
-            Attempt::Full => (0, None),
+            attempt => attempt,
         };
         if self.dialing.fetch_add(1, Ordering::Relaxed) >= self.dialing_max {
             self.dialing.fetch_sub(1, Ordering::Relaxed);
             return Some(Opened::Failed(OpenError::Busy));
         }
         let give_up_at = now + self.connect;
-        let dial = Dial { server: Arc::clone(self), which, give_up_at, name: begin.name, reply };
-        self.background.send(Command::Dial(dial, stream));
+        Dial { server: Arc::clone(self), give_up_at, name: begin.name, reply }.go_on(attempt);
         None
     }
 
@@ -149,63 +158,119 @@ impl Server {
             Box::new(ConnectionLease { server: Arc::clone(self), name, slot, lines: LineLimiter::default() });
         Opened::Running(stream, Upstream { protocol: UpstreamProtocol::FastCgi, lease, used })
     }
+}
 
-    /// Closes connections that have been idle for long. Tells whether there are others.
-    pub(crate) fn expire_idle(&self, now: Instant) -> bool {
+impl Maintained for Server {
+    fn expire_idle(self: Arc<Self>, now: Instant) -> bool {
         self.idle.expire_idle(IDLE_MAX, now)
     }
+
+    /// Requests that wait for a connection are closed by themselves.
+    fn close(&self) {}
 }
 
 impl Dial {
-    /// Tries once more, for a Unix socket whose listen queue was full.
-    pub(crate) fn again(self, now: Instant) -> Option<Self> {
+    /// Answers the request, or has the background thread wait.
+    fn go_on(self, attempt: Attempt) {
+        let background = Arc::clone(&self.server.background);
+        match attempt {
+            Attempt::Done(opened) => self.end(opened),
+            Attempt::InProgress { which, stream } => {
+                background.send(Command::Wait(Box::new(Connecting {
+                    dial: self,
+                    which,
+                    stream,
+                    result: None,
+                })));
+            }
+            Attempt::Full => background.send(Command::Retry(Box::new(self))),
+        }
+    }
+
+    fn end(self, opened: Opened) {
+        self.server.dialing.fetch_sub(1, Ordering::Relaxed);
+        (self.reply)(opened);
+    }
+}
+
+impl FullSocket for Dial {
+    fn address(&self) -> &Address {
+        &self.server.address
+    }
+
+    fn give_up_at(&self) -> Instant {
+        self.give_up_at
+    }
+
+    fn retry(self: Box<Self>, now: Instant) -> Option<Box<dyn FullSocket>> {
         match self.server.attempt(0, &self.name) {
-            Attempt::Full if now < self.give_up_at => Some(self),
+            Attempt::Full if now < self.give_up_at => return Some(self),
             Attempt::Full => {
                 self.server.reporter.log(format_args!(
                     "{}: as many wait there as may, for {:?}",
                     self.server.address, self.server.connect
                 ));
                 self.end(Opened::Failed(OpenError::Busy));
-                None
             }
-            Attempt::InProgress { .. } => unreachable!("a Unix socket connects at once or not at all"),
-            Attempt::Done(begun) => {
-                self.end(begun);
-                None
-            }
+            attempt => self.go_on(attempt),
         }
+        None
     }
 
-    /// The connection was made or refused. Returns the next address's connection, if that takes time too.
-    pub(crate) fn connect_result(
-        mut self,
-        stream: OwnedFd,
-        result: Result<(), Errno>,
-    ) -> Option<(Self, OwnedFd)> {
+    fn close(self: Box<Self>) {
+        self.end(Opened::Failed(OpenError::Busy));
+    }
+}
+
+impl Connecting {
+    /// The connection was made or refused: then the next address is tried.
+    fn end(self, result: Result<(), Errno>) {
+        let Self { dial, which, stream, .. } = self;
+        let server = &dial.server;
         let attempt = match result {
-            Ok(()) => Attempt::Done(self.server.connected(stream, &self.name)),
-            Err(error) if self.which + 1 == self.server.address.count() => {
-                Attempt::Done(Opened::Failed(self.server.failed(error)))
+            Ok(()) => Attempt::Done(server.connected(stream, &dial.name)),
+            Err(error) if which + 1 == server.address.count() => {
+                Attempt::Done(Opened::Failed(server.failed(error)))
             }
-            Err(_) => self.server.attempt(self.which + 1, &self.name),
+            Err(_) => server.attempt(which + 1, &dial.name),
         };
-        match attempt {
-            Attempt::InProgress { which, stream } => {
-                self.which = which;
-                Some((self, stream))
-            }
-            Attempt::Done(begun) => {
-                self.end(begun);
-                None
-            }
-            Attempt::Full => unreachable!("only Unix sockets are full, and they have one address"),
-        }
+        dial.go_on(attempt);
+    }
+}
+
+impl PendingIo for Connecting {
+    fn stream(&self) -> &OwnedFd {
+        &self.stream
     }
 
-    pub(crate) fn end(self, begun: Opened) {
-        self.server.dialing.fetch_sub(1, Ordering::Relaxed);
-        (self.reply)(begun);
+    fn interest(&self) -> epoll::EventFlags {
+        epoll::EventFlags::OUT
+    }
+
+    fn give_up_at(&self) -> Instant {
+        self.dial.give_up_at
+    }
+
+    fn deadline_slack(&self) -> Duration {
+        CONNECT_SLACK
+    }
+
+    fn advance(&mut self) -> bool {
+        self.result = connect_result(&self.stream);
+        self.result.is_some()
+    }
+
+    fn finish(mut self: Box<Self>) {
+        let result = self.result.take().unwrap_or(Err(Errno::INPROGRESS));
+        self.end(result);
+    }
+
+    fn give_up(self: Box<Self>) {
+        self.end(Err(Errno::TIMEDOUT));
+    }
+
+    fn close(self: Box<Self>) {
+        self.dial.end(Opened::Failed(OpenError::Busy));
     }
 }
 

@@ -7,12 +7,11 @@ use std::thread::{self, JoinHandle};
 use flash_core::upstream::{self, OnOpened, Open, OpenError, Opened};
 use flash_process::{ForkHelper, ProcessMonitor, Reporter};
 
-use crate::background::{BackgroundThread, Command, CommandChannel};
+use crate::app_pool::AppPool;
+use crate::background::{BackgroundThread, Command, CommandChannel, Maintained};
 use crate::cgi::{Cgi, LogDetached};
 use crate::fastcgi::Server;
 use crate::settings::{Settings, UpstreamConfig};
-
-use crate::app_pool::AppPool;
 
 /// The upstreams of one server process. Dropping this ends all programs that it has started.
 #[derive(Debug)]
@@ -81,16 +80,15 @@ impl RouteUpstreams {
 }
 
 /// What the background thread maintains.
-fn maintained(list: &[RouteUpstream]) -> (Vec<Arc<Server>>, Vec<Arc<AppPool>>) {
-    let (mut servers, mut pools) = (Vec::new(), Vec::new());
-    for ready in list {
+fn maintained(list: &[RouteUpstream]) -> Vec<Arc<dyn Maintained>> {
+    let maintained = |ready: &RouteUpstream| -> Option<Arc<dyn Maintained>> {
         match ready {
-            RouteUpstream::Cgi => {}
-            RouteUpstream::FastCgi(server) => servers.push(Arc::clone(server)),
-            RouteUpstream::Application(pool) => pools.push(Arc::clone(pool)),
+            RouteUpstream::Cgi => None,
+            RouteUpstream::FastCgi(server) => Some(Arc::<Server>::clone(server)),
+            RouteUpstream::Application(pool) => Some(Arc::<AppPool>::clone(pool)),
         }
-    }
-    (servers, pools)
+    };
+    list.iter().filter_map(maintained).collect()
 }
 
 impl upstream::Upstreams for RouteUpstreams {
