@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::stderr_pipe::{ReadOutcome, StderrPipe};
-use super::{
+use super::request::{
     CommandChannel, Limits, MonitorCommand, ProcessHandle, ProcessObserver, SpawnRequest, Started, Stdio,
 };
+use super::stderr_pipe::{ReadOutcome, StderrPipe};
 use crate::codec::Reader;
 use crate::ipc::{self, Received};
 use crate::protocol::{Event, ExitStatus, NULL, ProgramRef, Request, StartRequest};
