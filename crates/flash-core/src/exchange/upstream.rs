@@ -163,6 +163,10 @@ impl UpstreamExchange {
         (running && self.watermark.allows(waiting_bytes), running && self.outgoing.left() > 0)
     }
 
+    pub(crate) fn awaits_job(&self) -> bool {
+        self.spooled.as_ref().is_some_and(|spooled| spooled.is_under_way())
+    }
+
     pub(crate) fn is_running(&self) -> bool {
         matches!(self.stage, Stage::Running(_))
     }

@@ -60,10 +60,6 @@ impl UpstreamExchange {
         self.spooled.as_mut()?.ask().map(Job::Spool)
     }
 
-    pub(crate) fn awaits_job(&self) -> bool {
-        self.spooled.as_ref().is_some_and(|spooled| spooled.is_under_way())
-    }
-
     /// The job that was handed out is done.
     pub(crate) fn job_done(&mut self, done: Done) -> Result<(), GatewayError> {
         // The connection may have been where nothing is heard of its sockets.

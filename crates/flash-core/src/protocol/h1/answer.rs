@@ -1,21 +1,23 @@
-//! Answering a head: what it asks for is found, and a response begins, or somebody is asked first.
+//! Answering a head: what it asks for is found, and a response begins, or somebody is asked first. What cannot be answered
+//! is refused.
 
 use flash_http::head::{self, Expect, Head, Reject, Version};
 use flash_http::method::Method;
 
+use super::client::Client;
 use super::drop_body::DropBody;
-use super::framing::{Framing, Sink};
+use super::framing::{BodyFraming, Framing, Sink};
 use super::persistence::Persistence;
 use super::request_body::RequestBody;
-use super::{Client, Current, Http1, Phase, after};
-use crate::context::Context;
+use super::state::{Current, Http1, Phase};
+use crate::context::{Context, UpstreamError};
 use crate::entry::{Entry, Resource};
 use crate::exchange::answer::{self, Next};
 use crate::exchange::asked::{self, Asked};
 use crate::exchange::id::ExchangeId;
 use crate::exchange::lookup::Lookup;
 use crate::exchange::respond::{Responder, Response};
-use crate::exchange::upstream::{Request, UpstreamExchange};
+use crate::exchange::upstream::{GatewayError, Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::job::Failure;
 use crate::record::{RecordBuilder, Timing};
@@ -207,7 +209,7 @@ impl Http1 {
         if let (Some(record), Some(output)) = (record, &mut self.output) {
             output.push_end(record);
         }
-        self.phase = if linger { Phase::Closing { linger } } else { after(framing.persistence) };
+        self.phase = if linger { Phase::Closing { linger } } else { Phase::after(framing.persistence) };
     }
 
     /// Answers bytes that were no request, or that came too slowly, and closes. The log is shown the first of them.
@@ -229,5 +231,36 @@ impl Http1 {
         }
         self.input = Vec::new();
         self.phase = Phase::Closing { linger: true };
+    }
+
+    /// Breaks off. A client that has been told nothing gets an answer, and another one sees the connection end.
+    pub(super) fn give_up(&mut self, fault: GatewayError, cx: &mut Context<'_>) {
+        let Some(upstream) = self.upstream() else { return };
+        if let Some(reason) = fault.reason {
+            let request = upstream.request.name().clone();
+            cx.tally.upstream_errors.push(UpstreamError { request, reason });
+        }
+        if upstream.reply.has_begun() {
+            return self.abort(cx);
+        }
+        let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else { return };
+        let Current { exchange: Exchange { state, timing, head_only, .. }, body, mut framing, .. } = *current;
+        let ExchangeState::Upstream(upstream) = state else { return };
+        let linger = !body.is_complete();
+        let (request, release) = upstream.break_off();
+        cx.tally.released.extend(release);
+        let Some(head) = request.parse(cx.site) else { return };
+        framing.body = BodyFraming::Length;
+        if linger {
+            framing.persistence = Persistence::Closes;
+        }
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
+        let sink = &mut Sink { output, framing: &mut framing };
+        let response =
+            Responder { site: cx.site, now: cx.now, sink, head_only, age_s: None }.error(fault.status);
+        if linger {
+            self.input = Vec::new();
+        }
+        self.answered(&head, response, framing, linger, timing, cx);
     }
 }

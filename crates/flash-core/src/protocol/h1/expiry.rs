@@ -1,14 +1,15 @@
-//! When a connection's time is over: what its deadline ends, which connections may be closed before it, and how one is
-//! broken off.
+//! When a connection's time is over: what its deadline ends, and which connections may be closed before it.
 
 use flash_http::head::Reject;
 use flash_http::status::Status;
 
-use super::{Http1, Phase, Why};
+use super::persistence::Persistence;
+use super::state::{Http1, Phase, Why};
 use crate::context::Context;
 use crate::deadline::{Expired, Waiting};
 use crate::exchange::ExchangeState;
 use crate::exchange::lookup::Lookup;
+use crate::exchange::upstream::{GatewayError, UpstreamExchange};
 use crate::job::Failure;
 use crate::record::Peer;
 use crate::site::Site;
@@ -17,11 +18,6 @@ impl Http1 {
     /// When [`Http1::expire`] is due, in the server's milliseconds.
     pub(crate) fn deadline_ms(&self) -> u64 {
         self.deadline.ms()
-    }
-
-    /// Whether nothing at all is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::ReadRequest) && self.input.is_empty() && self.output.is_none()
     }
 
     /// Since when, in the server's milliseconds, a connection has been idle that could be closed without harm. What the
@@ -75,24 +71,29 @@ impl Http1 {
         }
     }
 
-    /// Ends the connection where it stands, for whatever reason, and records what was under way.
-    pub(crate) fn abort(&mut self, cx: &mut Context<'_>) {
-        let record = match std::mem::replace(&mut self.phase, Phase::Closed) {
-            Phase::Exchange(current) => {
-                if let ExchangeState::Upstream(upstream) = current.exchange.state {
-                    cx.tally.released.extend(upstream.break_off().1);
-                }
-                current.exchange.record
-            }
-            _ => None,
-        };
-        if let Some(mut output) = self.output.take() {
-            output.abandon(cx.now.us, &mut cx.tally.records);
-            if let Some(unfinished) = record {
-                cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
-            }
-            cx.buffers.give_back_output(output);
+    /// A job about the body has taken too long.
+    fn body_is_late(&mut self, cx: &mut Context<'_>) {
+        if let Phase::Exchange(current) = &mut self.phase {
+            // It may be done yet, and must not be taken for what the next request asks for.
+            current.framing.persistence = Persistence::Closes;
         }
-        self.input = Vec::new();
+        self.give_up(GatewayError::of_spool(Failure::TimedOut), cx);
+    }
+
+    /// The program has taken too long, or the client has with its request's body.
+    fn exchange_is_late(&mut self, cx: &mut Context<'_>) {
+        let status = match self.deadline.is_for(Waiting::Body) {
+            true => GatewayError { status: Status::REQUEST_TIMEOUT, reason: None },
+            false => {
+                GatewayError { status: Status::GATEWAY_TIMEOUT, reason: Some("has been silent for too long") }
+            }
+        };
+        if let Phase::Exchange(current) = &mut self.phase
+            && current.exchange.upstream().is_some_and(UpstreamExchange::is_opening)
+        {
+            // It may begin yet, and must not be taken for what the next request asks for.
+            current.framing.persistence = Persistence::Closes;
+        }
+        self.give_up(status, cx);
     }
 }

@@ -2,20 +2,16 @@
 
 use std::net::SocketAddr;
 
-use flash_http::status::Status;
-
-use super::framing::{BodyFraming, Sink};
+use super::framing::Sink;
 use super::persistence::Persistence;
-use super::{Current, Http1, Phase, after};
-use crate::context::{Context, UpstreamError};
+use super::state::{Current, Http1, Phase};
+use crate::context::Context;
 use crate::deadline::Waiting;
 use crate::exchange::id::ExchangeId;
-use crate::exchange::respond::Responder;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, OUTGOING_BYTES_MAX, ResponseState, UpstreamExchange, Writer,
 };
 use crate::exchange::{Exchange, ExchangeState};
-use crate::job::{Done, Failure};
 use crate::record::RecordBuilder;
 use crate::upstream::{Open, Opened};
 use crate::want::{Direction, Interest, Want};
@@ -24,36 +20,6 @@ use crate::want::{Direction, Interest, Want};
 const REDIRECTS_MAX: u8 = 10;
 
 impl Http1 {
-    fn upstream(&self) -> Option<&UpstreamExchange> {
-        match &self.phase {
-            Phase::Exchange(current) => current.exchange.upstream(),
-            _ => None,
-        }
-    }
-
-    /// The upstream of the exchange under way, if that is the one that is meant.
-    fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
-        self.exchange_mut(id)?.upstream_mut()
-    }
-
-    fn exchange_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
-        match &mut self.phase {
-            Phase::Exchange(current) if current.exchange.id == id => Some(&mut current.exchange),
-            _ => None,
-        }
-    }
-
-    fn upstream_of(&self, id: ExchangeId) -> Option<&UpstreamExchange> {
-        match &self.phase {
-            Phase::Exchange(current) if current.exchange.id == id => current.exchange.upstream(),
-            _ => None,
-        }
-    }
-
-    pub(super) fn is_exchanging_with_upstream(&self) -> bool {
-        self.upstream().is_some()
-    }
-
     pub(super) fn want_of_upstream(&mut self, cx: &mut Context<'_>) -> Want {
         let Phase::Exchange(current) = &mut self.phase else { return Want::WaitJob };
         let Current { exchange, body, client, .. } = &mut **current;
@@ -203,42 +169,8 @@ impl Http1 {
         }
     }
 
-    pub(crate) fn client_ready(&mut self) {
-        if let Phase::Exchange(current) = &mut self.phase {
-            current.client.ready();
-        }
-    }
-
     pub(crate) fn is_exchanging(&self) -> bool {
         self.is_exchanging_with_upstream() || matches!(self.phase, Phase::Detached)
-    }
-
-    /// Hands the program what has come of the request's body.
-    pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
-        let Phase::Exchange(current) = &mut self.phase else { return };
-        let Current { exchange, body, .. } = &mut **current;
-        let Some(upstream) = exchange.upstream_mut() else { return };
-        upstream.give_spooled();
-        let mut used = 0;
-        while !body.is_complete() && used < self.input.len() {
-            let room = upstream.body_room(cx.site);
-            if room == 0 {
-                break;
-            }
-            let piece = &self.input[used..self.input.len().min(used + room)];
-            match body.read(piece, cx.site.settings.body_bytes_max, |data| upstream.put_body(data)) {
-                Ok(taken) => used += taken,
-                Err(reject) => return self.give_up(GatewayError { status: reject.status, reason: None }, cx),
-            }
-            if body.is_complete() {
-                upstream.end_body();
-            }
-        }
-        self.input.drain(..used);
-        self.deadline.progressed(used as u64);
-        if self.input.is_empty() {
-            cx.buffers.give_back_input(std::mem::take(&mut self.input));
-        }
     }
 
     /// The program has said something: it goes into the output.
@@ -339,79 +271,10 @@ impl Http1 {
                 }
             }
         } else if body.is_complete() {
-            self.phase = after(framing.persistence);
+            self.phase = Phase::after(framing.persistence);
         } else {
             self.phase = Phase::Closing { linger: true };
         }
         self.resume(cx);
-    }
-
-    /// A part of the body was written, or is here again.
-    pub(super) fn body_moved(&mut self, done: Done, cx: &mut Context<'_>) {
-        // The connection may have been where nothing is heard of its sockets.
-        self.client_ready();
-        let Phase::Exchange(current) = &mut self.phase else { return };
-        let Some(upstream) = current.exchange.upstream_mut() else { return };
-        match upstream.job_done(done) {
-            Ok(()) => self.feed(cx),
-            Err(fault) => self.give_up(fault, cx),
-        }
-    }
-
-    /// A job about the body has taken too long.
-    pub(super) fn body_is_late(&mut self, cx: &mut Context<'_>) {
-        if let Phase::Exchange(current) = &mut self.phase {
-            // It may be done yet, and must not be taken for what the next request asks for.
-            current.framing.persistence = Persistence::Closes;
-        }
-        self.give_up(GatewayError::of_spool(Failure::TimedOut), cx);
-    }
-
-    /// The program has taken too long, or the client has with its request's body.
-    pub(super) fn exchange_is_late(&mut self, cx: &mut Context<'_>) {
-        let status = match self.deadline.is_for(Waiting::Body) {
-            true => GatewayError { status: Status::REQUEST_TIMEOUT, reason: None },
-            false => {
-                GatewayError { status: Status::GATEWAY_TIMEOUT, reason: Some("has been silent for too long") }
-            }
-        };
-        if let Phase::Exchange(current) = &mut self.phase
-            && current.exchange.upstream().is_some_and(UpstreamExchange::is_opening)
-        {
-            // It may begin yet, and must not be taken for what the next request asks for.
-            current.framing.persistence = Persistence::Closes;
-        }
-        self.give_up(status, cx);
-    }
-
-    /// Breaks off. A client that has been told nothing gets an answer, and another one sees the connection end.
-    fn give_up(&mut self, fault: GatewayError, cx: &mut Context<'_>) {
-        let Some(upstream) = self.upstream() else { return };
-        if let Some(reason) = fault.reason {
-            let request = upstream.request.name().clone();
-            cx.tally.upstream_errors.push(UpstreamError { request, reason });
-        }
-        if upstream.reply.has_begun() {
-            return self.abort(cx);
-        }
-        let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else { return };
-        let Current { exchange: Exchange { state, timing, head_only, .. }, body, mut framing, .. } = *current;
-        let ExchangeState::Upstream(upstream) = state else { return };
-        let linger = !body.is_complete();
-        let (request, release) = upstream.break_off();
-        cx.tally.released.extend(release);
-        let Some(head) = request.parse(cx.site) else { return };
-        framing.body = BodyFraming::Length;
-        if linger {
-            framing.persistence = Persistence::Closes;
-        }
-        let output = self.output.get_or_insert_with(|| cx.buffers.output());
-        let sink = &mut Sink { output, framing: &mut framing };
-        let response =
-            Responder { site: cx.site, now: cx.now, sink, head_only, age_s: None }.error(fault.status);
-        if linger {
-            self.input = Vec::new();
-        }
-        self.answered(&head, response, framing, linger, timing, cx);
     }
 }

@@ -1,0 +1,48 @@
+//! The request's body on its way from the input to the program.
+
+use super::state::{Current, Http1, Phase};
+use crate::context::Context;
+use crate::exchange::upstream::GatewayError;
+use crate::job::Done;
+
+impl Http1 {
+    /// Hands the program what has come of the request's body.
+    pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let Current { exchange, body, .. } = &mut **current;
+        let Some(upstream) = exchange.upstream_mut() else { return };
+        upstream.give_spooled();
+        let mut used = 0;
+        while !body.is_complete() && used < self.input.len() {
+            let room = upstream.body_room(cx.site);
+            if room == 0 {
+                break;
+            }
+            let piece = &self.input[used..self.input.len().min(used + room)];
+            match body.read(piece, cx.site.settings.body_bytes_max, |data| upstream.put_body(data)) {
+                Ok(taken) => used += taken,
+                Err(reject) => return self.give_up(GatewayError { status: reject.status, reason: None }, cx),
+            }
+            if body.is_complete() {
+                upstream.end_body();
+            }
+        }
+        self.input.drain(..used);
+        self.deadline.progressed(used as u64);
+        if self.input.is_empty() {
+            cx.buffers.give_back_input(std::mem::take(&mut self.input));
+        }
+    }
+
+    /// A part of the body was written, or is here again.
+    pub(super) fn body_moved(&mut self, done: Done, cx: &mut Context<'_>) {
+        // The connection may have been where nothing is heard of its sockets.
+        self.client_ready();
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let Some(upstream) = current.exchange.upstream_mut() else { return };
+        match upstream.job_done(done) {
+            Ok(()) => self.feed(cx),
+            Err(fault) => self.give_up(fault, cx),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Reading: bytes from the client become requests, which are answered as far as that goes.
+//!
+//! Whole requests are answered out of the driver's buffer. What cannot be answered yet stays in the connection's input.
+
+use flash_http::head::{self, Parsed};
+
+use super::answer::Answered;
+use super::drop_body::Dropped;
+use super::state::{Current, Http1, Phase};
+use crate::context::Context;
+use crate::exchange::ExchangeState;
+
+impl Http1 {
+    pub(crate) fn received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+        match &mut self.phase {
+            // The common case: whole requests, answered out of the driver's own buffer.
+            Phase::ReadRequest if self.input.is_empty() => {
+                let used = self.read_requests(bytes, cx);
+                let rest = &bytes[used..];
+                match self.phase {
+                    Phase::DropBody(_) => {
+                        self.drop_bytes(rest, cx);
+                        self.resume(cx);
+                    }
+                    _ if rest.is_empty() || !self.goes_on() => {}
+                    _ => {
+                        self.keep(rest, cx);
+                        self.feed(cx);
+                    }
+                }
+            }
+            Phase::DropBody(_) => {
+                self.drop_bytes(bytes, cx);
+                self.resume(cx);
+            }
+            Phase::ReadRequest => {
+                let seen = self.input.len();
+                self.input.extend_from_slice(bytes);
+                if head::may_progress(&self.input, seen, &cx.site.settings.head) {
+                    self.resume(cx);
+                }
+            }
+            Phase::Lingering { bytes_left, .. } => {
+                *bytes_left = bytes_left.saturating_sub(bytes.len());
+                if *bytes_left == 0 {
+                    self.phase = Phase::Closed;
+                }
+            }
+            Phase::Closing { .. } | Phase::Detached | Phase::Closed | Phase::CutOff => {}
+            _ => {
+                self.input.extend_from_slice(bytes);
+                self.resume(cx);
+            }
+        }
+    }
+
+    /// The client will send no more. What it has asked for it still gets.
+    pub(crate) fn received_end(&mut self, cx: &mut Context<'_>) {
+        match &mut self.phase {
+            Phase::Exchange(current) => {
+                let Current { exchange, body, client, .. } = &mut **current;
+                let Some(upstream) = exchange.upstream() else { return };
+                // It may still listen: only sending tells. But no program may take a part of a request for the whole.
+                client.has_ended = true;
+                if !(body.ends_within(&self.input) || upstream.is_over()) {
+                    self.abort(cx);
+                }
+            }
+            Phase::ReadRequest | Phase::DropBody(_) | Phase::Lingering { .. } => self.phase = Phase::Closed,
+            Phase::BodyDropped
+            | Phase::Redirected { .. }
+            | Phase::Detached
+            | Phase::Closing { .. }
+            | Phase::Closed
+            | Phase::CutOff => {}
+        }
+    }
+
+    /// Goes on with what is in `input`.
+    pub(super) fn resume(&mut self, cx: &mut Context<'_>) {
+        while !self.input.is_empty() {
+            if self.is_exchanging_with_upstream() {
+                return self.feed(cx);
+            }
+            let mut input = std::mem::take(&mut self.input);
+            if let Phase::DropBody(_) = self.phase {
+                self.drop_bytes(&input, cx);
+                cx.buffers.give_back_input(input);
+                continue;
+            }
+            let used = self.read_requests(&input, cx);
+            if used == input.len() || !self.goes_on() {
+                return cx.buffers.give_back_input(input);
+            }
+            input.drain(..used);
+            self.input = input;
+            if !matches!(self.phase, Phase::DropBody(_)) && !self.is_exchanging_with_upstream() {
+                return;
+            }
+        }
+    }
+
+    /// These bytes have come while a body is dropped: of them only what stands behind it is kept, behind its request's
+    /// head.
+    fn drop_bytes(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+        let Phase::DropBody(body) = &mut self.phase else { return };
+        match body.drop_from(bytes, &cx.site.settings) {
+            Dropped::Some => self.deadline.progressed(bytes.len() as u64),
+            Dropped::Refused(reject) => {
+                let head = body.take_head();
+                self.refuse(reject, &head, cx);
+            }
+            Dropped::All(used) => {
+                if let Phase::DropBody(body) = std::mem::replace(&mut self.phase, Phase::BodyDropped) {
+                    self.keep(body.head(), cx);
+                    self.keep(&bytes[used..], cx);
+                }
+            }
+        }
+    }
+
+    /// Answers the requests at the front of `input`, as far as that goes. Returns the bytes that are done with.
+    fn read_requests(&mut self, input: &[u8], cx: &mut Context<'_>) -> usize {
+        let mut used = 0;
+        while used < input.len() && self.takes_requests() {
+            match head::parse(&input[used..], &cx.site.settings.head) {
+                Ok(Parsed::Incomplete) => break,
+                Ok(Parsed::Complete { head, bytes }) => {
+                    match self.answer(&head, &input[used..used + bytes], cx) {
+                        Answered::Yes => used += bytes,
+                        Answered::NotYet => break,
+                    }
+                }
+                Err(reject) => {
+                    self.refuse(reject, &input[used..], cx);
+                    used = input.len();
+                }
+            }
+        }
+        if let Phase::Closing { linger } = &mut self.phase {
+            *linger |= used < input.len();
+        }
+        used
+    }
+
+    fn takes_requests(&self) -> bool {
+        match &self.phase {
+            Phase::ReadRequest => !self.output.as_ref().is_some_and(|output| output.is_full()),
+            Phase::BodyDropped | Phase::Redirected { .. } => true,
+            Phase::Exchange(current) => match &current.exchange.state {
+                ExchangeState::Lookup(lookup) => lookup.is_over(),
+                ExchangeState::Body(_) | ExchangeState::Upstream(_) => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether bytes behind the current request are worth keeping.
+    fn goes_on(&self) -> bool {
+        !matches!(self.phase, Phase::Closing { .. } | Phase::Lingering { .. } | Phase::Closed | Phase::CutOff)
+    }
+}

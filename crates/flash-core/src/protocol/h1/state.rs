@@ -1,0 +1,204 @@
+//! Where an HTTP/1 connection stands, from a request's first byte to the connection's end.
+//!
+//! Here is what the connection holds, and how it is broken off. What its bytes lead to is in the files beside this one.
+
+use super::client::Client;
+use super::drop_body::DropBody;
+use super::framing::Framing;
+use super::persistence::Persistence;
+use super::request_body::RequestBody;
+use crate::clock::Now;
+use crate::context::Context;
+use crate::deadline::{Deadline, Waiting};
+use crate::exchange::id::ExchangeId;
+use crate::exchange::upstream::UpstreamExchange;
+use crate::exchange::{Exchange, ExchangeState};
+use crate::output::Output;
+use crate::record::Peer;
+use crate::site::Site;
+use crate::transport::TransportInfo;
+
+#[derive(Debug)]
+pub(crate) struct Http1 {
+    pub(super) transport: TransportInfo,
+    pub(super) phase: Phase,
+    /// Of the last exchange.
+    pub(super) last_id: ExchangeId,
+    /// Bytes of a request that cannot be answered yet. Empty, without memory, on an idle connection.
+    pub(super) input: Vec<u8>,
+    /// Present only while there is something to send.
+    pub(super) output: Option<Box<Output>>,
+    pub(super) deadline: Deadline,
+}
+
+/// Where the connection is, from a request's first byte to the end of its response, and in its end.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Between requests, or within a head.
+    ReadRequest,
+    /// A request's body, of no use to a file, is dropped as it comes.
+    DropBody(Box<DropBody>),
+    /// That was it: the head, back at the front of `input`, can be answered.
+    BodyDropped,
+    /// A request waits for something. While that is looked up, its head lies at the front of `input`.
+    Exchange(Box<Current>),
+    /// The head at the front of `input` stands in place of one that a program has answered, by naming it.
+    Redirected {
+        redirects: u8,
+    },
+    /// A program writes to the client itself.
+    Detached,
+    /// What is in the output is the last.
+    Closing {
+        linger: bool,
+    },
+    /// RFC 9112 §9.6: closing with bytes unread would make the kernel reset the connection under the response.
+    Lingering {
+        bytes_left: usize,
+        why: Why,
+    },
+    Closed,
+    /// Its client was too slow.
+    CutOff,
+}
+
+/// Why a connection stays open after its last byte has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The client may be sending still.
+    Unread,
+    /// The kernel has much of the response, and it matters how fast the client takes it.
+    Unflushed,
+}
+
+/// The exchange under way, and what only HTTP/1 has to know about it.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) exchange: Exchange,
+    /// What is missing of the request's body.
+    pub(super) body: RequestBody,
+    /// What the request allows its response, and what that makes of the connection.
+    pub(super) framing: Framing,
+    /// Which of the client's two directions are of use while an upstream answers.
+    pub(super) client: Client,
+}
+
+impl Phase {
+    /// After a whole response.
+    pub(super) fn after(persistence: Persistence) -> Self {
+        if persistence.stays_open() { Self::ReadRequest } else { Self::Closing { linger: false } }
+    }
+}
+
+impl Http1 {
+    pub(crate) fn new(transport: TransportInfo, site: &Site, now: &Now) -> Self {
+        let mut deadline = Deadline::default();
+        deadline.start(Waiting::Head, now.ms(), &site.settings);
+        Self {
+            transport,
+            phase: Phase::ReadRequest,
+            last_id: ExchangeId::default(),
+            input: Vec::new(),
+            output: None,
+            deadline,
+        }
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        self.transport.peer
+    }
+
+    pub(crate) fn output(&self) -> Option<&Output> {
+        self.output.as_deref()
+    }
+
+    /// Whether nothing at all is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::ReadRequest) && self.input.is_empty() && self.output.is_none()
+    }
+
+    pub(super) fn upstream(&self) -> Option<&UpstreamExchange> {
+        match &self.phase {
+            Phase::Exchange(current) => current.exchange.upstream(),
+            _ => None,
+        }
+    }
+
+    /// The upstream of the exchange under way, if that is the one that is meant.
+    pub(super) fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
+        self.exchange_mut(id)?.upstream_mut()
+    }
+
+    pub(super) fn exchange_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
+        match &mut self.phase {
+            Phase::Exchange(current) if current.exchange.id == id => Some(&mut current.exchange),
+            _ => None,
+        }
+    }
+
+    pub(super) fn upstream_of(&self, id: ExchangeId) -> Option<&UpstreamExchange> {
+        match &self.phase {
+            Phase::Exchange(current) if current.exchange.id == id => current.exchange.upstream(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_exchanging_with_upstream(&self) -> bool {
+        self.upstream().is_some()
+    }
+
+    pub(crate) fn client_ready(&mut self) {
+        if let Phase::Exchange(current) = &mut self.phase {
+            current.client.ready();
+        }
+    }
+
+    /// Bytes of a request that cannot be answered yet.
+    pub(super) fn keep(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+        if self.input.capacity() == 0 {
+            self.input = cx.buffers.input();
+        }
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// Ends the connection where it stands, for whatever reason, and records what was under way.
+    pub(crate) fn abort(&mut self, cx: &mut Context<'_>) {
+        let record = match std::mem::replace(&mut self.phase, Phase::Closed) {
+            Phase::Exchange(current) => {
+                if let ExchangeState::Upstream(upstream) = current.exchange.state {
+                    cx.tally.released.extend(upstream.break_off().1);
+                }
+                current.exchange.record
+            }
+            _ => None,
+        };
+        if let Some(mut output) = self.output.take() {
+            output.abandon(cx.now.us, &mut cx.tally.records);
+            if let Some(unfinished) = record {
+                cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
+            }
+            cx.buffers.give_back_output(output);
+        }
+        self.input = Vec::new();
+    }
+}
+
+/// What tests look at.
+#[cfg(test)]
+impl Http1 {
+    pub(crate) fn input(&self) -> &Vec<u8> {
+        &self.input
+    }
+
+    pub(crate) fn holds_output(&self) -> bool {
+        self.output.is_some()
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closing { .. } | Phase::Closed)
+    }
+
+    pub(crate) fn set_peer(&mut self, peer: Peer) {
+        self.transport.peer = peer;
+    }
+}
