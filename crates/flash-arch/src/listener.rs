@@ -91,6 +91,14 @@ impl Listener {
         })
     }
 
+    /// The address and port, as the system has given them.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.place {
+            Place::Inet(address) => Some(*address),
+            Place::Unix(_) => None,
+        }
+    }
+
     /// The name of a UNIX socket, to be removed in the end.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {

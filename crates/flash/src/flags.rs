@@ -4,17 +4,21 @@
 //! derived from it, so that a flag is added here and nowhere else. What a flag does to a site or an architecture
 //! is [`serve`](crate::serve)'s.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
 
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::failure::Failure;
+use crate::sibling;
 
 mod duration;
 mod experiments;
 mod field;
+mod foreign;
 mod listen;
 mod log;
 mod name;
@@ -36,7 +40,7 @@ pub(crate) use value::Switch;
 
 /// A web server whose event loop never waits for a disk.
 #[derive(Debug, Parser)]
-#[command(name = "flash", version, about, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "flash", version, propagate_version = true, about, disable_help_subcommand = true)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Flags {
     #[command(subcommand)]
@@ -49,7 +53,8 @@ Programs of their own, which run beside any server:
   lab   Run experiments, one for each figure of the papers, on this server and its peers (flash-lab)
   sim   Simulate the architectures on machines that are not at hand (flash-sim)
 
-'flash COMMAND --help' says more about a command. Any other 'flash NAME' runs the program flash-NAME.";
+'flash help COMMAND' says more about a command. 'flash DIR' serves that folder. Any other 'flash NAME' runs the program
+flash-NAME.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -80,11 +85,83 @@ impl Flags {
     /// Reads a command line, of which the first word is the program's name. Help and version, where they are
     /// asked for, are printed here and end the process.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
-        let words: Vec<OsString> = words.into_iter().collect();
-        Flags::try_parse_from(&words).map_err(|error| match error.kind() {
+        let words = as_meant(words.into_iter().collect());
+        let flags = command().try_get_matches_from(&words).and_then(|found| Flags::from_arg_matches(&found));
+        let flags = flags.map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
-            _ => Failure::Usage(format!("{} (see {} --help)", one_line(&error), command_name(&words))),
+            _ => Failure::Usage(format!("{} (see {} --help)", what_is_wrong(&error), command_name(&words))),
+        })?;
+        Ok(match flags.command {
+            Some(Command::Serve(flags)) => Flags { command: Some(Command::Serve(flags.settle())) },
+            _ => flags,
         })
+    }
+}
+
+/// The command line as clap knows it: what the parser, the help, the manual and the completions are made of.
+pub(crate) fn command() -> clap::Command {
+    Flags::command().term_width(help_width()).mut_subcommand("serve", |serve| {
+        serve.mut_args(|flag| {
+            // DIR, --help and --version are of every help.
+            let is_short = flag.is_positional() || serve::SHORT_HELP.contains(&flag.get_id().as_str());
+            flag.hide_short_help(!is_short)
+        })
+    })
+}
+
+/// The terminal's columns, but 80 at least: narrower, a column is left for the names of flags and hardly any for the rest.
+fn help_width() -> usize {
+    const COLUMNS_MIN: usize = 80;
+    let columns = [rustix::termios::tcgetwinsize(io::stdout()), rustix::termios::tcgetwinsize(io::stderr())];
+    let of_terminal =
+        columns.into_iter().flatten().map(|size| usize::from(size.ws_col)).find(|&columns| columns > 0);
+    let said = || std::env::var("COLUMNS").ok()?.parse().ok();
+    of_terminal.or_else(said).unwrap_or(COLUMNS_MIN).max(COLUMNS_MIN)
+}
+
+/// What people write who know other programs: `flash help serve`, `flash DIR`, and `flash` with the flags of a server.
+fn as_meant(mut words: Vec<OsString>) -> Vec<OsString> {
+    let Some(first) = words.get(1).cloned() else { return words };
+    let flash = Flags::command();
+    let serves = |flag: &str| {
+        let serve = flash.find_subcommand("serve").expect("there is flash serve");
+        let name = flag.split('=').next().unwrap_or(flag);
+        let is_it = |known: &clap::Arg| {
+            let long = known.get_long_and_visible_aliases().unwrap_or_default();
+            // A value may follow a letter: -p3000.
+            let short = known
+                .get_short()
+                .is_some_and(|short| name.strip_prefix('-').is_some_and(|rest| rest.starts_with(short)));
+            short || name.strip_prefix("--").is_some_and(|name| long.contains(&name))
+        };
+        serve.get_arguments().any(is_it) || foreign::instead(flag).is_some()
+    };
+    match first.to_str() {
+        Some("help") => {
+            words.remove(1);
+            words.insert(words.len().min(2), "--help".into());
+        }
+        Some(flag) if flag.starts_with('-') => {
+            if serves(flag) {
+                words.insert(1, "serve".into());
+            }
+        }
+        _ if flash.find_subcommand(&first).is_some() || sibling::exists(&first) => {}
+        _ if Path::new(&first).is_dir() => words.insert(1, "serve".into()),
+        _ => {}
+    }
+    words
+}
+
+/// What another server's flag is here, or what clap says.
+fn what_is_wrong(error: &clap::Error) -> String {
+    let flag = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag,
+        _ => return one_line(error),
+    };
+    match foreign::instead(flag) {
+        Some(instead) => format!("{flag} is not a flag of flash serve: {instead}"),
+        None => one_line(error),
     }
 }
 
@@ -100,7 +177,7 @@ fn one_line(error: &clap::Error) -> String {
 /// The command that the words are about: `flash serve`, or `flash` where that is not clear.
 fn command_name(words: &[OsString]) -> String {
     let flash = Flags::command();
-    match words.get(1).and_then(|word| flash.find_subcommand(word)) {
+    match words.get(1).and_then(|word: &OsString| flash.find_subcommand(OsStr::new(word))) {
         Some(command) => format!("flash {}", command.get_name()),
         None => "flash".into(),
     }

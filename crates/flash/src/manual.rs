@@ -4,17 +4,17 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::failure::Failure;
-use crate::flags::Flags;
+use crate::flags;
 
 /// The short help, for `flash` alone.
 pub(crate) fn print_help() -> Result<(), Failure> {
-    print(Flags::command().render_help().to_string().as_bytes())
+    print(flags::command().render_help().to_string().as_bytes())
 }
 
 /// The page `flash-COMMAND(1)`; without a command, `flash(1)`.
@@ -27,7 +27,7 @@ pub(crate) fn print_completions(shell: Shell) -> Result<(), Failure> {
 }
 
 fn page(name: Option<&str>) -> Result<Vec<u8>, Failure> {
-    let mut flash = Flags::command();
+    let mut flash = flags::command();
     // Build first, so that a subcommand knows its full name: "flash serve", file name "flash-serve".
     flash.build();
     let command = match name {
@@ -78,7 +78,7 @@ fn sections(epilogue: &str) -> Roff {
 }
 
 fn completions(shell: Shell) -> Vec<u8> {
-    let mut command: Command = Flags::command();
+    let mut command: Command = flags::command();
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "flash", &mut script);
     script
@@ -103,7 +103,7 @@ mod tests {
 
     /// Every visible long flag of `flash serve`, from the same data.
     fn flags() -> Vec<String> {
-        let flash = Flags::command();
+        let flash = flags::command();
         let serve = flash.find_subcommand("serve").expect("there is flash serve");
         serve.get_arguments().filter_map(|flag| flag.get_long()).map(str::to_owned).collect()
     }

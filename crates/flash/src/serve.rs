@@ -24,6 +24,7 @@ use crate::serve::privileges::Privileges;
 use crate::serve::programs::Programs;
 use crate::serve::shares::Shares;
 
+mod browser;
 mod descriptors;
 mod folders;
 mod logs;
@@ -64,6 +65,9 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         flags.listen.iter().map(|place| listen(place, &flags.listen)).collect::<Result<Vec<_>, _>>()?;
     let places = listeners.iter().map(Listener::to_string).collect::<Vec<_>>().join(" and ");
     let logs = Logs::open(flags)?;
+    if flags.open {
+        browser::open(&listeners);
+    }
     let spool = || plan.spool();
     let site = privileges::Site {
         folder: &folder,

@@ -30,6 +30,11 @@ pub(crate) fn become_sibling(words: &[OsString]) -> Result<(), Failure> {
     Err(Failure::Run(format!("cannot run {}: {error}", program.display())))
 }
 
+/// Whether there is such a program, or should be.
+pub(crate) fn exists(name: &OsStr) -> bool {
+    SIBLINGS.iter().any(|sibling| *sibling == name) || find(name).is_some()
+}
+
 fn find(name: &OsStr) -> Option<PathBuf> {
     // A command is a word, never a path.
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

@@ -32,7 +32,11 @@ fn help_and_version_go_to_standard_output() {
     for (words, says) in [
         (&["serve", "--help"][..], "Examples:"),
         (&["serve", "-h"], "--listen <ADDR>"),
+        (&["help", "serve"], "Experiments"),
+        (&["help"], "Commands:"),
         (&["--version"], concat!("flash ", env!("CARGO_PKG_VERSION"))),
+        (&["serve", "-V"], concat!("flash-serve ", env!("CARGO_PKG_VERSION"))),
+        (&["man", "-V"], concat!("flash-man ", env!("CARGO_PKG_VERSION"))),
     ] {
         let output = run(words);
         assert_eq!(output.status.code(), Some(0), "{words:?}");
@@ -47,7 +51,9 @@ fn a_wrong_command_line_is_one_line_and_code_2() {
         &["serve", "--lisen", ":80"][..],
         &["serve", "--revalidate", "soon"],
         &["nonsense"],
-        &["../flash"],
+        &["../flash/Cargo.toml"],
+        &["serve", "--cors"],
+        &["--gzip"],
         &["man", "nonsense"],
         &["completions", "tcl"],
     ] {

@@ -12,31 +12,31 @@ const HEADING: &str = "Experiments (for the study of servers; the defaults are b
 pub(crate) struct Experiments {
     /// What is kept of files' content between requests. With --path-cache 0 nothing is kept of a file, and with
     /// --revalidate 0 every name is looked up anew
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = FileCache::Memory, help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = FileCache::Memory, help_heading = HEADING)]
     pub file_cache: FileCache,
 
     /// Keep header blocks ready-made
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On, help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On, help_heading = HEADING)]
     pub header_cache: Switch,
 
     /// Fill response headers up to a multiple of 32 bytes
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = HEADING)]
     pub header_padding: Switch,
 
     /// Which jobs amped's loops give to helpers
-    #[arg(long, value_enum, value_name = "WHICH", default_value_t = Offload::Needed, help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t = Offload::Needed, help_heading = HEADING)]
     pub offload: Offload,
 
     /// Do equal jobs of helpers once
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On, help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On, help_heading = HEADING)]
     pub single_flight: Switch,
 
     /// Who begins programs: a fork helper, or the server itself by fork
-    #[arg(long, value_enum, value_name = "WHO", default_value_t = Spawn::Helper, help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "WHO", default_value_t = Spawn::Helper, help_heading = HEADING)]
     pub spawn: Spawn,
 
     /// Before pages are sent by sendfile or through a map, ask whether they are in memory, or take it for granted
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = Residency::Tested, help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Residency::Tested, help_heading = HEADING)]
     pub residency: Residency,
 }
 

@@ -1,7 +1,7 @@
 //! Where to accept connections, as `--listen` takes it.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -32,6 +32,21 @@ impl FromStr for Listen {
             }
             _ => inet(text),
         }
+    }
+}
+
+/// The value of `--host`: an address without a port.
+pub(super) fn parse_host(text: &str) -> Result<IpAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    match bare {
+        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
+        "*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
+        _ => bare.parse().map_err(|_| match text.rsplit_once(':') {
+            Some((host, port)) if host.parse::<IpAddr>().is_ok() || host == "localhost" => {
+                format!("write --host {host} --port {port}, or --listen {text}")
+            }
+            _ => format!("'{text}' is not an address; names are not looked up"),
+        }),
     }
 }
 
@@ -108,6 +123,20 @@ mod tests {
         for text in ["127.0.0.1:8080", "[::1]:80", ":80", "unix:/run/f"] {
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn hosts() {
+        for (text, ip) in
+            [("0.0.0.0", "0.0.0.0"), ("localhost", "127.0.0.1"), ("[::1]", "::1"), ("::", "::"), ("*", "::")]
+        {
+            assert_eq!(parse_host(text), Ok(ip.parse().unwrap()), "{text}");
+        }
+        assert_eq!(
+            parse_host("0.0.0.0:80"),
+            Err("write --host 0.0.0.0 --port 80, or --listen 0.0.0.0:80".into())
+        );
+        assert!(parse_host("example.org").unwrap_err().contains("names are not looked up"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The flags of `flash serve`.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::value::{Switch, count};
-use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, duration, field, name, size};
+use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, duration, field, listen, name, size};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
@@ -16,53 +17,22 @@ pub(crate) struct Serve {
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 
-    /// Where to accept connections: ADDRESS:PORT, :PORT for every address, or unix:PATH. May be given repeatedly. [::]:PORT
-    /// is IPv4's too, unless that is asked for besides
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = RUN)]
-    pub listen: Vec<Listen>,
-
-    /// Where requests run, and who waits for the disk
-    #[arg(long, value_enum, default_value_t = Arch::Amped, help_heading = RUN)]
-    pub arch: Arch,
-
-    /// Event loops of amped, uring and sped, or pools of pipelined. Without this flag, one per processor
-    #[arg(long, value_name = "N", value_parser = count(1, 1024), help_heading = RUN)]
-    pub loops: Option<usize>,
-
-    /// Threads of mt
-    #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 10_000), help_heading = RUN)]
-    pub threads: usize,
-
-    /// Processes of mp. Without this flag, 32, or one for each 4 MiB of memory if those are fewer
-    #[arg(long, value_name = "N", value_parser = count(1, 10_000), help_heading = RUN)]
-    pub processes: Option<usize>,
-
-    /// Helpers of amped and uring at most, for each device. They start when something would block, and retire when idle.
-    /// Without this flag, 64, or one for each MiB of memory (6 MiB with --helpers process) if those are fewer
-    #[arg(long, value_name = "N", value_parser = count(1, 4096), help_heading = RUN)]
-    pub helpers_max: Option<usize>,
-
-    /// Whether helpers are threads, or processes that look at the disk and pass back what they have opened
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Helpers::Thread, help_heading = RUN)]
-    pub helpers: Helpers,
-
-    /// With helper processes: serve without any right to files, programs and outgoing connections, and let helpers read
-    /// below DIR only. 'on' does what the kernel can, 'required' does not start where it cannot. Without this flag, on
-    #[arg(long, value_enum, value_name = "HOW", help_heading = RUN)]
-    pub sandbox: Option<Sandbox>,
-
-    /// Become this user once the listeners and logs are open: a name or a number, with a group after a colon if it is not to
-    /// be the user's own. Without it, a server that root starts stays root
-    #[arg(long, value_name = "USER[:GROUP]", help_heading = RUN)]
-    pub user: Option<String>,
-
-    /// Jobs that may wait for a helper of one device. Beyond them, requests that need the disk get 503 at once
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = RUN)]
-    pub helper_queue_max: usize,
-
     /// List folders that have no index file
     #[arg(long, help_heading = CONTENT)]
     pub list: bool,
+
+    /// The file that answers for its folder. Given repeatedly, the first that exists. Without this flag, index.html, and
+    /// before it index.php or the like where programs answer for such a suffix
+    #[arg(long, value_name = "NAME", value_parser = name::parse, help_heading = CONTENT)]
+    pub index: Vec<String>,
+
+    /// Answer with this file of DIR, and 200, where there is none: for single-page applications
+    #[arg(long, value_name = "FILE", value_parser = name::parse_path, help_heading = CONTENT)]
+    pub spa: Option<String>,
+
+    /// Take the pages for errors from this folder: 404.html, 403.html and so on
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = CONTENT)]
+    pub error_pages: Option<PathBuf>,
 
     /// Serve files and folders whose names begin with a dot. `.well-known` is served without it
     #[arg(long, help_heading = CONTENT)]
@@ -72,22 +42,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "WHERE", value_enum, default_value_t = FollowLinks::Inside, help_heading = CONTENT)]
     pub follow_links: FollowLinks,
 
-    /// The file that answers for its folder. Given repeatedly, the first that exists. Without this flag, index.html, and
-    /// before it index.php or the like where programs answer for such a suffix
-    #[arg(long, value_name = "NAME", value_parser = name::parse, help_heading = CONTENT)]
-    pub index: Vec<String>,
-
     /// Answer /~name/ from that user's public_html folder
     #[arg(long, help_heading = CONTENT)]
     pub user_dirs: bool,
-
-    /// Answer with this file of DIR, and 200, where there is none: for single-page applications
-    #[arg(long, value_name = "FILE", value_parser = name::parse_path, help_heading = CONTENT)]
-    pub spa: Option<String>,
-
-    /// Take the pages for errors from this folder: 404.html, 403.html and so on
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = CONTENT)]
-    pub error_pages: Option<PathBuf>,
 
     /// Send this Cache-Control with every file
     #[arg(long, value_name = "VALUE", value_parser = field::parse_value, help_heading = CONTENT)]
@@ -101,24 +58,52 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub no_precompressed: bool,
 
-    /// Paths that are remembered with what they lead to. Processes of mp share them out. 0 remembers none. How many files stay
-    /// open for it, files above 256 KiB, depends on the limit of open files (ulimit -n)
-    #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]
-    pub path_cache: usize,
+    /// Where to accept connections: ADDRESS:PORT, :PORT for every address, or unix:PATH. May be given repeatedly. [::]:PORT
+    /// is IPv4's too, unless that is asked for besides
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = LISTENING)]
+    pub listen: Vec<Listen>,
 
-    /// Memory for the content of files. Processes of mp share it out. 0 keeps none. Without this flag, a quarter of the
-    /// memory there is, the machine's or what a cgroup allows, and 128M at most
-    #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = CACHES)]
-    pub file_cache_bytes: Option<u64>,
+    /// The port to listen at, instead of 8080
+    #[arg(long, short = 'p', value_name = "N", conflicts_with = "listen", help_heading = LISTENING)]
+    pub port: Option<u16>,
 
-    /// Send files that are not in memory from the page cache itself, without a copy: a third of the work for large
-    /// downloads. For sites whose files are replaced by renaming, never changed in place
-    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = CACHES)]
-    pub zero_copy: Switch,
+    /// The address to listen at, instead of 127.0.0.1: 0.0.0.0 is every address of IPv4, and :: every address
+    #[arg(long, visible_alias = "bind", value_name = "ADDR", conflicts_with = "listen", value_parser = listen::parse_host, help_heading = LISTENING)]
+    pub host: Option<IpAddr>,
 
-    /// How long a file may have changed before it is noticed. 0 looks at every request
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse, help_heading = CACHES)]
-    pub revalidate: Duration,
+    /// Open the site in this desktop's browser
+    #[arg(long, help_heading = LISTENING)]
+    pub open: bool,
+
+    /// Write a line per request to this file, to standard output (-), or nowhere (off)
+    #[arg(long, value_name = "PATH|-|off", default_value = "off", value_hint = ValueHint::FilePath,
+        value_parser = OsStringValueParser::new().map(LogTo::from), help_heading = LOGS)]
+    pub access_log: LogTo,
+
+    /// How lines of the access log look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Combined, help_heading = LOGS)]
+    pub log_format: LogFormat,
+
+    /// Write error lines to this file. Without this flag, to standard error
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = LOGS)]
+    pub error_log: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub programs: Programs,
+
+    /// Become this user once the listeners and logs are open: a name or a number, with a group after a colon if it is not to
+    /// be the user's own. Without it, a server that root starts stays root
+    #[arg(long, value_name = "USER[:GROUP]", help_heading = RIGHTS)]
+    pub user: Option<String>,
+
+    /// Whether helpers are threads, or processes that look at the disk and pass back what they have opened
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Helpers::Thread, help_heading = RIGHTS)]
+    pub helpers: Helpers,
+
+    /// With helper processes: serve without any right to files, programs and outgoing connections, and let helpers read
+    /// below DIR only. 'on' does what the kernel can, 'required' does not start where it cannot. Without this flag, on
+    #[arg(long, value_enum, value_name = "HOW", help_heading = RIGHTS)]
+    pub sandbox: Option<Sandbox>,
 
     /// Time for a request's head to arrive once it began. Then 408
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = LIMITS)]
@@ -159,38 +144,100 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = LIMITS)]
     pub drain: Duration,
 
-    /// Write a line per request to this file, to standard output (-), or nowhere (off)
-    #[arg(long, value_name = "PATH|-|off", default_value = "off", value_hint = ValueHint::FilePath,
-        value_parser = OsStringValueParser::new().map(LogTo::from), help_heading = LOGS)]
-    pub access_log: LogTo,
+    /// Jobs that may wait for a helper of one device. Beyond them, requests that need the disk get 503 at once
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = LIMITS)]
+    pub helper_queue_max: usize,
 
-    /// How lines of the access log look
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Combined, help_heading = LOGS)]
-    pub log_format: LogFormat,
+    /// Paths that are remembered with what they lead to. Processes of mp share them out. 0 remembers none. How many files stay
+    /// open for it, files above 256 KiB, depends on the limit of open files (ulimit -n)
+    #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]
+    pub path_cache: usize,
 
-    /// Write error lines to this file. Without this flag, to standard error
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = LOGS)]
-    pub error_log: Option<PathBuf>,
+    /// Memory for the content of files. Processes of mp share it out. 0 keeps none. Without this flag, a quarter of the
+    /// memory there is, the machine's or what a cgroup allows, and 128M at most
+    #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = CACHES)]
+    pub file_cache_bytes: Option<u64>,
 
-    #[command(flatten)]
-    pub programs: Programs,
+    /// Send files that are not in memory from the page cache itself, without a copy: a third of the work for large
+    /// downloads. For sites whose files are replaced by renaming, never changed in place
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = CACHES)]
+    pub zero_copy: Switch,
+
+    /// How long a file may have changed before it is noticed. 0 looks at every request
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse, help_heading = CACHES)]
+    pub revalidate: Duration,
+
+    /// Where requests run, and who waits for the disk
+    #[arg(long, value_enum, default_value_t = Arch::Amped, help_heading = ARCHITECTURE)]
+    pub arch: Arch,
+
+    /// Event loops of amped, uring and sped, or pools of pipelined. Without this flag, one per processor
+    #[arg(long, value_name = "N", value_parser = count(1, 1024), help_heading = ARCHITECTURE)]
+    pub loops: Option<usize>,
+
+    /// Threads of mt
+    #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 10_000), help_heading = ARCHITECTURE)]
+    pub threads: usize,
+
+    /// Processes of mp. Without this flag, 32, or one for each 4 MiB of memory if those are fewer
+    #[arg(long, value_name = "N", value_parser = count(1, 10_000), help_heading = ARCHITECTURE)]
+    pub processes: Option<usize>,
+
+    /// Helpers of amped and uring at most, for each device. They start when something would block, and retire when idle.
+    /// Without this flag, 64, or one for each MiB of memory (6 MiB with --helpers process) if those are fewer
+    #[arg(long, value_name = "N", value_parser = count(1, 4096), help_heading = ARCHITECTURE)]
+    pub helpers_max: Option<usize>,
 
     #[command(flatten)]
     pub experiments: Experiments,
 }
 
-const RUN: &str = "Where and how";
+impl Serve {
+    /// Puts --port and --host into the place that --listen would have given.
+    pub(super) fn settle(mut self: Box<Self>) -> Box<Self> {
+        if self.port.is_some() || self.host.is_some() {
+            let host = self.host.unwrap_or(Ipv4Addr::LOCALHOST.into());
+            self.listen = vec![Listen::Inet(SocketAddr::new(host, self.port.unwrap_or(8080)))];
+        }
+        self
+    }
+}
+
+/// The flags of the short help: those that most people need.
+pub(super) const SHORT_HELP: [&str; 15] = [
+    "list",
+    "index",
+    "spa",
+    "error_pages",
+    "dotfiles",
+    "cache_control",
+    "header",
+    "listen",
+    "port",
+    "host",
+    "open",
+    "access_log",
+    "error_log",
+    "fastcgi",
+    "user",
+];
+
+// In the order of the help.
 const CONTENT: &str = "Content";
-const CACHES: &str = "Caches";
-const LIMITS: &str = "Limits";
+const LISTENING: &str = "Listening";
 const LOGS: &str = "Logs";
+const RIGHTS: &str = "Rights";
+const LIMITS: &str = "Limits";
+const CACHES: &str = "Caches";
+const ARCHITECTURE: &str = "Architecture";
 
 macro_rules! examples {
     () => {
         "\
 Examples:
-  flash serve                              this folder, at http://127.0.0.1:8080/
-  flash serve /srv/site --listen :80 --user www-data       to everybody
+  flash serve                     this folder, at http://127.0.0.1:8080/
+  flash build -p 3000 --open      another folder and port, in the browser
+  flash serve /srv/site --listen :80 --user www-data     to everybody
   flash serve ~/music --list --listen unix:/run/music.sock
   flash serve build --spa index.html --cache-control 'max-age=60'
   flash serve /srv/site --fastcgi .php=unix:/run/php/php-fpm.sock

@@ -26,7 +26,7 @@ fn complaint(words: &[&str]) -> String {
 
 #[test]
 fn clap_finds_the_definition_sound() {
-    Flags::command().debug_assert();
+    command().debug_assert();
 }
 
 #[test]
@@ -148,4 +148,103 @@ fn programs_and_where_they_stand() {
         let said = complaint(&["serve", flag]);
         assert!(said.contains(why), "{flag}: {said}");
     }
+}
+
+#[test]
+fn the_short_help_has_the_fifteen_flags_of_most_people() {
+    let mut flash = command();
+    flash.build();
+    let serve = flash.find_subcommand_mut("serve").expect("there is flash serve");
+    let (short, long) = (serve.render_help().to_string(), serve.render_long_help().to_string());
+    let flags = |help: &str| {
+        help.lines().filter(|line| line.starts_with("  -") || line.starts_with("      --")).count()
+    };
+    // And --help and --version.
+    assert_eq!(flags(&short), 15 + 2, "{short}");
+    assert!(flags(&long) > 50, "{long}");
+    assert!(short.lines().count() < 70, "{short}");
+    let at =
+        |help: &str, heading: &str| help.find(&format!("\n{heading}")).unwrap_or_else(|| panic!("{heading}"));
+    assert!(at(&short, "Content:") < at(&short, "Listening:"));
+    let headings = [
+        "Content:",
+        "Listening:",
+        "Logs:",
+        "Programs:",
+        "Rights:",
+        "Limits:",
+        "Caches:",
+        "Architecture:",
+        "Experiments",
+    ];
+    for pair in headings.windows(2) {
+        assert!(at(&long, pair[0]) < at(&long, pair[1]), "{pair:?}");
+    }
+}
+
+#[test]
+fn help_has_eighty_columns_at_least() {
+    for line in command()
+        .find_subcommand("serve")
+        .unwrap()
+        .clone()
+        .term_width(80)
+        .render_long_help()
+        .to_string()
+        .lines()
+    {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
+#[test]
+fn ports_and_hosts() {
+    let at = |words: &[&str]| serve(words).listen;
+    assert_eq!(at(&["-p", "3000"]), ["127.0.0.1:3000".parse().unwrap()]);
+    assert_eq!(at(&["-p3000", "--host", "0.0.0.0"]), ["0.0.0.0:3000".parse().unwrap()]);
+    assert_eq!(at(&["--bind=::1"]), ["[::1]:8080".parse().unwrap()]);
+    assert!(serve(&["--open"]).open);
+    assert!(complaint(&["serve", "--port", "80", "--listen", ":80"]).contains("cannot be used with"));
+    assert!(complaint(&["serve", "--port", "70000"]).contains("70000 is not in 0..=65535"));
+}
+
+#[test]
+fn what_people_write_who_know_other_servers() {
+    for (flag, instead) in [
+        ("--cors", "Access-Control-Allow-Origin"),
+        ("--gzip", "gzip -k9"),
+        ("--https", "put a proxy"),
+        ("--root=/srv", "flash serve DIR"),
+        ("--single", "--spa index.html"),
+        ("--browse", "--list"),
+        ("--workers", "--loops N"),
+        ("-d", "flash serve DIR"),
+    ] {
+        for words in [&["serve", flag][..], &[flag], &["serve", ".", flag, "4"]] {
+            let said = complaint(words);
+            assert!(
+                said.contains(" is not a flag of flash serve: ") && said.contains(instead),
+                "{words:?}: {said}"
+            );
+            assert!(!said.contains("similar"), "{said}");
+            assert!(said.ends_with(" (see flash serve --help)"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn serve_may_be_left_out_before_a_folder_or_a_flag() {
+    let served = |words: &[&str]| match read(words).unwrap().command {
+        Some(Command::Serve(flags)) => *flags,
+        other => panic!("{words:?}: {other:?}"),
+    };
+    assert_eq!(served(&["."]).dir.as_os_str(), ".");
+    assert_eq!(served(&["src", "--list"]).dir.as_os_str(), "src");
+    let flags = served(&["--port=1", "--list", "/"]);
+    assert_eq!(
+        (flags.dir.as_os_str().to_str(), &flags.listen[..]),
+        (Some("/"), &["127.0.0.1:1".parse().unwrap()][..])
+    );
+    // A program's name comes before a folder's.
+    assert!(matches!(read(&["sim"]).unwrap().command, Some(Command::Sibling(_))));
 }

@@ -1,0 +1,46 @@
+//! `--open`: this desktop's browser is shown the site.
+//!
+//! It is started when the listeners are open, while the server may still start programs. The kernel keeps its connection until
+//! the server accepts it. If there is no browser, the server serves all the same.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+use flash_arch::Listener;
+
+/// Opens the first place that a browser can reach.
+pub(super) fn open(listeners: &[Listener]) {
+    let opened = match listeners.iter().find_map(Listener::address) {
+        Some(address) => open::that_detached(url(address)),
+        None => Err(io::Error::other("a browser reaches no Unix socket")),
+    };
+    if let Err(error) = opened {
+        // With standard error closed there is nobody who waits for this line.
+        let _ = writeln!(io::stderr(), "flash: cannot open a browser: {error}");
+    }
+}
+
+/// Every address is no address that a browser can ask.
+fn url(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        true => format!("http://localhost:{}/", address.port()),
+        false => format!("http://{address}/"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_asks_for_one_address() {
+        for (address, asks) in [
+            ("127.0.0.1:8080", "http://127.0.0.1:8080/"),
+            ("[::1]:80", "http://[::1]:80/"),
+            ("0.0.0.0:80", "http://localhost:80/"),
+            ("[::]:8080", "http://localhost:8080/"),
+        ] {
+            assert_eq!(url(address.parse().unwrap()), asks);
+        }
+    }
+}
