@@ -14,12 +14,13 @@ use crate::blocking_call;
 use crate::children::Child;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
-use crate::event_loop::Dispatch;
+use crate::dispatch::Dispatch;
 use crate::helpers::{Client, HelperLimits, Helpers, Offload, Waiter};
+use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::loops;
 use crate::poller::Poller;
 use crate::server_state::{ServerParts, ServerState};
-use crate::{Limits, loops};
 
 pub(crate) struct Asymmetric {
     pub(crate) shared: Arc<ServerState>,

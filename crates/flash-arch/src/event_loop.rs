@@ -3,8 +3,10 @@
 //!
 //! One loop is one thread with connections of its own. The only call it ever sleeps in is its poller's wait.
 
+mod deferred;
 mod slot;
 mod streams;
+mod token;
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,43 +16,31 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use flash_core::job::{Job, Outcome};
+use flash_core::job::Outcome;
 use flash_core::local::LocalCache;
 use flash_core::record::Peer;
-use flash_core::upstream::Opened;
 use flash_core::{Connection, Context, ExchangeId, TransportInfo};
 use flash_observe::metrics::LoopMetrics;
 use slab::Slab;
 
-use crate::acceptor::{Acceptor, Arrival};
+use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
+use crate::dispatch::Dispatch;
 use crate::helpers::Client;
 use crate::listener::Listener;
 use crate::longest_idle::LongestIdle;
-use crate::poller::{Event, Poller, TOKEN_MAX, WakeOn};
+use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;
 use crate::socket;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
 use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 
+use self::deferred::Deferred;
 use self::slot::{Slot, Turn, TurnContext};
 use self::streams::{Chain, Streams};
-
-/// What a loop does with a job: the whole difference between the architectures that have loops.
-pub(crate) trait Dispatch {
-    /// Does the job now, or sees to it that its result comes to the completion queue under `token` and `exchange`. A queue for helpers is
-    /// fair to each `client`. A sleep on the way is counted in `metrics`.
-    fn dispatch(
-        &mut self,
-        job: Job,
-        token: u64,
-        exchange: ExchangeId,
-        client: Client,
-        metrics: &LoopMetrics,
-    ) -> Option<Outcome>;
-}
+use self::token::{COMPLETIONS, NO_CONNECTION, split, token};
 
 pub(crate) struct EventLoop<D, P: Poller> {
     worker: Worker,
@@ -71,19 +61,6 @@ pub(crate) struct EventLoop<D, P: Poller> {
     arrivals: Vec<usize>,
 }
 
-/// What takes long, by connection: it waits until all that is ready has been answered from the caches, so that little
-/// requests do not wait for what others' large or cold files cost.
-enum Deferred {
-    Job(u64, ExchangeId, Job),
-    Completed(u64, ExchangeId, Outcome),
-    Opened(u64, ExchangeId, Opened),
-    WaitingConnection(WaitingConnection),
-    /// Its program may have said something. However much that is, others come first.
-    Heard(u64),
-    /// It had its share of a turn and could go on at once.
-    Others(u64),
-}
-
 /// Where what is told to a connection may have to be noted.
 struct Io<'a, P> {
     poller: &'a mut P,
@@ -92,18 +69,6 @@ struct Io<'a, P> {
 
 /// Deferred work that is done before the loop looks for new events.
 const DEFERRED_PER_TURN: usize = 4;
-/// Tokens with this generation are not connections'.
-const NO_CONNECTION: u32 = ((TOKEN_MAX - 1) >> 32) as u32;
-const COMPLETIONS: u64 = token(NO_CONNECTION, u32::MAX as usize);
-
-const fn token(generation: u32, index: usize) -> u64 {
-    (generation as u64) << 32 | index as u64
-}
-
-const fn split(token: u64) -> (u32, usize) {
-    ((token >> 32) as u32, token as u32 as usize)
-}
-
 fn slot_of<L>(slots: &Slab<Box<Slot<L>>>, token: u64) -> Option<&Slot<L>> {
     let (generation, index) = split(token);
     slots.get(index).map(|slot| &**slot).filter(|slot| slot.generation == generation)
@@ -263,7 +228,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
 
     fn accept(&mut self, listener: usize) {
         self.acceptor.retry(&mut self.poller, self.worker.clock.now.ms());
-        for _ in 0..crate::acceptor::ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_TURN {
             match self.acceptor.accept(
                 &self.worker.shared,
                 &mut self.poller,

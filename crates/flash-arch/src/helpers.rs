@@ -4,9 +4,11 @@
 //! helpers' own affair. A device that hangs takes the helpers of its own pools at most. Listings have a pool of their own.
 
 mod device_breaker;
+mod limits;
 mod pool;
 mod pool_state;
 mod queue;
+mod submission;
 mod watchdog;
 
 use std::io;
@@ -15,59 +17,19 @@ use std::thread;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use flash_core::ExchangeId;
-use flash_core::job::{Failure, Job, Outcome};
+use flash_core::job::Job;
 use flash_disk::Device;
 use flash_os::cpu_clock::CpuClock;
 use flash_os::mpsc;
 
-pub(crate) use self::pool::HELPER_NICE;
+pub(crate) use self::limits::HELPER_NICE;
+pub use self::limits::{HelperLimits, Offload};
 use self::pool::Pool;
-use self::pool_state::Submission;
 pub(crate) use self::queue::Client;
+use self::submission::Submission;
+pub(crate) use self::submission::{SubmitError, Waiter};
 use self::watchdog::Watchdog;
-use crate::completion_queue::{Completion, CompletionQueue};
 use crate::server_state::ServerState;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HelperLimits {
-    /// Of one device.
-    pub helpers_max: usize,
-    /// Jobs that wait for a helper of one device; one more is refused.
-    pub queue_max: usize,
-    /// Do equal jobs once. Off for experiments.
-    pub single_flight: bool,
-    pub offload: Offload,
-}
-
-/// Which jobs go to helpers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Offload {
-    /// Those that would make the loop wait.
-    #[default]
-    Needed,
-    /// All, though many could be done at once. For experiments.
-    Always,
-    /// All but finding and opening files, for which the loop waits: the flaw of the Flash of 1999. For experiments.
-    NotOpening,
-}
-
-/// Who wants to hear of a job's end.
-pub(crate) struct Waiter {
-    pub(crate) completions: Arc<CompletionQueue>,
-    pub(crate) token: u64,
-    pub(crate) exchange: ExchangeId,
-    pub(crate) client: Client,
-}
-
-/// Why a job was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SubmitError {
-    /// Too many wait already.
-    Full,
-    /// The device does not answer.
-    DeviceDown,
-}
 
 pub(crate) struct Helpers {
     limits: HelperLimits,
@@ -189,21 +151,6 @@ impl Pools {
             (Job::List(_), Some(listings)) => listings,
             _ => &self.files,
         }
-    }
-}
-
-impl SubmitError {
-    pub(crate) fn failure(self) -> Failure {
-        match self {
-            Self::Full => Failure::Overloaded,
-            Self::DeviceDown => Failure::DeviceDown,
-        }
-    }
-}
-
-impl Waiter {
-    fn tell(self, outcome: Outcome) {
-        self.completions.push(self.token, Completion::Done(self.exchange, outcome));
     }
 }
 

@@ -20,10 +20,12 @@ mod children;
 mod clock;
 mod completion_queue;
 mod connection_permit;
+mod dispatch;
 mod epoll;
 mod event_loop;
 mod helper_processes;
 mod helpers;
+mod limits;
 pub mod listener;
 mod longest_idle;
 mod loops;
@@ -44,13 +46,13 @@ pub mod uring;
 mod worker;
 
 use std::io;
-use std::time::Duration;
 
 pub use crate::children::Child;
 pub use crate::clock::server_us;
 use crate::epoll::Epoll;
 pub use crate::helper_processes::{ForkServer, ForkServerSetup, HelperKind};
 pub use crate::helpers::{HelperLimits, Offload};
+pub use crate::limits::Limits;
 pub use crate::listener::Listener;
 pub use crate::server_state::{ServerParts, ServerState};
 use crate::uring::RingPoller;
@@ -80,14 +82,6 @@ pub enum Arch {
     Mp {
         processes: usize,
     },
-}
-
-/// What all architectures need to know.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    pub connections_max: usize,
-    /// How long exchanges under way may take after a signal to stop.
-    pub drain: Duration,
 }
 
 /// Serves until a signal says to stop, or a process that is needed ends. `parts` is called once in every process that

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::children::Child;
 use crate::completion_queue::CompletionQueue;
-use crate::event_loop::{Dispatch, EventLoop};
+use crate::dispatch::Dispatch;
+use crate::event_loop::EventLoop;
 use crate::listener::Listener;
 use crate::poller::Poller;
 use crate::server_state::ServerState;

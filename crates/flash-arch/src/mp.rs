@@ -13,9 +13,9 @@ use flash_os::fork::{self, Forked};
 use flash_process::restart;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getppid, kill_process, waitpid};
 
-use crate::Limits;
 use crate::blocking::Blocking;
 use crate::children::{self, Child, Ended};
+use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::server_state::{ServerParts, ServerState};
 use crate::signals::{Heard, Signals};

@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use crate::Limits;
 use crate::blocking::Blocking;
 use crate::children::Child;
+use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::server_state::{ServerParts, ServerState};
 use crate::signals::Signals;

@@ -25,7 +25,6 @@ use std::time::Duration;
 
 use flash_core::{Connection, TransportInfo};
 
-use crate::Limits;
 use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::amped::Asymmetric;
 use crate::children::Child;
@@ -33,29 +32,15 @@ use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::epoll::Epoll;
 use crate::helpers::{HelperLimits, Helpers};
+use crate::limits::Limits;
 use crate::listener::Listener;
-use crate::pipelined::parked::Slot;
-use crate::pipelined::queue::{Item, Queue, With};
+use crate::pipelined::parked::{NEW, Slot};
+use crate::pipelined::queue::{Item, Queue, Queues, With};
 use crate::pipelined::stage::Stage;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
 use crate::poller::Poller;
 use crate::server_state::{ServerParts, ServerState};
 use crate::signals::Signals;
-
-/// The steps that connections go around after they were accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    ReadRequest,
-    FindFile,
-    SendHeader,
-    SendData,
-}
-
-/// The queues in front of a pool's steps, in their order.
-type Queues = [Arc<Queue<Item>>; 4];
-
-/// The token of a connection that has no number yet.
-const NEW: u64 = u64::MAX;
 
 pub(crate) fn serve(
     pools: usize,

@@ -11,9 +11,9 @@ use flash_disk::Disk;
 use flash_observe::metrics::Metrics;
 use flash_observe::{AccessLog, ErrorLog, RateLimit};
 
-use crate::Limits;
 use crate::connection_permit::ConnectionPermits;
 use crate::helper_processes::HelperKind;
+use crate::limits::Limits;
 
 /// What a process that serves is made of.
 pub struct ServerParts {

@@ -10,12 +10,13 @@ use flash_observe::metrics::LoopMetrics;
 
 use crate::blocking_call;
 use crate::children::Child;
+use crate::dispatch::Dispatch;
 use crate::epoll::Epoll;
-use crate::event_loop::Dispatch;
 use crate::helpers::Client;
+use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::loops;
 use crate::server_state::{ServerParts, ServerState};
-use crate::{Limits, loops};
 
 pub(crate) struct Inline(pub(crate) Arc<ServerState>);
 

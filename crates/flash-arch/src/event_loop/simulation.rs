@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::header::HeaderTemplate;
-use flash_core::job::Done;
+use flash_core::job::{Done, Job};
 use flash_core::memory_budget;
 use flash_core::output::{Front, Output};
 use parking_lot::Mutex;

@@ -10,7 +10,7 @@ use flash_core::upstream::Opened;
 use flash_core::{Connection, Context, Interest, Want};
 use flash_observe::metrics::LoopMetrics;
 
-use super::Deferred;
+use super::deferred::Deferred;
 use super::streams::{Chain, Streams};
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::ConnectionPermit;

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use flash_core::{Connection, ExchangeId};
 use slab::Slab;
 
-use super::{NO_CONNECTION, split, token};
+use super::token::{NO_CONNECTION, split, token};
 use crate::poller::{Poller, Registered};
 
 #[derive(Default)]

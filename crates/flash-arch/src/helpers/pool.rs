@@ -19,10 +19,11 @@ use flash_os::semaphore::Semaphore;
 use parking_lot::Mutex;
 
 use super::device_breaker::{BreakerState, DeviceBreaker, Transition};
-use super::pool_state::{PoolState, Submission, Task};
+use super::limits::{HELPER_NICE, HelperLimits};
+use super::pool_state::{PoolState, Task};
 use super::queue::Lane;
+use super::submission::{Submission, SubmitError, Waiter};
 use super::watchdog::Watchdog;
-use super::{HelperLimits, SubmitError, Waiter};
 use crate::clock::server_us;
 use crate::completion_queue::Completion;
 use crate::helper_processes::JobExecutor;
@@ -48,8 +49,6 @@ pub(super) struct Pool {
 const UNSORTED_MAX: usize = 4096;
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
-pub(crate) const HELPER_NICE: i32 = 19;
-
 impl Pool {
     /// Starts the first of them.
     /// Those of a local device hand what leads away from it to another pool.

@@ -7,12 +7,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use flash_core::job::{Find, Job};
+use flash_core::job::Job;
 use flash_core::listing::Order;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
-use super::Waiter;
-use super::queue::{FairQueue, Lane};
+use super::queue::FairQueue;
+use super::submission::{Submission, Waiter};
 
 #[derive(Default)]
 pub(super) struct PoolState {
@@ -30,12 +30,6 @@ pub(super) struct PoolState {
     serial: u64,
     /// No two jobs are equal.
     all_differ: bool,
-}
-
-pub(super) struct Submission {
-    pub(super) job: Job,
-    pub(super) waiter: Option<Waiter>,
-    pub(super) came: Instant,
 }
 
 pub(super) struct Task {
@@ -88,16 +82,6 @@ pub(super) enum JobKey {
         page: u32,
     },
     Single(u64),
-}
-
-impl Submission {
-    /// Where the job waits.
-    pub(super) fn lane(&self) -> Lane {
-        match &self.job {
-            Job::Find(Find { known: Some(_), .. }) => Lane::Looks,
-            _ => Lane::Client(self.waiter.as_ref().map_or_else(Default::default, |waiter| waiter.client)),
-        }
-    }
 }
 
 impl PoolState {

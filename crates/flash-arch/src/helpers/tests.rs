@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::pool::tests::{PATIENCE, gated};
 use super::*;
+use crate::completion_queue::CompletionQueue;
 use crate::{Limits, testing};
 
 #[test]

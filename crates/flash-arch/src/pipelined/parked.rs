@@ -29,6 +29,9 @@ pub(super) struct Stream {
     pub(super) registered: Registered,
 }
 
+/// The token of a connection that has no number yet.
+pub(super) const NEW: u64 = u64::MAX;
+
 impl Slot {
     /// Something has happened at one of its streams. Which one is not said: all of them are looked at.
     pub(super) fn streams_ready(&mut self) {

@@ -32,6 +32,9 @@ pub(super) enum With {
     Poisoned,
 }
 
+/// The queues in front of a pool's steps, in their order.
+pub(super) type Queues = [Arc<Queue<Item>>; 4];
+
 pub(super) struct Queue<T> {
     state: Mutex<State<T>>,
     room: Condvar,

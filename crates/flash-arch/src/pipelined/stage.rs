@@ -16,10 +16,9 @@ use rustix::io::Errno;
 
 use crate::completion_queue::Completion;
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
-use crate::pipelined::parked::{ParkedConnections, Slot};
-use crate::pipelined::queue::{Item, Queue, ThenSleep, With};
+use crate::pipelined::parked::{NEW, ParkedConnections, Slot};
+use crate::pipelined::queue::{Item, Queue, Queues, ThenSleep, With};
 use crate::pipelined::steps::{At, Next, OF_STREAM, Work};
-use crate::pipelined::{NEW, Queues};
 use crate::server_state::ServerState;
 use crate::socket;
 use crate::worker::Worker;

@@ -13,15 +13,23 @@ use slab::Slab;
 
 use crate::amped::Asymmetric;
 use crate::completion_queue::{Completion, CompletionQueue};
-use crate::event_loop::Dispatch;
+use crate::dispatch::Dispatch;
 use crate::helpers::Client;
-use crate::pipelined::parked::{Slot, Stream};
+use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;
-use crate::pipelined::{NEW, Step};
 use crate::poller::Registered;
 use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
 use crate::upstream_io::{UpstreamIo, tell_opened};
+
+/// The steps that connections go around after they were accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    ReadRequest,
+    FindFile,
+    SendHeader,
+    SendData,
+}
 
 /// Where a connection goes after its turn.
 pub(super) enum Next {

@@ -1,0 +1,11 @@
+//! The limits that all architectures know. Those of helpers are in [`helpers`](crate::helpers).
+
+use std::time::Duration;
+
+/// The limits of one process that serves.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub connections_max: usize,
+    /// How long exchanges under way may take after a signal to stop.
+    pub drain: Duration,
+}
