@@ -25,7 +25,7 @@ use rustix::process::Pid;
 use self::children::{Children, ProgramId};
 use self::spawn_threads::{Busy, Outcome, SpawnThreads, Start, StartError, StartOutcome, Wait};
 use crate::codec::Writer;
-use crate::ipc::{self, Received};
+use crate::ipc::{self, Message, Received};
 use crate::protocol::{Event, ExitStatus, Request, StartRequest};
 use crate::script::Scripts;
 use crate::setup::Setup;
@@ -191,8 +191,9 @@ impl Helper {
     /// A server process registers, with a socket and its record of starts.
     fn accept_server(&mut self, buffer: &mut [u8]) {
         let Some(rendezvous) = &self.rendezvous else { return };
-        match ipc::receive(rendezvous, buffer) {
-            Ok(Received::Message { descriptors, .. }) => {
+        match ipc::try_receive(rendezvous, buffer) {
+            Ok(Received::Message(Message { descriptors, .. })) => {
+                // A socket that came without its record is closed, which the server process sees.
                 let Ok([socket, record]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
                 self.tokens += 1;
                 let data = epoll::EventData::new_u64(self.tokens);
@@ -203,8 +204,7 @@ impl Helper {
                     self.servers.insert(self.tokens, server);
                 }
             }
-            // A socket that came without its descriptors is closed, which the server process sees.
-            Ok(Received::Nothing | Received::Incomplete { .. }) => {}
+            Ok(Received::Nothing) => {}
             Ok(Received::Gone) | Err(_) => self.rendezvous = None,
         }
     }
@@ -213,13 +213,13 @@ impl Helper {
     fn receive(&mut self, token: u64, buffer: &mut [u8], now: Instant) {
         self.flush(token);
         let Some(server) = self.servers.get(&token) else { return };
-        let (bytes, descriptors) = match ipc::receive(&server.socket, buffer) {
-            Ok(Received::Message { bytes, descriptors }) => (bytes, Some(descriptors)),
-            Ok(Received::Incomplete { bytes }) => (bytes, None),
+        let (bytes, descriptors) = match ipc::try_receive(&server.socket, buffer) {
+            Ok(Received::Message(Message { bytes, is_incomplete: true, .. })) => (bytes, None),
+            Ok(Received::Message(Message { bytes, descriptors, .. })) => (bytes, Some(descriptors)),
             Ok(Received::Nothing) => return,
             Ok(Received::Gone) | Err(_) => return self.disconnect(token, now),
         };
-        match (Request::of_bytes(bytes), descriptors) {
+        match (Request::of_bytes(&bytes), descriptors) {
             (Some(Request::Start(request)), Some(descriptors)) => {
                 self.enqueue(token, request, descriptors, now)
             }
@@ -377,7 +377,7 @@ impl Helper {
                 event.put(&mut bytes);
                 pidfds.extend(pidfd.as_ref().map(|pidfd| pidfd.as_fd()));
             }
-            match ipc::send(&server.socket, &bytes.bytes, &pidfds) {
+            match ipc::try_send(&server.socket, &bytes.bytes, &pidfds) {
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => server.is_full = true,
                 // Sent, or the server process is gone, which is an event of its own.
                 _ => drop(server.unsent.drain(..count)),

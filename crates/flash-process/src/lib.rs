@@ -11,7 +11,7 @@
 pub mod child;
 pub mod codec;
 mod fork_helper;
-mod ipc;
+pub mod ipc;
 mod line_limiter;
 mod log_opener;
 mod process_monitor;

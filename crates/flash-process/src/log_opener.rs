@@ -15,12 +15,11 @@ use std::path::{Path, PathBuf};
 
 use flash_os::fork::{self, Forked};
 use flash_os::signals;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::child;
-use crate::ipc::{self, Received};
+use crate::ipc;
 
 /// In what it logs.
 const NAME: &str = "the log opener";
@@ -62,24 +61,16 @@ impl LogOpener {
         // A socket for each request, because several processes may ask at the same time.
         let (ours, theirs) = ipc::pair()?;
         let gone = |_| io::Error::other(format!("{NAME} has ended"));
-        wait(&self.control, PollFlags::OUT)?;
         ipc::send(&self.control, &[number], &[theirs.as_fd()]).map_err(gone)?;
         drop(theirs);
-        wait(&ours, PollFlags::IN)?;
-        match ipc::receive(&ours, &mut ipc::buffer())? {
-            Received::Message { bytes, descriptors } => match descriptors.into_iter().next() {
-                Some(log) => Ok(log.into()),
-                None => Err(io::Error::other(String::from_utf8_lossy(bytes).into_owned())),
-            },
-            Received::Incomplete { .. } => Err(Errno::MFILE.into()),
-            Received::Nothing | Received::Gone => Err(gone(Errno::PIPE)),
+        let mut buffer = ipc::buffer();
+        let Some(reply) = ipc::receive(&ours, &mut buffer)? else { return Err(gone(Errno::PIPE)) };
+        match reply.descriptors.into_iter().next() {
+            Some(log) => Ok(log.into()),
+            None if reply.is_incomplete => Err(Errno::MFILE.into()),
+            None => Err(io::Error::other(String::from_utf8_lossy(&reply.bytes).into_owned())),
         }
     }
-}
-
-fn wait(socket: &OwnedFd, readiness: PollFlags) -> io::Result<()> {
-    rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(socket, readiness)], None))?;
-    Ok(())
 }
 
 fn run(control: &OwnedFd, logs: &[Option<PathBuf>]) -> io::Result<()> {
@@ -93,14 +84,9 @@ fn run(control: &OwnedFd, logs: &[Option<PathBuf>]) -> io::Result<()> {
 /// Answers requests until no process is left that could ask.
 fn serve(control: &OwnedFd, logs: &[Option<PathBuf>]) -> io::Result<()> {
     let mut buffer = ipc::buffer();
-    loop {
-        wait(control, PollFlags::IN)?;
-        let (number, socket) = match ipc::receive(control, &mut buffer)? {
-            Received::Message { bytes: &[number], descriptors } => (number, descriptors.into_iter().next()),
-            Received::Message { .. } | Received::Incomplete { .. } | Received::Nothing => continue,
-            Received::Gone => return Ok(()),
-        };
-        let Some(socket) = socket else { continue };
+    while let Some(request) = ipc::receive(control, &mut buffer)? {
+        let Some(socket) = request.descriptors.into_iter().next() else { continue };
+        let [number] = *request.bytes else { continue };
         let log = match logs.get(usize::from(number)) {
             Some(Some(path)) => open(path),
             Some(None) => Err(io::Error::other("its path led nowhere at the start")),
@@ -112,6 +98,7 @@ fn serve(control: &OwnedFd, logs: &[Option<PathBuf>]) -> io::Result<()> {
             Err(error) => ipc::send(&socket, error.to_string().as_bytes(), &[]),
         };
     }
+    Ok(())
 }
 
 fn open(path: &Path) -> io::Result<OwnedFd> {

@@ -36,6 +36,8 @@ pub(crate) struct StartRequest {
 }
 
 pub(crate) const NULL: u8 = u8::MAX;
+/// The longest request.
+pub(crate) const REQUEST_BYTES_MAX: usize = 200 << 10;
 
 /// Which program. [`Setup`](crate::Setup) lists the programs that exist.
 #[derive(Clone, Debug, PartialEq, Eq)]

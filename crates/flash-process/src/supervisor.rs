@@ -15,12 +15,11 @@ use std::time::{Duration, Instant};
 use flash_os::fork::{self, Forked};
 use flash_os::signals;
 use flash_os::spawn::{self, Limit};
-use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getpid, getrlimit, setrlimit, wait, waitpid};
 
 use crate::child;
 use crate::fork_helper::{self, HelperMode};
-use crate::ipc::{self, Received};
+use crate::ipc;
 use crate::restart;
 use crate::setup::Setup;
 
@@ -58,17 +57,15 @@ impl ForkHelper {
             }
             Forked::Parent { child: worker } => {
                 drop(theirs);
-                let mut readable = [PollFd::new(&rendezvous, PollFlags::IN)];
-                rustix::io::retry_on_intr(|| rustix::event::poll(&mut readable, None))?;
                 match ipc::receive(&rendezvous, &mut ipc::buffer())? {
-                    Received::Message { bytes: READY, .. } => {
+                    Some(message) if *message.bytes == *READY => {
                         let supervisor = Pid::from_raw(worker).ok_or(io::ErrorKind::Other)?;
                         Ok(Self { handle: HelperHandle::Process { rendezvous, supervisor } })
                     }
-                    Received::Message { bytes, .. } => {
-                        Err(io::Error::other(String::from_utf8_lossy(bytes).into_owned()))
+                    Some(message) => {
+                        Err(io::Error::other(String::from_utf8_lossy(&message.bytes).into_owned()))
                     }
-                    _ => {
+                    None => {
                         // Nobody else waits for it.
                         let _ = waitpid(Pid::from_raw(worker), WaitOptions::empty());
                         Err(io::Error::other("the fork helper ended at once"))

@@ -20,14 +20,13 @@ use flash_disk::Disk;
 use flash_observe::{Destination, RateLimit};
 use flash_os::fork::{self, Forked};
 use flash_os::signals;
-use flash_process::child;
+use flash_process::{child, ipc};
 use parking_lot::Mutex;
-use rustix::net::SendFlags;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::fork_request::ForkRequest;
 use super::helper;
-use super::ipc;
 use super::process::Process;
 use crate::children::Child;
 
@@ -160,13 +159,13 @@ impl ForkServer {
     /// The socket of the process that will fulfil the request.
     fn fork_request(&self, fork_request: &ForkRequest) -> io::Result<OwnedFd> {
         let (ours, theirs) = ipc::pair()?;
-        match ipc::send(&self.control, &fork_request.to_bytes(), &[theirs.as_fd()], SendFlags::empty()) {
+        match ipc::send(&self.control, &fork_request.to_bytes(), &[theirs.as_fd()]) {
             Ok(()) => Ok(ours),
-            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+            Err(Errno::PIPE | Errno::CONNRESET) => {
                 self.is_gone.store(true, Ordering::Relaxed);
                 Err(io::Error::other("the fork server of helper processes is gone"))
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -179,7 +178,7 @@ impl ForkServerSetup<'_> {
         rustix::process::setpgid(None, None)?;
         // Opened once to see that it can be; every helper opens it for itself.
         drop((self.open)()?);
-        ipc::send(control, b"ready", &[], SendFlags::empty())?;
+        ipc::send(control, b"ready", &[])?;
         let mut buffer = ipc::buffer();
         while let Some(message) = ipc::receive(control, &mut buffer)? {
             let Some(fork_request) = ForkRequest::of_bytes(&message.bytes) else { continue };
@@ -203,10 +202,10 @@ impl ForkServerSetup<'_> {
         match fork_request {
             ForkRequest::Helper { number } => helper::run(number, socket, (self.open)()?, self.confine),
             ForkRequest::Log { path } if self.logs.contains(&path) => match Destination::Path(path).open() {
-                Ok(file) => ipc::send(socket, b"", &[file.as_fd()], SendFlags::empty()),
-                Err(error) => ipc::send(socket, error.to_string().as_bytes(), &[], SendFlags::empty()),
+                Ok(file) => Ok(ipc::send(socket, b"", &[file.as_fd()])?),
+                Err(error) => Ok(ipc::send(socket, error.to_string().as_bytes(), &[])?),
             },
-            ForkRequest::Log { .. } => ipc::send(socket, b"it is none of the logs", &[], SendFlags::empty()),
+            ForkRequest::Log { .. } => Ok(ipc::send(socket, b"it is none of the logs", &[])?),
             ForkRequest::TidyUp => {
                 for name in self.sockets {
                     // It may have gone already.

@@ -8,9 +8,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use flash_disk::Disk;
-use rustix::net::SendFlags;
+use flash_process::ipc;
+use rustix::io::Errno;
 
-use super::ipc;
 use crate::helpers::HELPER_NICE;
 
 pub(super) fn run(
@@ -24,13 +24,13 @@ pub(super) fn run(
     let _ = rustix::process::nice(HELPER_NICE);
     confine()?;
     // Its processor time tells the server whether it works or waits for a disk.
-    ipc::send(socket, &std::process::id().to_ne_bytes(), &[], SendFlags::empty())?;
+    ipc::send(socket, &std::process::id().to_ne_bytes(), &[])?;
     let mut buffer = ipc::buffer();
     while let Some(message) = ipc::receive(socket, &mut buffer)? {
         let Some(answer) = disk.answer(&message.bytes, message.descriptors) else { break };
-        match ipc::send(socket, &answer.bytes, &answer.descriptors(), SendFlags::empty()) {
+        match ipc::send(socket, &answer.bytes, &answer.descriptors()) {
             // The server has gone while it was working.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(Errno::PIPE) => break,
             sent => sent?,
         }
     }

@@ -7,7 +7,6 @@
 mod fork_request;
 mod fork_server;
 mod helper;
-mod ipc;
 mod process;
 
 use std::sync::Arc;

@@ -1,16 +1,13 @@
 //! A helper process as the process that serves sees it: a socket that is asked, and answers or ends.
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
 use flash_core::job::{Failure, Job, Outcome};
 use flash_disk::{Device, Disk};
 use flash_os::cpu_clock::CpuClock;
+use flash_process::ipc;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
-
-use super::ipc;
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -40,8 +37,7 @@ impl Process {
 
     /// Whether it waits to be asked: it has neither ended nor said anything that nobody wanted to know.
     pub(super) fn is_waiting(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        rustix::net::recv(&self.socket, &mut [0; 1][..], flags).is_err_and(|error| error == Errno::AGAIN)
+        ipc::is_idle(&self.socket)
     }
 
     /// The clock of its processor time; waits until the process is ready. `None` if it never will be.
@@ -63,16 +59,13 @@ impl Process {
     /// `None` when there is no memory or no descriptor left for it: a matter of time.
     fn ask_once(&mut self, disk: &Disk, job: &Job, device: Device) -> Option<Reply> {
         let question = disk.ask(job, device);
-        if let Err(error) =
-            ipc::send(&self.socket, &question.bytes, question.descriptor.as_slice(), SendFlags::empty())
-        {
-            return match error.kind() {
-                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Some(Reply::Lost(LossReason::Ended)),
-                _ => None,
-            };
+        match ipc::send(&self.socket, &question.bytes, question.descriptor.as_slice()) {
+            Ok(()) => {}
+            Err(Errno::PIPE | Errno::CONNRESET) => return Some(Reply::Lost(LossReason::Ended)),
+            Err(_) => return None,
         }
         Some(match ipc::receive(&self.socket, &mut self.buffer) {
-            Ok(Some(message)) if message.incomplete => return None,
+            Ok(Some(message)) if message.is_incomplete => return None,
             Ok(Some(message)) => disk
                 .understand(job, &message.bytes, message.descriptors)
                 .map_or(Reply::Lost(LossReason::AnsweredNonsense), Reply::Answered),

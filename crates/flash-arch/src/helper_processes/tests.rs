@@ -2,7 +2,7 @@
 //! on the other end of a socket makes no difference.
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use flash_core::path::SitePath;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Device, Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
-use rustix::net::SendFlags;
+use flash_process::ipc;
 use tempfile::TempDir;
 
 use super::fork_request::ForkRequest;
@@ -135,7 +135,7 @@ fn disk(folder: &Path) -> Disk {
 
 fn behave(manner: Manner, socket: &OwnedFd, mut disk: Disk) {
     let mut buffer = ipc::buffer();
-    let _ = ipc::send(socket, &std::process::id().to_ne_bytes(), &[], SendFlags::empty());
+    let _ = ipc::send(socket, &std::process::id().to_ne_bytes(), &[]);
     while let Ok(Some(message)) = ipc::receive(socket, &mut buffer) {
         let answer = match manner {
             Manner::Dies => return,
@@ -144,10 +144,10 @@ fn behave(manner: Manner, socket: &OwnedFd, mut disk: Disk) {
                 disk.answer(&message.bytes, message.descriptors).unwrap().bytes
             }
         };
-        ipc::send(socket, &answer, &[], SendFlags::empty()).unwrap();
+        ipc::send(socket, &answer, &[]).unwrap();
         match manner {
             Manner::HelpsOnce => return,
-            Manner::SaysMore => ipc::send(socket, &answer, &[], SendFlags::empty()).unwrap(),
+            Manner::SaysMore => ipc::send(socket, &answer, &[]).unwrap(),
             _ => {}
         }
     }
@@ -249,34 +249,6 @@ fn without_a_nursery_helpers_go_on_and_none_are_added() {
     drop((first, second));
     assert_eq!(bench.fork_server.idle.lock().len(), 1, "it is kept, because there will be no other");
     assert!(bench.said().contains("cannot start a helper: the fork server of helper processes is gone"));
-}
-
-#[test]
-fn long_letters_arrive_whole_with_their_descriptors() {
-    let (one, other) = ipc::pair().unwrap();
-    for size in [0, 1, 65_535, 65_536, 65_537, 1 << 20] {
-        let bytes: Vec<u8> = (0..size).map(|at| (at ^ (at >> 8)) as u8).collect();
-        ipc::send(&one, &bytes, &[one.as_fd()], SendFlags::empty()).unwrap();
-        let mut buffer = ipc::buffer();
-        let message = ipc::receive(&other, &mut buffer).unwrap().unwrap();
-        assert!(
-            *message.bytes == *bytes && message.descriptors.len() == 1 && !message.incomplete,
-            "{size} bytes"
-        );
-    }
-    drop(one);
-    assert!(ipc::receive(&other, &mut ipc::buffer()).unwrap().is_none(), "that was the last");
-}
-
-#[test]
-fn letters_of_other_kinds_are_not_read() {
-    let file = tempfile::tempfile().unwrap();
-    // Enclosed in a file, which may be on a disk that does not answer; enclosed in nothing; of no kind at all.
-    for (bytes, descriptors) in [(&[1][..], vec![file.as_fd()]), (&[1], vec![]), (&[7, 7], vec![])] {
-        let (one, other) = ipc::pair().unwrap();
-        ipc::send_packet(&one, bytes[0], &bytes[1..], &descriptors, SendFlags::empty()).unwrap();
-        assert!(ipc::receive(&other, &mut ipc::buffer()).is_err(), "{bytes:?}");
-    }
 }
 
 #[test]

@@ -44,11 +44,6 @@ pub struct Reply {
     done: Done,
 }
 
-/// An answer or a question is never larger. The longest is a small file with a compressed copy of it in each coding.
-pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// No message comes with more descriptors: a file, and a compressed copy of it in each coding.
-pub const DESCRIPTORS_MAX: usize = 4;
-
 impl Disk {
     /// Puts a job into words, for a helper at that device.
     pub fn ask<'a>(&self, job: &'a Job, device: Device) -> Request<'a> {

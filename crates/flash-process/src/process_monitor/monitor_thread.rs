@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ use super::request::{
 };
 use super::stderr_pipe::{ReadOutcome, StderrPipe};
 use crate::codec::Reader;
-use crate::ipc::{self, Received};
-use crate::protocol::{Event, ExitStatus, NULL, ProgramRef, Request, StartRequest};
+use crate::ipc::{self, Message, Received};
+use crate::protocol::{Event, ExitStatus, NULL, ProgramRef, REQUEST_BYTES_MAX, Request, StartRequest};
 use crate::reporter::Reporter;
 use crate::start_record::{LastStarted, StartRecord};
 
@@ -213,14 +213,14 @@ impl MonitorThread {
     fn receive(&mut self, buffer: &mut [u8]) {
         self.flush();
         let Some(helper) = &self.helper else { return };
-        let (bytes, descriptors) = match ipc::receive(&helper.socket, buffer) {
-            Ok(Received::Message { bytes, descriptors }) => (bytes, descriptors),
+        let (bytes, descriptors) = match ipc::try_receive(&helper.socket, buffer) {
             // Those programs cannot be handed to another fork helper.
-            Ok(Received::Incomplete { bytes }) => (bytes, Vec::new()),
+            Ok(Received::Message(Message { bytes, is_incomplete: true, .. })) => (bytes, Vec::new()),
+            Ok(Received::Message(Message { bytes, descriptors, .. })) => (bytes, descriptors),
             Ok(Received::Nothing) => return,
             Ok(Received::Gone) | Err(_) => return self.reconnect(),
         };
-        let (mut rest, mut descriptors) = (Reader(bytes), descriptors.into_iter());
+        let (mut rest, mut descriptors) = (Reader(&bytes), descriptors.into_iter());
         while let Some(tell) = Event::take(&mut rest) {
             match tell {
                 Event::Started { number, pid, name_bytes } => {
@@ -416,12 +416,20 @@ fn prepare(number: u64, request: &SpawnRequest) -> io::Result<Prepared> {
     Ok(Prepared { bytes: Request::Start(begin).to_bytes(), theirs: vec![first, write], stream, stderr: read })
 }
 
+/// A request that is longer than any that a program could be started with is not sent.
+fn send_request(socket: &OwnedFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    if bytes.len() > REQUEST_BYTES_MAX {
+        return Err(Errno::MSGSIZE);
+    }
+    ipc::try_send(socket, bytes, descriptors)
+}
+
 impl Helper {
     fn connect(rendezvous: &OwnedFd, epoll: &OwnedFd) -> io::Result<Self> {
         let (socket, theirs) = ipc::pair()?;
         let record = StartRecord::new()?;
         epoll::add(epoll, &socket, epoll::EventData::new_u64(HELPER), epoll::EventFlags::IN)?;
-        ipc::send(rendezvous, b"server", &[theirs.as_fd(), record.as_fd()])?;
+        ipc::try_send(rendezvous, b"server", &[theirs.as_fd(), record.as_fd()])?;
         Ok(Self { socket, record, unsent: VecDeque::new(), is_full: false })
     }
 
@@ -431,7 +439,7 @@ impl Helper {
         let mut too_long = None;
         while let Some((number, bytes, descriptors)) = self.unsent.front() {
             let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-            match ipc::send(&self.socket, bytes, &borrowed) {
+            match send_request(&self.socket, bytes, &borrowed) {
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
                     self.is_full = true;
                     break;
