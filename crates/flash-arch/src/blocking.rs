@@ -30,7 +30,7 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 const RECEIVE_BYTES: usize = 16 << 10;
 const PAUSE: Duration = Duration::from_millis(100);
 /// In this time every worker with an idle client has looked whether it should leave it.
-const PERMIT_PATIENCE: Duration = LOOK_UP.saturating_mul(2);
+const PERMIT_TIMEOUT: Duration = LOOK_UP.saturating_mul(2);
 
 pub(crate) struct Blocking<'a> {
     worker: Worker,
@@ -89,16 +89,13 @@ impl<'a> Blocking<'a> {
     }
 
     fn welcome(&mut self, shared: &Arc<ServerState>, socket: OwnedFd, peer: Peer) {
-        let (socket, _seat) = match shared.permit() {
-            Some(permit) => (socket, permit),
-            None => {
-                let Some(waiting_connection) = shared.waiting_connection(socket, peer) else { return };
-                match waiting_connection.wait(PERMIT_PATIENCE) {
-                    Some(permit) => (waiting_connection.socket, permit),
-                    None => return waiting_connection.turn_away(),
-                }
-            }
+        let permitted = match shared.permit() {
+            Some(permit) => Some((socket, permit)),
+            None => shared
+                .waiting_connection(socket, peer)
+                .and_then(|waiting| shared.wait_for_permit(waiting, PERMIT_TIMEOUT)),
         };
+        let Some((socket, _permit)) = permitted else { return };
         self.visitor_waited = false;
         self.worker.clock.read();
         let mut connection =

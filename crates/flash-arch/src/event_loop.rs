@@ -265,7 +265,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     fn host(&mut self, waiting_connection: WaitingConnection) {
         match self.worker.shared.permit().or_else(|| self.take_permit()) {
             Some(permit) => self.welcome(waiting_connection.socket, waiting_connection.peer, permit),
-            None => waiting_connection.pass_on(&self.completions),
+            None => self.worker.shared.pass_on(waiting_connection, &self.completions),
         }
     }
 
@@ -276,7 +276,8 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let all = slots.iter().map(|(index, slot)| (since(slot), token(slot.generation, index)));
         let since = |token| since(slot_of(slots, token)?);
         let token = longest_idle.find(worker.clock.now.ms(), all, since)?;
-        Some(self.close(token)?.pass_on())
+        let permit = self.close(token)?;
+        Some(self.worker.shared.reuse(permit))
     }
 
     fn expire(&mut self) {

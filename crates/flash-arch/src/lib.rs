@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod admission;
 mod amped;
 mod blocking;
 mod blocking_call;

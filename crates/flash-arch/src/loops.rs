@@ -27,7 +27,7 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     let listeners = Arc::new(listeners);
     let mut threads = Vec::with_capacity(loops);
     let inboxes = (0..loops).map(|_| CompletionQueue::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
-    shared.permits.set_hosts(inboxes.clone());
+    shared.set_loops(inboxes.clone());
     for (number, completions) in inboxes.iter().enumerate() {
         let dispatch = dispatch(Arc::clone(completions));
         let event_loop = EventLoop::<D, P>::new(

@@ -65,7 +65,7 @@ pub(crate) fn serve(
     let pools = (0..pools)
         .map(|number| Pool::start(number, helpers, &shared, &listeners))
         .collect::<io::Result<Vec<_>>>()?;
-    shared.permits.set_hosts(pools.iter().map(|pool| Arc::clone(pool.queues[0].completions())).collect());
+    shared.set_loops(pools.iter().map(|pool| Arc::clone(pool.queues[0].completions())).collect());
     ready();
     let stopped = signals.wait_for_stop(&shared, needed);
     shared.drain();

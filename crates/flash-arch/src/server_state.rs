@@ -1,7 +1,7 @@
 //! The state of one process that serves, shared by its loops or workers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use flash_core::Site;
@@ -11,6 +11,7 @@ use flash_disk::Disk;
 use flash_observe::metrics::Metrics;
 use flash_observe::{AccessLog, ErrorLog, RateLimit};
 
+use crate::completion_queue::CompletionQueue;
 use crate::connection_permit::ConnectionPermits;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
@@ -35,7 +36,9 @@ pub struct ServerState {
     pub(crate) programs: Option<Arc<dyn Upstreams>>,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
-    pub(crate) permits: ConnectionPermits,
+    pub(crate) permits: Arc<ConnectionPermits>,
+    /// The completion queues of all loops that may have idle connections.
+    pub(crate) loops: OnceLock<Vec<Arc<CompletionQueue>>>,
     /// Finish what is under way, begin nothing new.
     draining: AtomicBool,
 }
@@ -53,6 +56,7 @@ impl ServerState {
             metrics: Metrics::default(),
             limits,
             permits: ConnectionPermits::new(limits.connections_max),
+            loops: OnceLock::new(),
             draining: AtomicBool::new(false),
         })
     }

@@ -14,7 +14,7 @@ use super::Finding;
 use super::source::Source;
 
 /// Files of a crate that are in circles today. The number may only shrink; at none the crate's line goes.
-const KNOWN: &[(&str, usize)] = &[("flash-arch", 4)];
+const KNOWN: &[(&str, usize)] = &[("flash-arch", 2)];
 
 /// Checks the files below the `src` folders of our crates.
 pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {

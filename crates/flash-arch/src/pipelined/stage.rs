@@ -175,7 +175,7 @@ impl<W: Work + Send + 'static> Stage<W> {
                 };
                 self.turn(Box::new(slot), With::Nothing, |_, _| {});
             }
-            None => waiting_connection.pass_on(self.queue.completions()),
+            None => shared.pass_on(waiting_connection, self.queue.completions()),
         }
     }
 
@@ -184,7 +184,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         let site = &self.worker.shared.site;
         let idle = self.parked.take_longest_idle(site, self.worker.clock.now.ms())?;
         self.work.forget(&idle);
-        Some(idle.permit.pass_on())
+        Some(self.worker.shared.reuse(idle.permit))
     }
 
     fn handle(&mut self, token: u64, flags: epoll::EventFlags) {

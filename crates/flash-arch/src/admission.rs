@@ -1,0 +1,151 @@
+//! Admission: each new connection needs a permit. If all permits are taken, the connection that has been idle for longest
+//! is closed, and the new one gets its permit.
+//!
+//! Each loop knows its own idle connections only. If it has none, the new connection goes to the next loop. When all loops
+//! have been asked, the connection is turned away.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_core::record::Peer;
+use flash_observe::RateLimit;
+
+use crate::completion_queue::{Completion, CompletionQueue};
+use crate::connection_permit::{ConnectionPermit, WaitingConnection};
+use crate::listener;
+use crate::server_state::ServerState;
+
+impl ServerState {
+    /// A permit for a new connection, if there is one.
+    pub(crate) fn permit(&self) -> Option<ConnectionPermit> {
+        let permit = self.permits.take()?;
+        self.metrics.connections.add(1);
+        Some(permit)
+    }
+
+    /// The permit of a connection that was closed, for a new connection.
+    pub(crate) fn reuse(&self, permit: ConnectionPermit) -> ConnectionPermit {
+        self.metrics.connections.add(1);
+        permit
+    }
+
+    /// Lets a new connection wait for a permit. Turns it away if too many wait.
+    pub(crate) fn waiting_connection(&self, socket: OwnedFd, peer: Peer) -> Option<WaitingConnection> {
+        self.permits.wait(socket, peer).map_err(|socket| self.turn_away(&socket)).ok()
+    }
+
+    /// Blocks until a connection leaves a permit, or an idle one gives it up because permits are
+    /// [wanted](crate::connection_permit::ConnectionPermits::are_wanted). Turns the connection away if none does in time.
+    pub(crate) fn wait_for_permit(
+        &self,
+        waiting_connection: WaitingConnection,
+        timeout: Duration,
+    ) -> Option<(OwnedFd, ConnectionPermit)> {
+        const LOOK_EVERY: Duration = Duration::from_millis(10);
+        let give_up = Instant::now() + timeout;
+        loop {
+            thread::sleep(LOOK_EVERY);
+            if let Some(permit) = self.permit() {
+                return Some((waiting_connection.socket, permit));
+            }
+            if Instant::now() >= give_up {
+                self.turn_away(&waiting_connection.socket);
+                return None;
+            }
+        }
+    }
+
+    /// Sets the completion queues of all loops that may have idle connections. They are the same for as long as the process
+    /// lives.
+    pub(crate) fn set_loops(&self, loops: Vec<Arc<CompletionQueue>>) {
+        let _ = self.loops.set(loops);
+    }
+
+    /// Passes a connection on, because the loop of this queue has no idle one. The next loop is asked, if there is one that
+    /// was not.
+    pub(crate) fn pass_on(&self, mut waiting_connection: WaitingConnection, from: &Arc<CompletionQueue>) {
+        waiting_connection.loops_asked += 1;
+        match self.loop_after(from, waiting_connection.loops_asked) {
+            Some(next) => next.push(0, Completion::WaitingConnection(waiting_connection)),
+            None => self.turn_away(&waiting_connection.socket),
+        }
+    }
+
+    /// The next loop, unless all have been asked.
+    fn loop_after(&self, queue: &Arc<CompletionQueue>, asked: usize) -> Option<&Arc<CompletionQueue>> {
+        let loops = self.loops.get().filter(|loops| asked < loops.len())?;
+        let place = loops.iter().position(|other| Arc::ptr_eq(other, queue))?;
+        loops.get((place + 1) % loops.len())
+    }
+
+    fn turn_away(&self, socket: &OwnedFd) {
+        static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
+        let most = self.permits.connections_max();
+        self.metrics.shed.add(1);
+        self.error_log
+            .log_limited(&FULL, format_args!("{most} connections are open: one more was turned away"));
+        listener::turn_away(socket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::connection_permit::WAITING_MAX;
+    use crate::{Limits, testing};
+
+    fn shared(connections_max: usize) -> Arc<ServerState> {
+        let folder = tempfile::tempdir().unwrap();
+        testing::shared(folder.path(), Limits { connections_max, drain: Duration::ZERO }, 1_000)
+    }
+
+    fn waiting_in(completions: &CompletionQueue) -> Option<WaitingConnection> {
+        completions.drain().next().map(|(_, completion)| match completion {
+            Completion::WaitingConnection(waiting_connection) => waiting_connection,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn a_waiting_connection_asks_each_loop_once_and_is_turned_away() {
+        let shared = shared(0);
+        let loops: Vec<_> = (0..3).map(|_| Arc::new(CompletionQueue::new().unwrap())).collect();
+        shared.set_loops(loops.clone());
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        assert!(shared.permit().is_none());
+        shared.pass_on(shared.waiting_connection(ours.into(), Peer::Unix).unwrap(), &loops[1]);
+        assert!(shared.permits.are_wanted());
+        for place in [2, 0] {
+            shared.pass_on(waiting_in(&loops[place]).expect("it is its turn"), &loops[place]);
+        }
+        assert!(loops.iter().all(|queue| waiting_in(queue).is_none()));
+        assert!(!shared.permits.are_wanted());
+        let mut answer = String::new();
+        theirs.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+
+    #[test]
+    fn there_are_as_many_permits_as_connections_and_few_connections_wait() {
+        let shared = shared(2);
+        let permits = [shared.permit().unwrap(), shared.permit().unwrap()];
+        assert!(shared.permit().is_none());
+        let [one, other] = permits.map(|permit| shared.reuse(permit));
+        assert_eq!(shared.metrics.connections.get(), 4, "a reused permit is a connection more");
+        drop(one);
+        assert!(shared.permit().is_some());
+        drop(other);
+        assert!(!shared.permits.are_taken());
+        let wait = || shared.waiting_connection(UnixStream::pair().unwrap().0.into(), Peer::Unix);
+        let waiting: Vec<_> = (0..WAITING_MAX).map_while(|_| wait()).collect();
+        assert_eq!(waiting.len(), WAITING_MAX);
+        assert!(wait().is_none());
+        drop(waiting);
+        assert!(wait().is_some());
+    }
+}
