@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use crate::clock::Now;
 use crate::context::Context;
-use crate::exchange::id::ExchangeId;
+use crate::exchange_id::ExchangeId;
 use crate::job::Outcome;
 use crate::output::Output;
 use crate::protocol::Protocol;

@@ -8,16 +8,15 @@
 pub(crate) mod answer;
 pub(crate) mod asked;
 pub(crate) mod body;
-pub(crate) mod id;
 pub(crate) mod lookup;
 pub(crate) mod respond;
 pub(crate) mod sink;
 pub(crate) mod upstream;
 
 use self::body::Body;
-use self::id::ExchangeId;
 use self::lookup::FileLookup;
 use self::upstream::UpstreamExchange;
+use crate::exchange_id::ExchangeId;
 use crate::job::{Done, Job};
 use crate::record::{RecordBuilder, Timing};
 

@@ -2,10 +2,10 @@
 //!
 //! A [`Listing`] holds a folder's [`Names`] in order, and pages of finished HTML. It is made in short steps, and each step
 //! is a job that a waiting connection asks for. A listing that no connection waits for therefore goes no further.
-//! The [`ListingCache`] joins requests for the same listing. It reads no folder; the disk side does that.
+//! A listing reads no folder, and knows no job: it asks its [`Maker`]. The [listing cache](crate::listing_cache) joins
+//! requests for the same listing.
 
 mod batch;
-mod cache;
 mod folder;
 mod html;
 mod made;
@@ -14,12 +14,8 @@ mod names;
 mod order;
 
 pub use self::batch::Batch;
-pub use self::cache::ListingCache;
 pub use self::folder::{Folder, FolderRead, OpenFolder, Part};
 pub use self::made::{Listing, Maker, Step};
 pub use self::name::{Details, Kind, NAME_BYTES_MAX, Name, Seen};
 pub use self::names::{Names, OverBudget};
 pub use self::order::{Column, Order};
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use flash_cgi::Variables;
 use flash_http::status::Status;
 
-use crate::exchange::id::ExchangeId;
+use crate::exchange_id::ExchangeId;
 use crate::path::SitePath;
 use crate::record::RecordBuilder;
 

@@ -1,6 +1,6 @@
 //! What a connection needs next, and what its sockets are waited for. A connection says it, and a driver performs it.
 
-use crate::exchange::id::ExchangeId;
+use crate::exchange_id::ExchangeId;
 use crate::job::Job;
 
 /// The one thing that a connection needs next.

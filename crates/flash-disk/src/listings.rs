@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use flash_core::listing::ListingCache;
+use flash_core::listing_cache::ListingCache;
 
 /// A step of a listing takes no longer, but for its last call. A folder that is read in one step is sent with its length.
 pub(crate) const STEP: Duration = Duration::from_millis(50);

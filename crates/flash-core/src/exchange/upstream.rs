@@ -20,8 +20,8 @@ use std::sync::Arc;
 use flash_cgi::fastcgi::{self, Decoder, Encoder, Event};
 
 use crate::context::Context;
-use crate::exchange::id::ExchangeId;
 use crate::exchange::sink::ResponseSink;
+use crate::exchange_id::ExchangeId;
 use crate::memory_budget::Budget;
 use crate::record::Timing;
 use crate::transport::TransportInfo;

@@ -107,7 +107,7 @@ pub trait Maker {
     /// Another helper does a step of the same listing. Waits a moment, unless this helper must not wait for it.
     fn wait(&mut self) -> bool;
 
-    /// The cache keeps the listing from now on, so [`ListingCache::age`](super::ListingCache::age) is to be called.
+    /// The cache keeps the listing from now on, so its `age` is to be called.
     fn kept(&mut self);
 
     /// Evicts something, so that the account has more room. Returns whether it had something to evict.
@@ -118,7 +118,7 @@ pub trait Maker {
 }
 
 impl Listing {
-    pub(super) fn new(
+    pub(crate) fn new(
         path: SitePath<'static>,
         order: Order,
         asked_ms: u64,
@@ -161,7 +161,7 @@ impl Listing {
     }
 
     /// Whether a request at that time may still join it. All may while its names are being read.
-    pub(super) fn is_fresh(&self, now_ms: u64, keep_ms: u64) -> bool {
+    pub(crate) fn is_fresh(&self, now_ms: u64, keep_ms: u64) -> bool {
         let until_ms = |ready: &Ready| (ready.ready_ms + keep_ms).min(self.asked_ms + STALE_AFTER * keep_ms);
         self.ready.get().is_none_or(|ready| now_ms < until_ms(ready))
     }
@@ -187,7 +187,7 @@ impl Listing {
     }
 
     /// Drops the pages; readers that want them have them written again. Returns whether there were any.
-    pub(super) fn evict_pages(&self) -> bool {
+    pub(crate) fn evict_pages(&self) -> bool {
         let Some(ready) = self.ready.get() else { return false };
         let mut pages = lock(&ready.pages);
         let written = pages.iter_mut().filter(|page| page.written().is_some());

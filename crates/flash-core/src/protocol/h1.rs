@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::deadline::Waiting;
 use crate::exchange::ExchangeState;
 use crate::exchange::body::Piece;
-use crate::exchange::id::ExchangeId;
+use crate::exchange_id::ExchangeId;
 use crate::job::{Job, Outcome};
 use crate::site::Site;
 use crate::want::{Direction, Want};

@@ -14,7 +14,8 @@ use crate::entry::{Entry, Resource, Variants};
 use crate::file::{Content, File, OpenFile, Stamp, Window};
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Find, Job, Listed, Spool, SpoolFile};
-use crate::listing::{Batch, Details, Folder, FolderRead, Kind, ListingCache, Maker, OpenFolder, Part, Seen};
+use crate::listing::{Batch, Details, Folder, FolderRead, Kind, Maker, OpenFolder, Part, Seen};
+use crate::listing_cache::ListingCache;
 use crate::memory_budget::BudgetedBytes;
 
 /// What a look at a window finds, in the order of the script. After its end everything is resident.

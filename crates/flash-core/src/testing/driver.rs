@@ -9,7 +9,7 @@ use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
 use crate::connection::Connection;
 use crate::context::{Context, Tally};
-use crate::exchange::id::ExchangeId;
+use crate::exchange_id::ExchangeId;
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::local::LocalCache;

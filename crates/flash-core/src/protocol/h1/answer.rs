@@ -14,11 +14,11 @@ use crate::context::{Context, UpstreamError};
 use crate::entry::{Entry, Resource};
 use crate::exchange::answer::{self, Next};
 use crate::exchange::asked::{self, Asked};
-use crate::exchange::id::ExchangeId;
 use crate::exchange::lookup::Lookup;
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::upstream::{GatewayError, Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
+use crate::exchange_id::ExchangeId;
 use crate::job::Failure;
 use crate::record::{RecordBuilder, Timing};
 

@@ -7,11 +7,11 @@ use super::persistence::Persistence;
 use super::state::{Current, Http1, Phase};
 use crate::context::Context;
 use crate::deadline::Waiting;
-use crate::exchange::id::ExchangeId;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, OUTGOING_BYTES_MAX, ResponseState, UpstreamExchange, Writer,
 };
 use crate::exchange::{Exchange, ExchangeState};
+use crate::exchange_id::ExchangeId;
 use crate::record::RecordBuilder;
 use crate::upstream::{Open, Opened};
 use crate::want::{Direction, Interest, Want};

@@ -17,7 +17,7 @@ use crate::deadline::CREDIT_MS_MAX;
 use crate::entry::Entry;
 use crate::file::Window;
 use crate::job::{Done, List};
-use crate::listing::ListingCache;
+use crate::listing_cache::ListingCache;
 use crate::testing::{Random, each_seed};
 
 #[test]

@@ -7,9 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-use super::made::{Listing, Maker, Step};
-use super::order::Order;
 use crate::job::{Done, List, Listed};
+use crate::listing::{Listing, Maker, Order, Step};
 use crate::memory_budget::Budget;
 use crate::path::SitePath;
 
@@ -198,3 +197,6 @@ impl Latest {
 fn key(list: &List) -> Key {
     (list.path.clone(), list.order)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::*;
-use crate::job::{Done, Failure, List, Listed};
+use crate::job::Failure;
+use crate::listing::{Batch, Column, Details, Folder, FolderRead, Kind, OpenFolder, Part, Seen};
 use crate::path::SitePath;
 
 struct Bench {

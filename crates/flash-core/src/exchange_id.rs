@@ -1,4 +1,4 @@
-//! An exchange's number. Jobs, upstreams and their results carry it.
+//! An exchange's number on its connection. Each job and each upstream carries it, and so does each result.
 
 /// An exchange's number among all that its connection ever had. What comes too late is told by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
