@@ -27,15 +27,17 @@ const COLD_PERCENT: u64 = 69;
 const LARGE_PERCENT: u64 = 1;
 const MISSING_PERCENT: u64 = 20;
 const HOT_FILE: usize = 0;
-const FORGET_EVERY: Duration = Duration::from_millis(500);
+/// How often memory is forgotten while a run lasts, however fast the server is.
+const DROPS: u64 = 6;
 const REPLACE_EVERY: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(5);
 
 impl Load {
     /// Asks this many requests, checks every byte of every answer, and says how long it took.
     pub(crate) fn run(&self, server: SocketAddr, tree: &Tree, requests: u64, seed: u64) -> Duration {
         let (begun, over) = (Instant::now(), AtomicBool::new(false));
         thread::scope(|scope| {
-            scope.spawn(|| repeat(&over, FORGET_EVERY, || self.forget()));
+            scope.spawn(|| self.forget(&over, requests / DROPS));
             scope.spawn(|| {
                 let mut dice = Dice::new(seed);
                 repeat(&over, REPLACE_EVERY, || {
@@ -57,9 +59,18 @@ impl Load {
         begun.elapsed()
     }
 
-    fn forget(&self) {
-        tree::drop_caches();
-        self.drops.fetch_add(1, Ordering::Relaxed);
+    /// Empties the kernel's caches each time that so many more requests were answered.
+    fn forget(&self, over: &AtomicBool, every: u64) {
+        let mut next = 0;
+        while !over.load(Ordering::Relaxed) {
+            let answered = self.found.load(Ordering::Relaxed) + self.not_found.load(Ordering::Relaxed);
+            if answered >= next {
+                tree::drop_caches();
+                self.drops.fetch_add(1, Ordering::Relaxed);
+                next += every;
+            }
+            thread::sleep(LOOK);
+        }
     }
 
     fn ask(&self, server: SocketAddr, files: usize, requests: u64, mut dice: Dice) {
@@ -100,7 +111,7 @@ fn repeat(over: &AtomicBool, every: Duration, mut what: impl FnMut()) {
             what();
             next = Instant::now() + every;
         }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(LOOK);
     }
 }
 
