@@ -159,6 +159,8 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 }
 
 fn patient(stream: TcpStream) -> TcpStream {
+    // A request that is written in parts would wait 40 ms for an acknowledgement.
+    stream.set_nodelay(true).expect("an option");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
     stream

@@ -60,8 +60,9 @@ const ALONE: [&str; 16] = [
     "-p flash-tests --test survival",
 ];
 
-/// So many programs of the others run beside each other.
-const BESIDE: usize = 2;
+/// So many programs of the others run beside each other, and so many tests in each that is end to end. They mostly wait.
+const BESIDE: usize = 3;
+const TESTS_BESIDE: &str = "4";
 
 /// A program of tests that has not ended by then hangs.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -110,7 +111,7 @@ pub(crate) fn run(root: &Path, extent: Extent, summary: &mut Summary) -> Result<
     let (alone, mut others): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| ALONE.contains(&&*program.name));
     // End-to-end tests take longest, and so begin.
-    others.sort_by_key(|program| !program.name.starts_with("-p flash-tests "));
+    others.sort_by_key(|program| !program.is_end_to_end());
     let mut runs = runner.beside(&others)?;
     for program in alone {
         runs.push(runner.tell(runner.run(&program, &[])?));
@@ -177,6 +178,8 @@ impl Runner {
         }
         if !only.is_empty() {
             command.args(only).args(["--exact", "--test-threads=1"]);
+        } else if program.is_end_to_end() && !ALONE.contains(&&*program.name) {
+            command.args(["--test-threads", TESTS_BESIDE]);
         }
         if self.extent == Extent::Quick {
             command.envs(SHORT);

@@ -31,6 +31,11 @@ impl Program {
         }
     }
 
+    /// Whether it tests the real program from outside.
+    pub(super) fn is_end_to_end(&self) -> bool {
+        self.name.starts_with("-p flash-tests ")
+    }
+
     pub(super) fn is_documentation(&self) -> bool {
         !self.arguments.is_empty()
     }
