@@ -1,0 +1,105 @@
+//! Stacks as kernels give them, and their causes; calls and their words.
+
+use crate::{CALLS, Call, Cause, Events, Stack, is_remote};
+
+fn cause(stack: &str) -> Cause {
+    Stack::new(stack.split_whitespace()).cause(None)
+}
+
+#[test]
+fn causes_by_the_innermost_function() {
+    let known = [
+        ("__schedule schedule schedule_hrtimeout_range_clock do_epoll_wait do_syscall_64", Cause::Events),
+        ("schedule io_cqring_wait __do_sys_io_uring_enter", Cause::Events),
+        (
+            "schedule io_schedule folio_wait_bit_common filemap_get_pages filemap_read vfs_read",
+            Cause::PageCacheRead,
+        ),
+        (
+            "__schedule io_schedule bit_wait_io __wait_on_bit ext4_bread __ext4_read_dirblock ext4_dx_find_entry",
+            Cause::MetadataRead,
+        ),
+        ("schedule rwsem_down_read_slowpath down_read lookup_slow walk_component", Cause::InodeLock),
+        ("schedule d_alloc_parallel __lookup_slow", Cause::InodeLock),
+        ("schedule jbd2_log_wait_commit ext4_sync_file", Cause::Journal),
+        ("io_schedule folio_wait_bit folio_wait_writeback __filemap_fdatawait_range", Cause::Writeback),
+        (
+            "schedule_timeout io_schedule_timeout balance_dirty_pages ext4_buffered_write_iter",
+            Cause::Writeback,
+        ),
+        (
+            "io_schedule folio_wait_writeback shrink_folio_list shrink_node do_try_to_free_pages filemap_read",
+            Cause::Reclaim,
+        ),
+        (
+            "io_schedule folio_wait_bit_common filemap_fault __do_fault handle_mm_fault exc_page_fault asm_exc_page_fault",
+            Cause::PageFault,
+        ),
+        ("schedule request_wait_answer __fuse_simple_request fuse_lookup_name", Cause::Remote),
+        ("schedule __futex_wait futex_wait do_futex", Cause::UserLock),
+        ("schedule anon_pipe_read vfs_read", Cause::PipeOrSocket),
+        ("schedule_timeout wait_woken sk_wait_data tcp_recvmsg_locked", Cause::PipeOrSocket),
+        ("schedule throttle_cfs_rq_work task_work_run", Cause::CgroupThrottle),
+        ("schedule do_nanosleep hrtimer_nanosleep", Cause::Timer),
+        ("schedule something_new another", Cause::Unknown),
+        ("schedule rwsem_down_write_slowpath something_new", Cause::KernelLock),
+        ("_einittext bpf_trace_run4 __schedule schedule anon_pipe_read", Cause::PipeOrSocket),
+        ("", Cause::Unknown),
+    ];
+    for (stack, expected) in known {
+        assert_eq!(cause(stack), expected, "{stack}");
+    }
+}
+
+#[test]
+fn only_the_wait_itself_is_a_wait() {
+    let fault = "__schedule io_schedule folio_wait_bit_common filemap_fault exc_page_fault do_epoll_wait";
+    assert_eq!(cause(fault), Cause::PageFault);
+    assert_eq!(
+        cause("schedule rwsem_down_read_slowpath ep_send_events ep_poll do_epoll_wait"),
+        Cause::KernelLock
+    );
+    let moved = "schedule io_schedule migration_entry_wait_on_locked migration_entry_wait do_swap_page";
+    assert_eq!(cause(moved), Cause::MemoryMap);
+    assert_eq!(cause("schedule io_schedule __folio_lock shmem_get_folio_gfp do_sendfile"), Cause::MemoryMap);
+    let swapped = "io_schedule __folio_lock shmem_swapin_folio shmem_get_folio_gfp do_sendfile";
+    assert_ne!(cause(swapped), Cause::MemoryMap);
+}
+
+#[test]
+fn the_file_system_tells_what_the_stack_does_not() {
+    let read =
+        Stack::new(["schedule", "folio_wait_bit_common.part.0", "filemap_fault+0x7", "exc_page_fault"]);
+    assert_eq!(read.cause(Some("ext4")), Cause::PageFault);
+    assert_eq!(read.cause(Some("fuse.sshfs")), Cause::Remote);
+    assert!(is_remote("nfs4") && is_remote("fuse") && !is_remote("fusectl") && !is_remote("tmpfs"));
+}
+
+#[test]
+fn names_of_causes_are_different() {
+    let mut names: Vec<_> = Cause::ALL.iter().map(|cause| cause.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), Cause::ALL.len());
+}
+
+#[test]
+fn calls_in_words() {
+    let words = |name: &str, args, text| {
+        CALLS.iter().find(|call| call.name == name).expect("it is known").words(&args, text)
+    };
+    assert_eq!(words("openat", [0; 6], Some("/srv/a/b.html")), "\"/srv/a/b.html\"");
+    assert_eq!(words("sendfile", [7, 12, 0, 65536, 0, 0], None), "12 → 7, 65536");
+    assert_eq!(words("read", [0xffff_ffff, 1, 4096, 0, 0, 0], None), "-1, 4096");
+    assert_eq!(words("renameat2", [0; 6], Some("a")), "\"a\" → …");
+}
+
+#[test]
+fn each_number_is_one_call() {
+    for (at, call) in CALLS.iter().enumerate() {
+        assert_eq!(Call::of(call.number).map(|found| found.name), Some(call.name));
+        assert!(CALLS[..at].iter().all(|other| other.number != call.number), "{}", call.name);
+        assert!(call.number < 1024, "the kernel's table has so many: {}", call.name);
+    }
+    assert!(CALLS.iter().any(|call| call.events == Events::Ring));
+}
