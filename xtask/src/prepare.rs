@@ -21,7 +21,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 10] = [
+const NEEDS: [Need; 11] = [
     Need { package: "curl", present: || find("curl").is_ok() },
     Need { package: "wrk", present: || find("wrk").is_ok() },
     Need { package: "chromium", present: || find("chromium").is_ok() },
@@ -30,6 +30,8 @@ const NEEDS: [Need; 10] = [
     Need { package: "mount", present: || find("losetup").is_ok() },
     // Programs behind the server; Rust brings no C compiler.
     Need { package: "gcc", present: || find("cc").is_ok() },
+    // It compiles the kernel's side of `flash why`, which is left out without it.
+    Need { package: "clang", present: || find("clang").is_ok() },
     Need { package: "perl", present: || find("perl").is_ok() },
     Need { package: "php-fpm", present: || flash_rig::Php::find().is_ok() },
     Need { package: "php-cgi", present: || find("php-cgi").is_ok() },

@@ -52,6 +52,7 @@ Programs of their own, which run beside any server:
   load  Play many clients, and measure what they get (flash-load)
   lab   Run experiments, one for each figure of the papers, on this server and its peers (flash-lab)
   sim   Simulate the architectures on machines that are not at hand (flash-sim)
+  why   Say what puts a server's loops to sleep, any server's (flash-why)
 
 'flash help COMMAND' says more about a command. 'flash DIR' serves that folder. Any other 'flash NAME' runs the program
 flash-NAME.";

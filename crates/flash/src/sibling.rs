@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::failure::Failure;
 
 /// Those that belong to Flash.
-const SIBLINGS: [&str; 3] = ["lab", "load", "sim"];
+const SIBLINGS: [&str; 4] = ["lab", "load", "sim", "why"];
 
 /// Replaces this process by `flash-NAME`, where NAME is the first of `words`; returns only if that fails.
 pub(crate) fn become_sibling(words: &[OsString]) -> Result<(), Failure> {

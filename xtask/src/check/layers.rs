@@ -26,7 +26,7 @@ const SYSTEM: [&str; 12] = [
 const LOCKS: [&str; 2] = ["parking_lot_core", "getrandom"];
 
 /// What each of our crates must not reach, by any way.
-const RULES: [(&str, &[&str]); 16] = [
+const RULES: [(&str, &[&str]); 18] = [
     ("flash-http", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-cgi", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-core", &["flash-disk", "flash-arch", "flash-observe", "flash"]),
@@ -40,6 +40,8 @@ const RULES: [(&str, &[&str]); 16] = [
     ("flash-traffic", &["flash-core", "flash-disk", "flash-arch", "flash-load", "flash"]),
     ("flash-figure", &["flash-core", "flash-disk", "flash-arch", "flash"]),
     ("flash-rig", &["flash-core", "flash-disk", "flash-arch", "flash"]),
+    ("flash-sleep", &["flash-core", "flash-os", "flash-disk", "flash-arch", "flash-why", "flash"]),
+    ("flash-why", &["flash-core", "flash-disk", "flash-arch", "flash"]),
     ("flash-load", &["flash-arch", "flash"]),
     ("flash-sim", &["flash-arch", "flash"]),
     ("flash-lab", &["flash-arch", "flash"]),

@@ -1,0 +1,64 @@
+//! A block: one sleep of a thread that was not its wait for events; and what a thread did in all.
+
+use std::sync::Arc;
+
+use flash_sleep::Cause;
+use serde::{Serialize, Serializer};
+
+/// One sleep.
+#[derive(Clone, Debug, Serialize)]
+pub struct Block {
+    /// When it began, in microseconds since the watch did.
+    pub time_us: u64,
+    pub pid: u32,
+    /// The thread's number.
+    pub thread: u32,
+    /// The thread's name.
+    pub name: Arc<str>,
+    /// The system call; "page fault" outside of calls.
+    pub call: Arc<str>,
+    /// Its arguments in words.
+    pub args: String,
+    /// The file that the call, or the memory that was touched, is about.
+    pub path: Option<Arc<str>>,
+    #[serde(serialize_with = "by_name")]
+    pub cause: Cause,
+    /// How long it took.
+    pub us: u64,
+    /// The kernel's functions, innermost first.
+    pub stack: Arc<[Arc<str>]>,
+    /// Who ended it: a thread, or an interrupt.
+    pub waker: Option<String>,
+    /// Connections of the loop that had something to do when it ended.
+    pub ready: Option<u32>,
+    /// The processor that it left.
+    pub cpu: u32,
+    /// Whether it is known from samples alone: shorter ones were missed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sampled: bool,
+    /// Whether it went on when the watch ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
+}
+
+/// What a thread did while it was watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ThreadTotals {
+    pub pid: u32,
+    pub thread: u32,
+    pub name: String,
+    /// Whether it waited for events.
+    #[serde(rename = "loop")]
+    pub is_loop: bool,
+    /// Sleeps in its wait for events.
+    pub waits: u64,
+    pub wait_us: u64,
+    pub blocks: u64,
+    pub block_us: u64,
+    /// Records about it that were lost.
+    pub lost: u64,
+}
+
+fn by_name<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(cause.name())
+}

@@ -1,0 +1,406 @@
+//! The first level: programs in the kernel that see each switch of the watched threads ([`bpf/why.bpf.c`](../bpf/why.bpf.c)).
+//!
+//! It loads and attaches them, and makes blocks of their records. The kernel drops all of it when this process ends, however
+//! it ends.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aya::maps::{Array, HashMap as KernelMap, Map, MapData, RingBuf};
+use aya::programs::BtfTracePoint;
+use aya::programs::tp_btf::BtfTracePointLinkId;
+use aya::{Btf, Ebpf, EbpfLoader};
+use flash_sleep::{CALLS, Call, Cause, Events, FAULT_ENTRY, Stack};
+
+use crate::block::{Block, ThreadTotals};
+use crate::error::Error;
+use crate::record::{Begin, End, PATH_WHOLE, Record, is_interrupt};
+use crate::record::{Gone, IN_FAULT};
+use crate::symbols::Symbols;
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/why.bpf.o"));
+
+/// Programs that a watch needs, by their tracepoints.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("on_switch", "sched_switch"),
+    ("on_waking", "sched_waking"),
+    ("on_fork", "sched_process_fork"),
+    ("on_exit", "sched_process_exit"),
+];
+/// Where a kernel has them, page faults are named after their files.
+const FAULTS: [(&str, &str); 2] =
+    [("on_fault_user", "page_fault_user"), ("on_fault_kernel", "page_fault_kernel")];
+
+/// A loop that never has time to sleep is found by its calls, which are looked at in moments of this length.
+const LOOK_FIRST: Duration = Duration::from_millis(300);
+const LOOK: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The bits of a call's description, as the kernel's side has them.
+const IS_WAIT: u32 = 1 << 24;
+const IS_EPOLL: u32 = 1 << 25;
+const IS_RING: u32 = 1 << 26;
+
+pub(crate) struct Instrument {
+    kernel: Ebpf,
+    records: RingBuf<MapData>,
+    symbols: Symbols,
+    stacks: HashMap<Vec<u64>, Arc<[Arc<str>]>>,
+    names: HashMap<String, Arc<str>>,
+    asleep: HashMap<u32, Begin>,
+    gone: Vec<ThreadTotals>,
+    begun_ns: u64,
+    look: Look,
+    /// Records whose other half was lost.
+    halves: u64,
+}
+
+/// The next record: none if there is none, and nothing in it if it cannot be read.
+fn next(records: &mut RingBuf<MapData>) -> Option<Option<Record>> {
+    records.next().map(|bytes| Record::read(&bytes))
+}
+
+/// When calls are looked at.
+struct Look {
+    attached: Option<BtfTracePointLinkId>,
+    until: Instant,
+}
+
+impl Instrument {
+    /// Loads and attaches everything. Nothing is watched yet.
+    pub(crate) fn new() -> Result<Instrument, Error> {
+        let symbols = Symbols::read()?;
+        let btf =
+            Btf::from_sys_fs().map_err(|error| Error::run(format!("the kernel's types (BTF): {error}")))?;
+        // Before 5.11, maps count against this limit.
+        let _ = rustix::process::setrlimit(
+            rustix::process::Resource::Memlock,
+            rustix::process::Rlimit { current: None, maximum: None },
+        );
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let kernel = release.split(['.', '-']).filter_map(|part| part.parse::<u32>().ok());
+        let version: Vec<u32> = kernel.take(2).collect();
+        let has_prev_state = u32::from(version >= vec![5, 19]);
+        let has_registers_of = u32::from(version >= vec![5, 15]);
+        let fault = symbols.range(FAULT_ENTRY).unwrap_or_default();
+        let mut loader = EbpfLoader::new();
+        loader.btf(Some(&btf));
+        loader.override_global("HAS_PREV_STATE", &has_prev_state, true);
+        loader.override_global("HAS_REGISTERS_OF", &has_registers_of, true);
+        loader.override_global("FAULT_FROM", &fault.0, true);
+        loader.override_global("FAULT_TO", &fault.1, true);
+        let mut kernel = loader.load(OBJECT).map_err(refused)?;
+        describe_calls(&mut kernel)?;
+        for (program, tracepoint) in PROGRAMS {
+            attach(&mut kernel, program, tracepoint, &btf)?;
+        }
+        for (program, tracepoint) in FAULTS {
+            // Before 5.17 a program cannot ask what is mapped at an address.
+            let _ = attach(&mut kernel, program, tracepoint, &btf);
+        }
+        load(&mut kernel, "on_enter", "sys_enter", &btf)?;
+        let records = kernel.take_map("records").expect("the object has it");
+        let records = RingBuf::try_from(records).map_err(refused)?;
+        Ok(Instrument {
+            kernel,
+            records,
+            symbols,
+            stacks: HashMap::new(),
+            names: HashMap::new(),
+            asleep: HashMap::new(),
+            gone: Vec::new(),
+            begun_ns: now_ns(),
+            look: Look { attached: None, until: Instant::now() },
+            halves: 0,
+        })
+    }
+
+    /// Watches a process, all its threads, and what it forks from now on.
+    pub(crate) fn watch(&mut self, pid: u32) -> Result<(), Error> {
+        let mut watched: KernelMap<_, u32, u8> = KernelMap::try_from(self.map("watched")).map_err(refused)?;
+        watched.insert(pid, 1, 0).map_err(refused)?;
+        if self.look.attached.is_none() {
+            self.look_at_calls(LOOK_FIRST)?;
+        }
+        Ok(())
+    }
+
+    /// Processes that are watched and have not ended.
+    pub(crate) fn watched(&self) -> Vec<u32> {
+        let watched = self.kernel.map("watched").expect("the object has it");
+        let watched: KernelMap<_, u32, u8> = KernelMap::try_from(watched).expect("it is one");
+        watched.keys().flatten().collect()
+    }
+
+    /// Gives every block that has ended since it was last asked.
+    pub(crate) fn poll(&mut self, found: &mut dyn FnMut(Block)) -> Result<(), Error> {
+        self.time_looks()?;
+        // Read in a function of its own: the ring is borrowed as long as the record is.
+        while let Some(record) = next(&mut self.records) {
+            match record {
+                Some(Record::Begin(begin)) => {
+                    // The end of the one before was lost.
+                    if self.asleep.insert(begin.tid, begin).is_some() {
+                        self.halves += 1;
+                    }
+                }
+                Some(Record::End(end)) => match self.asleep.remove(&end.tid) {
+                    Some(begin) if begin.time_ns == end.since_ns => {
+                        found(self.block(&begin, Some(&end)));
+                    }
+                    _ => self.halves += 1,
+                },
+                Some(Record::Gone(gone)) => self.gone.push(totals_of(gone)),
+                None => self.halves += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the blocks that have not ended.
+    pub(crate) fn unfinished(&mut self, found: &mut dyn FnMut(Block)) {
+        for begin in std::mem::take(&mut self.asleep).into_values() {
+            found(self.block(&begin, None));
+        }
+    }
+
+    /// What each thread did.
+    pub(crate) fn threads(&mut self) -> Vec<ThreadTotals> {
+        let live = self.kernel.map("threads").expect("the object has it");
+        let live: KernelMap<_, u32, [u64; THREAD_WORDS]> = KernelMap::try_from(live).expect("it is one");
+        let mut all = self.gone.clone();
+        for (thread, words) in live.iter().flatten() {
+            let pid = words[8] as u32;
+            let name = fs::read_to_string(format!("/proc/{pid}/task/{thread}/comm")).unwrap_or_default();
+            all.push(ThreadTotals {
+                pid,
+                thread,
+                name: name.trim_end().to_owned(),
+                is_loop: (words[10] & 0xffff_ffff) != 0,
+                waits: words[1],
+                wait_us: words[2] / 1000,
+                blocks: words[3],
+                block_us: words[4] / 1000,
+                lost: words[5],
+            });
+        }
+        all.sort_by_key(|thread| (thread.pid, thread.thread));
+        all
+    }
+
+    /// Records that were lost, without those that threads count.
+    pub(crate) fn lost(&self) -> u64 {
+        let unseen = self.kernel.map("unseen").expect("the object has it");
+        let unseen: Array<_, u64> = Array::try_from(unseen).expect("it is one");
+        self.halves + unseen.get(&0, 0).unwrap_or(0)
+    }
+
+    fn map(&mut self, name: &str) -> &mut Map {
+        self.kernel.map_mut(name).expect("the object has it")
+    }
+
+    fn look_at_calls(&mut self, moment: Duration) -> Result<(), Error> {
+        let program = self.kernel.program_mut("on_enter").expect("the object has it");
+        let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
+        self.look.attached = Some(program.attach().map_err(refused)?);
+        self.look.until = Instant::now() + moment;
+        Ok(())
+    }
+
+    fn time_looks(&mut self) -> Result<(), Error> {
+        if Instant::now() < self.look.until {
+            return Ok(());
+        }
+        match self.look.attached.take() {
+            Some(link) => {
+                let program = self.kernel.program_mut("on_enter").expect("the object has it");
+                let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
+                program.detach(link).map_err(refused)?;
+                self.look.until = Instant::now() + LOOK_EVERY;
+                Ok(())
+            }
+            None => self.look_at_calls(LOOK),
+        }
+    }
+
+    fn block(&mut self, begin: &Begin, end: Option<&End>) -> Block {
+        let stack = self.stack(&begin.stack);
+        let names = Stack::new(stack.iter().map(|name| &**name));
+        let filesystem = Some(&*begin.filesystem).filter(|name| !name.is_empty());
+        let cause = match begin.is_throttled() {
+            true => Cause::CgroupThrottle,
+            false => names.cause(filesystem),
+        };
+        let names: Arc<[Arc<str>]> = names.frames().iter().map(|&name| Arc::from(name)).collect();
+        let call = Call::of(begin.call as i64);
+        let call_name = match call {
+            Some(call) => call.name.to_owned(),
+            None if begin.call == u64::MAX && begin.flags & IN_FAULT != 0 => "page fault".to_owned(),
+            None if begin.call == u64::MAX => "none".to_owned(),
+            None => format!("call {}", begin.call),
+        };
+        let args = call.map(|call| call.words(&begin.args, Some(&begin.text))).unwrap_or_default();
+        let path = path_of(begin, call);
+        let ended_ns = end.map_or_else(now_ns, |end| end.time_ns);
+        Block {
+            time_us: begin.time_ns.saturating_sub(self.begun_ns) / 1000,
+            pid: begin.pid,
+            thread: begin.tid,
+            name: self.name(&begin.name),
+            call: self.name(&call_name),
+            args,
+            path: path.map(|path| self.name(&path)),
+            cause,
+            us: ended_ns.saturating_sub(begin.time_ns) / 1000,
+            stack: names,
+            waker: end.and_then(|end| self.waker(end)),
+            ready: end.and_then(|end| end.ready),
+            cpu: begin.cpu,
+            sampled: false,
+            unfinished: end.is_none(),
+        }
+    }
+
+    fn waker(&mut self, end: &End) -> Option<String> {
+        if end.stack.is_empty() && end.waker == 0 {
+            return None;
+        }
+        let stack = self.stack(&end.stack);
+        let frames: Vec<&str> = stack.iter().map(|name| &**name).collect();
+        Some(match is_interrupt(&frames) || end.waker == 0 {
+            true => "interrupt".to_owned(),
+            false => format!("{} ({})", end.waker_name, end.waker),
+        })
+    }
+
+    fn stack(&mut self, addresses: &[u64]) -> Arc<[Arc<str>]> {
+        if let Some(known) = self.stacks.get(addresses) {
+            return Arc::clone(known);
+        }
+        let name = |address: &u64| match self.symbols.name(*address) {
+            Some(name) => Arc::clone(name),
+            None => format!("{address:#x}").into(),
+        };
+        let names: Arc<[Arc<str>]> = addresses.iter().map(name).collect();
+        self.stacks.insert(addresses.to_vec(), Arc::clone(&names));
+        names
+    }
+
+    fn name(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(text) {
+            return Arc::clone(known);
+        }
+        // A server of very many files must not fill our memory with their names.
+        if self.names.len() >= NAMES_MAX {
+            self.names.clear();
+        }
+        let name: Arc<str> = text.into();
+        self.names.insert(text.to_owned(), Arc::clone(&name));
+        name
+    }
+}
+
+const NAMES_MAX: usize = 100_000;
+/// The size of the kernel's `struct thread`, in words.
+const THREAD_WORDS: usize = 30;
+
+/// The path of what a call is about, as far as the kernel's side could walk it.
+fn path_of(begin: &Begin, call: Option<&Call>) -> Option<String> {
+    let is_text = call.is_some_and(|call| call.path != 0) && begin.flags & IN_FAULT == 0;
+    if is_text && begin.text.starts_with('/') {
+        return Some(begin.text.clone());
+    }
+    let kind = begin.mode & libc::S_IFMT;
+    let folder = match kind {
+        libc::S_IFSOCK => format!("socket:[{}]", begin.inode),
+        libc::S_IFIFO if begin.path.is_empty() => format!("pipe:[{}]", begin.inode),
+        _ if begin.path.is_empty() && begin.flags & PATH_WHOLE == 0 => return None,
+        _ => {
+            let start = if begin.flags & PATH_WHOLE != 0 { "/" } else { "…/" };
+            let names: Vec<&str> = begin.path.iter().rev().map(String::as_str).collect();
+            format!("{start}{}", names.join("/"))
+        }
+    };
+    Some(match is_text && !begin.text.is_empty() {
+        true => format!("{}/{}", folder.trim_end_matches('/'), begin.text),
+        false => folder,
+    })
+}
+
+fn totals_of(gone: Gone) -> ThreadTotals {
+    ThreadTotals {
+        pid: gone.pid,
+        thread: gone.tid,
+        name: gone.name,
+        is_loop: gone.is_loop,
+        waits: gone.waits,
+        wait_us: gone.wait_ns / 1000,
+        blocks: gone.blocks,
+        block_us: gone.block_ns / 1000,
+        lost: gone.lost,
+    }
+}
+
+fn describe_calls(kernel: &mut Ebpf) -> Result<(), Error> {
+    let calls = kernel.map_mut("calls").expect("the object has it");
+    let mut calls: Array<_, u32> = Array::try_from(calls).map_err(refused)?;
+    for call in CALLS {
+        let events = match call.events {
+            Events::No => 0,
+            Events::Wait => IS_WAIT,
+            Events::Epoll => IS_WAIT | IS_EPOLL,
+            Events::Ring => IS_WAIT | IS_RING,
+        };
+        let places = u32::from(call.path) | u32::from(call.folder) << 8 | u32::from(call.descriptor) << 16;
+        calls.set(call.number as u32, places | events, 0).map_err(refused)?;
+    }
+    Ok(())
+}
+
+fn load<'a>(
+    kernel: &'a mut Ebpf,
+    program: &str,
+    tracepoint: &str,
+    btf: &Btf,
+) -> Result<&'a mut BtfTracePoint, Error> {
+    let loaded: &mut BtfTracePoint =
+        kernel.program_mut(program).expect("the object has it").try_into().map_err(refused)?;
+    loaded.load(tracepoint, btf).map_err(|error| Error::run(format!("{tracepoint}: {}", chain(&error))))?;
+    Ok(loaded)
+}
+
+fn attach(kernel: &mut Ebpf, program: &str, tracepoint: &str, btf: &Btf) -> Result<(), Error> {
+    let loaded = load(kernel, program, tracepoint, btf)?;
+    loaded.attach().map_err(|error| Error::run(format!("{tracepoint}: {}", chain(&error))))?;
+    Ok(())
+}
+
+fn refused(error: impl std::error::Error) -> Error {
+    Error::run(format!("eBPF: {}", chain(&error)))
+}
+
+/// An error with its sources, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    // The verifier's log has many lines; its last but one says what is wrong.
+    if std::env::var_os("FLASH_WHY_VERIFIER").is_some() {
+        return text;
+    }
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The kernel's clock for its programs.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

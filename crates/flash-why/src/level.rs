@@ -1,0 +1,39 @@
+//! How much can be seen, by the rights of who asks.
+
+use std::fmt;
+
+/// A way to see sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Programs in the kernel see every sleep.
+    Ebpf,
+    /// Samples of `/proc`: short sleeps are missed, and every figure is an estimate.
+    Proc,
+}
+
+impl Level {
+    /// Its number in flags and reports.
+    pub fn number(self) -> u32 {
+        match self {
+            Level::Ebpf => 1,
+            Level::Proc => 3,
+        }
+    }
+
+    /// Whether this program was built with what the level needs.
+    pub fn is_built(self) -> bool {
+        match self {
+            Level::Ebpf => cfg!(has_bpf),
+            Level::Proc => true,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str(match self {
+            Level::Ebpf => "level 1 (eBPF: every sleep)",
+            Level::Proc => "level 3 (/proc: sampled)",
+        })
+    }
+}

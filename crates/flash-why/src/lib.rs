@@ -1,0 +1,40 @@
+//! `flash why`: what puts a server's loops to sleep, how often, for how long, on which file, and who else waited.
+//!
+//! A [`Watch`] sees the sleeps of some processes' threads. A loop is a thread that waits for events (epoll, poll, select,
+//! io_uring); every other sleep of it is a [`Block`], with its system call, file, kernel stack and [cause](flash_sleep::Cause).
+//! Blocks are summed up in a [`Summary`], which becomes text, a page or lines of JSON.
+//!
+//! There are levels, by the rights of who asks: eBPF, or samples of `/proc`. It leaves out what a server did while it did not
+//! sleep, and everything that would need the server's help.
+
+#![forbid(unsafe_code)]
+
+mod advice;
+mod block;
+#[cfg(has_bpf)]
+mod ebpf;
+mod error;
+mod flame;
+mod level;
+mod live;
+mod page;
+mod proc;
+#[cfg(has_bpf)]
+mod record;
+mod sampler;
+mod summary;
+#[cfg(has_bpf)]
+mod symbols;
+mod target;
+mod text;
+mod watch;
+
+pub use block::{Block, ThreadTotals};
+pub use error::Error;
+pub use level::Level;
+pub use live::Live;
+pub use page::page;
+pub use summary::{Row, Summary};
+pub use target::Target;
+pub use text::{report, table};
+pub use watch::Watch;

@@ -1,0 +1,71 @@
+//! What `/proc` says of processes: whether they are there, whose they are, their names and their threads.
+
+use std::fs;
+use std::path::Path;
+
+/// Whether a process or thread is there and has not ended.
+pub(crate) fn is_there(pid: u32) -> bool {
+    state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // A name may have brackets and spaces of its own.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The threads of a process.
+pub(crate) fn threads(pid: u32) -> Vec<u32> {
+    numbers(Path::new(&format!("/proc/{pid}/task")))
+}
+
+/// Processes, in the order of their numbers.
+pub(crate) fn processes() -> Vec<u32> {
+    let mut all = numbers(Path::new("/proc"));
+    all.sort_unstable();
+    all
+}
+
+fn numbers(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Whether a process has this name: its own, its program's, or the first word of its title (`nginx: worker`).
+pub(crate) fn is_called(pid: u32, name: &str) -> bool {
+    let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let title = read("cmdline");
+    // Kernel threads have none.
+    if title.is_empty() {
+        return false;
+    }
+    let comm = read("comm");
+    let first = title.split(|&byte| byte == 0).next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    let word = first.split([':', ' ']).next().unwrap_or_default();
+    let program = Path::new(word).file_name().unwrap_or_default().to_string_lossy();
+    comm.trim_ascii_end() == name.as_bytes() || program == name
+}
+
+/// Children of a process, those of all its threads.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let of_thread = |thread: u32| fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
+    let lists = threads(pid).into_iter().filter_map(|thread| of_thread(thread).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The numbers of its user, as the kernel counts them here.
+pub(crate) fn owner(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether numbers of processes here are not those that the kernel's tracing uses.
+#[cfg(has_bpf)]
+pub(crate) fn in_container() -> bool {
+    // The number of the first namespace is part of the kernel's interface.
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.to_string_lossy() != "pid:[4026531836]")
+}

@@ -1,0 +1,197 @@
+//! A watch: the processes of a target, seen by the best level that rights allow.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use crate::block::{Block, ThreadTotals};
+#[cfg(has_bpf)]
+use crate::ebpf;
+use crate::error::Error;
+use crate::level::Level;
+use crate::proc;
+use crate::sampler;
+use crate::target::Target;
+
+/// A watch that has begun.
+pub struct Watch {
+    instrument: Instrument,
+    level: Level,
+    note: Option<String>,
+    pids: Vec<u32>,
+    started: Option<Child>,
+    begun: Instant,
+}
+
+enum Instrument {
+    #[cfg(has_bpf)]
+    Ebpf(Box<ebpf::Instrument>),
+    Proc(sampler::Instrument),
+}
+
+impl Watch {
+    /// Finds the target and begins to watch it, at this level or the best one.
+    ///
+    /// # Errors
+    /// In one line what is wrong, and what would help.
+    pub fn begin(target: &Target, level: Option<Level>) -> Result<Watch, Error> {
+        let (mut instrument, level, note) = open(level)?;
+        let found = target.find()?;
+        for &pid in &found.pids {
+            match &mut instrument {
+                #[cfg(has_bpf)]
+                Instrument::Ebpf(kernel) => kernel.watch(pid)?,
+                Instrument::Proc(sampler) => sampler.watch(pid).map_err(|error| match &note {
+                    Some(note) => Error::run(format!("{error}; {note}")),
+                    None => error,
+                })?,
+            }
+        }
+        Ok(Watch { instrument, level, note, pids: found.pids, started: found.started, begun: Instant::now() })
+    }
+
+    /// How much it sees.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Why it is not a better level, and what would help.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// How many processes it began with.
+    pub fn processes(&self) -> usize {
+        self.pids.len()
+    }
+
+    /// How long it has watched.
+    pub fn watched_for(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// How often [`poll`](Watch::poll) is to be called.
+    pub fn interval(&self) -> Duration {
+        Duration::from_millis(10)
+    }
+
+    /// Gives each block that has ended since.
+    ///
+    /// # Errors
+    /// If the kernel refuses what it has granted before.
+    pub fn poll(&mut self, found: &mut dyn FnMut(Block)) -> Result<(), Error> {
+        match &mut self.instrument {
+            #[cfg(has_bpf)]
+            Instrument::Ebpf(kernel) => kernel.poll(found),
+            Instrument::Proc(sampler) => {
+                sampler.poll(found);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the blocks that still last. The watch is over then.
+    pub fn unfinished(&mut self, found: &mut dyn FnMut(Block)) {
+        match &mut self.instrument {
+            #[cfg(has_bpf)]
+            Instrument::Ebpf(kernel) => kernel.unfinished(found),
+            Instrument::Proc(sampler) => sampler.unfinished(found),
+        }
+    }
+
+    /// What each thread did.
+    pub fn threads(&mut self) -> Vec<ThreadTotals> {
+        match &mut self.instrument {
+            #[cfg(has_bpf)]
+            Instrument::Ebpf(kernel) => kernel.threads(),
+            Instrument::Proc(sampler) => sampler.threads(),
+        }
+    }
+
+    /// Records that were lost, besides those that threads count.
+    pub fn lost(&self) -> u64 {
+        match &self.instrument {
+            #[cfg(has_bpf)]
+            Instrument::Ebpf(kernel) => kernel.lost(),
+            Instrument::Proc(_) => 0,
+        }
+    }
+
+    /// Whether no process is left to watch.
+    pub fn is_over(&mut self) -> bool {
+        if let Some(child) = &mut self.started {
+            // Collected, so that it does not look alive.
+            let _ = child.try_wait();
+        }
+        let pids = match &self.instrument {
+            #[cfg(has_bpf)]
+            Instrument::Ebpf(kernel) => kernel.watched(),
+            Instrument::Proc(sampler) => sampler.watched(),
+        };
+        !pids.into_iter().any(proc::is_there)
+    }
+
+    /// Whether its processes run because it started them.
+    pub fn is_own(&self) -> bool {
+        self.started.is_some()
+    }
+}
+
+impl Drop for Watch {
+    /// Ends the command that was started for the watch.
+    fn drop(&mut self) {
+        let Some(child) = &mut self.started else { return };
+        if matches!(child.try_wait(), Ok(None)) {
+            let pid = rustix::process::Pid::from_child(child);
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let asked = Instant::now();
+            while matches!(child.try_wait(), Ok(None)) {
+                if asked.elapsed() > END_PATIENCE {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+/// How long a command may take to end when asked.
+const END_PATIENCE: Duration = Duration::from_secs(15);
+
+fn open(level: Option<Level>) -> Result<(Instrument, Level, Option<String>), Error> {
+    let proc = |note| (Instrument::Proc(sampler::Instrument::new()), Level::Proc, note);
+    match level {
+        Some(Level::Proc) => Ok(proc(None)),
+        Some(Level::Ebpf) => open_ebpf().map(|instrument| (instrument, Level::Ebpf, None)),
+        None => Ok(match open_ebpf() {
+            Ok(instrument) => (instrument, Level::Ebpf, None),
+            Err(error) => proc(Some(error.to_string())),
+        }),
+    }
+}
+
+#[cfg(has_bpf)]
+fn open_ebpf() -> Result<Instrument, Error> {
+    if proc::in_container() {
+        return Err(Error::run(
+            "level 1 is not for containers, whose process numbers are not the kernel's: run it on the host, or with --pid=host",
+        ));
+    }
+    match ebpf::Instrument::new() {
+        Ok(instrument) => Ok(Instrument::Ebpf(Box::new(instrument))),
+        Err(error) => {
+            let help = match rustix::process::geteuid().is_root() {
+                true => "",
+                false => "; sudo, or the capabilities CAP_BPF, CAP_PERFMON and CAP_SYSLOG, would help",
+            };
+            Err(Error::run(format!("level 1 is refused: {error}{help}")))
+        }
+    }
+}
+
+#[cfg(not(has_bpf))]
+fn open_ebpf() -> Result<Instrument, Error> {
+    Err(Error::run(
+        "level 1 is not built in: a build with clang installed would have it (apt-get install clang)",
+    ))
+}
