@@ -6,6 +6,7 @@ pub mod family;
 pub mod reply;
 pub mod scripts;
 pub mod site;
+pub mod terminal;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -44,7 +45,7 @@ impl Server {
         words.push(program().to_str().expect("the program's path is UTF-8").into());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("serve").arg(folder);
-        command.args(["--listen", "127.0.0.1:0", "--arch"]).args(arch.split(' ')).args(flags);
+        command.args(["--verbose", "--listen", "127.0.0.1:0", "--arch"]).args(arch.split(' ')).args(flags);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("flash starts");
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let mut first = String::new();

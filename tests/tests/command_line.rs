@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{PATIENCE, program, site};
+use flash_tests::{PATIENCE, program, site, terminal};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A desktop whose browser writes down what it is to show.
@@ -50,4 +50,54 @@ fn a_folder_a_port_and_the_browser() {
     assert_eq!(flash.wait().unwrap().code(), Some(0));
     assert_eq!(asked.trim_end(), url);
     assert!(answer.unwrap().ends_with("\r\n\r\n0123456789"));
+}
+
+/// What a person at a terminal sees of two requests and the end.
+fn preview(flags: &[&str]) -> String {
+    let site = site::make();
+    let (ours, theirs) = terminal::open();
+    let mut flash = Command::new(program())
+        .arg("serve")
+        .arg(site.path())
+        .args(["--listen", "127.0.0.1:0"])
+        .args(flags)
+        .stdout(theirs.try_clone().unwrap())
+        .stderr(theirs)
+        .spawn()
+        .unwrap();
+    // Reading fails when the last program has left the terminal.
+    let mut lines = BufReader::new(ours).lines().map_while(Result::ok);
+    let mut seen = lines.by_ref().find(|line| line.contains("http://")).expect("the line that says where");
+    let address =
+        seen.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();
+    for path in ["/a.txt", "/none"] {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    kill_process(Pid::from_child(&flash), Signal::TERM).unwrap();
+    for line in lines {
+        seen += "\n";
+        seen += line.trim_end();
+    }
+    assert_eq!(flash.wait().unwrap().code(), Some(0));
+    seen
+}
+
+#[test]
+fn a_preview_shows_each_request_and_ends_with_a_line_for_people() {
+    let seen = preview(&[]);
+    assert!(seen.contains("\n200 GET /a.txt 10 B ") && seen.contains("\n404 GET /none "), "{seen}");
+    let last = seen.lines().last().unwrap();
+    assert!(last.starts_with("flash: stopped: served 2 requests, ") && last.ends_with(" times"), "{seen}");
+    assert!(!seen.contains("requests="), "{seen}");
+}
+
+#[test]
+fn what_a_preview_shows_can_be_chosen() {
+    let seen = preview(&["--access-log", "off", "--verbose"]);
+    assert!(!seen.contains("GET /a.txt"), "{seen}");
+    assert!(seen.contains("flash: stopped: requests=2 ") && seen.contains("sent_bytes="), "{seen}");
+    assert!(seen.lines().last().unwrap().starts_with("flash: stopped: served 2 requests, "), "{seen}");
+    assert!(preview(&["--log-format", "json"]).contains("\"request\":\"GET /a.txt HTTP/1.0\""));
 }

@@ -10,9 +10,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, family, program, read_all, reply, site};
+use flash_tests::{
+    ARCHITECTURES, PATIENCE, PROCESSES, Server, family, program, read_all, reply, site, terminal,
+};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let give_up = Instant::now() + PATIENCE;
@@ -56,11 +57,7 @@ fn sighup_reopens_the_logs_and_interrupts_nobody() {
 fn a_preview_ends_in_order_with_its_terminal() {
     let site = site::make();
     for arch in ARCHITECTURES {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
-        let theirs = fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+        let (ours, theirs) = terminal::open();
         let log = tempfile::NamedTempFile::new().unwrap();
         let mut child = Command::new(program())
             .args(["serve", "--listen", "127.0.0.1:0", "--processes", "2", "--arch"])

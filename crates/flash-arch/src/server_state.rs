@@ -25,6 +25,8 @@ pub struct ServerParts {
     pub helper_kind: HelperKind,
     /// Who begins programs, where the site has any.
     pub programs: Option<Arc<dyn Upstreams>>,
+    /// Log every counter at the end.
+    pub verbose: bool,
 }
 
 pub struct ServerState {
@@ -35,6 +37,7 @@ pub struct ServerState {
     pub(crate) helper_kind: HelperKind,
     pub(crate) programs: Option<Arc<dyn Upstreams>>,
     pub(crate) metrics: Metrics,
+    verbose: bool,
     pub(crate) limits: Limits,
     pub(crate) permits: Arc<ConnectionPermits>,
     /// The completion queues of all loops that may have idle connections.
@@ -45,7 +48,7 @@ pub struct ServerState {
 
 impl ServerState {
     pub(crate) fn new(parts: ServerParts, limits: Limits) -> Arc<Self> {
-        let ServerParts { site, disk, access_log, error_log, helper_kind, programs } = parts;
+        let ServerParts { site, disk, access_log, error_log, helper_kind, programs, verbose } = parts;
         Arc::new(Self {
             site,
             disk,
@@ -54,6 +57,7 @@ impl ServerState {
             helper_kind,
             programs,
             metrics: Metrics::default(),
+            verbose,
             limits,
             permits: ConnectionPermits::new(limits.connections_max),
             loops: OnceLock::new(),
@@ -104,7 +108,10 @@ impl ServerState {
             log.clone().close();
         }
         if say {
-            self.log_metrics("stopped");
+            if self.verbose {
+                self.log_metrics("stopped");
+            }
+            self.error_log.log(format_args!("stopped: {}", self.metrics.summary()));
         }
         self.error_log.clone().close();
     }

@@ -58,5 +58,6 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         error_log: ErrorLog::open(Destination::Path(folder.join("errors")), Default::default()).unwrap(),
         helper_kind: HelperKind::Threads,
         programs: None,
+        verbose: false,
     }
 }

@@ -64,6 +64,7 @@ impl Worker {
     /// HelperKind on what has been counted. Never waits.
     pub(crate) fn report(&mut self) {
         self.metrics.requests.add(std::mem::take(&mut self.tally.responses));
+        self.metrics.sent_bytes.add(std::mem::take(&mut self.tally.sent_bytes));
         self.metrics.send_us.add(std::mem::take(&mut self.tally.send_us));
         for UpstreamError { request, reason } in self.tally.upstream_errors.drain(..) {
             self.shared.error_log.log(format_args!("{request}: its program: {reason}"));

@@ -27,6 +27,8 @@ pub struct Context<'a> {
 pub struct Tally {
     /// Heads that were answered.
     pub responses: u64,
+    /// Bytes that sockets took, heads among them.
+    pub sent_bytes: u64,
     /// How long output waited for sockets.
     pub send_us: u64,
     /// Exchanges that ended, for the access log. None when no records are wanted.

@@ -13,6 +13,7 @@ pub use loop_metrics::{LoopMetrics, Turn};
 use parking_lot::Mutex;
 
 use crate::error::ErrorLog;
+use crate::format::shown_bytes;
 
 /// Totals since the server's start.
 #[derive(Debug, Default)]
@@ -63,6 +64,17 @@ impl Metrics {
         self.loops.lock().iter().map(|metrics| what(metrics)).sum()
     }
 
+    /// What a person wants to know at the end. Threads and processes that wait for the disk themselves count no such waits.
+    pub fn summary(&self) -> String {
+        let (requests, sent) = (self.requests(), shown_bytes(self.sum(|metrics| metrics.sent_bytes.get())));
+        let requests = format!("served {requests} request{}, {sent}", if requests == 1 { "" } else { "s" });
+        match (self.sum(LoopMetrics::turns), self.loop_blocks()) {
+            (0, _) => requests,
+            (_, 1) => format!("{requests}; the disk was waited for once"),
+            (_, times) => format!("{requests}; the disk was waited for {times} times"),
+        }
+    }
+
     /// A line for each loop that has turned.
     pub fn loops(&self) -> Vec<String> {
         self.loops
@@ -92,6 +104,7 @@ impl fmt::Display for Metrics {
             ("queue_us", self.sum(|metrics| metrics.spent().queue_ns) / 1000),
             ("help_us", self.sum(|metrics| metrics.spent().help_ns) / 1000),
             ("send_us", self.sum(|metrics| metrics.send_us.get())),
+            ("sent_bytes", self.sum(|metrics| metrics.sent_bytes.get())),
         ];
         for (number, (name, count)) in counts.into_iter().enumerate() {
             write!(f, "{}{name}={count}", if number == 0 { "" } else { " " })?;
@@ -99,3 +112,6 @@ impl fmt::Display for Metrics {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -159,7 +159,7 @@ impl Running {
     pub fn stop(self) -> Option<Metrics> {
         let text = self.process.stop();
         // What it said when it was asked is not what it did in all.
-        let end = text.rfind("flash: stopped: ").filter(|_| self.is_flash)?;
+        let end = text.rfind("flash: stopped: requests=").filter(|_| self.is_flash)?;
         Metrics::parse(&text[end..])
     }
 
@@ -186,7 +186,7 @@ const CGI: &str = "@CGI@";
 const PHP: &str = "@PHP@";
 
 fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> Result<()> {
-    command.arg("serve").arg(setup.root);
+    command.arg("serve").arg(setup.root).arg("--verbose");
     let mut ours = vec![
         ("--listen", format!("127.0.0.1:{port}")),
         ("--arch", spec.variant.name.to_owned()),

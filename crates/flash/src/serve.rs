@@ -121,7 +121,7 @@ impl Plan<'_> {
         let (limits, helper_kind) = (flash_observe::Limits::default(), privileges.helper_kind());
         let error_log = ErrorLog::start(logs.error(&helper_kind)?, limits)?;
         let access_log = match logs.access(&helper_kind)? {
-            Some(to) => Some(AccessLog::start(to, flags.log_format.into(), limits, error_log.clone())?),
+            Some(to) => Some(AccessLog::start(to, logs.format, limits, error_log.clone())?),
             None => None,
         };
         let site = Site {
@@ -146,7 +146,7 @@ impl Plan<'_> {
         // without.
         let _ = flash_os::preload::mlock_program();
         let programs = self.programs.start(&error_log, access_log.as_ref())?;
-        Ok(ServerParts { site, disk, access_log, error_log, helper_kind, programs })
+        Ok(ServerParts { site, disk, access_log, error_log, helper_kind, programs, verbose: flags.verbose })
     }
 
     fn settings(&self, log: bool) -> Settings {

@@ -277,7 +277,7 @@ fn judge_end(ended: &Ended, arch: &str, report: &Report) -> String {
             report.violation(Fault::Said, line);
         }
     }
-    let last = ended.stderr.rfind("flash: stopped: ").map(|at| &ended.stderr[at..]);
+    let last = ended.stderr.rfind("flash: stopped: requests=").map(|at| &ended.stderr[at..]);
     let metrics = last.and_then(Metrics::parse);
     let count = |name| metrics.as_ref().and_then(|metrics| metrics.count(name));
     let (blocks, requests) = (count("loop_blocks"), count("requests").unwrap_or(0));

@@ -86,6 +86,7 @@ impl Bench {
             error_log: ErrorLog::open(to, Default::default()).unwrap(),
             helper_kind: HelperKind::Threads,
             programs: None,
+            verbose: false,
         };
         let shared = ServerState::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
         let fork_server = Arc::new(ForkServer::at(control, rustix::process::getpid()));

@@ -101,6 +101,7 @@ impl Http1 {
     pub(crate) fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
         let Some(output) = &mut self.output else { return };
         output.sent(bytes, cx.now.us, &mut cx.tally.records);
+        cx.tally.sent_bytes += bytes;
         self.deadline.progressed(bytes);
         if output.is_empty() {
             cx.tally.send_us += output.took_us(cx.now.us);

@@ -125,3 +125,34 @@ fn whatever_is_sent_stays_on_one_line() {
         assert!(!line.trim_end().contains(char::is_control), "{format:?}");
     }
 }
+
+#[test]
+fn short_is_for_people() {
+    assert_eq!(line(Format::Short, &record()), "192.0.2.7 200 GET /a.gif 2.3 KB 0.4 ms\n");
+    let own = Record {
+        peer: Peer::Inet("[::1]:4".parse().unwrap()),
+        body_bytes: 12,
+        duration_us: 31_400,
+        ..record()
+    };
+    assert_eq!(line(Format::Short, &own), "200 GET /a.gif 12 B 31 ms\n");
+    let odd =
+        Record { request_line: b"GET /\x1b[2J HTTP/1.1"[..].into(), duration_us: 20_000_000, ..own.clone() };
+    assert_eq!(line(Format::Short, &odd), "200 GET /\\x1b[2J 12 B 20 s\n");
+    let none = Record { request_line: Box::default(), status: 408, reason: "too slow", body_bytes: 0, ..own };
+    assert_eq!(line(Format::Short, &none), "408 - 0 B 31 ms (too slow)\n");
+}
+
+#[test]
+fn bytes_as_people_say_them() {
+    for (bytes, shown) in [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1.0 KB"),
+        (12_345, "12 KB"),
+        (3_140_000, "3.1 MB"),
+        (999_999_999_999, "1000 GB"),
+    ] {
+        assert_eq!(shown_bytes(bytes), shown);
+    }
+}

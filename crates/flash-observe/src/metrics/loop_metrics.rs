@@ -22,6 +22,8 @@ pub struct LoopMetrics {
     /// The thread's name, once it runs.
     name: OnceLock<String>,
     pub requests: LocalCounter,
+    /// Bytes that sockets took.
+    pub sent_bytes: LocalCounter,
     /// How long output waited for sockets.
     pub send_us: LocalCounter,
     turns: LocalCounter,
@@ -69,6 +71,7 @@ impl LoopMetrics {
             error_log,
             name: OnceLock::new(),
             requests: LocalCounter::default(),
+            sent_bytes: LocalCounter::default(),
             send_us: LocalCounter::default(),
             turns: LocalCounter::default(),
             ready: Default::default(),

@@ -110,6 +110,7 @@ const TABLE: &[Foreign] = &[
         names: &["--silent", "--quiet", "-q", "--no-log", "--no-request-logging"],
         instead: "write --access-log off",
     },
+    Foreign { names: &["--debug", "--log-level", "--loglevel"], instead: "write --verbose" },
     Foreign {
         names: &["--daemon", "-D", "--daemonize", "--background", "--detach", "--fork"],
         instead: "Flash stays in the foreground: let systemd run it, or write nohup flash serve DIR &",

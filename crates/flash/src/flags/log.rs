@@ -42,6 +42,8 @@ pub(crate) enum LogFormat {
     Combined,
     /// One JSON object a line
     Json,
+    /// Status, request, size and time, for a person
+    Short,
 }
 
 impl From<LogFormat> for Format {
@@ -49,6 +51,7 @@ impl From<LogFormat> for Format {
         match format {
             LogFormat::Combined => Format::Combined,
             LogFormat::Json => Format::Json,
+            LogFormat::Short => Format::Short,
         }
     }
 }

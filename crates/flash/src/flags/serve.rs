@@ -75,18 +75,24 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = LISTENING)]
     pub open: bool,
 
-    /// Write a line per request to this file, to standard output (-), or nowhere (off)
-    #[arg(long, value_name = "PATH|-|off", default_value = "off", value_hint = ValueHint::FilePath,
+    /// Write a line per request to this file, to standard output (-), or nowhere (off). Without this flag, a short line on a
+    /// terminal, and none elsewhere
+    #[arg(long, value_name = "PATH|-|off", value_hint = ValueHint::FilePath,
         value_parser = OsStringValueParser::new().map(LogTo::from), help_heading = LOGS)]
-    pub access_log: LogTo,
+    pub access_log: Option<LogTo>,
 
-    /// How lines of the access log look
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Combined, help_heading = LOGS)]
-    pub log_format: LogFormat,
+    /// How lines of the access log look. Without this flag, short on a terminal where no --access-log is given, and
+    /// combined elsewhere
+    #[arg(long, value_name = "FORMAT", value_enum, help_heading = LOGS)]
+    pub log_format: Option<LogFormat>,
 
     /// Write error lines to this file. Without this flag, to standard error
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = LOGS)]
     pub error_log: Option<PathBuf>,
+
+    /// Log every counter at the end, too (docs/counters.md)
+    #[arg(long, help_heading = LOGS)]
+    pub verbose: bool,
 
     #[command(flatten)]
     pub programs: Programs,

@@ -57,7 +57,7 @@ fn defaults() {
     assert_eq!(flags.follow_links, FollowLinks::Inside);
     assert_eq!((flags.path_cache, flags.file_cache_bytes), (6000, None));
     assert_eq!(flags.revalidate, Duration::from_secs(1));
-    assert_eq!(flags.access_log, LogTo::Off);
+    assert_eq!((flags.access_log, flags.log_format, flags.verbose), (None, None, false));
     assert!(!flags.list && !flags.dotfiles && !flags.user_dirs && !flags.no_precompressed);
 }
 
@@ -82,7 +82,7 @@ fn what_is_given_replaces_defaults() {
     assert_eq!(flags.index, ["a.html", "b.html"]);
     assert_eq!(flags.header, ["X-A: 1".parse().unwrap()]);
     assert_eq!((flags.revalidate, flags.file_cache_bytes), (Duration::ZERO, Some(1 << 30)));
-    assert_eq!((flags.access_log, flags.arch), (LogTo::Stdout, Arch::Mt));
+    assert_eq!((flags.access_log, flags.arch), (Some(LogTo::Stdout), Arch::Mt));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! The logs, opened while the server still has all its rights. What is written to them is not known here.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_arch::HelperKind;
-use flash_observe::{Destination, LogSink, Opener};
+use flash_observe::{Destination, Format, LogSink, Opener};
 use flash_process::LogOpener;
 
 use crate::failure::{Failure, cannot};
@@ -14,6 +14,7 @@ use crate::flags;
 pub(super) struct Logs {
     error: LogSink,
     access: Option<LogSink>,
+    pub(super) format: Format,
     /// Those that are opened again after a rotation.
     pub(super) paths: Vec<PathBuf>,
     /// Keeps the rights of the start, where the server gives them up.
@@ -31,7 +32,8 @@ impl Logs {
             LogSink::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
         };
         let error = open(flags.error_log.clone().map_or(Destination::Stderr, Destination::Path))?;
-        let access = flags.access_log.destination().map(open).transpose()?;
+        let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal());
+        let access = to.map(open).transpose()?;
         let log_opener = match flags.user.is_some() && !paths.is_empty() {
             true => {
                 let opener = LogOpener::start(&paths);
@@ -39,7 +41,7 @@ impl Logs {
             }
             false => None,
         };
-        Ok(Self { error, access, paths, log_opener })
+        Ok(Self { error, access, format, paths, log_opener })
     }
 
     /// For one process.
@@ -65,5 +67,15 @@ impl Logs {
         let as_user =
             as_user.unwrap_or_else(|| Arc::new(|path: &Path| Destination::Path(path.into()).open()));
         Some(Arc::new(move |path| log_opener.open(path).or_else(|error| as_user(path).map_err(|_| error))))
+    }
+}
+
+/// Where the access log goes and how it looks. Someone at a terminal previews a site, and sees each request.
+fn access_log(flags: &flags::Serve, is_preview: bool) -> (Option<Destination>, Format) {
+    let format = flags.log_format.map(Format::from);
+    match &flags.access_log {
+        Some(to) => (to.destination(), format.unwrap_or(Format::Combined)),
+        None if is_preview => (Some(Destination::Stdout), format.unwrap_or(Format::Short)),
+        None => (None, Format::Combined),
     }
 }
