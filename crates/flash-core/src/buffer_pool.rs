@@ -1,5 +1,4 @@
-//! Buffers between uses. A driver's thread keeps one set, so that busy connections borrow memory and idle ones hold
-//! none.
+//! Buffers that connections reuse. Each driver thread has a pool: busy connections borrow memory, and idle ones hold none.
 
 use crate::output::Output;
 
@@ -11,7 +10,7 @@ pub struct BufferPool {
     inputs: Vec<Vec<u8>>,
 }
 
-/// More than these are given back to the allocator.
+/// The pool returns buffers beyond this number to the allocator.
 const KEPT_MAX: usize = 64;
 const INPUT_BYTES_KEPT_MAX: usize = 64 << 10;
 

@@ -1,11 +1,11 @@
-//! The pathname cache: from a canonical path to its entry, and with it to header block and content.
+//! The pathname cache: from a canonical path to its entry, with header block and content.
 //!
-//! One bound by entries, one by bytes and one by descriptors, held by a single weight: an entry counts for its bytes, but
-//! for no less than an even share, nor than one for each descriptor that it holds, so that no bound can be passed.
-//! `quick_cache` evicts; it resists scans.
+//! The cache has three limits: entries, bytes and descriptors. One weight enforces all of them. An entry weighs its bytes.
+//! It weighs at least an even share of the entries, and at least one share for each descriptor that it holds. `quick_cache`
+//! evicts; it resists scans.
 //!
-//! Nobody sleeps for it: whoever finds a part of it locked tries for a moment, and then does without. What a runner asks
-//! for again and again it keeps in a [`local`](crate::local) cache.
+//! No thread sleeps for this cache. If a shard is locked, the caller spins for a moment and then does without. Each worker
+//! keeps frequent entries in its [`local`](crate::local) cache.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::hint::spin_loop;
@@ -23,17 +23,17 @@ use crate::path::SitePath;
 pub struct CacheLimits {
     pub entries_max: usize,
     pub bytes_max: u64,
-    /// Open files and snapshots; what is in the heap needs none.
+    /// Open files and snapshots. Content in the heap needs no descriptor.
     pub descriptors_max: usize,
-    /// How many threads look things up at the same time: they share the shards.
+    /// How many threads use the cache at the same time. They share the shards.
     pub threads: usize,
 }
 
 #[derive(Debug)]
 pub struct PathCache {
-    /// A power of two of them, none when the cache is switched off.
+    /// A power of two of them, or none if the cache is switched off.
     shards: Box<[Shard]>,
-    /// Parts of the hashes of names that were asked for and lead nowhere.
+    /// Parts of the hashes of missing names that were requested.
     doorkeeper: Box<[AtomicU32]>,
     hasher: DefaultHashBuilder,
     file_bytes_max: u64,
@@ -45,13 +45,13 @@ pub struct PathCache {
 #[repr(align(128))]
 struct Shard(RwLock<Cache<Key, Arc<Entry>, Weigh, Hashed, Collect>>);
 
-/// Collects what has to go, so that it is dropped when the lock is open again.
+/// Collects evicted entries, so that they are dropped after the lock is released.
 #[derive(Clone, Copy, Debug, Default)]
 struct Collect;
 
 type Evicted = Vec<(Key, Arc<Entry>)>;
 
-/// A path with its hash, which chooses the shard and then the place in it.
+/// A path with its hash. The hash chooses the shard, and then the place in the shard.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     hash: u64,
@@ -69,15 +69,15 @@ struct Weigh {
     descriptor: u64,
 }
 
-/// There are no more shards than leaves each this much.
+/// Each shard gets at least this much.
 const SHARD_BYTES_MIN: u64 = 8 << 20;
 const SHARD_DESCRIPTORS_MIN: u64 = 16;
-/// How often a locked shard is tried: longer than it takes to insert an entry, shorter than a thread's time slice.
+/// How often a locked shard is tried. That takes longer than an insertion, and less than a thread's time slice.
 const TRIES: usize = 100;
-/// The runners' own caches may keep this part of all bytes.
+/// The workers' own caches may hold this part of all bytes.
 const LOCAL_SHARE: u64 = 8;
 const LOCAL_BYTES_MAX: u64 = 4 << 20;
-/// A name that leads nowhere is known again if no more others have been asked for since then, more or less.
+/// How many missing names the doorkeeper remembers, more or less.
 const DOORKEEPER_NAMES: usize = 4096;
 
 impl PathCache {
@@ -109,12 +109,12 @@ impl PathCache {
         Self { shards, doorkeeper, hasher: DefaultHashBuilder::default(), file_bytes_max, local_bytes_max }
     }
 
-    /// The largest file worth a copy in memory.
+    /// The largest file that is worth a copy in memory.
     pub fn file_bytes_max(&self) -> u64 {
         self.file_bytes_max
     }
 
-    /// What each runner may keep in its own cache.
+    /// What each worker's own cache may hold.
     pub fn local_bytes_max(&self) -> u64 {
         if self.shards.is_empty() { 0 } else { self.local_bytes_max }
     }
@@ -127,7 +127,7 @@ impl PathCache {
         shard.get(&Asked { hash, path }).map(Arc::clone)
     }
 
-    /// Returns whether the cache has taken it; it does not while the place is locked.
+    /// Returns whether the cache has taken the entry. It does not while the shard is locked.
     pub fn insert(&self, path: &SitePath<'_>, entry: &Arc<Entry>) -> bool {
         let path = path.as_bytes();
         let hash = self.hasher.hash_one(path);
@@ -139,8 +139,8 @@ impl PathCache {
         true
     }
 
-    /// Whether a name that leads nowhere is worth an entry: when it is asked for again. Names that are made up are asked
-    /// for once, and would evict what is needed.
+    /// Whether a missing name is worth an entry, which it is when it is requested again. Made-up names are requested once,
+    /// and would evict useful entries.
     pub(crate) fn admits_refusal(&self, path: &SitePath<'_>) -> bool {
         let hash = self.hasher.hash_one(path.as_bytes());
         let seen = (hash >> 32) as u32;
@@ -157,7 +157,7 @@ impl PathCache {
         self.sum(|cache| cache.len() as u64) as usize
     }
 
-    /// What the entries count for against the bound by bytes.
+    /// The weight of all entries, in bytes.
     pub fn weight_bytes(&self) -> u64 {
         self.sum(|cache| cache.weight())
     }
@@ -167,7 +167,7 @@ impl PathCache {
     }
 }
 
-/// A lock, if it can be had within a moment. Nothing panics while it is held, so it is never poisoned.
+/// Takes a lock if that is possible within a moment. No code panics while it holds the lock, so the lock is never poisoned.
 fn try_often<Lock>(lock: impl Fn() -> Result<Lock, TryLockError<Lock>>) -> Option<Lock> {
     for _ in 0..TRIES {
         match lock() {
@@ -212,7 +212,7 @@ impl Hash for Asked<'_> {
     }
 }
 
-/// For keys that bring their hash along.
+/// For keys that contain their hash.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hashed;
 
@@ -241,7 +241,7 @@ impl Hasher for TheirHash {
     }
 }
 
-/// A copy is made before the first byte leaves, so a large one makes its first client wait for the disk.
+/// The copy is made before the first byte is sent, so the first client of a large file would wait for the disk.
 const MEMORY_FILE_BYTES_MAX: u64 = 4 << 20;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Time as an argument: drivers read the clock and hand the reading down.
+//! Time as an argument: drivers read the clock and pass the reading on.
 
 use flash_http::date;
 
-/// One reading, good for one turn of a loop.
+/// One reading of the clock, for one turn of a loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// Since the server's start.
@@ -21,12 +21,12 @@ impl Now {
         self.us / 1000
     }
 
-    /// The second of the date, since the Unix epoch.
+    /// The second that the date shows, since the Unix epoch.
     pub(crate) fn unix_seconds(&self) -> i64 {
         (self.unix_ms / 1000) as i64
     }
 
-    /// The same clock later; the date is written anew only when its second has changed.
+    /// Sets the clock forward. The date is formatted again only if its second has changed.
     pub fn advance(&mut self, us: u64) {
         let unix_us_before = self.unix_ms * 1000;
         let unix_ms = self.unix_ms + (us / 1000 - self.us / 1000);

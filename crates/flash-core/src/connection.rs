@@ -1,9 +1,8 @@
-//! A client's connection: bytes in, wants out. It picks a protocol and passes every call on to it.
+//! A client's connection: bytes in, wants out. It passes every call on to its protocol.
 //!
-//! A driver performs what [`Connection::want`] returns, tells the outcome, and asks again, until the want is one
-//! that it has to wait for. Everything here happens in memory: see the crate's opening words for what is absent.
-//! What the bytes mean is the [protocol](crate::protocol)'s; what a request asks for is its
-//! [exchange](crate::exchange)'s.
+//! A driver performs what [`Connection::want`] returns and reports the result. It repeats this until a want makes it wait.
+//! Everything here happens in memory: there is no system call. The protocol knows what the bytes mean. The exchange knows
+//! what a request asks for.
 
 use std::net::SocketAddr;
 
@@ -20,7 +19,7 @@ use crate::transport::TransportInfo;
 use crate::upstream::{Open, Opened};
 use crate::want::{Direction, Want};
 
-/// Every call is a match on the protocol: with one protocol it costs nothing, and with two a branch.
+/// A client's connection. Each call matches on the protocol: that costs nothing with one protocol, and a branch with two.
 #[derive(Debug)]
 pub struct Connection {
     protocol: Protocol,
@@ -51,14 +50,14 @@ impl Connection {
         }
     }
 
-    /// The client will send no more. What it has asked for it still gets.
+    /// The client has closed its sending side. It still gets the responses to its requests.
     pub fn received_end(&mut self, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.received_end(cx),
         }
     }
 
-    /// The client has sent nothing more as yet. Returns whether something else may be wanted meanwhile.
+    /// The socket has nothing to read for now. Returns whether the connection may want something else meanwhile.
     #[inline]
     pub fn receive_blocked(&mut self) -> bool {
         match &mut self.protocol {
@@ -73,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// The socket took so many bytes of the output.
+    /// The socket took this many bytes of the output.
     #[inline]
     pub fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
         match &mut self.protocol {
@@ -81,53 +80,52 @@ impl Connection {
         }
     }
 
-    /// The socket takes no more for now. A window in the output is made ready again before the next attempt. Returns
-    /// whether something else may be wanted meanwhile.
+    /// The socket takes no more for now. If a window of a file is in the output, it is made ready again before the next
+    /// attempt. Returns whether the connection may want something else meanwhile.
     pub fn send_blocked(&mut self) -> bool {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.send_blocked(),
         }
     }
 
-    /// Something may have happened at the client's socket.
+    /// The client's socket may be ready.
     pub fn client_ready(&mut self) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.client_ready(),
         }
     }
 
-    /// What came of an exchange's job.
+    /// The result of an exchange's job.
     pub fn completed(&mut self, id: ExchangeId, outcome: Outcome, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.completed(id, outcome, cx),
         }
     }
 
-    /// What is to be begun for an exchange. `local` is the server's address that the client connected to. `None` where
-    /// nothing can be, which the connection has answered itself.
+    /// What to open for an exchange. `local` is the server's address that the client connected to. Returns `None` if no
+    /// route leads there; the connection has then answered itself.
     pub fn begin(&mut self, id: ExchangeId, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Open> {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.begin(id, local, cx),
         }
     }
 
-    /// What became of [`Connection::begin`]. Returns whether the exchange takes it; otherwise it is too late, and the
-    /// stream of no use. The driver keeps the stream until [`Tally::released`](crate::Tally::released) names the
-    /// exchange.
+    /// The result of [`Connection::begin`]. Returns whether the exchange takes the stream; if it is too late, the stream is
+    /// of no use. The driver keeps the stream until [`Tally::released`](crate::Tally::released) names the exchange.
     pub fn begun(&mut self, id: ExchangeId, begun: Opened<()>, cx: &mut Context<'_>) -> bool {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.begun(id, begun, cx),
         }
     }
 
-    /// What the program is to be told next.
+    /// The bytes to write to the upstream next.
     pub fn to_upstream(&self, id: ExchangeId) -> &[u8] {
         match &self.protocol {
             Protocol::H1(h1) => h1.to_upstream(id),
         }
     }
 
-    /// The stream took so many bytes.
+    /// The upstream's stream took this many bytes.
     pub fn upstream_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.upstream_sent(id, count, cx),
@@ -140,21 +138,21 @@ impl Connection {
         }
     }
 
-    /// The program says no more, or its stream is broken.
+    /// The upstream has closed its stream, or the stream is broken.
     pub fn upstream_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.upstream_ended(id, cx),
         }
     }
 
-    /// The program takes no more, whatever it may say.
+    /// The upstream reads no more. It may still write.
     pub fn upstream_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.upstream_refuses(id, cx),
         }
     }
 
-    /// The end of what the program is told has been told.
+    /// The driver has shut down the sending direction of the stream.
     pub fn upstream_shut(&mut self, id: ExchangeId) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.upstream_shut(id),
@@ -167,21 +165,21 @@ impl Connection {
         }
     }
 
-    /// Something may have happened at the program's stream.
+    /// The upstream's stream may be ready.
     pub fn upstream_ready(&mut self, id: ExchangeId) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.upstream_ready(id),
         }
     }
 
-    /// For which directions of its stream an exchange waits: bytes, and room.
+    /// Which directions of its stream an exchange waits for: to read, and to write.
     pub fn interest_of(&self, id: ExchangeId) -> (bool, bool) {
         match &self.protocol {
             Protocol::H1(h1) => h1.interest_of(id),
         }
     }
 
-    /// Whether a call on the client's socket must not wait, because something else may happen first.
+    /// Whether a call on the client's socket must not block, because another event may come first.
     #[inline]
     pub fn is_exchanging(&self) -> bool {
         match &self.protocol {
@@ -197,30 +195,30 @@ impl Connection {
         }
     }
 
-    /// The deadline has passed. `unacknowledged` tells how many bytes the client's socket has taken that the client has
-    /// not acknowledged; it is asked only where that matters.
+    /// The deadline has passed. `unacknowledged` returns how many sent bytes the client has not acknowledged. It is called
+    /// only if the number matters.
     pub fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.expire(cx, unacknowledged),
         }
     }
 
-    /// Whether nothing at all is under way.
+    /// Whether no request is under way.
     pub fn is_idle(&self) -> bool {
         match &self.protocol {
             Protocol::H1(h1) => h1.is_idle(),
         }
     }
 
-    /// Since when, in the server's milliseconds, a connection has been idle that could be closed without harm. What the
-    /// kernel still has for its client is delivered all the same.
+    /// Since when, in the server's milliseconds, the connection has been idle. `None` if closing it would do harm. After a
+    /// close, the kernel still delivers what it holds for the client.
     pub fn idle_since_ms(&self, site: &Site) -> Option<u64> {
         match &self.protocol {
             Protocol::H1(h1) => h1.idle_since_ms(site),
         }
     }
 
-    /// Ends the connection where it stands, for whatever reason, and records what was under way.
+    /// Ends the connection at once, and records its exchange.
     pub fn abort(&mut self, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.abort(cx),

@@ -1,6 +1,6 @@
 //! What a driver lends to every call of a connection, and the results that it collects afterwards.
 //!
-//! A context lives for one call. There is no state of a connection or of an exchange here.
+//! A context lives for one call. It holds no state of a connection or of an exchange.
 
 use std::sync::Arc;
 
@@ -18,29 +18,29 @@ pub struct Context<'a> {
     pub local: &'a mut LocalCache,
     pub buffers: &'a mut BufferPool,
     pub tally: &'a mut Tally,
-    /// The server is stopping: finish what is under way, begin nothing new.
+    /// The server is stopping: finish the requests under way, and begin no new ones.
     pub draining: bool,
 }
 
-/// What has happened since the driver last looked.
+/// Results since the driver last collected them.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Heads that were answered.
+    /// Response heads that were written.
     pub responses: u64,
     /// Bytes that sockets took, heads among them.
     pub sent_bytes: u64,
     /// How long output waited for sockets.
     pub send_us: u64,
-    /// Exchanges that ended, for the access log. None when no records are wanted.
+    /// Exchanges that ended, for the access log. Empty if the log is off.
     pub records: Vec<Record>,
-    /// Streams whose exchanges are over: the driver takes each out of its port and calls [`Release::finish`], before the
-    /// next want, or before it forgets the connection.
+    /// Streams whose exchanges are over. The driver takes each stream out of its poller and calls [`Release::finish`]. It
+    /// does so before the next want, and before it drops the connection.
     pub released: Vec<Release>,
-    /// What upstreams did that they should not, for the error log.
+    /// Errors of upstreams, for the error log.
     pub upstream_errors: Vec<UpstreamError>,
 }
 
-/// A request, and what the program that answers it did wrong.
+/// What an upstream did wrong, and with which request.
 #[derive(Debug)]
 pub struct UpstreamError {
     pub request: Arc<str>,

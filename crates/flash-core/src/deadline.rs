@@ -1,68 +1,69 @@
 //! What a connection waits for, and until when.
 //!
-//! Times are handed in; a driver looks at [`Deadline::ms`] when it likes and calls back once that has passed.
+//! This module reads no clock. A driver looks at [`Deadline::ms`], and calls back once that time has passed.
 //!
-//! A client's speed is judged as an average, by a credit of time. While Flash waits for the client the credit runs out;
-//! each byte that the client acknowledges, or sends of a body, adds the time that the least speed allows for it. How
-//! much a client has acknowledged within the last seconds would say nothing: its kernel takes at once what the receive
-//! buffer holds, and then acknowledges no byte before the program has read most of them. So a client that reads at the
-//! least speed keeps its connection whatever the buffers, while one that reads more slowly loses it as soon as what its
-//! kernel took in advance is used up.
+//! A client's speed is judged as an average, by a credit of time. The credit runs out while Flash waits for the client.
+//! Each byte that the client acknowledges, or sends of a body, adds time at the minimum rate.
+//!
+//! The acknowledgements of the last seconds alone would say nothing. A client's kernel accepts at once what its receive
+//! buffer holds. Then it acknowledges nothing until the program has read most of the buffer. With a credit, a client that
+//! reads at the minimum rate keeps its connection, whatever its buffers. A slower client loses its connection once it has
+//! used up what its kernel took in advance.
 
 use crate::site::Settings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// What was waited for has come, and the next wait has not begun.
+    /// The last wait is over, and the next one has not begun.
     Nothing,
-    /// For the first byte of a next request.
+    /// For the first byte of the next request.
     Idle,
-    /// For the same, while the kernel may still have much of the last response.
+    /// The same, while the kernel may still hold much of the last response.
     Flush,
     /// For the rest of a head.
     Head,
     /// For the rest of a body.
     Body,
-    /// For the client to take what is sent.
+    /// For the client to read what is sent.
     Send,
     /// For a job.
     Completion,
-    /// For a program to begin, to take something, or to say something.
+    /// For an upstream to open, to read, or to write.
     Program,
-    /// For the client to notice that it is over.
+    /// For the client to close, after the server has shut down its side.
     Linger,
 }
 
-/// What a deadline that has passed means.
+/// What it means that a deadline has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expired {
-    /// This has not come in time.
+    /// This event has not come in time.
     Late(Waiting),
-    /// The client takes too slowly what it has been sent.
+    /// The client reads the response too slowly.
     TooSlow,
 }
 
 #[derive(Debug)]
 pub(crate) struct Deadline {
     ms: u64,
-    /// Bytes that the client's socket took, or that came of a body, and that are no part of the credit yet.
+    /// Bytes that were sent or received, and that the credit does not include yet.
     uncounted_bytes: u64,
-    /// How long the client may be silent, as of the last time that Flash waited for it.
+    /// How long the client may be silent, as of the last wait for it.
     credit_ms: u32,
-    /// So much of the credit is an advance on the bytes that follow.
+    /// This part of the credit is an advance on the next bytes.
     advance_ms: u16,
     waiting: Waiting,
 }
 
-/// The credit of a client that has not moved a byte.
+/// The credit of a client that has moved no byte yet.
 const CREDIT_MS: u32 = 10_000;
-/// So much of it the first bytes do not add to, because a client that moves some is not one that is about to begin.
+/// The first bytes pay back this part of the credit: a client that has moved bytes needs no time to begin.
 const ADVANCE_MS: u16 = 6_000;
-/// No credit is larger: that is how long TCP itself waits for a peer that does not answer.
+/// The largest credit. TCP itself waits this long for a peer that does not answer.
 pub(crate) const CREDIT_MS_MAX: u32 = 15 * 60_000;
 const LINGER_MS: u64 = 2_000;
 const FLUSH_LOOK_MS: u64 = 10_000;
-/// Fewer bytes of a response the kernel may deliver alone.
+/// The kernel may deliver fewer bytes of a response without Flash.
 pub(crate) const FLUSH_BYTES: u64 = 256 << 10;
 
 impl Default for Deadline {
@@ -86,12 +87,12 @@ impl Deadline {
         self.waiting == waiting
     }
 
-    /// Whether the kernel may have so much of what was sent that the client's speed matters still.
+    /// Whether the kernel may hold so much that the client's speed still matters.
     pub(crate) fn may_have_to_flush(&self) -> bool {
         self.uncounted_bytes > FLUSH_BYTES
     }
 
-    /// Since when the client of a kept connection, or of a new one, has been silent.
+    /// Since when the client of an idle connection, or of a new one, has been silent.
     pub(crate) fn silent_since_ms(&self, settings: &Settings) -> u64 {
         let waited_ms = match self.waiting {
             Waiting::Head => settings.head_timeout_ms,
@@ -102,7 +103,7 @@ impl Deadline {
         self.ms.saturating_sub(waited_ms)
     }
 
-    /// Begins to wait, or goes on with the same wait under the same deadline.
+    /// Begins a wait. If the same wait goes on, its deadline stays.
     pub(crate) fn wait(&mut self, waiting: Waiting, now_ms: u64, settings: &Settings) {
         let goes_on = self.waiting == waiting || (self.waiting, waiting) == (Waiting::Flush, Waiting::Idle);
         if !goes_on {
@@ -110,14 +111,14 @@ impl Deadline {
         }
     }
 
-    /// The next job has a time of its own, unless this one stood still.
+    /// A job ended. The next job gets a deadline of its own, unless this job made no progress.
     pub(crate) fn job_ended(&mut self, stands_still: bool) {
         if !stands_still {
             self.ended(Waiting::Completion);
         }
     }
 
-    /// It has not been silent: the next wait for it begins anew.
+    /// The upstream has done something: the next wait for it gets a new deadline.
     pub(crate) fn program_lives(&mut self) {
         self.ended(Waiting::Program);
     }
@@ -159,13 +160,13 @@ impl Deadline {
         self.ms = now_ms.saturating_add(after_ms);
     }
 
-    /// The client's socket took so many bytes, or so many came of a body.
+    /// The client's socket took this many bytes, or the client sent this many bytes of a body.
     pub(crate) fn progressed(&mut self, bytes: u64) {
         self.uncounted_bytes += bytes;
     }
 
-    /// What was waited for in vain. `unacknowledged` tells how many bytes the client's socket took that the client has not
-    /// acknowledged; where the client has credit left, the deadline is a later one.
+    /// What has not come in time. `unacknowledged` returns how many sent bytes the client has not acknowledged. If the
+    /// client has credit left, the deadline moves.
     pub(crate) fn expired(
         &mut self,
         now_ms: u64,
@@ -210,7 +211,7 @@ impl Deadline {
         None
     }
 
-    /// Takes the time that has passed off the credit, and adds what the client has moved meanwhile.
+    /// Takes the elapsed time off the credit, and adds time for the bytes that the client has moved.
     fn count(&mut self, unacknowledged: u64, passed_ms: u64, settings: &Settings) {
         let moved = self.uncounted_bytes.saturating_sub(unacknowledged);
         self.uncounted_bytes -= moved;
@@ -225,7 +226,7 @@ impl Deadline {
         self.credit_ms = credit_ms.min(CREDIT_MS_MAX.into()) as u32;
     }
 
-    /// How long the client may go on taking a response before it is looked at whether it does.
+    /// How long the client may read a response before Flash looks at its progress.
     fn flush_ms(&self, settings: &Settings) -> u64 {
         FLUSH_LOOK_MS.min(settings.idle_timeout_ms).min(self.credit_ms.into())
     }

@@ -11,39 +11,39 @@ use crate::file::{Content, File};
 #[derive(Debug)]
 pub struct Entry {
     pub resource: Resource,
-    /// When somebody last looked at the disk for it, in the server's milliseconds.
+    /// When the disk was last asked, in the server's milliseconds.
     checked_ms: AtomicU64,
-    /// When somebody last set out to.
+    /// When a caller last claimed the next look at the disk.
     claimed_ms: AtomicU64,
 }
 
 #[derive(Debug)]
 pub enum Resource {
     File(Variants),
-    /// A folder that has no index file, asked for with its slash.
+    /// A folder without an index file, requested with its slash.
     Folder,
-    /// A folder asked for without its slash.
+    /// A folder that was requested without its slash.
     FolderWithoutSlash,
-    /// A program's file, by its name in the site. Nobody has opened it, and nobody can send it.
+    /// A script, by its name in the site. Flash never opens it, and never sends it.
     Script(Box<[u8]>),
-    /// Nothing to serve, and the status that says why: 403 or 404.
+    /// A refusal, with its status: 403 or 404.
     Refused(Status),
 }
 
-/// How far an entry may be trusted, by the time since the last look at the disk.
+/// Whether an entry may answer, by the time since the last look at the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freshness {
     /// Younger than `--revalidate`.
     Fresh,
-    /// Older, and this caller is the one that has the disk looked at. The entry answers meanwhile.
+    /// Older. This caller has the disk asked. The entry answers meanwhile.
     Due,
-    /// Older, and another caller has the disk looked at. The entry answers meanwhile.
+    /// Older. Another caller has the disk asked. The entry answers meanwhile.
     BeingChecked,
     /// Too old to answer: the request waits for a look at the disk.
     Stale,
 }
 
-/// No answer is older than this many times `--revalidate`.
+/// An entry older than this many times `--revalidate` answers no request.
 pub const STALE_AFTER: u64 = 2;
 
 /// A file and its precompressed siblings.
@@ -94,7 +94,7 @@ impl Entry {
         self.files().filter(|file| matches!(file.content, Content::Open(_))).count() as u64
     }
 
-    /// Whether the entry may answer a request now, or the disk has to be looked at for it.
+    /// Whether the entry may answer a request now, or the disk has to be asked first.
     pub(crate) fn freshness(&self, now_ms: u64, revalidate_ms: u64) -> Freshness {
         match self.age_ms(now_ms) {
             age if age < revalidate_ms => Freshness::Fresh,
@@ -104,7 +104,7 @@ impl Entry {
         }
     }
 
-    /// True for exactly one caller once the last claim is older than `after_ms`: that one looks again.
+    /// Returns true for exactly one caller once the last claim is older than `after_ms`. That caller has the disk asked.
     fn claim_check(&self, now_ms: u64, after_ms: u64) -> bool {
         let claimed = self.claimed_ms.load(Ordering::Relaxed);
         now_ms.saturating_sub(claimed) >= after_ms
@@ -125,7 +125,7 @@ impl Entry {
         self.checked_ms.load(Ordering::Relaxed)
     }
 
-    /// The same for a single runner: its reference counts are nobody else's. The content is shared all the same.
+    /// A copy for a single worker, with its own reference counts. The content is shared.
     pub(crate) fn replica(&self) -> Self {
         let replica = |file: &Arc<File>| Arc::new(File::clone(file));
         let resource = match &self.resource {

@@ -1,9 +1,9 @@
-//! One request and what answers it, whatever protocol brings it.
+//! One request and its response, over any protocol.
 //!
-//! An exchange is there as long as its request waits for something: for its file to be found, for the next piece of a
-//! body, for a program. A request that the caches answer at once never becomes one. An exchange asks for jobs and for an
-//! upstream, and takes what comes of them, each time by its [`ExchangeId`]. It does not know how its request arrived, nor
-//! how its response is framed: that is its [protocol](crate::protocol)'s business, as is the client's pace.
+//! An exchange exists while its request waits: for its look-up, for the next piece of a body, or for its upstream. A
+//! request that the caches answer at once never becomes an exchange. An exchange asks for jobs and for an upstream, and
+//! takes their results by its [`ExchangeId`]. It does not know how its request arrived, how its response is framed, or how
+//! fast its client is. The [protocol](crate::protocol) knows that.
 
 pub(crate) mod answer;
 pub(crate) mod asked;
@@ -25,9 +25,9 @@ pub(crate) struct Exchange {
     pub(crate) id: ExchangeId,
     pub(crate) state: ExchangeState,
     pub(crate) timing: Timing,
-    /// The answer to HEAD ends with its head.
+    /// The response to HEAD ends with its head.
     pub(crate) head_only: bool,
-    /// How many programs have sent the request on to here.
+    /// How many local redirections of programs have led to this request.
     pub(crate) redirects: u8,
     /// For the access log, once the response's head is written.
     pub(crate) record: Option<RecordBuilder>,
@@ -35,16 +35,16 @@ pub(crate) struct Exchange {
 
 #[derive(Debug)]
 pub(crate) enum ExchangeState {
-    /// What the request asks for is looked for.
+    /// The look-up of what the request asks for.
     Lookup(FileLookup),
-    /// The head is written, and the body follows piece by piece.
+    /// The head is written, and the body follows in pieces.
     Body(Body),
-    /// A program answers.
+    /// An upstream answers.
     Upstream(Box<UpstreamExchange>),
 }
 
 impl Exchange {
-    /// The job that the state asks for, if it has not been handed out.
+    /// The job that the state needs, if the job has not been handed out.
     pub(crate) fn job(&mut self) -> Option<Job> {
         match &mut self.state {
             ExchangeState::Lookup(lookup) => lookup.ask(),
@@ -53,7 +53,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the result of a job is waited for.
+    /// Whether the exchange waits for the result of a job.
     pub(crate) fn awaits_job(&self) -> bool {
         match &self.state {
             ExchangeState::Lookup(lookup) => lookup.awaits_job(),
@@ -62,7 +62,7 @@ impl Exchange {
         }
     }
 
-    /// Whether a job has brought what it is about no further.
+    /// Whether a job has made no progress.
     pub(crate) fn stands_still(&self, done: &Done) -> bool {
         matches!(&self.state, ExchangeState::Lookup(lookup) if lookup.stands_still(done))
     }

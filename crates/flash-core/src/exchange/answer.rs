@@ -1,7 +1,7 @@
 //! What a request is answered with, and what has to be known before that.
 //!
-//! A protocol asks when a head is complete, and again each time that something of it has changed, until the answer is
-//! there. Nothing is kept here.
+//! A protocol asks when a head is complete. It asks again each time that a result has come, until the answer is there. This
+//! module keeps no state.
 
 use std::sync::Arc;
 
@@ -29,26 +29,25 @@ pub(crate) enum Answer {
     Options,
 }
 
-/// What is to be done about a request.
+/// The next step of a request.
 #[derive(Debug)]
 pub(crate) enum Next {
     Respond {
         answer: Answer,
-        /// The seconds since the last look at the disk, where that is longer than it should be.
+        /// The entry's age in seconds, if the entry is older than it should be.
         age_s: Option<u64>,
     },
-    /// It has to wait for this: it is an exchange from now on.
+    /// The request waits for this look-up: it becomes an exchange.
     Lookup(FileLookup),
-    /// A program answers; where the disk was asked for it, that is its file.
+    /// An upstream answers. If the disk was asked for a script, this is the script's entry.
     Upstream(Option<Arc<Entry>>),
-    /// Its body, which is of no use, is to be read to the end first.
+    /// The request's body is of no use. It has to be read to its end first.
     DropBody,
-    /// What it waits for is not there yet.
+    /// The result that the request waits for is not there yet.
     Wait,
 }
 
-/// `lookup` is what is known of what the request asks for, if that is looked up already. `body_waits` says that the
-/// request has a body that was not read.
+/// `lookup` is the look-up of the request, if there is one. `body_waits` says that the request's body has not been read.
 #[inline]
 pub(crate) fn next(
     head: &RequestHead<'_>,
@@ -104,7 +103,7 @@ pub(crate) fn next(
     Next::Respond { answer, age_s }
 }
 
-/// The listing that answers, if the entry is a folder. An answer to HEAD needs none.
+/// The listing that answers, if the entry is a folder. A response to HEAD needs no listing.
 fn list_wanted(head: &RequestHead<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List> {
     match (&entry.resource, head.method, head.target) {
         (entry::Resource::Folder, Method::Get, Target::Origin { path, query }) if cx.site.settings.list => {

@@ -1,4 +1,4 @@
-//! What a head asks of the site, before anything is looked up.
+//! What a head asks of the site, before any look-up.
 
 use flash_http::head::{Body, Expect, RequestHead, Target};
 use flash_http::method::Method;
@@ -9,12 +9,12 @@ use crate::site::Site;
 /// What a well-formed head asks of a site.
 #[derive(Clone, Copy)]
 pub(crate) enum Asked<'b> {
-    /// What its raw path leads to.
+    /// What this raw path leads to.
     File(&'b [u8]),
-    /// The same, if that is a program: a file has no use for the method, or for the body.
+    /// The same, if the path leads to a program. A file has no use for the method or the body.
     Program(&'b [u8]),
     Options,
-    /// Answered with this status; the body, if one was announced, is not waited for.
+    /// The request is refused with this status. Flash does not wait for its body.
     Refused(Status),
 }
 

@@ -1,7 +1,7 @@
 //! Read file, and send data: a response's body, piece by piece.
 //!
-//! A body asks for its next piece as a job until there is none, and puts the pieces into the output as they become
-//! ready. How their end is found on the wire is not known here.
+//! A body asks for each piece as a job, and puts the result into the output. It does not know how its end is marked on the
+//! wire.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::job::{Done, Job, List, Listed, Load};
 use crate::listing::Listing;
 use crate::site::WINDOW_BYTES;
 
-/// The rest of a response's body, while it has to be read piece by piece.
+/// The rest of a response's body, which is read piece by piece.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) source: Source,
@@ -29,12 +29,12 @@ pub(crate) enum Source {
         file: Arc<File>,
         parts: Parts,
         copy: bool,
-        /// All copied bytes that were given to the output come from this range.
+        /// All copied bytes that were put into the output come from this range.
         given: Range<u64>,
     },
     Listing {
         listing: Arc<Listing>,
-        /// The page after those that are in the output or sent.
+        /// The page that follows those in the output.
         next: u32,
     },
 }
@@ -48,7 +48,7 @@ pub(crate) enum Piece {
     Ready,
 }
 
-/// The ranges of a file that make a body, and what is written between them.
+/// The ranges of a file that make a body, and the bytes between them.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) parts: VecDeque<Part>,
@@ -85,7 +85,7 @@ impl Parts {
     }
 }
 
-/// The smallest range that holds both.
+/// The smallest range that contains both.
 fn hull(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
     match one.is_empty() {
         true => other.clone(),
@@ -99,12 +99,12 @@ impl Body {
         Self { source, piece: Piece::Wanted }
     }
 
-    /// The pages from `next` on; those before are in the output.
+    /// The pages from `next` on. Earlier pages are in the output.
     pub(crate) fn of_listing(listing: &Arc<Listing>, next: u32) -> Self {
         Self { source: Source::Listing { listing: Arc::clone(listing), next }, piece: Piece::Ready }
     }
 
-    /// The next piece, as a job. Once.
+    /// The job for the next piece. Returns it once.
     pub(crate) fn ask(&mut self) -> Option<Job> {
         if self.piece != Piece::Wanted {
             return None;
@@ -144,11 +144,11 @@ impl Body {
     }
 }
 
-/// The body cannot be finished as its head promised: the connection has to end.
+/// The body cannot be completed as its head promised, so the connection has to end.
 #[derive(Debug)]
 pub(crate) struct Broken;
 
-/// Begins a body: all of it when it is in memory, otherwise nothing yet.
+/// Begins a body. A body in memory is written at once; nothing is written of another one.
 pub(crate) fn start(file: &Arc<File>, parts: Parts, sink: &mut impl BodySink) -> Option<Body> {
     match &file.content {
         Content::Memory(_) => {
@@ -179,7 +179,7 @@ fn push_page(page: Bytes, is_last: bool, sink: &mut impl BodySink) {
 }
 
 impl Body {
-    /// Takes the result of the job that [`Body::ask`] gave out.
+    /// Takes the result of the job that [`Body::ask`] returned.
     pub(crate) fn take(&mut self, done: Done, sink: &mut impl BodySink) -> Result<(), Broken> {
         match (&mut self.source, done) {
             (Source::File { file, parts, copy, given }, Done::Window(window)) => {
@@ -244,7 +244,7 @@ impl Body {
         !self.is_finished()
     }
 
-    /// The socket would not take this much of a window: it is to be made ready again.
+    /// The socket did not accept this much of a window. It has to be made ready again.
     pub(crate) fn put_back(&mut self, range: Range<u64>) {
         if let Source::File { parts, .. } = &mut self.source {
             parts.put_back(range);
@@ -254,7 +254,7 @@ impl Body {
 }
 
 impl Parts {
-    /// Writes what stands before the current part, and pushes its next `bytes`.
+    /// Writes the bytes before the current part, and pushes the part's next `bytes`.
     fn advance<S: BodySink>(&mut self, bytes: u64, sink: &mut S, push: impl FnOnce(&mut S)) {
         let Some(part) = self.parts.front_mut() else { return };
         sink.write(&std::mem::take(&mut part.before));
@@ -265,7 +265,7 @@ impl Parts {
         }
     }
 
-    /// The closing delimiter waits until the last part has left, which may yet be put back.
+    /// Writes the closing delimiter. It waits until the last part is sent, because that may be put back.
     fn write_tail(&mut self, sink: &mut impl BodySink) {
         if self.parts.is_empty() && !self.tail.is_empty() {
             let tail = std::mem::take(&mut self.tail);

@@ -1,4 +1,4 @@
-//! Find file: from a request target to an entry, by the pathname cache or by a job.
+//! Find file: from a request target to an entry, through the pathname cache or a job.
 
 use std::sync::Arc;
 
@@ -15,29 +15,29 @@ use crate::site::Site;
 
 pub(crate) enum Found {
     Entry(Arc<Entry>),
-    /// Not known, or not looked at for a while.
+    /// The caches do not know the path, or their entry is too old.
     Unknown(Find),
     Refused(Status),
-    /// Below a prefix where programs answer whatever is asked.
+    /// The path lies below a prefix where a program answers.
     Program,
 }
 
-/// A search for what a request asks for, from its complete head on.
+/// The look-up of a request, from its complete head on.
 #[derive(Debug)]
 pub(crate) struct FileLookup {
     pub(crate) state: Lookup,
-    /// How far its listing was after the last step.
+    /// The listing's progress after its last step.
     progress: u64,
 }
 
 #[derive(Debug)]
 pub(crate) enum Lookup {
     Wanted(Find),
-    /// A folder was found. Its listing, or the next step of one.
+    /// A folder was found. This is the first or the next step of its listing.
     ListWanted(List),
     Asked,
     Found(Arc<Entry>),
-    /// The disk does not answer or fails: the response is made from an entry that is too old, and says its age.
+    /// The disk fails or does not answer. The response uses an old entry, and says its age.
     Stale(Arc<Entry>),
     /// A listing, and its first page.
     Listed(Arc<Listing>, Bytes),
@@ -53,7 +53,7 @@ impl FileLookup {
         Self { state: Lookup::ListWanted(list), progress: 0 }
     }
 
-    /// The job. Once.
+    /// The job that is wanted. Returns it once.
     pub(crate) fn ask(&mut self) -> Option<Job> {
         if !matches!(self.state, Lookup::Wanted(_) | Lookup::ListWanted(_)) {
             return None;
@@ -65,7 +65,7 @@ impl FileLookup {
         }
     }
 
-    /// Takes the result of the job that [`FileLookup::ask`] gave out.
+    /// Takes the result of the job that [`FileLookup::ask`] returned.
     pub(crate) fn take(&mut self, done: Done, now_ms: u64, revalidate_ms: u64) {
         self.state = match done {
             Done::Found(entry) => Lookup::Found(entry),
@@ -99,7 +99,7 @@ impl FileLookup {
         };
     }
 
-    /// Whether the job has brought its listing no further: another helper has been in one call all the time.
+    /// Whether the job has made no progress, because another helper was in one call all the time.
     pub(crate) fn stands_still(&self, done: &Done) -> bool {
         matches!(done, Done::Listed(Listed { listing, page: None }) if listing.progress() == self.progress)
     }
@@ -113,7 +113,7 @@ impl FileLookup {
     }
 }
 
-/// The first job of a listing. `None` for a path that no request could have led to a folder.
+/// The first job of a listing. `None` if the path cannot lead to a folder.
 pub(crate) fn list(raw_path: &[u8], query: Option<&[u8]>, now: &Now) -> Option<List> {
     let path = SitePath::parse(raw_path).ok()?.into_owned();
     Some(List { path, order: Order::of_query(query), asked_ms: now.ms(), listing: None, page: 0 })
@@ -146,8 +146,8 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, no
 }
 
 impl Site {
-    /// For those who find files apart. If the caches have no answer that may serve, somebody has to look at the disk;
-    /// what stood there before comes back, if it is known.
+    /// For drivers that look files up in a stage of their own. If no cached entry may answer, the disk has to be asked. The
+    /// error is the old entry, if there is one.
     pub fn look_up(
         &self,
         path: &SitePath<'_>,
@@ -160,7 +160,7 @@ impl Site {
     }
 }
 
-/// In the cache that all share; what is found there is offered to the runner's own, under the words it was asked in.
+/// Searches the shared cache. What it finds is offered to the worker's own cache, under the raw request target.
 fn search(
     path: &SitePath<'_>,
     asked: &[u8],

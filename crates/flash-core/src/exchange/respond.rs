@@ -1,6 +1,6 @@
-//! Send header: conditions, ranges and negotiation decide which response it is, and its head is written.
+//! Send header: conditions, ranges and negotiation choose the response, and its head is written.
 //!
-//! Bodies that are in memory follow at once; what has to be read from a disk is returned as a [`Body`].
+//! A body in memory follows at once. The rest of another body is returned as a [`Body`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ pub(crate) struct Responder<'a, S> {
     pub(crate) site: &'a Site,
     pub(crate) now: &'a Now,
     pub(crate) sink: &'a mut S,
-    /// The answer to HEAD ends with its head.
+    /// The response to HEAD ends with its head.
     pub(crate) head_only: bool,
-    /// The value of `Age`: seconds since the last look at the disk, where that is longer than it should be.
+    /// The value of `Age`: the entry's age in seconds, if the entry is older than it should be.
     pub(crate) age_s: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Responder<'a, S> {
 pub(crate) struct Response {
     pub(crate) status: Status,
     pub(crate) head_bytes: u64,
-    /// What is still to be read and sent of its body.
+    /// The part of the body that still has to be read and sent.
     pub(crate) rest: Option<Body>,
 }
 
@@ -160,7 +160,7 @@ impl<S: ResponseSink> Responder<'_, S> {
         self.page(Status::RANGE_NOT_SATISFIABLE, [(&b"Content-Range"[..], &content_range[..])])
     }
 
-    /// RFC 9110 §15.4.2, with a Location relative to the request, so that a proxy's prefix does no harm.
+    /// RFC 9110 §15.4.2. `Location` is relative to the request, so that it works behind a proxy with a prefix.
     fn redirect(&mut self, head: &RequestHead<'_>) -> Response {
         let Target::Origin { path, query } = head.target else { return self.error(Status::BAD_REQUEST) };
         let Ok(path) = SitePath::parse(path) else { return self.error(Status::BAD_REQUEST) };
@@ -175,7 +175,7 @@ impl<S: ResponseSink> Responder<'_, S> {
         self.page(Status::MOVED_PERMANENTLY, [(&b"Location"[..], &location[..])])
     }
 
-    /// A listing with its first page; none for HEAD, whose answer reads no folder.
+    /// Writes a listing with its first page. HEAD gets no page, and reads no folder.
     pub(crate) fn listing(&mut self, listing: Option<(&Arc<Listing>, Bytes)>) -> Response {
         let pages = listing.as_ref().and_then(|(listing, _)| listing.whole_now());
         // Otherwise the length is not known before the last page.
@@ -241,7 +241,7 @@ impl<S: ResponseSink> Responder<'_, S> {
     }
 }
 
-/// No condition, no range: the answer is the file.
+/// Whether the request has no condition and no range, so that the response is the whole file.
 fn is_plain(head: &RequestHead<'_>) -> bool {
     !(head.if_match.is_present() || head.if_none_match.is_present())
         && head.if_modified_since.is_none()

@@ -1,8 +1,8 @@
-//! What an exchange writes its response to. Its protocol decides what that looks like on the wire.
+//! What an exchange writes its response to. Each protocol has a sink of its own.
 //!
-//! There is no protocol here, and no buffer: HTTP/1 writes through to its connection's output, and a protocol with many
-//! exchanges at a time keeps what each has written until its flow control lets it go. Everything is known at compile time,
-//! so that the first costs nothing for the second.
+//! This module has no protocol and no buffer. HTTP/1 writes directly into its connection's output. A protocol with many
+//! exchanges keeps what each has written until flow control allows it to leave. All sinks are known at compile time, so a
+//! second protocol costs the first nothing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::clock::Now;
 use crate::file::File;
 use crate::header::HeaderBlock;
 
-/// How long a response's body is, as far as that is known with its head.
+/// The length of a response's body, as far as it is known with the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyLength {
-    /// There is none, and the head says nothing about it.
+    /// There is no body, and the head says nothing about one.
     None,
-    /// It may be left out, as in an answer to HEAD.
+    /// The head says this length. The body may be left out, as in a response to HEAD.
     Known(u64),
     /// The body ends with [`BodySink::end`].
     Unknown,
 }
 
-/// Takes one response: a head, then a body.
+/// Takes one response: a head, and then a body.
 pub(crate) trait ResponseSink: BodySink {
     type Head<'h>: HeadSink
     where
@@ -34,17 +34,17 @@ pub(crate) trait ResponseSink: BodySink {
     /// Begins a head. `age_s` is the value of `Age`, if the response needs one.
     fn head(&mut self, status: Status, reason: &[u8], now: &Now, age_s: Option<u64>) -> Self::Head<'_>;
 
-    /// A program writes the response itself, head and all, as HTTP/1 has it. Returns whether the protocol can carry that.
+    /// An upstream writes the whole response in HTTP/1 itself. Returns whether the protocol can carry that.
     fn raw(&mut self) -> bool;
 
-    /// The whole head of a file's 200 response, ready made, and a small body with it. Returns the head's size on the wire.
+    /// Writes the ready-made head of a file's 200 response, and a small body with it. Returns the head's size on the wire.
     fn file_head(&mut self, head: FileHead<'_>, now: &Now, body: &[u8]) -> u64;
 }
 
-/// A file's ready-made head, and what is not known before it is sent.
+/// A file's ready-made head, with the values that are only known when it is sent.
 pub(crate) struct FileHead<'a> {
     pub(crate) block: &'a HeaderBlock,
-    /// The file says that it was modified later than now.
+    /// The file's modification time lies in the future.
     pub(crate) is_modified_later: bool,
     pub(crate) age_s: Option<u64>,
 }
@@ -56,7 +56,7 @@ pub(crate) trait HeadSink: Sized {
     /// Whole field lines, with their CRLFs.
     fn lines(self, lines: &[u8]) -> Self;
 
-    /// The body's length, in whatever way the protocol says it.
+    /// Writes the body's length in the protocol's form.
     fn length(self, length: BodyLength) -> Self;
 
     /// Ends the head. Returns its size on the wire.
@@ -68,18 +68,18 @@ pub(crate) trait BodySink {
     /// Bytes that are copied.
     fn write(&mut self, bytes: &[u8]);
 
-    /// Bytes made or read for this response; `offset` says where in a file they can be read again.
+    /// Pushes bytes that were made or read for this response. `offset` says where a file has them.
     fn push_copied(&mut self, bytes: Bytes, offset: Option<u64>);
 
-    /// A range of a file's copy in memory.
+    /// Pushes a range of a file's copy in memory.
     fn push_memory(&mut self, file: &Arc<File>, range: Range<u64>);
 
-    /// A range that was in the page cache a moment ago.
+    /// Pushes a range that was in the page cache a moment ago.
     fn push_resident(&mut self, file: &Arc<File>, range: Range<u64>);
 
-    /// The last byte of a body whose length was not known.
+    /// Ends a body of unknown length.
     fn end(&mut self);
 
-    /// Whether all that was written has left.
+    /// Whether everything that was written has been sent.
     fn is_empty(&self) -> bool;
 }

@@ -1,10 +1,10 @@
-//! An exchange with a program: the request's body one way, the response the other, as fast as the slower side takes them.
+//! An exchange with an upstream: the request's body goes one way, the response the other, as fast as the slower side reads.
 //!
-//! It stands in the place of the steps *find file* to *send data*. The program has a stream in two directions, and the
-//! exchange knows which of them was found blocked; of the client's two directions its protocol knows.  What a
-//! program has been told and not taken is bounded, because the client is not read meanwhile; what a client has not taken
-//! is bounded, because the program is not read. A body in chunks comes first, see [`spooled`]. Who began the program, and what becomes of its stream afterwards, is not
-//! known here.
+//! It replaces the steps *find file* to *send data*. The exchange knows which directions of the upstream's stream would
+//! block. The protocol knows that of the client's directions. Backpressure works both ways. If the upstream does not read,
+//! Flash does not read from the client. If the client does not read, Flash does not read from the upstream. A chunked
+//! request body is stored first, see [`spooled_body`]. This module does not know how the program was started, or where its
+//! stream goes afterwards.
 
 mod feed;
 mod gateway_error;
@@ -37,14 +37,14 @@ pub(crate) use self::response_state::{ResponseState, Writer};
 use self::spooled_body::SpooledBody;
 use self::watermark::Watermark;
 
-/// What is known of the length of a request's body when its head is here.
+/// What the head says about the length of the request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestBodyLength {
-    /// There is none.
+    /// There is no body.
     None,
-    /// The head says it.
+    /// The head gives the length.
     Known,
-    /// Only its end will tell.
+    /// The length is known only at the body's end.
     Unknown,
 }
 
@@ -53,23 +53,23 @@ pub(crate) struct UpstreamExchange {
     id: ExchangeId,
     pub(crate) request: Request,
     stage: Stage,
-    /// The last byte of the request's body is here.
+    /// The request's body has arrived to its end.
     body_has_ended: bool,
-    /// The body, if it comes in chunks, until the program has been given all of it.
+    /// A chunked body, until the program has been given all of it.
     spooled: Option<Box<SpooledBody>>,
     outgoing: Outgoing,
     pub(crate) reply: ResponseState,
     watermark: Watermark,
     blocked: Blocked,
-    /// A stream that has served, until the driver is told.
+    /// A stream that is free, until the driver is told.
     released: Option<Release>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// The request's body comes in chunks: its length is known at its end, and told to the program before all else.
+    /// The request's body is chunked. Its length is known at its end, and the program is told the length first.
     Spooling,
-    /// What the client has sent by now is read first, to know whether it has left.
+    /// The client's bytes are read first, to notice whether it has left.
     Pending,
     Opening,
     Running(Running),
@@ -81,13 +81,13 @@ enum Stage {
 struct Running {
     upstream: Upstream,
     decoder: Decoder,
-    /// It has said something.
+    /// The upstream has written something.
     heard: bool,
-    /// What it has said beyond the end of its answer.
+    /// Bytes of the upstream after the end of its response.
     surplus_bytes: usize,
 }
 
-/// Which directions of its stream had nothing to give, or no room, when they were last tried.
+/// Which directions of the upstream's stream would block, as of the last attempt.
 #[derive(Debug, Default)]
 struct Blocked {
     upstream_in: bool,
@@ -100,16 +100,16 @@ pub(crate) enum Need {
     Send,
     Receive,
     Shutdown,
-    /// A job about the body; and its result, before anything else.
+    /// A job about the body. After it, the exchange first waits for its result.
     Job,
     WaitJob,
 }
 
-/// What a program's end, or a failure to begin it, leads to.
+/// What the end of the upstream's stream leads to.
 pub(crate) enum Ended {
-    /// The reply is complete, or becomes a redirection.
+    /// The response is complete, or becomes a redirection.
     Well,
-    /// The kept connection was closed before the request came: once more with a new one.
+    /// The upstream closed its idle connection before the request came. The request is retried with a new one.
     Retry,
 }
 
@@ -130,7 +130,7 @@ impl UpstreamExchange {
         }
     }
 
-    /// What is to be done before more is read from the client.
+    /// What the exchange needs before more is read from the client.
     pub(crate) fn need_before_reading(&self) -> Option<Need> {
         let spooled = self.spooled.as_ref();
         match &self.stage {
@@ -146,7 +146,7 @@ impl UpstreamExchange {
         }
     }
 
-    /// What can be done when the client has nothing more to be read, with so much that it has not taken.
+    /// What the exchange needs when the client has nothing to read. `waiting_bytes` have not been sent to the client.
     pub(crate) fn need_after_reading(&self, waiting_bytes: usize) -> Option<Need> {
         match &self.stage {
             Stage::Pending => Some(Need::Open),
@@ -157,7 +157,7 @@ impl UpstreamExchange {
         }
     }
 
-    /// Which directions of its stream it waits for, with so much that the client has not taken.
+    /// Which directions of its stream the exchange waits for. `waiting_bytes` have not been sent to the client.
     pub(crate) fn awaited(&self, waiting_bytes: usize) -> (bool, bool) {
         let running = self.is_running();
         (running && self.watermark.allows(waiting_bytes), running && self.outgoing.left() > 0)
@@ -176,24 +176,24 @@ impl UpstreamExchange {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Whether more of the request's body is waited for, if there is room for it.
+    /// Whether the exchange takes more of the request's body, if there is room.
     pub(crate) fn takes_body(&self) -> bool {
         matches!(self.stage, Stage::Running(_) | Stage::Spooling)
     }
 
-    /// Whether the program has taken everything that it was sent.
+    /// Whether the upstream has read everything that Flash has for it.
     pub(crate) fn has_taken_all(&self) -> bool {
         self.outgoing.left() == 0
     }
 
-    /// What the program has said lies in the output. Where its client is behind, it may go on if there is room.
+    /// If the client is behind, the upstream may go on as far as memory allows.
     pub(crate) fn make_room(&mut self, waiting_bytes: usize, answers: &Arc<Budget>) {
         if matches!(self.stage, Stage::Running(_)) && !self.watermark.allows(waiting_bytes) {
             self.watermark.grow(answers);
         }
     }
 
-    /// The client has taken everything.
+    /// The client has received everything.
     pub(crate) fn drained(&mut self) {
         self.watermark = Watermark::of_response();
     }
@@ -209,7 +209,7 @@ impl UpstreamExchange {
         }
     }
 
-    /// What is to be begun; `None` if no route leads there. `is_alone` says whether the client waits for nothing else.
+    /// What to open; `None` if no route leads there. `is_alone` says whether the client has no other response to receive.
     pub(crate) fn begin(
         &mut self,
         transport: &TransportInfo,
@@ -228,7 +228,7 @@ impl UpstreamExchange {
         matches!(self.stage, Stage::Opening)
     }
 
-    /// `Ok` when the program runs and its request is on the way to it.
+    /// `Ok` if the program runs. Its request is then on the way.
     pub(crate) fn begun(&mut self, begun: Opened<()>) -> Result<(), GatewayError> {
         let mut upstream = match begun {
             Opened::Running((), upstream) => upstream,
@@ -271,7 +271,7 @@ impl UpstreamExchange {
         self.outgoing.write_half = WriteHalf::Shut;
     }
 
-    /// The program takes nothing more. It may have more to say.
+    /// The upstream reads no more. It may still write.
     pub(crate) fn upstream_refuses(&mut self) {
         self.outgoing = Outgoing { write_half: WriteHalf::Refused, ..Outgoing::default() };
     }
@@ -318,7 +318,7 @@ impl UpstreamExchange {
         Ok(Ended::Well)
     }
 
-    /// The program has closed its side.
+    /// The upstream has closed its side.
     pub(crate) fn upstream_ended(
         &mut self,
         writer: &mut Writer<'_, impl ResponseSink>,
@@ -349,12 +349,12 @@ impl UpstreamExchange {
         }
     }
 
-    /// A stream that has served, for the driver. Once.
+    /// A stream that is free, for the driver. Returns it once.
     pub(crate) fn released(&mut self) -> Option<Release> {
         self.released.take()
     }
 
-    /// Nobody has a use for the program any more. Returns the request, and the stream that is free thereby.
+    /// Ends the exchange before its end. Returns the request, and the stream that becomes free.
     pub(crate) fn break_off(self) -> (Request, Option<Release>) {
         let Stage::Running(Running { upstream: Upstream { protocol, lease, .. }, .. }) = self.stage else {
             return (self.request, self.released);

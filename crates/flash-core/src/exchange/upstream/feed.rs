@@ -1,5 +1,4 @@
-//! The request's body on its way: from the client to the program as it comes, or, if its length is not known before its end,
-//! to where it is kept until it is whole, and from there to the program.
+//! The request's body on its way to the program. A chunked body is stored until it is whole.
 
 use super::gateway_error::GatewayError;
 use super::outgoing::OUTGOING_BYTES_MAX;
@@ -30,7 +29,7 @@ impl UpstreamExchange {
         }
     }
 
-    /// That was the last of the request's body.
+    /// The request's body is complete.
     pub(crate) fn end_body(&mut self) {
         self.body_has_ended = true;
         match &self.stage {
@@ -40,7 +39,7 @@ impl UpstreamExchange {
         }
     }
 
-    /// Gives the program what it has room for of a body that was kept until it was whole.
+    /// Gives the program as much of a stored body as it has room for.
     pub(crate) fn give_spooled(&mut self) {
         if let (Stage::Running(running), Some(spooled)) = (&self.stage, &mut self.spooled) {
             let protocol = running.upstream.protocol;
@@ -51,7 +50,7 @@ impl UpstreamExchange {
         }
     }
 
-    /// Whether the body is kept until it is whole.
+    /// Whether the body is stored until it is whole.
     pub(crate) fn spools(&self) -> bool {
         self.spooled.is_some()
     }
@@ -60,7 +59,7 @@ impl UpstreamExchange {
         self.spooled.as_mut()?.ask().map(Job::Spool)
     }
 
-    /// The job that was handed out is done.
+    /// Takes the result of the job.
     pub(crate) fn job_done(&mut self, done: Done) -> Result<(), GatewayError> {
         // The connection may have been where nothing is heard of its sockets.
         self.upstream_ready();

@@ -1,15 +1,15 @@
-//! Why an exchange with an upstream fails, and which status the client is answered with.
+//! Why an exchange with an upstream fails, and which status the client gets.
 
 use flash_http::status::Status;
 
 use crate::job::Failure;
 use crate::upstream::OpenError;
 
-/// Why an exchange cannot go on, and what the client is told if it has heard nothing yet.
+/// Why an exchange fails, and the status for a client that has received nothing yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GatewayError {
     pub(crate) status: Status,
-    /// For the log; `None` where it is the client's fault, or whoever refused has said so.
+    /// For the log. `None` if the client caused it, or if the component that refused has logged it.
     pub(crate) reason: Option<&'static str>,
 }
 
@@ -18,7 +18,7 @@ impl GatewayError {
         Self { status: Status::BAD_GATEWAY, reason: Some(reason) }
     }
 
-    /// A body in chunks could not be kept, or not be brought back.
+    /// A chunked body could not be stored, or not be read back.
     pub(crate) fn of_spool(failure: Failure) -> Self {
         let reason = match failure {
             // Whoever refuses jobs says so.

@@ -1,13 +1,14 @@
-//! What a program is told and has not taken yet, framed as it understands it.
+//! Bytes for the upstream that it has not read yet, in its framing.
 
 use flash_cgi::fastcgi::Encoder;
 
 use crate::upstream::UpstreamProtocol;
 
-/// What a client has sent and its program has not taken; also what it may send ahead for a next request.
+/// How much the client may send that its upstream has not read. It also limits what the client sends ahead for its next
+/// request.
 pub(crate) const OUTGOING_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes for the program, framed.
+/// Bytes for the upstream, in its framing.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
@@ -15,15 +16,15 @@ pub(super) struct Outgoing {
     pub(super) write_half: WriteHalf,
 }
 
-/// The end of what the program is told.
+/// The sending direction of the upstream's stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum WriteHalf {
     #[default]
     Open,
-    /// The stream is to be shut in that direction when the bytes before have left.
+    /// The driver has to shut the direction down when all bytes are sent.
     ShutdownDue,
     Shut,
-    /// The program does not listen: what was meant for it is dropped.
+    /// The upstream does not read. What it would get is dropped.
     Refused,
 }
 
