@@ -16,7 +16,8 @@ use crate::listener::{Listener, turn_away};
 use crate::poller::Poller;
 use crate::server_state::ServerState;
 
-/// So that one loop does not take all that have come, while others wait for work.
+/// At most this many connections are accepted in a turn, so that one loop does not take those that other loops have
+/// time for.
 pub(crate) const ACCEPTS_PER_TURN: usize = 16;
 /// How long nothing is accepted when the system has no room for another connection.
 const PAUSE_MS: u64 = 100;
@@ -25,7 +26,8 @@ pub(crate) struct Acceptor {
     listeners: Arc<Vec<Listener>>,
     token: fn(usize) -> u64,
     state: State,
-    /// A descriptor held back: given up for a moment, it lets a connection in to be told that there is no room.
+    /// A spare descriptor. When descriptors run out, it is closed for a moment, so that one connection can be
+    /// accepted and get a 503.
     reserve: Option<OwnedFd>,
 }
 
@@ -34,7 +36,7 @@ pub(crate) enum Arrival {
     Permitted(OwnedFd, Peer, ConnectionPermit),
     /// All connection permits are taken.
     WaitingConnection(WaitingConnection),
-    /// It has left, or was turned away.
+    /// The client has left, or was turned away.
     Gone,
 }
 
@@ -46,7 +48,7 @@ enum State {
 }
 
 impl Acceptor {
-    /// The poller knows listeners by the tokens of their numbers.
+    /// `token` makes the poller's token from a listener's number.
     pub(crate) fn new(listeners: Arc<Vec<Listener>>, token: fn(usize) -> u64) -> io::Result<Self> {
         Ok(Self { listeners, token, state: State::Closed, reserve: Some(reserve()?) })
     }
@@ -66,7 +68,7 @@ impl Acceptor {
         self.leave(poller, State::Closed);
     }
 
-    /// After those who had come to a listener were accepted, or enough of them for a turn.
+    /// Watches a listener again, after its connections were accepted, or enough of them for a turn.
     pub(crate) fn listen_again(&mut self, poller: &mut impl Poller, listener: usize, now_ms: u64) {
         if self.state == State::Open
             && poller.listen_again(&self.listeners[listener], (self.token)(listener)).is_err()
@@ -106,7 +108,7 @@ impl Acceptor {
         }
     }
 
-    /// `None` when no connection is waiting, or none can be let in.
+    /// Accepts one connection. `None` if no connection waits, or none can be accepted now.
     pub(crate) fn accept(
         &mut self,
         shared: &Arc<ServerState>,
@@ -125,7 +127,7 @@ impl Acceptor {
                     shared.waiting_connection(socket, peer).map_or(Arrival::Gone, Arrival::WaitingConnection)
                 }
             }),
-            // The one at the front left again; there may be others behind it.
+            // The first in the queue has left; there may be others behind it.
             Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Some(Arrival::Gone),
             Err(Errno::AGAIN) => None,
             Err(Errno::INVAL) => {
@@ -146,7 +148,7 @@ impl Acceptor {
                         return Some(Arrival::Gone);
                     }
                 }
-                // Level-triggered, the listener would wake the loop for ever.
+                // The listener is level-triggered, so it would wake the loop for ever.
                 self.leave(poller, State::Paused { until_ms: now_ms + PAUSE_MS });
                 None
             }
@@ -154,7 +156,7 @@ impl Acceptor {
     }
 }
 
-/// Any descriptor will do, and this kind needs no name.
+/// Any descriptor will do. An eventfd needs no file.
 fn reserve() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC)?)
 }

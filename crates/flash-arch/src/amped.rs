@@ -1,5 +1,5 @@
-//! *amped*: event-driven, with helpers. The loop does what needs no waiting, and hands over only the rest. *uring* is
-//! the same on another port.
+//! *amped*: event-driven, with helpers. The loop does each job that need not wait, and hands over only the rest.
+//! *uring* is the same with another poller.
 
 use std::io;
 use std::sync::Arc;

@@ -29,19 +29,19 @@ use crate::worker::Worker;
 const LOOK_UP: Duration = Duration::from_millis(500);
 const RECEIVE_BYTES: usize = 16 << 10;
 const PAUSE: Duration = Duration::from_millis(100);
-/// In this time every worker with an idle client has looked whether it should leave it.
+/// Within this time each worker with an idle client looks whether a connection waits for a permit.
 const PERMIT_TIMEOUT: Duration = LOOK_UP.saturating_mul(2);
 
 pub(crate) struct Blocking<'a> {
     worker: Worker,
     listener: &'a Listener,
-    /// At the last look a connection waited to be accepted.
-    visitor_waited: bool,
+    /// Whether a connection waited to be accepted at the last look.
+    client_waited: bool,
     buffer: Box<[u8]>,
     upstream_io: UpstreamIo,
-    /// Those to the programs of the connection's exchanges.
+    /// The streams to the upstreams of the connection's exchanges.
     streams: Vec<(ExchangeId, OwnedFd)>,
-    /// Here comes the program that was asked for last. One that comes when nobody waits any more goes with its completion queue.
+    /// Gets the upstream that was asked for last. An upstream that opens too late is dropped with its queue.
     completions: Option<Arc<CompletionQueue>>,
     collected: Collected,
 }
@@ -49,13 +49,13 @@ pub(crate) struct Blocking<'a> {
 impl<'a> Blocking<'a> {
     pub(crate) fn new(shared: Arc<ServerState>, listener: &'a Listener) -> Self {
         let upstream_io = UpstreamIo::new(&shared);
-        // There are more of these workers than processors: what each kept for itself would be too much in all.
+        // There are more workers than processors, so caches of their own would take too much memory.
         let worker = Worker::new(shared, LocalCache::new(0));
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
         Self {
             worker,
             listener,
-            visitor_waited: false,
+            client_waited: false,
             buffer,
             upstream_io,
             streams: Vec::new(),
@@ -69,12 +69,12 @@ impl<'a> Blocking<'a> {
         static NO_ROOM: RateLimit = RateLimit::every(Duration::from_secs(5));
         let shared = Arc::clone(&self.worker.shared);
         while !shared.is_draining() {
-            // There are many of these workers, and each may rest for as long as nobody comes.
+            // Each of the many workers may wait here for long, so it gives its memory back first.
             if self.collected.is_due(Instant::now()) {
                 self.worker.rest();
             }
             match self.listener.accept(SocketFlags::empty()) {
-                Ok((socket, peer)) => self.welcome(&shared, socket, peer),
+                Ok((socket, peer)) => self.serve_client(&shared, socket, peer),
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(Errno::INVAL) => return,
                 Err(error) => {
@@ -88,7 +88,7 @@ impl<'a> Blocking<'a> {
         }
     }
 
-    fn welcome(&mut self, shared: &Arc<ServerState>, socket: OwnedFd, peer: Peer) {
+    fn serve_client(&mut self, shared: &Arc<ServerState>, socket: OwnedFd, peer: Peer) {
         let permitted = match shared.permit() {
             Some(permit) => Some((socket, permit)),
             None => shared
@@ -96,7 +96,7 @@ impl<'a> Blocking<'a> {
                 .and_then(|waiting| shared.wait_for_permit(waiting, PERMIT_TIMEOUT)),
         };
         let Some((socket, _permit)) = permitted else { return };
-        self.visitor_waited = false;
+        self.client_waited = false;
         self.worker.clock.read();
         let mut connection =
             Connection::new(TransportInfo::plain(peer), &shared.site, &self.worker.clock.now);
@@ -126,7 +126,7 @@ impl<'a> Blocking<'a> {
         let mut waits = true;
         loop {
             if waits == connection.is_exchanging() {
-                // Where two sockets may be ready, nobody waits for one of them alone.
+                // If two sockets may become ready, the worker does not block on one of them.
                 waits = !waits;
                 let restored = match waits {
                     true => set_socket_timeout(socket, Timeout::Send, Some(LOOK_UP)),
@@ -173,16 +173,16 @@ impl<'a> Blocking<'a> {
                 }
                 Want::Job(id, job) => {
                     let outcome = self.worker.shared.run(&job);
-                    // What the disk took is not the client's time.
+                    // The time that the disk took does not count as the client's.
                     self.worker.clock.read();
                     connection.completed(id, outcome, &mut self.worker.cx());
                 }
                 Want::OpenUpstream(id) => {
-                    // Without one there is nobody who could be told.
+                    // Without a queue the result could not be delivered.
                     let Ok(completions) = CompletionQueue::new().map(Arc::new) else { return };
                     self.completions = Some(Arc::clone(&completions));
                     let reply =
-                        Box::new(move |begun: Opened| completions.push(0, Completion::Opened(id, begun)));
+                        Box::new(move |opened: Opened| completions.push(0, Completion::Opened(id, opened)));
                     let stream = self.upstream_io.begin(connection, id, socket, &mut self.worker.cx(), reply);
                     self.streams.extend(stream.map(|stream| (id, stream)));
                 }
@@ -191,43 +191,43 @@ impl<'a> Blocking<'a> {
                     let stream = self.streams.iter().find(|(of, _)| *of == id).map(|(_, stream)| stream);
                     self.upstream_io.perform(&want, connection, stream, &mut self.worker.cx());
                 }
-                Want::WaitIo(awaited) => self.wait_for_either(awaited, connection, socket),
+                Want::WaitIo(interest) => self.wait_for_either(interest, connection, socket),
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
                         return;
                     }
                 }
                 Want::Reset => return socket::reset(socket),
-                // A job is done where it is wanted, so there is never one to wait for.
+                // A job is done at once, so the connection never waits for one.
                 Want::WaitJob | Want::Detach | Want::Close => return,
             }
         }
     }
 
-    /// Waits for the client or its program, whichever is ready first.
-    fn wait_for_either(&mut self, awaited: Interest, connection: &mut Connection, socket: &OwnedFd) {
+    /// Waits until the client or an upstream is ready.
+    fn wait_for_either(&mut self, interest: Interest, connection: &mut Connection, socket: &OwnedFd) {
         let flags = |reads: bool, writes: bool| {
             let read = if reads { PollFlags::IN | PollFlags::RDHUP } else { PollFlags::empty() };
             read | if writes { PollFlags::OUT } else { PollFlags::empty() }
         };
-        let client = flags(awaited.client_in, awaited.client_out);
+        let client = flags(interest.client_in, interest.client_out);
         let mut polled = Vec::with_capacity(3);
         polled.push(PollFd::new(socket, client));
         let mut registered = Vec::with_capacity(self.streams.len());
         for (id, stream) in &self.streams {
             let (bytes, room) = connection.interest_of(*id);
-            // Where neither is of use, its end would be heard of again and again.
+            // If the exchange wants neither, `poll` would report the end of the stream again and again.
             if bytes || room {
                 polled.push(PollFd::new(stream, flags(bytes, room)));
                 registered.push(*id);
             }
         }
-        // What rings here in the program's place is its beginning.
+        // Until an upstream has opened, its completion queue is watched in its place.
         let completions = self.completions.clone();
         if let Some(completions) = &completions {
             polled.push(PollFd::new(completions.eventfd(), PollFlags::IN));
         }
-        // An interruption is no reason to do anything else than to look.
+        // After an interruption the worker looks at the sockets as usual.
         let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
         let happened = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
         let gone = polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
@@ -241,10 +241,10 @@ impl<'a> Blocking<'a> {
             connection.upstream_ready(id);
         }
         for (_, completion) in completions.iter().flat_map(|completions| completions.drain()) {
-            if let Completion::Opened(id, begun) = completion {
-                // There is only one.
+            if let Completion::Opened(id, opened) = completion {
+                // A worker opens one upstream at a time.
                 self.completions = None;
-                let stream = tell_opened(connection, id, begun, &mut self.worker.cx());
+                let stream = tell_opened(connection, id, opened, &mut self.worker.cx());
                 self.streams.extend(stream.map(|stream| (id, stream)));
             }
         }
@@ -253,7 +253,7 @@ impl<'a> Blocking<'a> {
         }
     }
 
-    /// Streams of exchanges that are over go back to whoever lent them.
+    /// Gives the streams of finished exchanges back to their upstreams.
     fn release(&mut self) {
         for release in self.worker.released() {
             let place = self.streams.iter().position(|(id, _)| *id == release.exchange);
@@ -261,14 +261,14 @@ impl<'a> Blocking<'a> {
         }
     }
 
-    /// Whether an idle client should not keep this worker, because another client needs it, or a permit.
+    /// Whether to close an idle connection, because another client needs this worker or a permit.
     fn leaves(&mut self, connection: &Connection) -> bool {
         let is_idle = connection.idle_since_ms(&self.worker.shared.site).is_some();
         if is_idle && self.worker.shared.permits.are_wanted() {
             return true;
         }
-        // A free worker may be about to accept: one look says little.
+        // A free worker may be about to accept, so only the second look in a row counts.
         let waits = is_idle && self.listener.has_waiting();
-        mem::replace(&mut self.visitor_waited, waits) && waits
+        mem::replace(&mut self.client_waited, waits) && waits
     }
 }

@@ -1,4 +1,4 @@
-//! What a loop was doing when it was caught sleeping: the system call and the path, for the error line.
+//! The blocking call of a loop that was caught sleeping: its name and its path, for the error log.
 
 use std::os::fd::AsRawFd;
 
@@ -17,7 +17,7 @@ pub(crate) fn of_job(job: &Job) -> (&'static str, Vec<u8>) {
     (flash_disk::longest_call().name, path)
 }
 
-/// An open file's path. Only the kernel still knows it, and says so without asking the disk.
+/// An open file's path. The kernel tells it without asking the disk.
 pub(crate) fn path_of(file: &File) -> Vec<u8> {
     let Content::Open(open) = &file.content else { return Vec::new() };
     let link = format!("/proc/self/fd/{}", open.as_fd().as_raw_fd());

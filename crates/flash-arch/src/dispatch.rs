@@ -6,10 +6,10 @@ use flash_observe::metrics::LoopMetrics;
 
 use crate::helpers::Client;
 
-/// What a loop does with a job: the whole difference between the architectures that have loops.
+/// Decides what does a job. This is the whole difference between the architectures that have loops.
 pub(crate) trait Dispatch {
-    /// Does the job now, or sees to it that its result comes to the completion queue under `token` and `exchange`. A queue
-    /// for helpers is fair to each `client`. A sleep on the way is counted in `metrics`.
+    /// Does the job now, or has its result pushed to the completion queue under `token` and `exchange`. The helpers'
+    /// queue is fair to each `client`. `metrics` counts a sleep of the loop.
     fn dispatch(
         &mut self,
         job: Job,

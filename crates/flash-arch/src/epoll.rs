@@ -1,4 +1,5 @@
-//! Readiness: the kernel says which sockets could be read or written, as edges, and the loop makes the calls.
+//! The poller on epoll. The kernel reports as edges which sockets can be read or written, and the loop makes the
+//! calls.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -20,7 +21,7 @@ use crate::socket::{self, Received, Sent};
 
 pub(crate) struct Epoll {
     epoll: OwnedFd,
-    /// As their tokens and flags, because the kernel's form of them stays with its thread.
+    /// Tokens and flags of the kernel's events. The kernel's own form cannot move to another thread.
     events: Vec<(u64, Flag)>,
     next: usize,
     buffer: Box<[u8]>,
@@ -28,18 +29,18 @@ pub(crate) struct Epoll {
 
 pub(crate) struct SocketState {
     registered: Registered,
-    /// Nothing says that a read would find nothing.
+    /// Whether a read may find bytes.
     readable: bool,
-    /// The client has closed its side: reads go on until they see the end.
+    /// The client has shut its side, so reads go on until they see the end.
     hung_up: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Registered {
     No,
-    /// For what comes. That there is room to send would be an event, and a turn, at once.
+    /// For input only. A watch for room to send would report an event at once, which costs a turn.
     Received,
-    /// And for room, from the first time on that there was none.
+    /// For input and room to send, from the first time on that a send blocked.
     Writable,
 }
 
@@ -83,7 +84,7 @@ impl Poller for Epoll {
     }
 
     fn listen(&mut self, listener: &Listener, token: u64) -> io::Result<()> {
-        // Exclusive: one arrival wakes one loop.
+        // Exclusive: one connection wakes one loop.
         let flags = Flag::IN | Flag::EXCLUSIVE;
         epoll::add(&self.epoll, listener.as_fd(), EventData::new_u64(token), flags)?;
         listener.loops.fetch_add(1, Ordering::Relaxed);
@@ -91,8 +92,8 @@ impl Poller for Epoll {
     }
 
     fn listen_again(&mut self, listener: &Listener, token: u64) -> io::Result<()> {
-        // As a level, it is heard of until nobody waits. But the first in the row is woken first: whoever was goes to the
-        // end, or one loop would have nearly all connections.
+        // The listener is level-triggered, so it is reported until no connection waits. The kernel wakes the first
+        // loop in its list. This loop goes to the end, or it would get nearly all connections.
         if listener.loops.load(Ordering::Relaxed) == 1 {
             return Ok(());
         }
@@ -107,7 +108,7 @@ impl Poller for Epoll {
     }
 
     fn socket_state() -> SocketState {
-        // Its request may have come along with it.
+        // The request may have arrived with the connection.
         SocketState { registered: Registered::No, readable: true, hung_up: false }
     }
 
@@ -123,7 +124,7 @@ impl Poller for Epoll {
         }
         let received = socket::receive(socket, &mut self.buffer);
         match received {
-            // A short read has emptied the socket; what comes later is a new event.
+            // A short read has emptied the socket. Later bytes are a new event.
             Received::Bytes(count) => {
                 socket_state.readable = count == self.buffer.len() || socket_state.hung_up
             }
@@ -139,7 +140,7 @@ impl Poller for Epoll {
 
     fn send(
         &mut self,
-        _link: &mut SocketState,
+        _socket_state: &mut SocketState,
         socket: &OwnedFd,
         _token: u64,
         output: &Output,
@@ -168,7 +169,7 @@ impl Poller for Epoll {
                 epoll::add(&self.epoll, socket, EventData::new_u64(token), RECEIVED)?;
                 socket_state.registered = Registered::Received;
             }
-            (Registered::No, WakeOn::Others) | (Registered::Received | Registered::Writable, _) => {}
+            (Registered::No, WakeOn::NextTurn) | (Registered::Received | Registered::Writable, _) => {}
         }
         Ok(())
     }
@@ -183,12 +184,12 @@ impl Poller for Epoll {
     }
 
     fn forget(&mut self, stream: &OwnedFd, _token: u64) {
-        // One that is not there any more is forgotten.
+        // A stream that is not registered any more needs no deletion.
         let _ = epoll::delete(&self.epoll, stream);
     }
 
-    fn close(&mut self, _link: SocketState, socket: OwnedFd, _token: u64) {
-        // Which takes it out of the epoll as well.
+    fn close(&mut self, _socket_state: SocketState, socket: OwnedFd, _token: u64) {
+        // Closing removes it from the epoll too.
         drop(socket);
     }
 }

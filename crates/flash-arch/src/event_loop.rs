@@ -1,4 +1,4 @@
-//! The event loop that *sped*, *amped* and *uring* share: it performs every want that the kernel answers at once, and
+//! The event loop that *sped*, *amped* and *uring* share. It performs each want that the kernel answers at once, and
 //! leaves jobs to its dispatch.
 //!
 //! One loop is one thread with connections of its own. The only call it ever sleeps in is its poller's wait.
@@ -49,7 +49,7 @@ pub(crate) struct EventLoop<D, P: Poller> {
     completions: Arc<CompletionQueue>,
     poller: P,
     acceptor: Acceptor,
-    // Boxed, so that growing moves pointers and not connections.
+    // Boxed, so that growing the slab moves pointers and not connections.
     slots: Slab<Box<Slot<P::SocketState>>>,
     generation: u32,
     timers: TimerWheel,
@@ -61,7 +61,7 @@ pub(crate) struct EventLoop<D, P: Poller> {
     arrivals: Vec<usize>,
 }
 
-/// Where what is told to a connection may have to be noted.
+/// What an event of a connection may change in its loop.
 struct Io<'a, P> {
     poller: &'a mut P,
     streams: &'a mut Streams,
@@ -113,7 +113,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     }
 
     fn run(&mut self) -> io::Result<()> {
-        // Refused or not, the loop runs.
+        // If the kernel refuses, the loop runs all the same.
         let _ = flash_os::sched::set_slice(flash_os::sched::SLICE_NS_MIN);
         self.poller.begin()?;
         let mut give_up_ms = u64::MAX;
@@ -124,7 +124,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             while let Some(event) = self.poller.next() {
                 self.handle(event);
             }
-            // By now those that seemed idle, and were not, have been heard.
+            // By now the loop has read the events of connections that only seemed idle.
             while let Some(listener) = self.arrivals.pop() {
                 self.accept(listener);
             }
@@ -157,7 +157,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let unreported = self.worker.has_unreported().then_some(0);
         let times = [unreported, self.timers.wait_ms(now_ms), self.acceptor.wait_ms(now_ms), give_up];
         let ms = times.into_iter().flatten().min()?;
-        // A millisecond more, so that rounding never wakes the loop just before it is time.
+        // One millisecond more, so that rounding never wakes the loop too early.
         Some(Duration::from_millis(ms + 1))
     }
 
@@ -167,17 +167,19 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 let finished = self.completions.drain();
                 self.deferred.extend(finished.map(|(token, completion)| match completion {
                     Completion::Done(id, outcome) => Deferred::Completed(token, id, outcome),
-                    Completion::Opened(id, begun) => Deferred::Opened(token, id, begun),
+                    Completion::Opened(id, opened) => Deferred::Opened(token, id, opened),
                     Completion::WaitingConnection(waiting_connection) => {
                         Deferred::WaitingConnection(waiting_connection)
                     }
                 }));
             }
             (NO_CONNECTION, listener) => self.arrivals.push(listener),
-            _ if streams::is_stream(event.token) => self.hear(event.token, P::goes_on(&event.readiness)),
+            _ if streams::is_stream(event.token) => {
+                self.upstream_event(event.token, P::goes_on(&event.readiness))
+            }
             _ => self.turn(event.token, |slot, io, cx| {
                 if !io.poller.note(&mut slot.socket_state, event.readiness) {
-                    // Both directions are gone: there is nobody to answer.
+                    // Both directions are shut, so no answer can be sent.
                     slot.connection.abort(cx);
                 }
                 slot.connection.client_ready();
@@ -185,14 +187,14 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         }
     }
 
-    /// Something has happened at a program's stream.
-    fn hear(&mut self, token: u64, goes_on: bool) {
-        let Some((token, exchange)) = self.streams.heard(token, goes_on) else { return };
+    /// An event of an upstream's stream.
+    fn upstream_event(&mut self, token: u64, goes_on: bool) {
+        let Some((token, exchange)) = self.streams.event(token, goes_on) else { return };
         let (generation, index) = split(token);
         let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation);
         if let Some(slot) = slot {
             slot.connection.upstream_ready(exchange);
-            self.deferred.push_back(Deferred::Heard(token));
+            self.deferred.push_back(Deferred::UpstreamReady(token));
         }
     }
 
@@ -200,16 +202,18 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     fn run_deferred(&mut self) {
         for _ in 0..DEFERRED_PER_TURN {
             match self.deferred.pop_front() {
-                Some(Deferred::Others(token) | Deferred::Heard(token)) => self.turn(token, |_, _, _| {}),
+                Some(Deferred::NextTurn(token) | Deferred::UpstreamReady(token)) => {
+                    self.turn(token, |_, _, _| {})
+                }
                 Some(Deferred::Completed(token, id, outcome)) => self.complete(token, id, outcome),
-                Some(Deferred::Opened(token, id, begun)) => self.turn(token, |slot, io, cx| {
-                    if let Some(stream) = tell_opened(&mut slot.connection, id, begun, cx) {
+                Some(Deferred::Opened(token, id, opened)) => self.turn(token, |slot, io, cx| {
+                    if let Some(stream) = tell_opened(&mut slot.connection, id, opened, cx) {
                         io.streams.insert(&mut slot.streams, token, id, stream);
                     }
                 }),
-                Some(Deferred::WaitingConnection(waiting_connection)) => self.host(waiting_connection),
+                Some(Deferred::WaitingConnection(waiting_connection)) => self.admit(waiting_connection),
                 Some(Deferred::Job(token, id, job)) => {
-                    // Nobody may be left to ask for it.
+                    // The connection may have been closed.
                     let Some(slot) = slot_of(&self.slots, token) else { continue };
                     let client = Client::of(slot.connection.peer());
                     if let Some(outcome) = self.dispatch.dispatch(job, token, id, client, &self.metrics) {
@@ -235,8 +239,8 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 listener,
                 self.worker.clock.now.ms(),
             ) {
-                Some(Arrival::Permitted(socket, peer, permit)) => self.welcome(socket, peer, permit),
-                Some(Arrival::WaitingConnection(waiting_connection)) => self.host(waiting_connection),
+                Some(Arrival::Permitted(socket, peer, permit)) => self.open_connection(socket, peer, permit),
+                Some(Arrival::WaitingConnection(waiting_connection)) => self.admit(waiting_connection),
                 Some(Arrival::Gone) => {}
                 None => break,
             }
@@ -244,7 +248,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         self.acceptor.listen_again(&mut self.poller, listener, self.worker.clock.now.ms());
     }
 
-    fn welcome(&mut self, socket: OwnedFd, peer: Peer, permit: ConnectionPermit) {
+    fn open_connection(&mut self, socket: OwnedFd, peer: Peer, permit: ConnectionPermit) {
         self.generation = (self.generation + 1) % NO_CONNECTION;
         let index = self.slots.insert(Box::new(Slot {
             connection: Connection::new(
@@ -262,14 +266,14 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         self.turn(token(self.generation, index), |_, _, _| {});
     }
 
-    fn host(&mut self, waiting_connection: WaitingConnection) {
+    fn admit(&mut self, waiting_connection: WaitingConnection) {
         match self.worker.shared.permit().or_else(|| self.take_permit()) {
-            Some(permit) => self.welcome(waiting_connection.socket, waiting_connection.peer, permit),
+            Some(permit) => self.open_connection(waiting_connection.socket, waiting_connection.peer, permit),
             None => self.worker.shared.pass_on(waiting_connection, &self.completions),
         }
     }
 
-    /// The permit of the connection that has been idle for longest, which is closed.
+    /// Closes the connection that has been idle for longest, and returns its permit.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
         let Self { slots, worker, longest_idle, .. } = self;
         let since = |slot: &Slot<P::SocketState>| slot.connection.idle_since_ms(&worker.shared.site);
@@ -336,7 +340,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             Ok(Turn::Waits(until)) => {
                 if self.poller.settle(&mut slot.socket_state, &slot.socket, token, until).is_ok() {
                     match until {
-                        WakeOn::Others => self.deferred.push_back(Deferred::Others(token)),
+                        WakeOn::NextTurn => self.deferred.push_back(Deferred::NextTurn(token)),
                         _ => self.timers.set(token, slot.connection.deadline_ms(), &mut slot.wheel_slot),
                     }
                     return;
@@ -348,7 +352,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         self.close(token);
     }
 
-    /// Forgets a connection. Its permit is free for another one.
+    /// Removes a connection, and returns its permit.
     fn close(&mut self, token: u64) -> Option<ConnectionPermit> {
         let (generation, index) = split(token);
         let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;

@@ -1,7 +1,7 @@
 //! Helpers: threads that do the jobs that would make a loop wait (Flash §3.4), in a pool for each device.
 //!
-//! A loop hands its jobs over without a lock and without a system call that could sleep; everything else is the
-//! helpers' own affair. A device that hangs takes the helpers of its own pools at most. Listings have a pool of their own.
+//! A loop submits a job without a lock, and without a system call that could sleep. A device that hangs blocks the
+//! helpers of its own pools at most. Listings have a pool of their own.
 
 mod device_breaker;
 mod limits;
@@ -34,10 +34,10 @@ use crate::server_state::ServerState;
 pub(crate) struct Helpers {
     limits: HelperLimits,
     shared: Arc<ServerState>,
-    /// For whatever has no pools of its own; they are always there.
+    /// For devices without pools of their own. These pools always exist.
     common: Pools,
     others: ArcSwap<Vec<Pools>>,
-    /// Devices that have been met and have no pool yet.
+    /// Devices that jobs have named and that have no pool yet.
     met: mpsc::Queue<Device>,
     watchdog: Arc<Watchdog>,
 }
@@ -50,7 +50,7 @@ struct Pools {
     listings: Option<Arc<Pool>>,
 }
 
-/// Beyond these, devices share the common pools: each has a helper that waits for ever.
+/// More devices than these share the common pools, because each pool keeps a helper for ever.
 const DEVICES_MAX: usize = 32;
 /// Two, so that one long listing does not hold up all others.
 const LISTERS_MAX: usize = 2;
@@ -68,7 +68,7 @@ impl Helpers {
         Ok(helpers)
     }
 
-    /// Takes a job, to be done soon, or says why not. Never waits.
+    /// Submits a job, or returns why it was refused. Never waits.
     pub(crate) fn submit(&self, job: Job, waiter: Option<Waiter>) -> Result<(), SubmitError> {
         let device = self.shared.disk.device_for(&job);
         let submission = Submission { job, waiter, came: Instant::now() };
@@ -77,13 +77,13 @@ impl Helpers {
             return pools.of(&submission.job).submit(submission);
         }
         if device.number != Device::ELSEWHERE.number && others.len() < DEVICES_MAX && self.met.push(device) {
-            self.watchdog.readiness();
+            self.watchdog.notify();
         }
         self.common.of(&submission.job).submit(submission)
     }
 
-    /// The life of the thread that opens pools and looks whether devices answer, which no loop may do: it takes memory,
-    /// starts threads and waits for locks.
+    /// The body of the thread that opens pools and looks whether devices answer. No loop may do that, because it
+    /// takes memory, starts threads and waits for locks.
     fn watch_pools(&self) {
         loop {
             self.watchdog.wait(|now| {
@@ -91,7 +91,7 @@ impl Helpers {
                 let pools = [&self.common].into_iter().chain(pools.iter()).flat_map(Pools::all);
                 let watch =
                     |pool: &Arc<Pool>| pool.watch(now, |_, helper| helper.ns(), CpuClock::is_runnable);
-                // Each of them, whatever the others say.
+                // Watches each pool; `any` would stop at the first.
                 pools.map(watch).fold(false, |any, at_work| any | at_work)
             });
             self.open_pools();
@@ -115,7 +115,7 @@ impl Helpers {
 }
 
 impl Pools {
-    /// What leads away from the device is handed to `elsewhere`.
+    /// Starts the pools of a device. They hand names that lead to other devices to `elsewhere`.
     fn start(
         device: Device,
         limits: HelperLimits,

@@ -1,4 +1,4 @@
-//! Dispatch: who runs the steps of a request, and who waits for the disk.
+//! The architectures: which thread or process runs a request, and which waits for the disk.
 //!
 //! |            | the worker itself waits | helpers wait             |
 //! |------------|-------------------------|--------------------------|
@@ -7,8 +7,8 @@
 //! | a loop     | [`sped`]                | [`amped`], and [`uring`] |
 //! | its steps  |                         | [`pipelined`]            |
 //!
-//! One request path, `flash-core`, serves all of them. The loops share [`event_loop`], the workers that block share
-//! [`blocking`]; what is left to each is the file of its name.
+//! One request path, `flash-core`, serves all of them. Loops share [`event_loop`], and workers that block share
+//! [`blocking`]. The file of its name has the rest of each architecture.
 
 #![forbid(unsafe_code)]
 
@@ -85,11 +85,11 @@ pub enum Arch {
     },
 }
 
-/// Serves until a signal says to stop, or a process that is needed ends. `parts` is called once in every process that
-/// serves, and `ready` once, when connections are accepted.
+/// Serves until a signal to stop comes, or a needed process ends. Each process that serves calls `parts` once.
+/// `ready` is called once, when connections are accepted.
 ///
 /// # Errors
-/// When it cannot serve, or has stopped because a process that is needed has ended.
+/// If it cannot serve, or has stopped because a needed process has ended.
 pub fn serve(
     arch: Arch,
     limits: Limits,

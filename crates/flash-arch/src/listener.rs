@@ -1,4 +1,4 @@
-//! Accept connection: the step before the request path begins.
+//! Listening sockets, and accepting from them.
 
 use std::fmt;
 use std::io;
@@ -16,36 +16,36 @@ use rustix::net::{
     self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, sockopt,
 };
 
-/// A socket that connections arrive at.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
     place: Place,
-    /// A loop is accepting just now.
+    /// Whether a loop is accepting now.
     taken: AtomicBool,
-    /// Loops that hear of arrivals.
+    /// How many loops watch it.
     pub(crate) loops: AtomicUsize,
 }
 
 #[derive(Clone, Debug)]
 enum Place {
     Inet(SocketAddr),
-    /// Removed again in the end.
+    /// A name that is removed in the end.
     Unix(PathBuf),
 }
 
-/// Connections that wait to be accepted: what the kernel allows at most.
+/// The most connections that may wait to be accepted. The kernel may allow fewer.
 const BACKLOG: i32 = 4096;
-/// A silent client gets its connection after that, and its deadline begins.
+/// After this time the kernel delivers a connection without bytes too, and its deadline begins.
 const DEFER_SECONDS: i32 = 1;
 
 impl Listener {
-    /// `[::]` takes IPv4 as well; any other address is of one kind.
+    /// Listens at a TCP address. `[::]` takes IPv4 as well.
     pub fn inet(address: SocketAddr) -> io::Result<Self> {
         Self::of_kind(address, !address.ip().is_unspecified())
     }
 
-    /// The same for IPv6 alone, where somebody else takes the port's IPv4.
+    /// Listens at an IPv6 address only. Another listener may take IPv4 of the same port.
     pub fn inet6(address: SocketAddr) -> io::Result<Self> {
         Self::of_kind(address, true)
     }
@@ -57,9 +57,9 @@ impl Listener {
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&socket, is_ipv6_only)?;
         }
-        // Accepted sockets inherit it, which saves a call for each: answers leave in whole pieces anyway.
+        // Accepted sockets inherit this, which saves a call for each. Responses leave in whole pieces anyway.
         sockopt::set_tcp_nodelay(&socket, true)?;
-        // One wake-up for a connection and its request, and none for those that say nothing.
+        // One wake-up for a connection and its request, and none for a connection without bytes.
         tcp::defer_accept(&socket, DEFER_SECONDS)?;
         net::bind(&socket, &address)?;
         net::listen(&socket, BACKLOG)?;
@@ -72,7 +72,7 @@ impl Listener {
         })
     }
 
-    /// A path that a server left behind is taken over; one that a server listens at is not.
+    /// Listens at a UNIX socket. Takes over a path that a server left behind, but none that a server listens at.
     pub fn unix(path: &Path) -> io::Result<Self> {
         if path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket())
             && std::os::unix::net::UnixStream::connect(path)
@@ -91,7 +91,7 @@ impl Listener {
         })
     }
 
-    /// The address and port, as the system has given them.
+    /// The address and port that the system has given.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.place {
             Place::Inet(address) => Some(*address),
@@ -111,9 +111,9 @@ impl Listener {
         Ok(rustix::io::ioctl_fionbio(&self.socket, true)?)
     }
 
-    /// Wakes those that wait for a connection, and refuses later ones.
+    /// Wakes threads that wait for a connection, and refuses later connections.
     pub(crate) fn shut(&self) {
-        // The only failure would be that it is shut already.
+        // It fails only if the socket is shut already.
         let _ = net::shutdown(&self.socket, net::Shutdown::Both);
         if let Place::Unix(path) = &self.place {
             let _ = std::fs::remove_file(path);
@@ -127,14 +127,14 @@ impl Listener {
         poll(&mut look, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
 
-    /// The same socket once more.
+    /// Another descriptor of the same socket.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let (socket, place) = (self.socket.try_clone()?, self.place.clone());
         Ok(Self { socket, place, taken: AtomicBool::new(false), loops: AtomicUsize::new(0) })
     }
 
-    /// Accepts for a loop. The kernel locks a listener while it accepts, and makes others sleep who come meanwhile: here
-    /// they hear that there is nobody, as there may be nobody left, and ask again.
+    /// Accepts for a loop. The kernel locks a listener while it accepts, and other loops would sleep meanwhile. Here
+    /// they get EAGAIN at once, and the poller reports the listener again.
     pub(crate) fn accept_now(&self) -> Result<(OwnedFd, Peer), Errno> {
         if self.taken.swap(true, Ordering::Acquire) {
             return Err(Errno::AGAIN);
@@ -152,7 +152,7 @@ impl Listener {
 
 fn peer(address: SocketAddrAny) -> Peer {
     SocketAddr::try_from(address).map_or(Peer::Unix, |address| {
-        // An IPv4 client of a socket for both kinds is still an IPv4 client.
+        // An IPv4 client of an IPv6 socket counts as an IPv4 client.
         Peer::Inet(SocketAddr::new(address.ip().to_canonical(), address.port()))
     })
 }
@@ -176,7 +176,7 @@ impl fmt::Display for Listener {
 pub(crate) fn turn_away(socket: &OwnedFd) {
     const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Flash\r\nRetry-After: 1\r\n\
         Content-Length: 0\r\nConnection: close\r\n\r\n";
-    // Whoever does not get it sees the connection close, which says the same.
+    // A client that does not get it sees the connection close.
     let _ = net::send(socket, ANSWER, net::SendFlags::NOSIGNAL | net::SendFlags::DONTWAIT);
     let _ = net::shutdown(socket, net::Shutdown::Write);
 }

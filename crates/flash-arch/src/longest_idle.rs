@@ -1,23 +1,23 @@
-//! Which connection has been idle for longest: asked when a new one comes and all connection permits are taken.
+//! Which connection has been idle for longest. It is asked when a new connection finds all permits taken.
 //!
-//! Nothing is kept up to date for that while connections come and go. All of them are looked at when it is asked, and
-//! the half that has been idle for longest is remembered in order, so that each look serves many new connections.
+//! Nothing is kept up to date while connections come and go. A look at all connections remembers, in order, the half
+//! that has been idle for longest. So each look serves many new connections.
 
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
 pub(crate) struct LongestIdle {
-    /// Since when they were idle, in milliseconds, and their tokens; in that order.
+    /// Since when connections were idle, in milliseconds, and their tokens, sorted.
     remembered: VecDeque<(u64, u64)>,
     next_look_ms: u64,
 }
 
-/// All connections are looked at again after a millisecond for so many of them, so that it never takes much of the time.
+/// For each this many connections, the next look at all waits a millisecond. So looks never take much of the time.
 const LOOKED_AT_PER_MS: usize = 1_000;
 
 impl LongestIdle {
-    /// The token of the connection that has been idle for longest, if there is an idle one. `all` are the times since
-    /// when connections are idle, `None` for others, and their tokens; `idle_since_ms` is that time by token.
+    /// The token of the connection that has been idle for longest, if one is idle. `all` yields since when each
+    /// connection is idle, or `None`, and its token. `idle_since_ms` returns that time for a token.
     pub(crate) fn find(
         &mut self,
         now_ms: u64,
@@ -44,7 +44,8 @@ impl LongestIdle {
         self.recall(&idle_since_ms)
     }
 
-    /// The first that is still idle. One that has been busy meanwhile became idle after all that are remembered.
+    /// The first remembered connection that is still idle. One that was busy meanwhile is no longer among the longest
+    /// idle.
     fn recall(&mut self, idle_since_ms: &impl Fn(u64) -> Option<u64>) -> Option<u64> {
         std::iter::from_fn(|| self.remembered.pop_front())
             .find(|&(since, token)| idle_since_ms(token) == Some(since))
@@ -65,7 +66,7 @@ mod tests {
         each_seed(1..50, |seed| {
             let mut random = Random::new(seed);
             let mut longest = LongestIdle::default();
-            // By token; a connection that is busy is idle since never.
+            // By token; `None` for a busy connection.
             let mut connections = BTreeMap::new();
             for now in 0..1_000 {
                 match random.within(0..4) {

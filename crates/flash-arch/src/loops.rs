@@ -1,4 +1,4 @@
-//! Starting and stopping loops, for the architectures that have them.
+//! Starts and stops event loops, for the architectures that have them.
 
 use std::io;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     }
     let listeners = Arc::new(listeners);
     let mut threads = Vec::with_capacity(loops);
-    let inboxes = (0..loops).map(|_| CompletionQueue::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
-    shared.set_loops(inboxes.clone());
-    for (number, completions) in inboxes.iter().enumerate() {
+    let queues = (0..loops).map(|_| CompletionQueue::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
+    shared.set_loops(queues.clone());
+    for (number, completions) in queues.iter().enumerate() {
         let dispatch = dispatch(Arc::clone(completions));
         let event_loop = EventLoop::<D, P>::new(
             Arc::clone(shared),
@@ -45,11 +45,11 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
         listener.shut();
     }
     shared.helper_kind.tidy_up();
-    for completions in &inboxes {
+    for completions in &queues {
         completions.wake();
     }
     for thread in threads {
-        // A loop that panicked has said so itself.
+        // A loop that panicked has logged that itself.
         let _ = thread.join();
     }
     shared.close(true);

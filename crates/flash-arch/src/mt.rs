@@ -24,7 +24,7 @@ pub(crate) fn serve(
     let signals = Signals::new()?;
     let shared = ServerState::new(parts, limits);
     let listeners = Arc::new(listeners);
-    // Every listener needs somebody who waits for it.
+    // Each listener needs a thread that waits for it.
     for number in 0..threads.max(listeners.len()) {
         let (shared, listeners) = (Arc::clone(&shared), Arc::clone(&listeners));
         let builder = thread::Builder::new().name(format!("worker-{number}")).stack_size(STACK_BYTES);

@@ -72,7 +72,7 @@ pub(crate) fn serve(
     for listener in listeners.iter() {
         listener.shut();
     }
-    pools.iter().for_each(Pool::ring);
+    pools.iter().for_each(Pool::wake);
     pools.into_iter().for_each(Pool::join);
     shared.close(true);
     stopped
@@ -123,7 +123,7 @@ impl Pool {
         Ok(Self { eventfd, queues, accept, steps })
     }
 
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake(&self) {
         self.eventfd.wake();
         self.queues.iter().for_each(|queue| queue.completions().wake());
     }

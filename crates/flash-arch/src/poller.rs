@@ -101,7 +101,7 @@ pub(crate) enum WakeOn {
     /// Its job is done.
     Completed,
     /// The others have had their turns.
-    Others,
+    NextTurn,
 }
 
 /// What a program's stream is watched for.

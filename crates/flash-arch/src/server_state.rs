@@ -16,14 +16,14 @@ use crate::connection_permit::ConnectionPermits;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 
-/// What a process that serves is made of.
+/// The parts of a process that serves.
 pub struct ServerParts {
     pub site: Site,
     pub disk: Disk,
     pub access_log: Option<AccessLog>,
     pub error_log: ErrorLog,
     pub helper_kind: HelperKind,
-    /// Who begins programs, where the site has any.
+    /// Opens upstreams, if the site has any.
     pub programs: Option<Arc<dyn Upstreams>>,
     /// Log every counter at the end.
     pub verbose: bool,
@@ -42,7 +42,7 @@ pub struct ServerState {
     pub(crate) permits: Arc<ConnectionPermits>,
     /// The completion queues of all loops that may have idle connections.
     pub(crate) loops: OnceLock<Vec<Arc<CompletionQueue>>>,
-    /// Finish what is under way, begin nothing new.
+    /// Finish requests under way, and accept nothing new.
     draining: AtomicBool,
 }
 
@@ -65,7 +65,7 @@ impl ServerState {
         })
     }
 
-    /// Does a job on the spot, waiting for the disk.
+    /// Does a job in this thread, which waits for the disk.
     pub(crate) fn run(&self, job: &Job) -> Outcome {
         let outcome = self.disk.run(job);
         self.site.cache_result(job, &outcome.done);
@@ -73,7 +73,7 @@ impl ServerState {
         outcome
     }
 
-    /// Writes to the error log what only an operator can mend.
+    /// Logs failures of jobs that only an operator can repair.
     pub(crate) fn note(&self, job: &Job, done: &Done) {
         static OVER_BUDGET: RateLimit = RateLimit::every(Duration::from_secs(5));
         if let (Job::List(list), Done::Failed(Failure::OverBudget)) = (job, done) {
@@ -94,7 +94,7 @@ impl ServerState {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the last connection is gone, or the time to drain has passed.
+    /// Waits until all connections are closed, or the time to drain has passed.
     pub(crate) fn wait_for_connections(&self) {
         let give_up = Instant::now() + self.limits.drain;
         while self.permits.are_taken() && Instant::now() < give_up {
@@ -102,7 +102,7 @@ impl ServerState {
         }
     }
 
-    /// The last words of a process, and the logs' last lines.
+    /// Closes the logs. Logs the metrics before that, if `say` is set.
     pub(crate) fn close(&self, say: bool) {
         if let Some(log) = &self.access_log {
             log.clone().close();
@@ -116,7 +116,7 @@ impl ServerState {
         self.error_log.clone().close();
     }
 
-    /// What has been done so far, and a line for each loop.
+    /// Logs the totals since the start, and a line for each loop.
     pub(crate) fn log_metrics(&self, state: &str) {
         self.error_log.log(format_args!("{state}: {}", self.metrics));
         for line in self.metrics.loops() {
@@ -131,7 +131,7 @@ impl ServerState {
         self.error_log.reopen();
     }
 
-    /// A bug ended one connection; it must not end the others.
+    /// Logs a panic, which ends one connection and no other.
     pub(crate) fn panicked(&self, panic: &(dyn std::any::Any + Send)) {
         static PANICS: RateLimit = RateLimit::every(Duration::from_secs(1));
         let what = panic

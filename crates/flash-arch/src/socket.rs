@@ -27,21 +27,21 @@ pub(crate) enum Received {
 pub(crate) enum Sent {
     Bytes(u64),
     Blocked,
-    /// The client left, or the file ended before the bytes that were promised.
+    /// The client has left, or the file ended too early.
     Broken,
 }
 
-/// How many pieces leave in one call.
+/// The most slices that one call sends.
 const SLICES_MAX: usize = 8;
-/// A head waits for file bytes up to this many. For more of them one packet saved is nothing, and over loopback waiting
-/// doubles what a large file costs.
+/// A head waits in the kernel for a body up to this size. For larger bodies a saved packet means nothing, and on
+/// loopback the wait doubles their cost.
 const CORK_BYTES_MAX: u64 = 64 << 10;
 
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Received {
     receive_with(socket, buffer, RecvFlags::empty())
 }
 
-/// Receives from a program's stream, which is never waited for.
+/// Receives from an upstream's stream, without waiting.
 pub(crate) fn receive_now(stream: &OwnedFd, buffer: &mut [u8]) -> Received {
     receive_with(stream, buffer, RecvFlags::DONTWAIT)
 }
@@ -58,7 +58,7 @@ fn receive_with(socket: &OwnedFd, buffer: &mut [u8], flags: RecvFlags) -> Receiv
     }
 }
 
-/// Sends to a program's stream.
+/// Sends to an upstream's stream, without waiting.
 pub(crate) fn send_now(stream: &OwnedFd, bytes: &[u8]) -> Sent {
     loop {
         match net::send(stream, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -70,7 +70,7 @@ pub(crate) fn send_now(stream: &OwnedFd, bytes: &[u8]) -> Sent {
     }
 }
 
-/// Sends what is in front. An account is given by those who must not sleep on the file.
+/// Sends the front of the output. A thread that must not sleep on the file passes its `metrics`, which count sleeps.
 pub(crate) fn send(socket: &OwnedFd, output: &Output, metrics: Option<&LoopMetrics>) -> Sent {
     loop {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
@@ -100,22 +100,22 @@ pub(crate) fn send(socket: &OwnedFd, output: &Output, metrics: Option<&LoopMetri
     }
 }
 
-/// Ends a connection's wait whose deadline has passed. The same for every architecture.
+/// Tells a connection that its deadline has passed. The same for every architecture.
 pub(crate) fn expire(connection: &mut Connection, socket: &OwnedFd, cx: &mut Context<'_>) {
-    // What cannot be told counts as acknowledged.
+    // If the kernel does not tell, all bytes count as acknowledged.
     connection.expire(cx, || flash_os::tcp::bytes_unacked(socket).unwrap_or_default());
 }
 
-/// When the socket is closed, the kernel forgets what it still has for the client, and tells it so.
+/// Makes the close drop unsent bytes and reset the connection.
 pub(crate) fn reset(socket: &OwnedFd) {
-    // Where that fails, the kernel goes on for as long as it likes.
+    // If it fails, the kernel goes on sending.
     let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
 
 fn send_slices(socket: &OwnedFd, slices: &[IoSlice<'_>], more: u64) -> Result<usize, Errno> {
     let mut flags = SendFlags::NOSIGNAL;
     if (1..=CORK_BYTES_MAX).contains(&more) {
-        // The file's first bytes shall leave in the same packet.
+        // The file's first bytes leave in the same packet.
         flags |= SendFlags::MORE;
     }
     match slices {

@@ -1,4 +1,4 @@
-//! *sped*: a single process, event-driven. The loop does every job itself, and everybody waits with it.
+//! *sped*: a single process, event-driven. The loop does each job itself, and all its connections wait meanwhile.
 
 use std::io;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What the tests of several modules stand on: a site in a folder, and chance from a seed.
+//! Shared by the tests of several modules: a site in a folder, and random numbers from a seed.
 
-// One generator for the simulations of all crates: a seed is a seed.
+// One generator for the simulations of all crates.
 #[path = "../../flash-core/src/testing/random.rs"]
 mod random;
 

@@ -1,19 +1,19 @@
-//! Deadlines of many connections, coarsely: a wheel of ticks.
+//! A timer wheel: the deadlines of many connections, to a precision of a tick.
 //!
-//! A connection is in the wheel at most once at a time that counts. Its deadline may move later while the wheel stays
-//! as it is: when its tick comes, the connection is asked, and put in again.
+//! Only the last entry of a connection counts. If its deadline moves later, the wheel stays as it is. When the tick
+//! comes, the connection is asked for its deadline and put in again.
 
 /// The deadlines' precision, in milliseconds.
 const TICK_MS: u64 = 250;
-/// One round of the wheel is 128 seconds; what is further away goes to the last tick and is put in again from there.
+/// One round of the wheel is 128 seconds. A later deadline goes to the last tick, and is put in again from there.
 const TICKS: usize = 512;
 
 #[derive(Debug)]
 pub(crate) struct TimerWheel {
     wheel: Vec<Vec<u64>>,
-    /// The first tick that has not been looked at.
+    /// The first tick that was not taken out yet.
     next: u64,
-    /// No tick before this one holds anything.
+    /// No tick before this one has an entry.
     earliest: u64,
 }
 
@@ -30,7 +30,7 @@ impl TimerWheel {
         Self { wheel: vec![Vec::new(); TICKS], next: now_ms / TICK_MS, earliest: u64::MAX }
     }
 
-    /// Sees to it that the connection is looked at no later than a tick after its deadline.
+    /// Puts the connection in, so that it comes out at most a tick after its deadline.
     pub(crate) fn set(&mut self, token: u64, deadline_ms: u64, wheel_slot: &mut WheelSlot) {
         let tick = (deadline_ms / TICK_MS + 1).clamp(self.next, self.next + TICKS as u64 - 1);
         if tick < wheel_slot.0 {
@@ -40,13 +40,13 @@ impl TimerWheel {
         }
     }
 
-    /// How long nobody needs to be looked at; `None` is for ever.
+    /// How long no connection is due; `None` is for ever.
     pub(crate) fn wait_ms(&self, now_ms: u64) -> Option<u64> {
         (self.earliest != u64::MAX).then(|| (self.earliest * TICK_MS).saturating_sub(now_ms))
     }
 
-    /// Takes out a tick whose time has come: its number and the connections in it. A connection whose standing is
-    /// another tick by now is to be passed over.
+    /// Takes out a tick that is due: its number, and the connections in it. The caller skips a connection whose slot
+    /// is another tick by now.
     pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<(WheelSlot, Vec<u64>)> {
         let now = now_ms / TICK_MS;
         if self.earliest > now {

@@ -1,5 +1,5 @@
-//! Talking to programs: those wants that every driver performs in the same way, because a program's stream is never waited
-//! for. The streams themselves each driver keeps in its own way.
+//! I/O with upstreams: the wants that every driver performs in the same way, because an upstream's stream is never
+//! waited for. Each driver keeps the streams in its own way.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use crate::socket::{self, Received, Sent};
 /// What a loop or worker needs to talk to upstreams.
 pub(crate) struct UpstreamIo {
     programs: Option<Arc<dyn Upstreams>>,
-    /// Empty where there are no programs.
+    /// Empty if the site has no upstreams.
     buffer: Box<[u8]>,
 }
 
@@ -28,8 +28,8 @@ impl UpstreamIo {
         Self { programs, buffer }
     }
 
-    /// Performs [`Want::OpenUpstream`]. What is not known at once comes by `reply`, for [`tell_opened`]. Returns the stream that the
-    /// exchange has from now on.
+    /// Performs [`Want::OpenUpstream`]. A result that is not there at once comes by `reply`, for [`tell_opened`].
+    /// Returns the exchange's stream.
     pub(crate) fn begin(
         &self,
         connection: &mut Connection,
@@ -41,15 +41,15 @@ impl UpstreamIo {
         let local = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
         let mut begin = connection.begin(id, local, cx)?;
         if let Some(direct) = &mut begin.direct {
-            // The program waits for its client as long as it likes.
+            // The program decides how long it waits for its client.
             let _ = set_socket_timeout(socket, Timeout::Send, None);
             direct.socket = socket.try_clone().ok();
         }
-        let begun = match &self.programs {
+        let opened = match &self.programs {
             Some(programs) => programs.begin(begin, reply),
             None => Some(Opened::Failed(OpenError::Broken)),
         };
-        tell_opened(connection, id, begun?, cx)
+        tell_opened(connection, id, opened?, cx)
     }
 
     /// Performs [`Want::SendUpstream`], [`Want::ReceiveUpstream`] or [`Want::ShutdownUpstream`] on the exchange's stream.
@@ -68,13 +68,13 @@ impl UpstreamIo {
                 Sent::Broken => connection.upstream_refuses(id, cx),
             },
             Want::ReceiveUpstream(id) => match socket::receive_now(stream, &mut self.buffer) {
-                // However little it was: behind it may be the end, of which nobody hears twice.
+                // A short read says nothing: the end may follow, and is reported only once.
                 Received::Bytes(count) => connection.upstream_received(id, &self.buffer[..count], cx),
                 Received::Blocked => connection.upstream_blocked(id, Direction::In),
                 Received::End | Received::Gone => connection.upstream_ended(id, cx),
             },
             Want::ShutdownUpstream(id) => {
-                // Where that fails the program is gone, which reading will show.
+                // If it fails, the upstream is gone, and the next read will show that.
                 let _ = shutdown(stream, Shutdown::Write);
                 connection.upstream_shut(id);
             }
@@ -83,15 +83,15 @@ impl UpstreamIo {
     }
 }
 
-/// Tells an exchange what became of its program. Returns the stream that it has from now on.
+/// Tells an exchange whether its upstream has opened. Returns the exchange's stream.
 pub(crate) fn tell_opened(
     connection: &mut Connection,
     id: ExchangeId,
-    begun: Opened,
+    opened: Opened,
     cx: &mut Context<'_>,
 ) -> Option<OwnedFd> {
-    let (stream, begun) = begun.split();
-    let is_taken = connection.begun(id, begun, cx);
+    let (stream, opened) = opened.split();
+    let is_taken = connection.begun(id, opened, cx);
     stream.filter(|_| is_taken)
 }
 

@@ -46,7 +46,7 @@ pub fn probe() -> Result<(), String> {
 pub(crate) struct RingPoller {
     ring: Ring,
     completions: Arc<CompletionQueue>,
-    inbox_token: u64,
+    completions_token: u64,
     arrived: Arrived,
     buffer: Box<[u8]>,
 }
@@ -103,12 +103,18 @@ impl Poller for RingPoller {
     fn new(completions: &Arc<CompletionQueue>, token: u64) -> io::Result<Self> {
         let buffer = receive_buffer();
         let completions = Arc::clone(completions);
-        Ok(Self { ring: Ring::new()?, completions, inbox_token: token, arrived: Arrived::Nothing, buffer })
+        Ok(Self {
+            ring: Ring::new()?,
+            completions,
+            completions_token: token,
+            arrived: Arrived::Nothing,
+            buffer,
+        })
     }
 
     fn begin(&mut self) -> io::Result<()> {
         self.ring.begin()?;
-        self.ring.poll(self.completions.eventfd().as_fd(), self.inbox_token, ring::READABLE, true);
+        self.ring.poll(self.completions.eventfd().as_fd(), self.completions_token, ring::READABLE, true);
         Ok(())
     }
 
@@ -122,7 +128,7 @@ impl Poller for RingPoller {
         if matches!(outcome, Outcome::Received(Ok(1..))) {
             self.arrived = Arrived::Waiting;
         }
-        if tag == self.inbox_token && last {
+        if tag == self.completions_token && last {
             self.ring.poll(self.completions.eventfd().as_fd(), tag, ring::READABLE, true);
         }
         Some(Event { token: tag, readiness: Readiness { outcome, last } })
@@ -278,7 +284,7 @@ impl Poller for RingPoller {
                 socket_state.polling = true;
             }
             // A receive that was cancelled begins again when its end is heard of.
-            WakeOn::Received | WakeOn::Sent | WakeOn::Writable | WakeOn::Completed | WakeOn::Others => {}
+            WakeOn::Received | WakeOn::Sent | WakeOn::Writable | WakeOn::Completed | WakeOn::NextTurn => {}
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What every loop and every blocking worker brings to the request path: a clock, spare buffers, and metrics.
+//! The state that each loop and each blocking worker passes to the request path: a clock, buffers, metrics.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Worker {
     buffers: BufferPool,
     tally: Tally,
     access_log: Option<AccessLog>,
-    /// Lines wait here because the log's buffer was held by another thread.
+    /// Log lines wait here, because another thread held the log's buffer.
     unreported: bool,
 }
 
@@ -51,7 +51,7 @@ impl Worker {
         }
     }
 
-    /// Gives back the memory that it keeps for the next connection.
+    /// Frees the memory that is kept for the next connection.
     pub(crate) fn rest(&mut self) {
         self.buffers = BufferPool::default();
         allocator::collect();
@@ -61,7 +61,7 @@ impl Worker {
         &self.metrics
     }
 
-    /// HelperKind on what has been counted. Never waits.
+    /// Adds the tally to the metrics, and passes log records on. Never waits.
     pub(crate) fn report(&mut self) {
         self.metrics.requests.add(std::mem::take(&mut self.tally.responses));
         self.metrics.sent_bytes.add(std::mem::take(&mut self.tally.sent_bytes));
@@ -74,7 +74,7 @@ impl Worker {
         }
     }
 
-    /// Whether streams are to be taken from exchanges that are over.
+    /// Whether finished exchanges have streams to give back.
     pub(crate) fn has_released(&self) -> bool {
         !self.tally.released.is_empty()
     }
@@ -83,7 +83,7 @@ impl Worker {
         self.tally.released.drain(..)
     }
 
-    /// Whether [`Worker::report`] is to be called again soon, though nothing may happen until then.
+    /// Whether [`Worker::report`] has to be called again soon, even without an event.
     pub(crate) fn has_unreported(&self) -> bool {
         self.unreported
     }

@@ -21,7 +21,7 @@ use crate::socket::{Received, Sent};
 use crate::testing::{self, Random, each_seed};
 
 #[test]
-fn no_connection_hears_what_was_meant_for_another() {
+fn no_connection_gets_the_event_of_another() {
     let folder = TempDir::new().unwrap();
     let limits = Limits { connections_max: SLOTS_MAX, drain: Duration::ZERO };
     let shared = testing::shared(folder.path(), limits, DISK_DEADLINE_MS);
@@ -38,7 +38,7 @@ struct Simulation {
     /// Tokens of connections that were there once.
     old: Vec<u64>,
     answered: usize,
-    /// How many gave up their seats.
+    /// How many gave up their permits.
     evicted: usize,
 }
 
@@ -66,8 +66,8 @@ struct Wire {
     /// What is asked for, and how much of that has been said.
     asked: Vec<u64>,
     input: Vec<u8>,
-    spoken: usize,
-    heard: usize,
+    sent: usize,
+    received: usize,
     room: usize,
     /// How much comes at a time.
     pace: usize,
@@ -112,13 +112,13 @@ impl Simulation {
         for _ in 0..steps {
             match self.random.within(0..100) {
                 0..=9 => self.come(),
-                10..=39 => self.with_wire(|random, wire| wire.speak(random)),
+                10..=39 => self.with_wire(|random, wire| wire.send(random)),
                 40..=54 => self.with_wire(|random, wire| wire.room += random.within(1..20_000) as usize),
                 55..=64 => self.with_wire(|_, wire| wire.finish_send()),
                 65..=67 => self.with_wire(|_, wire| wire.shut = true),
                 68..=69 => self.leave(),
                 70..=84 => self.do_job(),
-                85..=92 => self.empty_inbox(),
+                85..=92 => self.handle_completions(),
                 93..=94 => self.stray(),
                 _ => self.time_passes(),
             }
@@ -141,8 +141,8 @@ impl Simulation {
             token: 0,
             asked,
             input: input.into_bytes(),
-            spoken: 0,
-            heard: 0,
+            sent: 0,
+            received: 0,
             room: 0,
             pace: *self.random.pick(&[1, 20, 300]),
             send: Sending::None,
@@ -152,16 +152,16 @@ impl Simulation {
         };
         let socket = OwnedFd::from(socket);
         assert!(self.event_loop.poller.wires.insert(socket.as_raw_fd(), wire).is_none());
-        self.event_loop.welcome(socket, Peer::Unix, permit);
+        self.event_loop.open_connection(socket, Peer::Unix, permit);
     }
 
-    /// One that has been idle gives up its seat, and nothing that it was asked for is missing.
+    /// One that has been idle gives up its permit, and nothing that it was asked for is missing.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
         let permit = self.event_loop.take_permit()?;
         let wire = self.event_loop.poller.ended.last().expect("a connection has ended");
-        let heard = &wire.input[..wire.heard];
-        assert!(heard.is_empty() || heard.ends_with(b"\r\n\r\n"), "it was in the middle of a request");
-        assert_eq!(wire.judge(), heard.windows(4).filter(|four| four == b"\r\n\r\n").count());
+        let received = &wire.input[..wire.received];
+        assert!(received.is_empty() || received.ends_with(b"\r\n\r\n"), "it was in the middle of a request");
+        assert_eq!(wire.judge(), received.windows(4).filter(|four| four == b"\r\n\r\n").count());
         self.evicted += 1;
         Some(permit)
     }
@@ -192,7 +192,7 @@ impl Simulation {
         self.told.push((token, exchange, job));
     }
 
-    fn empty_inbox(&mut self) {
+    fn handle_completions(&mut self) {
         self.event_loop.handle(Event { token: COMPLETIONS, readiness: true });
     }
 
@@ -232,7 +232,7 @@ impl Simulation {
             while !self.held.lock().is_empty() {
                 self.do_job();
             }
-            self.empty_inbox();
+            self.handle_completions();
             for (token, _) in self.event_loop.poller.tokens() {
                 // Events are edges: where nothing has happened there is none.
                 if self.event_loop.poller.of(token).is_some_and(Wire::has_no_limits) {
@@ -243,8 +243,8 @@ impl Simulation {
             self.judge_ended();
         }
         for wire in self.event_loop.poller.wires.values() {
-            let heard = wire.heard == wire.input.len();
-            assert!(heard && wire.judge() == wire.asked.len(), "an answer is missing");
+            let received = wire.received == wire.input.len();
+            assert!(received && wire.judge() == wire.asked.len(), "an answer is missing");
         }
         let us = self.event_loop.worker.clock.now.us + 100_000_000;
         self.event_loop.worker.clock.now.advance(us);
@@ -252,16 +252,16 @@ impl Simulation {
         self.judge_ended();
         assert!(self.event_loop.slots.is_empty(), "a connection is forgotten");
         let permits: Vec<_> = (0..SLOTS_MAX).map_while(|_| self.event_loop.worker.shared.permit()).collect();
-        assert_eq!(permits.len(), SLOTS_MAX, "a seat is lost");
+        assert_eq!(permits.len(), SLOTS_MAX, "a permit is lost");
         assert!(self.answered > 100, "hardly anybody was answered");
-        assert!(self.evicted > 5, "hardly anybody gave up a seat");
+        assert!(self.evicted > 5, "hardly anybody gave up a permit");
     }
 }
 
 impl Wire {
-    fn speak(&mut self, random: &mut Random) {
+    fn send(&mut self, random: &mut Random) {
         let most = random.within(1..200) as usize;
-        self.spoken = self.input.len().min(self.spoken + most);
+        self.sent = self.input.len().min(self.sent + most);
     }
 
     fn finish_send(&mut self) {
@@ -274,7 +274,7 @@ impl Wire {
     /// Says the rest and takes everything. Returns whether that is news.
     fn has_no_limits(&mut self) -> bool {
         let is_news = self.room < 1 << 40 || matches!(self.send, Sending::Opened(_));
-        self.spoken = self.input.len();
+        self.sent = self.input.len();
         self.room = usize::MAX;
         self.finish_send();
         is_news
@@ -400,13 +400,13 @@ impl Poller for Wires {
 
     fn receive(&mut self, (): &mut (), socket: &OwnedFd) -> Received {
         let wire = self.at(socket);
-        let count = wire.pace.min(wire.spoken - wire.heard);
+        let count = wire.pace.min(wire.sent - wire.received);
         match count {
             0 if wire.shut => Received::End,
             0 => Received::Blocked,
             _ => {
-                let bytes = wire.input[wire.heard..wire.heard + count].to_vec();
-                wire.heard += count;
+                let bytes = wire.input[wire.received..wire.received + count].to_vec();
+                wire.received += count;
                 self.buffer = bytes;
                 Received::Bytes(count)
             }

@@ -1,5 +1,5 @@
-//! A connection's place in a loop: its turn, in which its wants are performed until it has to wait, and what the poller is
-//! told to watch for it meanwhile.
+//! A connection's slot in a loop. In its turn the loop performs its wants until it has to wait. Then the poller
+//! learns what to watch.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,17 +30,17 @@ pub(super) struct Slot<L> {
     pub(super) permit: ConnectionPermit,
 }
 
-/// What is left of a connection after it had its turn.
+/// How a connection's turn ended.
 #[derive(PartialEq, Eq)]
 pub(super) enum Turn {
-    /// For others among its reasons: it could go on, but they are waiting.
+    /// It waits for this event, or for the turns of others.
     Waits(WakeOn),
-    /// For one of two sockets.
+    /// It waits for its client or for an upstream.
     Exchanges(Interest),
     Ends,
 }
 
-/// What a connection's turn takes from its loop.
+/// What a connection's turn borrows from its loop.
 pub(super) struct TurnContext<'a> {
     pub(super) deferred: &'a mut VecDeque<Deferred>,
     pub(super) metrics: &'a LoopMetrics,
@@ -49,9 +49,9 @@ pub(super) struct TurnContext<'a> {
     pub(super) completions: &'a Arc<CompletionQueue>,
 }
 
-/// Wants that one connection may have performed before it is somebody else's turn.
+/// The wants of one connection that are performed in a turn.
 const WANTS_PER_TURN: usize = 16;
-/// Moving a program's bytes counts for so many of them: each time it may be a whole buffer.
+/// Moving an upstream's bytes counts as this many wants, because it may move a whole buffer.
 const WANTS_PER_PIECE: usize = 4;
 
 impl<L> Slot<L> {
@@ -99,8 +99,9 @@ impl<L> Slot<L> {
                 Want::Job(id, job) => turn_cx.deferred.push_back(Deferred::Job(token, id, job)),
                 Want::OpenUpstream(id) => {
                     let completions = Arc::clone(turn_cx.completions);
-                    let reply =
-                        Box::new(move |begun: Opened| completions.push(token, Completion::Opened(id, begun)));
+                    let reply = Box::new(move |opened: Opened| {
+                        completions.push(token, Completion::Opened(id, opened))
+                    });
                     let stream = turn_cx.upstream_io.begin(&mut self.connection, id, &self.socket, cx, reply);
                     if let Some(stream) = stream {
                         turn_cx.streams.insert(&mut self.streams, token, id, stream);
@@ -111,7 +112,7 @@ impl<L> Slot<L> {
                     let stream = turn_cx.streams.get(self.streams, id);
                     turn_cx.upstream_io.perform(&want, &mut self.connection, stream, cx);
                 }
-                Want::WaitIo(awaited) => return Turn::Exchanges(awaited),
+                Want::WaitIo(interest) => return Turn::Exchanges(interest),
                 Want::WaitJob => return Turn::Waits(WakeOn::Completed),
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write).is_err() {
@@ -119,7 +120,7 @@ impl<L> Slot<L> {
                     }
                 }
                 Want::Detach => {
-                    // It stays open elsewhere, and nothing that happens to it is of interest here.
+                    // The socket stays open in another process. This loop needs none of its events.
                     poller.forget(&self.socket, token);
                     return Turn::Ends;
                 }
@@ -130,18 +131,18 @@ impl<L> Slot<L> {
                 }
             }
         }
-        Turn::Waits(WakeOn::Others)
+        Turn::Waits(WakeOn::NextTurn)
     }
 
-    /// Sees to it that whatever ends the wait for one of two sockets is heard of.
+    /// Tells the poller which events end the wait for the client or an upstream.
     pub(super) fn settle_exchange(
         &mut self,
         token: u64,
-        awaited: Interest,
+        interest: Interest,
         streams: &mut Streams,
         poller: &mut impl Poller<SocketState = L>,
     ) -> io::Result<()> {
-        let client = match awaited {
+        let client = match interest {
             Interest { client_in: true, client_out: true, .. } => {
                 poller.settle(&mut self.socket_state, &self.socket, token, WakeOn::Received)?;
                 WakeOn::Writable
@@ -154,7 +155,7 @@ impl<L> Slot<L> {
         streams.settle(self.streams, &self.connection, poller)
     }
 
-    /// Streams of exchanges that are over go back to whoever lent them.
+    /// Gives the streams of finished exchanges back to their upstreams.
     pub(super) fn release(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,7 +1,6 @@
-//! The streams to programs that a loop watches, each in an entry of its own: a connection has one for each exchange that a
-//! program answers.
+//! The streams to upstreams that a loop watches. A connection has one for each exchange that an upstream answers.
 //!
-//! What is moved on them, and what becomes of them, their exchanges say.
+//! What is moved on them, and what becomes of them, is the exchanges' business.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,8 +14,8 @@ use crate::poller::{Poller, Registered};
 #[derive(Default)]
 pub(super) struct Streams {
     entries: Slab<Entry>,
-    /// Entries are used again. Each time under another token, so that nothing is taken for news of one stream that was
-    /// said of another.
+    /// Entries are used again, each time under another token. So an event of an old stream is never taken for one of
+    /// a new stream.
     generation: u32,
 }
 
@@ -27,7 +26,7 @@ struct Entry {
     stream: OwnedFd,
     registered: Registered,
     generation: u32,
-    /// The same connection's next one.
+    /// The next stream of the same connection.
     next: Chain,
 }
 
@@ -75,7 +74,7 @@ impl Streams {
         None
     }
 
-    /// Takes an exchange's stream out of the poller and out of the loop.
+    /// Removes an exchange's stream from the poller and from the loop.
     pub(super) fn take(
         &mut self,
         chain: &mut Chain,
@@ -98,14 +97,14 @@ impl Streams {
         Some(entry.stream)
     }
 
-    /// The connection is gone, and its streams with it.
+    /// Closes all streams of a connection that is gone.
     pub(super) fn close(&mut self, mut chain: Chain, poller: &mut impl Poller) {
         while let Some(exchange) = chain.first().map(|index| self.entries[index].exchange) {
             self.take(&mut chain, exchange, poller);
         }
     }
 
-    /// Sees to it that whatever ends the wait for a stream of this connection is heard of.
+    /// Tells the poller which events of this connection's streams end its wait.
     pub(super) fn settle(
         &mut self,
         chain: Chain,
@@ -132,9 +131,9 @@ impl Streams {
         Ok(())
     }
 
-    /// Something has happened at a stream: its connection's token, and its exchange. `goes_on` says whether the poller will
-    /// tell more. `None` for a stream that is gone.
-    pub(super) fn heard(&mut self, token: u64, goes_on: bool) -> Option<(u64, ExchangeId)> {
+    /// An event of a stream: returns its connection's token and its exchange. `None` if the stream is gone. `goes_on`
+    /// says whether the poller will report more events.
+    pub(super) fn event(&mut self, token: u64, goes_on: bool) -> Option<(u64, ExchangeId)> {
         let (generation, index) = split(token & !OF_STREAM);
         let entry = self.entries.get_mut(index).filter(|entry| entry.generation == generation)?;
         if !goes_on {

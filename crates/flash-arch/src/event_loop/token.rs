@@ -1,8 +1,8 @@
-//! Tokens that a loop gives to its poller: the index of a connection's slot, and a generation, because slots are used again.
+//! Tokens that a loop gives to its poller: the index of a slot, and a generation, because slots are used again.
 
 use crate::poller::TOKEN_MAX;
 
-/// Tokens with this generation are not connections'.
+/// The generation of tokens that belong to no connection.
 pub(super) const NO_CONNECTION: u32 = ((TOKEN_MAX - 1) >> 32) as u32;
 pub(super) const COMPLETIONS: u64 = token(NO_CONNECTION, u32::MAX as usize);
 

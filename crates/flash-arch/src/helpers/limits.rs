@@ -1,11 +1,11 @@
-//! How many helpers a device has, how many jobs wait for them, and which jobs they get.
+//! The limits of helpers: how many there are, how many jobs wait for them, and which jobs they get.
 
 /// The limits of each pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HelperLimits {
-    /// Of one device.
+    /// The helpers of one device.
     pub helpers_max: usize,
-    /// Jobs that wait for a helper of one device; one more is refused.
+    /// Jobs that wait for a helper of one device. One more is refused.
     pub queue_max: usize,
     /// Do equal jobs once. Off for experiments.
     pub single_flight: bool,
@@ -15,14 +15,14 @@ pub struct HelperLimits {
 /// Which jobs go to helpers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offload {
-    /// Those that would make the loop wait.
+    /// Jobs that would make the loop wait.
     #[default]
     Needed,
-    /// All, though many could be done at once. For experiments.
+    /// All jobs, though many could be done at once. For experiments.
     Always,
-    /// All but finding and opening files, for which the loop waits: the flaw of the Flash of 1999. For experiments.
+    /// All jobs but finding and opening files. The loop waits for these, as in the Flash of 1999. For experiments.
     NotOpening,
 }
 
-/// The lowest priority: where processors are short, threads that must not wait come first.
+/// The lowest priority. If processors are short, threads that must not wait run first.
 pub(crate) const HELPER_NICE: i32 = 19;

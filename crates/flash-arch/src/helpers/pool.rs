@@ -1,7 +1,7 @@
 //! The helpers of one device.
 //!
-//! One of them always waits for work, as long as there may be more: the last that goes to work starts another. Those that
-//! have had nothing to do for a while leave. Equal jobs are done once, whoever asks for them.
+//! As long as there may be more helpers, one always waits for work: the last idle helper starts another before it
+//! begins a job. Helpers that are idle for a while end. Equal jobs are done once.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,20 +38,19 @@ pub(super) struct Pool {
     submissions: mpsc::Queue<Submission>,
     /// Jobs that no helper has begun yet.
     waiting: AtomicUsize,
-    /// Posted once for each arrival.
+    /// Posted once for each submission.
     work: Semaphore,
     breaker: DeviceBreaker,
     pub(super) state: Mutex<PoolState>,
 }
 
-/// So many more than the queue may hold wait at most while another thread holds its lock; it may be at the lowest priority.
-/// The next one with the lock gives up what is too much, so that a flood costs its own client.
+/// At most this many submissions beyond the queue's limit wait while another thread holds its lock. That thread may
+/// have the lowest priority. The next holder of the lock sheds the excess, so a flood costs its own client.
 const UNSORTED_MAX: usize = 4096;
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
 impl Pool {
-    /// Starts the first of them.
-    /// Those of a local device hand what leads away from it to another pool.
+    /// Starts the first helper. The helpers of a local device hand names that lead to other devices to `elsewhere`.
     pub(super) fn start(
         device: Device,
         limits: HelperLimits,
@@ -87,7 +86,7 @@ impl Pool {
         }
     }
 
-    /// Takes a job, to be done soon, or says why not. Never waits.
+    /// Submits a job, or returns why it was refused. Never waits.
     pub(super) fn submit(&self, mut submission: Submission) -> Result<(), SubmitError> {
         let queued = self.waiting.load(Ordering::Relaxed);
         let is_probe = match self.breaker.ask(server_us(submission.came), queued > 0) {
@@ -102,7 +101,7 @@ impl Pool {
             match self.state.try_lock() {
                 Some(mut state) => return self.replace_another(&mut state, submission),
                 None if queued >= self.limits.queue_max + UNSORTED_MAX => return self.refuse(),
-                // Who holds the lock sorts it in.
+                // The holder of the lock will queue it.
                 None => {}
             }
         }
@@ -112,8 +111,8 @@ impl Pool {
         if is_probe { Err(SubmitError::DeviceDown) } else { Ok(()) }
     }
 
-    /// Takes a job into a queue that may be full: one that waits already is joined, and a client without many jobs takes
-    /// the place of another's.
+    /// Adds a job to a queue that may be full. It joins an equal job that waits. Otherwise it replaces a job of the
+    /// client with the most.
     fn replace_another(&self, state: &mut PoolState, submission: Submission) -> Result<(), SubmitError> {
         self.sort_submissions(state);
         let (key, submission) = match state.join(submission) {
@@ -135,7 +134,7 @@ impl Pool {
         Ok(())
     }
 
-    /// A job that was given up for others: its clients are told.
+    /// Fails a job that was shed for others.
     fn shed(&self, state: &mut PoolState, task: &Task) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let _ = self.refuse();
@@ -168,10 +167,9 @@ impl Pool {
         thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || pool.help()).map(drop)
     }
 
-    /// A helper's life.
+    /// The body of a helper's thread.
     fn help(self: &Arc<Self>) {
-        // Of this thread alone, on Linux: where processors are short, those who must not wait come first. Refused or
-        // not, the helper helps.
+        // On Linux this sets the priority of this thread alone. If the kernel refuses, the helper runs all the same.
         let _ = rustix::process::nice(HELPER_NICE);
         let executor = self.shared.helper_kind.executor();
         loop {
@@ -188,8 +186,7 @@ impl Pool {
         }
     }
 
-    /// The next job, unless it was one that somebody does already. If nobody is left to wait for more, another helper
-    /// is to be started, under the number that comes with it.
+    /// Takes the next job. If no helper is left idle, also returns the number of a helper to start.
     fn take(
         &self,
         helper: &Arc<CurrentClock>,
@@ -199,7 +196,7 @@ impl Pool {
         self.sort_submissions(&mut state);
         let mut task = state.queue.pop()?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        // Read under the lock: jobs are to begin in the order of their times.
+        // Read under the lock, so that jobs begin in the order of their times.
         let begun = clock();
         if let Job::Find(find) = &mut task.job {
             find.asked_ms = find.asked_ms.max(server_us(begun) / 1000);
@@ -213,7 +210,7 @@ impl Pool {
         Some((task, begun, another))
     }
 
-    /// Looks whether the device answers. Returns whether a helper is at work, so that this has to be done again.
+    /// Looks whether the device answers. Returns whether a helper is at work; then it has to be called again.
     pub(super) fn watch(
         &self,
         now: Instant,
@@ -223,7 +220,7 @@ impl Pool {
         let mut state = self.state.lock();
         let now_us = server_us(now);
         state.observe(now_us, cpu_ns, is_runnable);
-        self.log_transition(self.breaker.registered(state.stuck_us(self.limits.helpers_max), now_us));
+        self.log_transition(self.breaker.observed(state.stuck_us(self.limits.helpers_max), now_us));
         !state.in_flight.is_empty()
     }
 
@@ -247,7 +244,7 @@ impl Pool {
     }
 
     fn judge(&self, state: &PoolState, now: Instant) {
-        self.log_transition(self.breaker.told(state.stuck_us(self.limits.helpers_max), server_us(now)));
+        self.log_transition(self.breaker.reported(state.stuck_us(self.limits.helpers_max), server_us(now)));
     }
 
     fn log_transition(&self, change: Option<Transition>) {
@@ -261,7 +258,7 @@ impl Pool {
     fn start_another(self: &Arc<Self>, number: usize) {
         static NONE: RateLimit = RateLimit::every(Duration::from_secs(5));
         if let Err(error) = self.spawn(number) {
-            // Those who are there will come to it.
+            // The existing helpers will do the job.
             self.state.lock().remove_helper();
             self.shared.error_log.log_limited(&NONE, format_args!("cannot start a helper: {error}"));
         }
@@ -271,7 +268,7 @@ impl Pool {
         let Task { job, came, .. } = &task;
         let deadline = Duration::from_millis(self.shared.site.settings.disk_deadline_ms);
         let outcome = match begun.saturating_duration_since(*came) > deadline {
-            // Whoever asked for it has been answered long ago.
+            // The client got an error when the deadline passed.
             true => Some(job.failed(Failure::TimedOut).into()),
             false => catch_unwind(AssertUnwindSafe(|| executor.help(&self.shared, job, self.device)))
                 .unwrap_or_else(|panic| {
@@ -287,7 +284,7 @@ impl Pool {
         self.finish(&task, begun, outcome, Instant::now);
     }
 
-    /// A helper is back from a job: everybody who waits for it is told.
+    /// A helper has finished a job: pushes the result to all who wait for it.
     fn finish(
         &self,
         Task { number, key, job, .. }: &Task,
@@ -298,7 +295,7 @@ impl Pool {
         self.shared.metrics.helper_jobs.add(1);
         let (waiters, now) = {
             let mut state = self.state.lock();
-            // Those who have asked for the same by now need not ask the disk.
+            // Equal jobs that were submitted meanwhile get the same result.
             self.sort_submissions(&mut state);
             state.end(*number);
             let now = clock();
@@ -311,7 +308,7 @@ impl Pool {
         for (waiter, came) in waiters {
             match outcome.clone() {
                 Some(Outcome { done, spent }) => {
-                    // Who joined late waited for no helper.
+                    // A waiter that joined late waited for no helper.
                     let queue_ns = begun.saturating_duration_since(came).as_nanos() as u64;
                     waiter.tell(Outcome { done, spent: Spent { queue_ns, help_ns, ..spent } });
                 }
@@ -320,7 +317,7 @@ impl Pool {
         }
     }
 
-    /// A look at the disk that began too long before a request came is too old an answer for it. These requests wait for
+    /// If a look at the disk began too long before a request came, it is too old for it. Such requests wait for
     /// another look.
     fn look_again(
         &self,

@@ -1,6 +1,6 @@
-//! What the helpers of a pool share among themselves: the queue, who waits for what, and which jobs are under way.
+//! The state that the helpers of a pool share: the queue, the waiters of each job, and the jobs under way.
 //!
-//! It lies under the pool's lock, which no loop ever waits for.
+//! The pool's lock protects it. No loop ever waits for this lock.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,25 +22,25 @@ pub(super) struct PoolState {
     pub(super) helpers: usize,
     pub(super) idle: usize,
     pub(super) started: usize,
-    /// The oldest first.
+    /// The jobs that helpers work on, the oldest first.
     pub(super) in_flight: Vec<InFlight>,
-    /// When that job began which began last of those that came back.
+    /// The latest beginning of all jobs that have come back.
     good_us: u64,
-    /// Numbers jobs.
+    /// The number of the last job.
     serial: u64,
-    /// No two jobs are equal.
+    /// Never join equal jobs.
     all_differ: bool,
 }
 
 pub(super) struct Task {
-    /// Its own among all jobs.
+    /// No other job has this number.
     pub(super) number: u64,
     pub(super) key: JobKey,
     pub(super) job: Job,
     pub(super) came: Instant,
 }
 
-/// A job's number, and who waits for its result since when.
+/// A job's number, and its waiters, each with the time since when.
 pub(super) struct Pending {
     number: u64,
     pub(super) waiters: Vec<(Waiter, Instant)>,
@@ -51,20 +51,20 @@ pub(super) struct InFlight {
     number: u64,
     begun_us: u64,
     helper: Arc<CurrentClock>,
-    /// What the helper's clock showed when it was last looked at.
+    /// The helper's processor time at the last look.
     cpu_ns: Option<u64>,
-    /// When the helper was last seen to have used the processor, or its job's beginning.
+    /// When the helper was last seen to use the processor; at first the job's beginning.
     moved_us: u64,
 }
 
-/// Less processor time than this is no progress: a sleeper that is woken for a moment uses some.
+/// Less processor time than this is no progress. A thread that is woken for a moment uses some.
 const PROGRESS_NS: u64 = 50_000;
 
 /// Jobs of the same kind have the same result.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum JobKey {
     Find(Vec<u8>),
-    /// A file is known by its address: the job keeps it alive, so that no other can take its place.
+    /// The file's address. The job keeps the file alive, so no other file can have this address.
     Load {
         file: usize,
         window: Range<u64>,
@@ -76,7 +76,7 @@ pub(super) enum JobKey {
         path: Box<[u8]>,
         order: Order,
     },
-    /// A page of one that is, known by its address as a file is.
+    /// A page of a listing that is ready, and the listing's address.
     Page {
         listing: usize,
         page: u32,
@@ -89,7 +89,7 @@ impl PoolState {
         Self { all_differ: !single_flight, ..Self::default() }
     }
 
-    /// A new helper is coming. Returns its number.
+    /// Counts a new helper. Returns its number.
     pub(super) fn add_helper(&mut self) -> usize {
         self.helpers += 1;
         self.idle += 1;
@@ -102,7 +102,7 @@ impl PoolState {
         self.idle -= 1;
     }
 
-    /// Whether a helper that found nothing to do is one too many.
+    /// Whether an idle helper may end. It then no longer counts.
     pub(super) fn may_leave(&mut self) -> bool {
         let leaves = self.idle > 1;
         if leaves {
@@ -111,7 +111,7 @@ impl PoolState {
         leaves
     }
 
-    /// Joins a job to its equal, if there is one.
+    /// Joins a job to an equal one. Returns the job if there is none.
     // What comes back is a job to queue, not an error that travels far.
     #[allow(clippy::result_large_err)]
     pub(super) fn join(&mut self, submission: Submission) -> Result<(), (JobKey, Submission)> {
@@ -160,7 +160,7 @@ impl PoolState {
         self.in_flight.push(InFlight { number, begun_us: now_us, helper, cpu_ns: None, moved_us: now_us });
     }
 
-    /// It is back.
+    /// A helper has finished its job.
     pub(super) fn end(&mut self, number: u64) {
         self.idle += 1;
         if let Some(place) = self.in_flight.iter().position(|job| job.number == number) {
@@ -168,8 +168,8 @@ impl PoolState {
         }
     }
 
-    /// Looks which helpers have used the processor since the last time, or wait for it. `cpu_ns` reads the clock of a job's
-    /// helper. On a busy machine a helper may wait for the processor longer than for any disk.
+    /// Looks which helpers have used the processor since the last time, or wait for it. On a busy machine a helper
+    /// may wait for the processor longer than for any disk. `cpu_ns` reads the clock of a job's helper.
     pub(super) fn observe(
         &mut self,
         now_us: u64,
@@ -190,9 +190,8 @@ impl PoolState {
         }
     }
 
-    /// Since when the device may have ceased to answer: for so long the helpers have been in a call that the kernel does
-    /// not return from. Of the jobs under way those count that no later one has come back from; where every helper is
-    /// taken there can be none later, and then all have to be stuck.
+    /// Since when helpers have been stuck in a call to the device. A job counts only if no job that began later has
+    /// come back. If every helper has a job, no later one can begin; then all of them have to be stuck.
     pub(super) fn stuck_us(&self, helpers_max: usize) -> Option<u64> {
         let newer = self.in_flight.iter().filter(|job| job.begun_us > self.good_us);
         let all_taken = self.in_flight.len() >= helpers_max;
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn with_every_hand_taken_the_last_one_counts() {
+    fn with_every_helper_taken_the_last_one_counts() {
         let mut state = PoolState::default();
         assert_eq!([state.add_helper(), state.add_helper()], [1, 2]);
         begin(&mut state, 10);

@@ -1,9 +1,9 @@
-//! The jobs that wait for a helper of one device, in a fair order.
+//! The fair queue of the jobs that wait for a helper of one device.
 //!
-//! Second looks at cached entries have a lane of their own, which takes turns with all other jobs: a flood of new names
-//! cannot make cached answers old. The other jobs wait in a line for each client, and the lines take turns: a flood from
-//! one client waits behind the first job of every other client. A job that several clients ask for waits in the line of
-//! each, and is done when the first of these lines reaches it.
+//! Revalidations of cached entries have a lane of their own, which takes turns with all other jobs. So a flood of new
+//! names cannot make cached answers old. Each client has a line of its own for other jobs, and the lines take turns.
+//! So a flood from one client waits behind the first job of every other client. A job that several clients ask for
+//! waits in the line of each, and is done when the first of these lines reaches it.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ pub(crate) struct Client(u64);
 /// Where a job waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// With the second looks at cached entries.
+    /// With the revalidations of cached entries.
     Looks,
     Client(Client),
 }
@@ -25,7 +25,7 @@ pub(super) enum Lane {
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     waiting: HashMap<u64, Waiting<T>>,
-    /// Numbers of jobs. Those of jobs that another line was faster with are passed over.
+    /// Numbers of jobs. A number is skipped if another line has reached its job.
     looks: VecDeque<u64>,
     lines: HashMap<Client, VecDeque<u64>>,
     /// The clients whose line is not empty, the next one first.
@@ -75,7 +75,7 @@ impl<T> FairQueue<T> {
         self.stand(number, lane);
     }
 
-    /// A waiting job is asked for in this lane too. A job that is under way already stays as it is.
+    /// Adds a waiting job to this lane too. Ignores a job that is under way.
     pub(super) fn stand(&mut self, number: u64, lane: Lane) {
         let Some(waiting) = self.waiting.get_mut(&number) else { return };
         let line = match lane {
@@ -126,8 +126,8 @@ impl<T> FairQueue<T> {
         None
     }
 
-    /// Gives up the newest job of the client with the longest line, if that line is longer than the one of `lane`. Second
-    /// looks are never given up.
+    /// Sheds the newest job of the client with the longest line, if that line is longer than the one of `lane`. Never
+    /// sheds a revalidation.
     pub(super) fn shed_for(&mut self, lane: Lane) -> Option<T> {
         let own = match lane {
             Lane::Looks => 0,

@@ -1,4 +1,4 @@
-//! A job that is handed to helpers, who waits for its result, and why it may be refused.
+//! A job that is submitted to helpers, where its result goes, and why it may be refused.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,17 +23,17 @@ pub(crate) struct Waiter {
     pub(crate) client: Client,
 }
 
-/// Why a job was not taken.
+/// Why a job was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SubmitError {
-    /// Too many wait already.
+    /// Too many jobs wait.
     Full,
-    /// The device does not answer.
+    /// The device is marked down.
     DeviceDown,
 }
 
 impl Submission {
-    /// Where the job waits.
+    /// The lane in which the job waits.
     pub(super) fn lane(&self) -> Lane {
         match &self.job {
             Job::Find(Find { known: Some(_), .. }) => Lane::Looks,

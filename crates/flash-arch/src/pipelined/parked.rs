@@ -75,7 +75,7 @@ impl ParkedConnections {
         self.parked_count == 0
     }
 
-    pub(super) fn admit(&mut self, slot: Box<Slot>) {
+    pub(super) fn park(&mut self, slot: Box<Slot>) {
         let number = slot.number();
         if number >= self.places.len() {
             self.places.resize_with(number + 1, || ParkingSlot {

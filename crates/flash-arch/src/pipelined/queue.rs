@@ -70,7 +70,7 @@ impl<T> Queue<T> {
         &self.completions
     }
 
-    /// HelperKind over the whole batch, and leaves it empty.
+    /// Hands over the whole batch, and leaves it empty.
     pub(super) fn push(&self, batch: &mut Vec<T>) {
         self.push_to(self.state.lock(), batch);
     }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     /// How often the step was woken since the last time.
-    fn rings(queue: &Queue<usize>) -> u64 {
+    fn wakes(queue: &Queue<usize>) -> u64 {
         let mut count = [0; 8];
         match read(queue.completions().eventfd(), &mut count) {
             Ok(_) => u64::from_ne_bytes(count),
@@ -147,19 +147,19 @@ mod tests {
     fn many_batches_wake_a_sleeping_step_once_and_a_waking_one_never() {
         let queue = Queue::new().unwrap();
         queue.push(&mut vec![1, 2]);
-        assert_eq!((take(&queue, ThenSleep::Yes), rings(&queue)), (vec![1, 2], 0));
+        assert_eq!((take(&queue, ThenSleep::Yes), wakes(&queue)), (vec![1, 2], 0));
         queue.push(&mut vec![3]);
-        assert_eq!(rings(&queue), 0, "it had something to do, and looks again");
+        assert_eq!(wakes(&queue), 0, "it had something to do, and looks again");
         assert_eq!(take(&queue, ThenSleep::Yes), [3]);
         assert_eq!(take(&queue, ThenSleep::No), []);
         queue.push(&mut vec![4]);
-        assert_eq!(rings(&queue), 0, "it did not go to sleep");
+        assert_eq!(wakes(&queue), 0, "it did not go to sleep");
         assert_eq!(take(&queue, ThenSleep::Yes), [4]);
         assert_eq!(take(&queue, ThenSleep::Yes), []);
         let mut batch = vec![5, 6];
         queue.push(&mut batch);
         queue.push(&mut vec![7]);
-        assert_eq!((batch.len(), rings(&queue)), (0, 1));
+        assert_eq!((batch.len(), wakes(&queue)), (0, 1));
         assert_eq!(take(&queue, ThenSleep::Yes), [5, 6, 7]);
     }
 

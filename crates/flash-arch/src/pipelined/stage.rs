@@ -72,7 +72,7 @@ impl<W: Work + Send + 'static> Stage<W> {
             wakes,
         )?;
         let worker = Worker::new(Arc::clone(shared), LocalCache::new(local_bytes_max));
-        let mut station = Self {
+        let mut stage = Self {
             work,
             queues: Arc::clone(queues),
             queue: Arc::clone(queue),
@@ -85,8 +85,8 @@ impl<W: Work + Send + 'static> Stage<W> {
             give_up: GiveUp::Never,
         };
         thread::Builder::new().name(name.clone()).spawn(move || {
-            if let Err(error) = station.run() {
-                station.worker.shared.error_log.log(format_args!("{name} ends: {error}"));
+            if let Err(error) = stage.run() {
+                stage.worker.shared.error_log.log(format_args!("{name} ends: {error}"));
             }
         })
     }
@@ -134,9 +134,9 @@ impl<W: Work + Send + 'static> Stage<W> {
                     self.metrics.spend(&outcome.spent);
                     With::Done(id, outcome)
                 }
-                Completion::Opened(id, begun) => With::Opened(id, begun),
+                Completion::Opened(id, opened) => With::Opened(id, opened),
                 Completion::WaitingConnection(waiting_connection) => {
-                    self.host(waiting_connection);
+                    self.admit(waiting_connection);
                     continue;
                 }
             };
@@ -156,7 +156,7 @@ impl<W: Work + Send + 'static> Stage<W> {
     }
 
     /// A new connection found all permits taken.
-    fn host(&mut self, waiting_connection: WaitingConnection) {
+    fn admit(&mut self, waiting_connection: WaitingConnection) {
         let shared = Arc::clone(&self.worker.shared);
         match shared.permit().or_else(|| self.take_permit()) {
             Some(permit) => {
@@ -249,7 +249,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         self.worker.released().for_each(drop);
         match outcome {
             Ok(Next::To(step, with)) => self.outgoing[step as usize].push(Item { slot, with }),
-            Ok(Next::Waits) => self.parked.admit(slot),
+            Ok(Next::Waits) => self.parked.park(slot),
             Ok(Next::Unfinished) => self.unfinished.push(Item { slot, with: With::Nothing }),
             Ok(Next::Ends) => {}
             Err(panic) => {

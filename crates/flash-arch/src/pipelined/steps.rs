@@ -102,7 +102,7 @@ impl ReadRequest {
         Self { sockets: Slab::new(), generation: 0, buffer, upstream_io: UpstreamIo::new(shared) }
     }
 
-    fn welcome(&mut self, slot: &mut Slot) {
+    fn add_connection(&mut self, slot: &mut Slot) {
         self.generation = (self.generation + 1) % u32::MAX;
         let number = self.sockets.vacant_key();
         slot.token = u64::from(self.generation) << 32 | number as u64;
@@ -153,8 +153,9 @@ impl ReadRequest {
                 }
                 Want::OpenUpstream(id) => {
                     let (completions, token) = (Arc::clone(at.completions), slot.token);
-                    let reply =
-                        Box::new(move |begun: Opened| completions.push(token, Completion::Opened(id, begun)));
+                    let reply = Box::new(move |opened: Opened| {
+                        completions.push(token, Completion::Opened(id, opened))
+                    });
                     let stream = self.upstream_io.begin(&mut slot.connection, id, &slot.socket, cx, reply);
                     slot.add_stream(id, stream);
                 }
@@ -163,8 +164,8 @@ impl ReadRequest {
                     let stream = stream.map(|stream| &stream.stream);
                     self.upstream_io.perform(&want, &mut slot.connection, stream, cx);
                 }
-                Want::WaitIo(awaited) => {
-                    let client = if awaited.client_out { Registered::Room } else { Registered::Bytes };
+                Want::WaitIo(interest) => {
+                    let client = if interest.client_out { Registered::Room } else { Registered::Bytes };
                     let registered = socket.register(slot, client, at);
                     let registered = registered.and_then(|()| slot.register_streams(at));
                     return if registered.is_ok() { Next::Waits } else { Next::Ends };
@@ -253,10 +254,10 @@ impl Work for ReadRequest {
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         if slot.token == NEW {
-            self.welcome(slot);
+            self.add_connection(slot);
         }
-        if let With::Opened(id, begun) = with {
-            let stream = tell_opened(&mut slot.connection, id, begun, cx);
+        if let With::Opened(id, opened) = with {
+            let stream = tell_opened(&mut slot.connection, id, opened, cx);
             slot.add_stream(id, stream);
             return self.turn(slot, With::Nothing, at, cx);
         }

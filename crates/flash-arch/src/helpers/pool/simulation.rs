@@ -24,7 +24,7 @@ use crate::testing::{self, Random, each_seed};
 use crate::{Limits, Offload};
 
 #[test]
-fn everybody_is_told_once_and_sickness_is_what_it_is_said_to_be() {
+fn every_waiter_gets_one_result_and_the_breaker_opens_as_specified() {
     let folder = TempDir::new().unwrap();
     let limits = Limits { connections_max: 1, drain: Duration::ZERO };
     let shared = testing::shared(folder.path(), limits, DEADLINE_US / 1000);
@@ -62,7 +62,7 @@ struct Model {
     /// Results, by number: the job, when it began, and the last token that was given out when its helper came back.
     results: HashMap<u64, (usize, u64, u64)>,
     came_back_us: Vec<u64>,
-    is_sick: bool,
+    is_down: bool,
     probed_us: Option<u64>,
     /// Helpers that could not be started since the last one was.
     missing: bool,
@@ -111,13 +111,13 @@ impl Simulation {
                 70..=94 => self.come_back(),
                 _ => _ = self.pool.state.lock().may_leave(),
             }
-            self.hear();
+            self.check_completions();
             self.check();
         }
         // Then all come back, and none is sent for that did not get its due.
         while !self.in_flight.is_empty() || self.take() {
             self.come_back();
-            self.hear();
+            self.check_completions();
             self.check();
         }
         assert!(self.model.waiting.is_empty(), "forgotten: {:?}", self.model.waiting);
@@ -152,7 +152,7 @@ impl Simulation {
         let answer = self.pool.submit(submission);
         let is_probe = answer.is_err() && self.pool.waiting.load(Ordering::Relaxed) > queued;
         let queue_max = self.pool.limits.queue_max;
-        if self.model.is_sick {
+        if self.model.is_down {
             let is_due =
                 queued == 0 && self.model.probed_us.is_none_or(|at| self.now_us >= at + PROBE_EVERY_US);
             assert_eq!(answer, Err(SubmitError::DeviceDown));
@@ -189,7 +189,7 @@ impl Simulation {
             self.model.results.insert(number, (self.which(&task.job), moved_us, 0));
             let runs = self.random.chance(20);
             self.in_flight.push(InFlight { task, begun, number, runs, is_seen: false, moved_us });
-            self.told();
+            self.reported();
             if another.is_some() {
                 self.model.missing = self.random.chance(10);
                 if self.model.missing {
@@ -217,7 +217,7 @@ impl Simulation {
         let now = self.now();
         self.pool.finish(&task, begun, outcome, || now);
         self.model.came_back_us.push(server_us(begun));
-        self.told();
+        self.reported();
     }
 
     /// The watcher comes by.
@@ -236,18 +236,18 @@ impl Simulation {
         };
         let at_work = self.pool.watch(self.now(), cpu_ns, |_| false);
         assert_eq!(at_work, !self.in_flight.is_empty());
-        self.model.is_sick |= self.is_late();
-        self.told();
+        self.model.is_down |= self.is_late();
+        self.reported();
     }
 
     /// Each job that begins or comes back shows whether the device answers again.
-    fn told(&mut self) {
+    fn reported(&mut self) {
         if !self.is_late() {
-            (self.model.is_sick, self.model.probed_us) = (false, None);
+            (self.model.is_down, self.model.probed_us) = (false, None);
         }
     }
 
-    fn hear(&mut self) {
+    fn check_completions(&mut self) {
         for (token, completion) in self.completions.drain() {
             let outcome = completion.outcome();
             let (which, came_us) =

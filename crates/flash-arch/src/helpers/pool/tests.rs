@@ -22,12 +22,12 @@ use crate::completion_queue::CompletionQueue;
 use crate::helpers::Client;
 use crate::{Limits, Offload, testing};
 
-/// A pool for a site in a folder for temporary files, with an inbox for what they find out.
+/// A pool for a site in a folder for temporary files, with a completion queue for their results.
 struct Bench {
     folder: TempDir,
     pool: Arc<Pool>,
     completions: Arc<CompletionQueue>,
-    heard: Vec<(u64, Outcome)>,
+    results: Vec<(u64, Outcome)>,
 }
 
 /// The longest that a test waits for what has to happen.
@@ -46,7 +46,7 @@ impl Bench {
         let pool =
             Pool::start(Device::ELSEWHERE, limits, shared, Arc::new(Watchdog::new(disk_deadline_ms)), None)
                 .unwrap();
-        Self { folder, pool, completions: Arc::new(CompletionQueue::new().unwrap()), heard: Vec::new() }
+        Self { folder, pool, completions: Arc::new(CompletionQueue::new().unwrap()), results: Vec::new() }
     }
 
     /// Asks for a job; its result is to be told to this token.
@@ -67,13 +67,13 @@ impl Bench {
 
     /// Waits until so many results are there, and returns their tokens in order.
     #[track_caller]
-    fn hear(&mut self, count: usize) -> Vec<u64> {
+    fn completed(&mut self, count: usize) -> Vec<u64> {
         self.wait_until("everybody is told", |bench| {
-            let heard = bench.completions.drain().map(|(token, completion)| (token, completion.outcome()));
-            bench.heard.extend(heard);
-            bench.heard.len() >= count
+            let results = bench.completions.drain().map(|(token, completion)| (token, completion.outcome()));
+            bench.results.extend(results);
+            bench.results.len() >= count
         });
-        let mut tokens: Vec<u64> = self.heard.iter().map(|(token, _)| *token).collect();
+        let mut tokens: Vec<u64> = self.results.iter().map(|(token, _)| *token).collect();
         tokens.sort_unstable();
         tokens
     }
@@ -204,14 +204,14 @@ fn equal_jobs_are_done_once_and_everybody_is_told() {
     assert!(bench.submit_for_nobody(load(&file, 0, false)).is_ok(), "nobody has to wait for a job");
     assert!(bench.completions.drain().next().is_none());
     let_go.send(()).unwrap();
-    assert_eq!(bench.hear(3), [1, 2, 3]);
-    assert!(bench.heard.iter().all(|(_, outcome)| matches!(outcome.done, Done::Window(Window::Warmed))));
+    assert_eq!(bench.completed(3), [1, 2, 3]);
+    assert!(bench.results.iter().all(|(_, outcome)| matches!(outcome.done, Done::Window(Window::Warmed))));
     assert_eq!(bench.metrics(), (1, 3, 0, 0));
     assert!(has_begun.try_recv().is_err(), "it was done once");
     // And after it has ended, the next one is a job of its own.
     let_go.send(()).unwrap();
     assert!(bench.submit(&load(&file, 0, false), 4));
-    assert_eq!(bench.hear(4), [1, 2, 3, 4]);
+    assert_eq!(bench.completed(4), [1, 2, 3, 4]);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn jobs_that_differ_are_not_joined() {
         let_go.send(()).unwrap();
     }
     other_let_go.send(()).unwrap();
-    assert_eq!(bench.hear(4), [0, 1, 2, 3]);
+    assert_eq!(bench.completed(4), [0, 1, 2, 3]);
     assert_eq!((has_begun.try_iter().count(), other_has_begun.try_iter().count()), (3, 1));
     assert_eq!(bench.metrics().1, 0);
 }
@@ -279,10 +279,10 @@ fn a_full_queue_refuses_and_recovers() {
     for _ in 0..3 {
         let_go.send(()).unwrap();
     }
-    assert_eq!(bench.hear(4), [0, 1, 2, 4], "who was refused is not told later");
+    assert_eq!(bench.completed(4), [0, 1, 2, 4], "who was refused is not told later");
     let_go.send(()).unwrap();
     assert!(bench.submit(&load(&file, 30, false), 5));
-    assert_eq!(bench.hear(5), [0, 1, 2, 4, 5]);
+    assert_eq!(bench.completed(5), [0, 1, 2, 4, 5]);
 }
 
 #[test]
@@ -296,8 +296,8 @@ fn second_looks_take_the_place_of_new_names_in_a_full_queue() {
     }
     assert!(!bench.submit(&find("/5"), 5), "the client that fills the queue is refused");
     assert!(bench.submit_for_nobody(look("/known")).is_ok());
-    assert_eq!(bench.hear(1), [4], "the newest was given up");
-    assert!(matches!(bench.heard[0].1.done, Done::Failed(Failure::Overloaded)));
+    assert_eq!(bench.completed(1), [4], "the newest was given up");
+    assert!(matches!(bench.results[0].1.done, Done::Failed(Failure::Overloaded)));
     let other = Waiter {
         completions: Arc::clone(&bench.completions),
         token: 6,
@@ -306,10 +306,10 @@ fn second_looks_take_the_place_of_new_names_in_a_full_queue() {
     };
     let submission = Submission { job: find("/6"), waiter: Some(other), came: Instant::now() };
     assert!(bench.pool.submit(submission).is_ok(), "another client has its place");
-    assert_eq!(bench.hear(2), [3, 4]);
+    assert_eq!(bench.completed(2), [3, 4]);
     let_go.send(()).unwrap();
-    bench.hear(6);
-    let order: Vec<u64> = bench.heard.iter().map(|(token, _)| *token).collect();
+    bench.completed(6);
+    let order: Vec<u64> = bench.results.iter().map(|(token, _)| *token).collect();
     assert_eq!(order, [4, 3, 0, 1, 6, 2], "and does not wait behind the others");
 }
 
@@ -318,7 +318,7 @@ fn a_request_does_not_get_what_was_looked_up_long_before() {
     let mut bench = Bench::new(1, 16);
     std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
     assert!(bench.submit(&find("/a.txt"), 0));
-    bench.hear(1);
+    bench.completed(1);
     // A look that takes long, and two requests that come while it is under way.
     let mut state = bench.pool.state.lock();
     let begun = Instant::now();
@@ -341,12 +341,12 @@ fn a_request_does_not_get_what_was_looked_up_long_before() {
     assert!(state.join(submission(2, begun + good_for)).is_ok());
     assert!(state.join(submission(3, begun + good_for + Duration::from_millis(1))).is_ok());
     drop(state);
-    let Done::Found(old) = bench.heard[0].1.done.clone() else { panic!("it is there") };
+    let Done::Found(old) = bench.results[0].1.done.clone() else { panic!("it is there") };
     let outcome = Some(Done::Found(Arc::clone(&old)).into());
     std::fs::write(bench.folder.path().join("a.txt"), "changed").unwrap();
     bench.pool.finish(&task, begun, outcome, || begun + 2 * good_for);
-    assert_eq!(bench.hear(4), [0, 1, 2, 3]);
-    for (token, outcome) in &bench.heard[1..] {
+    assert_eq!(bench.completed(4), [0, 1, 2, 3]);
+    for (token, outcome) in &bench.results[1..] {
         let Done::Found(entry) = &outcome.done else { panic!("{outcome:?}") };
         assert_eq!(Arc::ptr_eq(entry, &old), *token != 3, "{token}");
     }
@@ -365,11 +365,11 @@ fn there_are_as_many_helpers_as_jobs_need_and_no_more_than_allowed() {
     for _ in 0..5 {
         let_go.send(()).unwrap();
     }
-    assert_eq!(bench.hear(5), [0, 1, 2, 3, 4]);
+    assert_eq!(bench.completed(5), [0, 1, 2, 3, 4]);
     bench.wait_until("all are idle", |bench| bench.pool.state.lock().idle == 3);
     let_go.send(()).unwrap();
     assert!(bench.submit(&load(&file, 0, false), 5));
-    bench.hear(6);
+    bench.completed(6);
     assert_eq!(bench.pool.state.lock().started, 3, "an idle one took it");
 }
 
@@ -377,13 +377,13 @@ fn there_are_as_many_helpers_as_jobs_need_and_no_more_than_allowed() {
 fn idle_helpers_leave_but_one_and_others_are_started() {
     let mut bench = Bench::new(2, 16);
     assert!(bench.submit(&find("/missing"), 0));
-    bench.hear(1);
+    bench.completed(1);
     let idle_since = Instant::now();
     bench.wait_until("all but one leave", |bench| bench.pool.state.lock().helpers == 1);
     assert!(idle_since.elapsed() > IDLE_MAX / 2, "not at once: the next job may be near");
     assert_eq!(bench.pool.state.lock().idle, 1);
     assert!(bench.submit(&find("/missing"), 1));
-    assert_eq!(bench.hear(2), [0, 1]);
+    assert_eq!(bench.completed(2), [0, 1]);
     bench.wait_until("there is a spare one again", |bench| bench.pool.state.lock().started == 3);
 }
 
@@ -394,8 +394,8 @@ fn a_panic_fails_its_own_job_and_no_other() {
     std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
     assert!(bench.submit(&load(&buggy, 0, false), 0));
     assert!(bench.submit(&find("/a.txt"), 1));
-    assert_eq!(bench.hear(2), [0, 1]);
-    for (token, Outcome { done, .. }) in &bench.heard {
+    assert_eq!(bench.completed(2), [0, 1]);
+    for (token, Outcome { done, .. }) in &bench.results {
         match token {
             0 => assert!(matches!(done, Done::Failed(Failure::Broken))),
             _ => assert!(matches!(done, Done::Found(_))),
@@ -416,7 +416,7 @@ fn what_a_helper_finds_the_site_remembers() {
 }
 
 #[test]
-fn a_device_that_hangs_is_sick_until_something_comes_back() {
+fn a_device_that_hangs_is_down_until_a_job_comes_back() {
     let mut bench = Bench::with_deadline(4, 16, 50);
     let (file, has_begun, let_go) = gated();
     assert!(bench.submit(&load(&file, 0, false), 0));
@@ -432,8 +432,8 @@ fn a_device_that_hangs_is_sick_until_something_comes_back() {
     // Both hang at the same latch. It opens for one of them, and then for the other.
     let_go.send(()).unwrap();
     let_go.send(()).unwrap();
-    bench.hear(1);
-    bench.wait_until("it is well", |bench| bench.submit_for_nobody(find("/a")).is_ok());
+    bench.completed(1);
+    bench.wait_until("it is up again", |bench| bench.submit_for_nobody(find("/a")).is_ok());
     bench.pool.shared.error_log.clone().close();
     let said = std::fs::read_to_string(bench.folder.path().join("errors")).unwrap();
     assert_eq!(said.matches("does not answer").count(), 1, "{said}");
@@ -449,8 +449,8 @@ fn who_waited_too_long_for_a_helper_costs_the_disk_nothing() {
     assert!(bench.submit(&load(&file, 10, false), 1));
     thread::sleep(Duration::from_millis(80));
     let_go.send(()).unwrap();
-    bench.hear(2);
-    for (token, outcome) in &bench.heard {
+    bench.completed(2);
+    for (token, outcome) in &bench.results {
         let late = matches!(outcome.done, Done::Failed(Failure::TimedOut));
         assert_eq!(late, *token == 1, "{token}: {outcome:?}");
     }

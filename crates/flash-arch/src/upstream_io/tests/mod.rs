@@ -145,7 +145,7 @@ impl Drop for Server {
             let _ = thread.join();
         }
         if let Some(pool) = self.pool.take() {
-            pool.ring();
+            pool.wake();
             pool.join();
         }
     }
