@@ -1,6 +1,6 @@
 //! An exchange's number on its connection. Each job and each upstream carries it, and so does each result.
 
-/// An exchange's number among all that its connection ever had. What comes too late is told by it.
+/// An exchange's number on its connection. Flash drops a result whose exchange is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ExchangeId(u32);
 

@@ -1,23 +1,23 @@
-//! Why the disk side has no result, and the status that says so.
+//! Why a job has no result, and the status for that.
 
 use flash_http::status::Status;
 
-/// Why a job has no result. None of these says anything about the file, so none is kept in a cache.
+/// Why a job has no result. No failure says anything about the file, so no failure is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No helper, no descriptor, no memory: worth trying again. Answered with 503.
+    /// No helper, descriptor or memory is free. Worth a retry. Answered with 503.
     Overloaded,
     /// The memory for listings is used up. Answered with 503.
     OverBudget,
     /// It took longer than the deadline. Answered with 503.
     TimedOut,
-    /// Its device has not answered others. Answered with 503, at once.
+    /// The device has not answered other jobs. Answered with 503, at once.
     DeviceDown,
-    /// The disk said no. Answered with 500.
+    /// The disk reports an error. Answered with 500.
     Broken,
-    /// It is gone since its folder was looked at. Answered with 404.
+    /// The file has vanished since its folder was read. Answered with 404.
     NotFound,
-    /// There is no room for what was to be written. Answered with 507.
+    /// The folder for temporary files has no space left. Answered with 507.
     Full,
 }
 

@@ -1,7 +1,7 @@
 //! The object behind a pathname: a file's identity, its header block, and a way to its content.
 //!
-//! A [`File`] never changes. A file that changed on the disk becomes a new `File`, so that whoever still sends
-//! the old one sends it whole or not at all.
+//! A [`File`] never changes. A file that changes on the disk becomes a new `File`. A response under way sends the old one
+//! whole, or breaks off.
 
 use std::fmt::Debug;
 use std::io;
@@ -32,52 +32,51 @@ pub struct File {
     pub content: Content,
 }
 
-/// Where a file's bytes are.
+/// Where a file's content is.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// All of them, in a copy that cannot page-fault.
+    /// The whole content, in a copy that cannot page-fault.
     Memory(Arc<BudgetedBytes>),
-    /// In an open file, sent in windows.
+    /// An open file, which is sent in windows.
     Open(Arc<dyn OpenFile>),
 }
 
-/// A file held open, as the disk side made it. The request path passes it on and never calls the other methods.
+/// An open file of the disk side. The request path only passes it on.
 pub trait OpenFile: AsFd + Debug + Send + Sync {
-    /// Makes the bytes of a window ready, or of its beginning, if that needs no waiting.
+    /// Makes a window ready, or its beginning, if that does not block.
     fn window_now(&self, stamp: &Stamp, window: Range<u64>) -> Window;
 
-    /// Brings the beginning of a window into the page cache, and waits for it. With `copy`, returns its bytes.
+    /// Reads the beginning of a window into the page cache, and blocks meanwhile. With `copy`, returns its bytes.
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window;
 
-    /// Makes the beginning of a window ready for somebody who may wait, also while it is sent.
+    /// Makes the beginning of a window ready for a thread that may block, also while the window is sent.
     fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window;
 
-    /// Whether all bytes that were handed out are known to be one version of the file. Never waits.
+    /// Whether all bytes that were handed out are known to come from one version of the file. Never blocks.
     fn is_one_version_now(&self) -> bool {
         true
     }
 
-    /// Whether those of this range are. May compare them with the disk.
+    /// Whether the bytes of this range come from one version. May read the disk.
     fn is_one_version(&self, _stamp: &Stamp, _given: &Range<u64>) -> bool {
         true
     }
 
-    /// The range that another process has to read for this window, and no less.
+    /// The range that another process has to read for this window.
     fn range_for(&self, window: &Range<u64>) -> Range<u64> {
         window.clone()
     }
 
-    /// What the bytes that another process read of [`OpenFile::range_for`] mean for the window. The other process found
-    /// the file to be that of the stamp.
-    /// `None` if these cannot be the bytes.
+    /// Makes a window of bytes that another process has read, see [`OpenFile::range_for`]. That process has compared the
+    /// file with the stamp. `None` if these cannot be the bytes.
     fn read_elsewhere(&self, _stamp: &Stamp, _window: &Range<u64>, bytes: Bytes) -> Option<Window> {
         (!bytes.is_empty()).then_some(Window::Copied(bytes))
     }
 
-    /// How much memory it holds, beyond the page cache.
+    /// How much memory the file holds, beyond the page cache.
     fn memory_bytes(&self) -> u64;
 
-    /// Sends a resident range through a map, for those that have one. `sendfile` does it for all others.
+    /// Sends a resident range through a memory map. `None` if the file has no map; then `sendfile` sends it.
     fn send_mapped(
         &self,
         _stamp: &Stamp,
@@ -87,22 +86,22 @@ pub trait OpenFile: AsFd + Debug + Send + Sync {
         None
     }
 
-    /// The kernel's number of the mount that it was opened on; `None` for what waits for no mount.
+    /// The kernel's number of the file's mount; `None` if the content is on no mount.
     fn mount(&self) -> Option<u64> {
         None
     }
 }
 
-/// The answer to a wish for a window of a file.
+/// The state of a window of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// In the page cache at this moment, this beginning of the window: `sendfile` will not sleep.
+    /// The beginning of the window is in the page cache now, so `sendfile` will not block.
     Resident(Range<u64>),
     /// A copy of the window's first bytes.
     Copied(Bytes),
-    /// Not to be had without waiting.
+    /// The window cannot be made ready without blocking.
     Absent,
-    /// It was absent and has just been read: ask again.
+    /// The window was absent and has just been read: ask again.
     Warmed,
     /// The file is no longer the one whose head was sent.
     Changed,
@@ -123,7 +122,7 @@ impl File {
         Self { stamp, media, coding, varies, etag, head, content }
     }
 
-    /// The header block made once more, as if it had not been kept.
+    /// Makes the header block again, without its cache.
     pub(crate) fn head_anew(&self, template: &HeaderTemplate) -> HeaderBlock {
         HeaderBlock::of_file(
             template,
@@ -190,7 +189,7 @@ impl File {
         self.stamp.size
     }
 
-    /// What the caches count for it.
+    /// The file's weight in the caches.
     pub fn weight_bytes(&self) -> u64 {
         let content = match &self.content {
             Content::Memory(bytes) => bytes.len() as u64,

@@ -1,8 +1,8 @@
-//! Ready-made header blocks, and the beginning of all other heads, as HTTP/1 writes them.
+//! Ready-made header blocks, and the beginning of all other heads, in HTTP/1's form.
 //!
-//! A file's block holds every field of its 200 response but the date's value, which is written over at send time
-//! (Flash §5.3); so is the time of modification while it lies in the future. The block ends before the empty line, so that
-//! a `Connection` field can still follow.
+//! A file's block holds every field of its 200 response. The date is written over when the block is sent (Flash §5.3). So
+//! is the modification time while it lies in the future. The block ends before the empty line, so that a `Connection` field
+//! can follow.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -17,10 +17,10 @@ use crate::stamp::Stamp;
 
 const DATE_BYTES: usize = 29;
 const OK_LINE: &[u8] = b"HTTP/1.1 200 OK\r\nDate: ";
-/// Where the date stands in the first of a file's validators.
+/// Where the date stands in the first validator of a file.
 const LAST_MODIFIED: Range<usize> = 15..15 + DATE_BYTES;
 
-/// What every response carries, by the site's settings.
+/// What every response contains, by the site's settings.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderTemplate {
     /// Whole field lines with their CRLFs, added to every response.
@@ -29,15 +29,15 @@ pub struct HeaderTemplate {
     pub cache_control: Option<Vec<u8>>,
     /// Pad file heads to a multiple of 32 bytes (Flash §5.5, byte position alignment).
     pub padding: bool,
-    /// Make each file's block anew for every response, for experiments (Flash §5.3 without its cache).
+    /// Make the block again for every response, for experiments (Flash §5.3 without its cache).
     pub uncached: bool,
 }
 
 impl HeaderTemplate {
-    /// What the fields of a template may take in a head.
+    /// The limit for a template's fields.
     pub const BYTES_MAX: usize = 32 << 10;
 
-    /// What they take.
+    /// How many bytes the template's fields take.
     pub fn bytes(&self) -> usize {
         self.fields.len()
             + self.cache_control.as_ref().map_or(0, |value| "Cache-Control: \r\n".len() + value.len())
@@ -48,7 +48,7 @@ impl HeaderTemplate {
 pub struct HeaderBlock {
     /// The 200 response's head without its last CRLF; the date's value is blank.
     bytes: Box<[u8]>,
-    /// The fields that a 304 repeats (RFC 9110 §15.4.5). A template is at most half of what these numbers hold.
+    /// The fields that a 304 repeats (RFC 9110 §15.4.5). Templates are limited, so these numbers never overflow.
     validators: Range<u16>,
     /// The fields that describe the representation, which a 206 repeats as well.
     representation: Range<u16>,
@@ -104,8 +104,8 @@ impl HeaderBlock {
         false
     }
 
-    /// Appends the 200 head: the block with today's date, and how it ends, which its connection decides. A file that says it was modified later than now was
-    /// modified now (RFC 9110 §8.8.2.1).
+    /// Appends the 200 head: the block with the current date, and the end that the connection needs. A modification time in
+    /// the future is replaced by the current time (RFC 9110 §8.8.2.1).
     pub(crate) fn write_ok(
         &self,
         date: &[u8; DATE_BYTES],
@@ -131,7 +131,8 @@ impl HeaderBlock {
         &self.bytes[usize::from(range.start)..usize::from(range.end)]
     }
 
-    /// `Last-Modified`, `ETag` and what else a 304 repeats. As with [`HeaderBlock::write_ok`].
+    /// `Last-Modified`, `ETag` and the other fields that a 304 repeats. A modification time in the future is replaced, as
+    /// in [`HeaderBlock::write_ok`].
     pub(crate) fn validators(&self, date: &[u8; DATE_BYTES], is_modified_later: bool) -> Cow<'_, [u8]> {
         let mut validators = Cow::Borrowed(self.slice(&self.validators));
         if is_modified_later {
@@ -146,7 +147,7 @@ impl HeaderBlock {
     }
 }
 
-/// Begins any other head: the status line, and what every response carries.
+/// Begins any other head: the status line, and the fields of every response.
 pub(crate) fn begin(out: &mut Vec<u8>, status: Status, reason: &[u8], date: &[u8; DATE_BYTES]) {
     let _ = write!(out, "HTTP/1.1 {} ", status.0);
     out.extend_from_slice(reason);

@@ -1,6 +1,7 @@
-//! Jobs: the only things a request ever asks for that may wait for a disk.
+//! Jobs: the only work of a request that may wait for a disk.
 //!
-//! The request path makes them and takes their results; `flash-disk` does them; `flash-arch` decides who.
+//! The request path makes jobs and takes their results. `flash-disk` executes them. `flash-arch` decides which thread or
+//! process does.
 
 use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
@@ -21,17 +22,17 @@ pub enum Job {
     Load(Load),
     List(List),
     Spool(Spool),
-    /// A part of a [`List`]. It comes from the listing itself, whose helper may leave it to another process.
+    /// A part of a [`List`]. The listing itself asks for it, and its helper may pass it to another process.
     Folder(Box<Folder>),
 }
 
-/// Walk to a pathname, examine what is there, open it, and bring in its content or its first window.
+/// Follow a pathname, examine the file, open it, and read its content or its first window.
 #[derive(Clone, Debug)]
 pub struct Find {
     pub path: SitePath<'static>,
-    /// The cached entry, when this is another look at the disk for it.
+    /// The cached entry, if the disk was asked before.
     pub known: Option<Arc<Entry>>,
-    /// When it was asked for, in the server's milliseconds: the answer is at least as new.
+    /// When the job was asked for, in the server's milliseconds. The result is at least as new.
     pub asked_ms: u64,
 }
 
@@ -40,9 +41,9 @@ pub struct Find {
 pub struct Load {
     pub file: Arc<File>,
     pub window: Range<u64>,
-    /// Bring back the bytes themselves: the page cache did not hold on to them last time.
+    /// Return the bytes themselves, because the page cache did not keep them last time.
     pub copy: bool,
-    /// Set if the window completes a response: the bytes that the response got before come from this range.
+    /// Set if the window completes a response. Earlier bytes of the response come from this range.
     pub completes: Option<Box<Range<u64>>>,
 }
 
@@ -53,25 +54,25 @@ pub struct List {
     pub order: Order,
     /// When the request came, in the server's milliseconds.
     pub asked_ms: u64,
-    /// None with the first job of a request, which joins a listing or begins one.
+    /// `None` in the first job of a request, which joins a listing or begins one.
     pub listing: Option<Arc<Listing>>,
     pub page: u32,
 }
 
-/// Keep a part of a request's body outside of memory, or bring a part of it back.
+/// Write a part of a request's body to a file, or read a part back.
 #[derive(Clone, Debug)]
 pub enum Spool {
-    /// Appends to what is there. The first part has no file yet.
+    /// Appends to the file. The first part has no file yet.
     Write { file: Option<Arc<dyn SpoolFile>>, bytes: Arc<BudgetedBytes> },
-    /// At least one byte, and none beyond the end.
+    /// Reads at least one byte, and none beyond the end.
     Read { file: Arc<dyn SpoolFile>, range: Range<u64> },
 }
 
-/// Where a body lies, as the disk side made it. The request path passes it on and never calls its methods. The last handle
-/// to it gives the place back.
+/// The file of a stored body, on the disk side. The request path only passes it on. The file is removed with its last
+/// handle.
 pub trait SpoolFile: Debug + Send + Sync {
     /// # Errors
-    /// [`Failure::Full`] where there is no room for the bytes, and [`Failure::Broken`].
+    /// [`Failure::Full`] if there is no space, and [`Failure::Broken`].
     fn append(&self, bytes: &[u8]) -> Result<(), Failure>;
 
     /// # Errors
@@ -79,41 +80,41 @@ pub trait SpoolFile: Debug + Send + Sync {
     fn read(&self, range: Range<u64>) -> Result<Bytes, Failure>;
 }
 
-/// How a job ended, and what it took.
+/// The result of a job, and the time that it took.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub done: Done,
     pub spent: Spent,
 }
 
-/// Where the time of jobs went, in nanoseconds.
+/// How long jobs took, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Following names and looking at what they lead to.
+    /// Following and examining names.
     pub walk_ns: u64,
     /// Opening files.
     pub open_ns: u64,
-    /// Reading their bytes, or a folder's names.
+    /// Reading content, or a folder's names.
     pub read_ns: u64,
     /// Waiting for a helper.
     pub queue_ns: u64,
-    /// A helper's work, of which the first three are parts.
+    /// A helper's work. It includes the first three.
     pub help_ns: u64,
 }
 
 #[derive(Clone, Debug)]
 pub enum Done {
     Found(Arc<Entry>),
-    /// The look at the disk failed. `known` is what an earlier look found.
+    /// The look at the disk failed. `known` is the result of an earlier look.
     Unchecked {
         known: Arc<Entry>,
         failure: Failure,
     },
     Window(Window),
     Listed(Listed),
-    /// Written.
+    /// A part of a body was written.
     Spooled(Arc<dyn SpoolFile>),
-    /// Read back.
+    /// A part of a body was read.
     Unspooled(Bytes),
     /// What a [`Job::Folder`] read.
     Folder(FolderRead),
@@ -123,12 +124,12 @@ pub enum Done {
 #[derive(Clone, Debug)]
 pub struct Listed {
     pub listing: Arc<Listing>,
-    /// The page that was asked for. None if the listing needs another step first.
+    /// The page that was asked for. `None` if the listing needs another step first.
     pub page: Option<Bytes>,
 }
 
 impl From<Done> for Outcome {
-    /// One that took nothing.
+    /// An outcome that took no time.
     fn from(done: Done) -> Self {
         Self { done, spent: Spent::default() }
     }
@@ -156,12 +157,12 @@ impl Done {
 }
 
 impl Find {
-    /// The cached entry, if it is young enough to answer requests until the look at the disk is done.
+    /// The cached entry, if it may answer requests until the job is done.
     pub fn serves_meanwhile(&self, now_ms: u64, revalidate_ms: u64) -> Option<&Arc<Entry>> {
         self.known.as_ref().filter(|known| known.age_ms(now_ms) < STALE_AFTER * revalidate_ms)
     }
 
-    /// The result of a look at the disk that failed.
+    /// The result if the look at the disk failed.
     pub fn failed(&self, failure: Failure) -> Done {
         match &self.known {
             Some(known) => Done::Unchecked { known: Arc::clone(known), failure },
@@ -171,7 +172,7 @@ impl Find {
 }
 
 impl Load {
-    /// Whether nothing of the response is left when it has this.
+    /// Whether this window completes the response.
     pub fn is_completed_by(&self, window: &Window) -> bool {
         let end = match window {
             Window::Copied(bytes) => self.window.start + bytes.len() as u64,
@@ -181,8 +182,7 @@ impl Load {
         self.completes.is_some() && end == self.window.end
     }
 
-    /// The result, once it is clear that it makes no mixture of versions with what the response got before. May wait for
-    /// the disk.
+    /// The result of a window. If it would mix two versions of the file, the result says that the file changed. May block.
     pub fn checked(&self, window: Window) -> Done {
         let is_whole = match &self.completes {
             Some(given) if self.is_completed_by(&window) => self.file.is_one_version(given),
@@ -201,7 +201,7 @@ impl Job {
         }
     }
 
-    /// What the job works on, for the error log.
+    /// The job's name in the error log.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Find(_) => "find",

@@ -1,8 +1,8 @@
 //! The request path: bytes in, wants out.
 //!
-//! A [`connection`] is a state machine that makes no system call, reads no clock and cannot wait. What it
-//! needs done by others it says as a *want*; a driver in `flash-arch` performs it. What may wait for a disk is a
-//! [`job`], done by `flash-disk`. There is no socket, no thread and no file name resolution here.
+//! A [`connection`] is a state machine that makes no system call, reads no clock and cannot block. It returns what it needs
+//! as a [`want`]; a driver in `flash-arch` performs that. Work that may wait for a disk is a [`job`], which `flash-disk`
+//! executes. There is no socket, no thread and no file name resolution here.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,8 @@
 //! Folder listings: one object in memory for all requests that read it.
 //!
-//! A [`Listing`] holds a folder's [`Names`] in order, and pages of finished HTML. It is made in short steps, and each step
-//! is a job that a waiting connection asks for. A listing that no connection waits for therefore goes no further.
-//! A listing reads no folder, and knows no job: it asks its [`Maker`]. The [listing cache](crate::listing_cache) joins
-//! requests for the same listing.
+//! A [`Listing`] holds a folder's [`Names`] in order, and pages of finished HTML. It is made in short steps. Each step is a
+//! job that a waiting connection asks for, so a listing without readers makes no progress. A listing reads no folder, and
+//! knows no job: it asks its [`Maker`]. The [listing cache](crate::listing_cache) joins requests for the same listing.
 
 mod batch;
 mod folder;

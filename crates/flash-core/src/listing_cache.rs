@@ -1,8 +1,8 @@
-//! The listings that are in memory: those that are being made, and those that a new request may still be answered with.
+//! The listings in memory: those that are being made, and those that may still answer new requests.
 //!
-//! A request joins a listing whose names are being read, however long that has taken. Afterwards the listing answers for
-//! `keep_ms` more, and never once it is twice as old. The cache keeps a listing alive only for that time; before it and
-//! after it, its readers do.
+//! A request joins a listing while its names are being read, however long that takes. After that the listing answers for
+//! `keep_ms` more, but never once it is older than twice `keep_ms`. The cache keeps the listing for that time. Before and
+//! after, only its readers keep it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -23,7 +23,7 @@ pub struct ListingCache {
 #[derive(Debug, Default)]
 struct Known {
     latest: HashMap<Key, Latest>,
-    /// All that may be in memory, earlier ones among them.
+    /// All listings that may be in memory, with earlier ones.
     all: Vec<Weak<Listing>>,
     /// The length of `all` at which dead entries are removed.
     tidy_at: usize,
@@ -34,9 +34,9 @@ type Key = (SitePath<'static>, Order);
 #[derive(Debug)]
 struct Latest {
     listing: Weak<Listing>,
-    /// Present while it is kept without readers, too.
+    /// Set while the cache keeps the listing without readers.
     kept: Option<Arc<Listing>>,
-    /// It was there at the last call of [`ListingCache::age`].
+    /// The listing was kept at the last call of [`ListingCache::age`], too.
     is_aged: bool,
 }
 
@@ -55,7 +55,7 @@ impl ListingCache {
         &self.budget
     }
 
-    /// A listing that is ready for this request. Waits for nothing: a locked cache has none.
+    /// A listing that is ready for this request. Never blocks: a locked cache returns none.
     pub fn get_now(&self, list: &List) -> Option<Arc<Listing>> {
         let known = match self.known.try_lock() {
             Ok(known) => known,
@@ -66,7 +66,7 @@ impl ListingCache {
         (listing.is_ready() && listing.is_fresh(list.asked_ms, self.keep_ms)).then_some(listing)
     }
 
-    /// The listing that this request reads: one that is ready or being made, or a new one.
+    /// The listing for this request: one that is ready, one that is being made, or a new one.
     fn join(&self, list: &List) -> Arc<Listing> {
         let mut known = self.lock();
         let before = known.latest.get(&key(list)).map(|latest| latest.listing.clone()).unwrap_or_default();
@@ -87,7 +87,7 @@ impl ListingCache {
         listing
     }
 
-    /// Does the job, or as much of it as the step's time allows. `None` if this helper must not wait for it.
+    /// Does a step of the job. `None` if this helper must not wait for the listing.
     pub fn list(&self, list: &List, maker: &mut dyn Maker) -> Option<Done> {
         let listing = list.listing.clone().unwrap_or_else(|| self.join(list));
         let was_ready = listing.is_ready();
@@ -137,7 +137,7 @@ impl ListingCache {
         self.lock().latest.values().any(|latest| latest.kept.is_some())
     }
 
-    /// Called every `keep_ms`: lets go of what was there at the last call. Returns whether anything is left to age.
+    /// Called every `keep_ms`: drops listings that were kept at the last call. Returns whether any are left.
     pub fn age(&self) -> bool {
         let mut known = self.lock();
         let mut aged = Vec::new();
@@ -152,8 +152,8 @@ impl ListingCache {
         self.keeps_any()
     }
 
-    /// Evicts the pages of listings that are not kept here any more, or else everything that is kept. Returns whether
-    /// there was anything to evict.
+    /// Evicts the pages of listings that the cache no longer keeps. If there are none, evicts all that it keeps. Returns
+    /// whether there was anything to evict.
     pub fn make_room(&self) -> bool {
         let old = self.lock().old();
         if old.iter().any(|listing| listing.evict_pages()) {

@@ -1,9 +1,8 @@
-//! A runner's own small cache before the pathname cache that all share: what it has been asked for again and again,
-//! under the very bytes of the request target.
+//! A worker's own small cache, before the pathname cache that all workers share. It holds frequent entries, by the raw
+//! request target.
 //!
-//! A request that is answered from here touches nothing that another processor writes: no lock, no counter, no
-//! reference count. An entry stays until it is due to be looked at again, a second or so, and is found in the shared
-//! cache afterwards.
+//! A request that it answers touches nothing that another processor writes: no lock, no counter, no reference count. An
+//! entry stays until its next look at the disk is due, after about a second. After that, the shared cache answers.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub struct LocalCache {
 #[derive(Debug, Default)]
 struct Slot {
     kept: Option<Kept>,
-    /// The hash of what was asked for last and is not kept. One request alone is not worth a copy.
+    /// The hash of the last target that was not kept. One request alone is not worth a copy.
     candidate: u64,
 }
 
@@ -36,13 +35,13 @@ struct Kept {
     bytes: u64,
 }
 
-/// Enough for what is asked for many times a second.
+/// Enough for targets that are requested many times a second.
 const SLOTS: usize = 1024;
-/// How often what is over goes, so that nothing is held that the shared cache let go long ago.
+/// How often old entries are removed, so that they do not hold memory that the shared cache has freed.
 const SWEEP_MS: u64 = 1000;
 
 impl LocalCache {
-    /// One that keeps so many bytes; none at all for a runner that has no need of it.
+    /// A cache for this many bytes, or no cache for a worker that needs none.
     pub fn new(bytes_max: u64) -> Self {
         let slots = if bytes_max == 0 { 0 } else { SLOTS };
         let slots = std::iter::repeat_with(Slot::default).take(slots).collect();
@@ -60,7 +59,7 @@ impl LocalCache {
         (now_ms < kept.until_ms && *kept.target == *target).then(|| Arc::clone(&kept.entry))
     }
 
-    /// The shared cache had this for the target, good until then.
+    /// Offers an entry of the shared cache, which is fresh until `until_ms`.
     pub(crate) fn offer(&mut self, target: &[u8], entry: &Entry, now_ms: u64, until_ms: u64) {
         // What holds files open stays with the shared cache, which counts them. Sending those takes far longer than a lock.
         if self.slots.is_empty() || until_ms <= now_ms || entry.descriptors() > 0 {

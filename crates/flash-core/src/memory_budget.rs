@@ -1,7 +1,7 @@
-//! Memory for copies of files, counted in one account: those in the cache, those being made, and those that the cache has
-//! let go while clients still receive them.
+//! A budget for memory, shared by all its users. For copies of files it counts those in the cache, those being made, and
+//! evicted ones that are still being sent.
 //!
-//! Who finds no room serves the file from its descriptor instead, which keeps nothing.
+//! If no memory can be reserved, the file is sent from its descriptor.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ pub struct Budget {
     bytes_max: u64,
 }
 
-/// Memory set aside, until it is dropped.
+/// Reserved memory, until it is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<Budget>,
     bytes: u64,
 }
 
-/// A file's bytes with the room that was made for them. Nothing is allocated with the bytes: sizes of allocators are
-/// powers of two and little between, as those of files often are.
+/// A file's bytes with their reservation. The bytes have an allocation of their own: allocators round sizes up to powers of
+/// two, and files often have such sizes.
 #[derive(Debug)]
 pub struct BudgetedBytes {
     bytes: Bytes,
-    /// None for what counts nowhere.
+    /// `None` if no budget counts the bytes.
     _room: Option<Reservation>,
 }
 
@@ -36,7 +36,7 @@ impl Budget {
         Arc::new(Self { bytes: AtomicU64::new(0), bytes_max })
     }
 
-    /// What is left of it.
+    /// How many bytes can still be reserved.
     pub fn left_bytes(&self) -> u64 {
         self.bytes_max.saturating_sub(self.bytes.load(Ordering::Relaxed))
     }
@@ -52,7 +52,7 @@ impl Budget {
         (before + bytes <= self.bytes_max).then_some(room)
     }
 
-    /// Reserves for what is in memory already, even where nothing is left.
+    /// Reserves for bytes that are in memory already, even if that exceeds the budget.
     pub fn reserve_beyond(self: &Arc<Self>, bytes: u64) -> Reservation {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Reservation { budget: Arc::clone(self), bytes }
@@ -64,7 +64,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// More of it, if there is so much. Returns whether there was.
+    /// Reserves more, if the budget allows it. Returns whether it did.
     pub fn grow(&mut self, bytes: u64) -> bool {
         let Some(mut more) = self.budget.reserve(bytes) else { return false };
         self.bytes += std::mem::take(&mut more.bytes);
@@ -85,7 +85,7 @@ impl BudgetedBytes {
 }
 
 impl<Own: Into<Bytes>> From<Own> for BudgetedBytes {
-    /// Bytes that count nowhere.
+    /// Bytes that no budget counts.
     fn from(bytes: Own) -> Self {
         Self { bytes: bytes.into(), _room: None }
     }

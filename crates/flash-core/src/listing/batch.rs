@@ -2,7 +2,7 @@
 
 use super::name::Kind;
 
-/// Names as the disk returns them, in its order.
+/// Names in the order in which the disk returns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a listing asks about its folder, and what it is told. The disk side reads the folder.
+//! What a listing asks about its folder, and the answers. The disk side reads the folder.
 
 use std::fmt::Debug;
 use std::os::fd::AsFd;
@@ -17,20 +17,20 @@ pub struct Folder {
 
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// The next names from this place on. A folder that is not open yet is opened.
+    /// The next names from this position on. If the folder is not open yet, it is opened.
     Names { open: Option<Arc<dyn OpenFolder>>, from: u64 },
-    /// What each of these names leads to.
+    /// The details of these names.
     Details(Batch),
 }
 
-/// A folder held open while its names are read, as the disk side made it. The request path passes it on.
+/// An open folder of the disk side. The request path only passes it on.
 pub trait OpenFolder: AsFd + Debug + Send + Sync {}
 
 /// What was read of a folder.
 #[derive(Clone, Debug)]
 pub enum FolderRead {
-    /// Names of a folder, and where the following ones begin; `None` after the last.
+    /// Names of a folder, and the position of the next ones; `None` after the last.
     Names { names: Batch, open: Arc<dyn OpenFolder>, next: Option<u64> },
-    /// In the order of the question. None for a name that would not be served.
+    /// The details, in the order of the names. `None` for a name that would not be served.
     Details(Vec<Option<Seen>>),
 }

@@ -1,6 +1,6 @@
 //! The HTML of a listing: a page that works without scripts.
 //!
-//! What is here only writes text. Which names there are, and who reads them, is not decided here.
+//! This module only writes text. It does not choose the names.
 
 use std::io::Write;
 
@@ -89,7 +89,7 @@ fn write_time(unix_seconds: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&date::format(unix_seconds)[5..22]);
 }
 
-/// Text for HTML. Names need not be UTF-8: what is not shows as a replacement, and its link still works.
+/// Escapes text for HTML. Names need not be UTF-8: other bytes show as a replacement, and the link still works.
 fn escaped(text: &[u8]) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in String::from_utf8_lossy(text).chars() {

@@ -1,8 +1,8 @@
 //! A listing, from its first name to its last page.
 //!
 //! [`Listing::page`] does one step of the work: it reads names until the step's time is over, or writes a page. All state
-//! is in the listing, so that any helper can do the next step. Once the names are known they never change. Pages can be
-//! written again at any time; they are kept as long as the account has room for them.
+//! is in the listing, so any helper can do the next step. Names never change once they are complete. Pages can be written
+//! again at any time. They are kept as long as the budget allows.
 
 use std::fmt::{self, Debug};
 use std::ops::Range;
@@ -22,21 +22,21 @@ use crate::failure::Failure;
 use crate::memory_budget::{Budget, BudgetedBytes};
 use crate::path::SitePath;
 
-/// The rest of a larger folder is left out: a browser shows no page with more rows.
+/// The names of a larger folder beyond this number are left out. A browser shows no page with more rows.
 const NAMES_MAX: usize = 200_000;
-/// Rows of a page: enough to be worth a helper's wake-up, few enough for one buffer.
+/// Rows of a page: worth waking a helper, and few enough for one buffer.
 const PAGE_ROWS: usize = 256;
 /// Long names make pages with fewer rows.
 const PAGE_BYTES_MAX: usize = 128 << 10;
-/// A row without its name, at most.
+/// The largest row, without its name.
 const ROW_BYTES: usize = 192;
-/// A byte of a name stands in the link and in the text, and takes at most this many bytes in both together.
+/// A name is in a row twice: as link and as text. Each of its bytes takes at most this many in both.
 const BYTES_PER_BYTE: usize = 11;
-/// Names that are looked at before the time is. On a slow disk each of them takes a while.
+/// How many names are looked at before the clock is read. On a slow disk each look takes a while.
 const LOOKS: usize = 16;
-/// A listing of so few pages has a known length once all of them are written.
+/// A listing with at most this many pages has a known length, once all of them are written.
 const WHOLE_PAGES_MAX: usize = 16;
-/// What a listing takes without its names.
+/// What a listing takes, without its names.
 const OWN_BYTES: usize = 1 << 10;
 
 pub struct Listing {
@@ -44,10 +44,10 @@ pub struct Listing {
     order: Order,
     asked_ms: u64,
     budget: Arc<Budget>,
-    /// The listing of the same folder before this one. What has not changed is shared with it.
+    /// The earlier listing of the same folder. Names and pages that are equal are shared with it.
     before: Weak<Self>,
     making: Mutex<Making>,
-    /// Grows with every part of the work that is done.
+    /// Grows with every part of the work.
     progress: AtomicU64,
     ready: OnceLock<Ready>,
 }
@@ -57,9 +57,9 @@ pub struct Listing {
 struct Making {
     names: Option<Names>,
     open: Option<Arc<dyn OpenFolder>>,
-    /// Where the next names are read; `None` after the last.
+    /// The position of the next names; `None` after the last.
     from: Option<u64>,
-    /// Names that were read last, and how many of them are entered.
+    /// The names that were read last, and how many of them have been entered.
     read: Batch,
     entered: usize,
     failure: Option<Failure>,
@@ -77,19 +77,19 @@ struct Ready {
 enum Page {
     #[default]
     Unwritten,
-    /// The first of its names have been looked at.
+    /// The details of its first names are known.
     Begun(Vec<Option<Seen>>),
     Written(Bytes),
 }
 
-/// What one step of a listing has led to.
+/// The result of one step of a listing.
 #[derive(Debug)]
 pub enum Step {
     /// The page that was asked for.
     Page(Bytes),
-    /// The time is over: ask again.
+    /// The step's time is over: ask again.
     Unready,
-    /// Another helper does a step of this listing at the moment.
+    /// Another helper does a step of this listing now.
     Taken,
     /// A name leads to another device, for which this helper does not wait.
     Elsewhere,
@@ -98,19 +98,19 @@ pub enum Step {
 
 /// What a listing needs for a step.
 pub trait Maker {
-    /// Reads a part of the folder. `None` if that would wait for another device.
+    /// Reads a part of the folder. `None` if that would block on another device.
     fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>>;
 
     /// Whether the step has taken long enough.
     fn is_over(&self) -> bool;
 
-    /// Another helper does a step of the same listing. Waits a moment, unless this helper must not wait for it.
+    /// Called if another helper does a step of the same listing. Blocks for a moment and returns true, if this helper may.
     fn wait(&mut self) -> bool;
 
-    /// The cache keeps the listing from now on, so its `age` is to be called.
+    /// The cache keeps the listing from now on. The maker has to see that the cache's `age` is called.
     fn kept(&mut self);
 
-    /// Evicts something, so that the account has more room. Returns whether it had something to evict.
+    /// Evicts something, so that the budget has more room. Returns whether there was anything to evict.
     fn make_room(&mut self) -> bool;
 
     /// Copies a page into memory that any thread may free.
@@ -146,12 +146,12 @@ impl Listing {
         self.order
     }
 
-    /// Whether its names are known, so that only pages are left to write.
+    /// Whether all names are known, so that only pages are left to write.
     pub fn is_ready(&self) -> bool {
         self.ready.get().is_some()
     }
 
-    /// Greater than before if a step has done anything.
+    /// A number that grows with each step that makes progress.
     pub(crate) fn progress(&self) -> u64 {
         self.progress.load(Ordering::Relaxed)
     }
@@ -160,23 +160,23 @@ impl Listing {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a request at that time may still join it. All may while its names are being read.
+    /// Whether a request at that time may join the listing. Every request may while names are being read.
     pub(crate) fn is_fresh(&self, now_ms: u64, keep_ms: u64) -> bool {
         let until_ms = |ready: &Ready| (ready.ready_ms + keep_ms).min(self.asked_ms + STALE_AFTER * keep_ms);
         self.ready.get().is_none_or(|ready| now_ms < until_ms(ready))
     }
 
-    /// Of a listing that is ready.
+    /// The number of pages. Zero until all names are known.
     pub fn page_count(&self) -> u32 {
         self.ready.get().map_or(0, |ready| ready.starts.len() as u32)
     }
 
-    /// A page that is in memory. Does not wait for a helper that is just keeping one.
+    /// A page in memory. Returns `None` at once if a helper has the pages locked.
     pub fn page_now(&self, number: u32) -> Option<Bytes> {
         try_lock(&self.ready.get()?.pages)?.get(number as usize)?.written().cloned()
     }
 
-    /// All pages, if all are in memory and they are few.
+    /// All pages, if there are few and all are in memory.
     pub(crate) fn whole_now(&self) -> Option<Vec<Bytes>> {
         let pages = try_lock(&self.ready.get()?.pages)?;
         if pages.len() > WHOLE_PAGES_MAX {
@@ -186,7 +186,7 @@ impl Listing {
         }
     }
 
-    /// Drops the pages; readers that want them have them written again. Returns whether there were any.
+    /// Drops the pages. They are written again when a reader needs them. Returns whether there were any.
     pub(crate) fn evict_pages(&self) -> bool {
         let Some(ready) = self.ready.get() else { return false };
         let mut pages = lock(&ready.pages);
@@ -239,7 +239,7 @@ impl Listing {
         }
     }
 
-    /// Reads some names, or looks at some that were read. Returns all when they are complete.
+    /// Reads some names, or the details of some. Returns all names when they are complete.
     fn advance(&self, making: &mut Making, maker: &mut dyn Maker) -> Result<Option<Names>, Step> {
         if let Some(failure) = making.failure {
             return Err(Step::Failed(failure));
@@ -271,7 +271,7 @@ impl Listing {
         }
     }
 
-    /// Enters names that were read, with their details as far as the order needs them.
+    /// Enters names that were read, with details if the order needs them.
     fn enter<'a>(
         &self,
         batch: impl Iterator<Item = (&'a [u8], Kind)> + Clone,
@@ -336,7 +336,7 @@ impl Listing {
         Ready { names, starts, pages, ready_ms: now_ms }
     }
 
-    /// A page that is kept, or that is written now.
+    /// Returns a page from memory, or writes it now.
     fn written(&self, ready: &Ready, number: usize, maker: &mut dyn Maker) -> Result<Bytes, Step> {
         let seen = match lock(&ready.pages).get_mut(number) {
             Some(Page::Written(page)) => return Ok(page.clone()),
@@ -362,8 +362,8 @@ impl Listing {
         Ok(page)
     }
 
-    /// What the page's names lead to, as far as the listing does not know. If the time is over before, what has been
-    /// seen is left for the next step.
+    /// The details of the page's names that the listing does not know. If the step's time ends, the next step continues
+    /// with the details so far.
     fn looked(
         &self,
         ready: &Ready,
@@ -435,7 +435,7 @@ impl Ready {
     }
 }
 
-/// Where pages begin. A listing without names has one page, too.
+/// The first row of each page. A listing without names has one page, too.
 fn starts(names: &Names) -> Box<[u32]> {
     let (mut starts, mut rows, mut bytes) = (vec![0], 0, 0);
     for (number, name) in names.iter().enumerate() {

@@ -6,17 +6,17 @@ pub const NAME_BYTES_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name<'a> {
     pub name: &'a [u8],
-    /// None if they are looked up when the row is written.
+    /// `None` if the details are looked up when the row is written.
     pub details: Option<Details>,
     pub folder: bool,
 }
 
-/// What a folder says about a name.
+/// A name's kind, as its folder gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,
     Folder,
-    /// A symbolic link, or the filesystem does not tell.
+    /// A symbolic link, or the filesystem does not say.
     Unclear,
 }
 
@@ -27,7 +27,7 @@ pub struct Details {
     pub modified: i64,
 }
 
-/// What a look at a name finds.
+/// The result of a look at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub details: Details,

@@ -1,7 +1,7 @@
 //! A listing's names, in the order of its rows.
 //!
-//! They are kept in a few large allocations, all reserved in an account beforehand. Hundreds of thousands of
-//! small ones would take the event loop a second to free.
+//! The names are in a few large allocations, all reserved in the budget before. The event loop would take a second to free
+//! hundreds of thousands of small ones.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::order::Order;
 /// The names of a listing, in the order of their rows.
 #[derive(Debug)]
 pub struct Names {
-    /// Encoded names, each whole in one piece.
+    /// Encoded names. No name crosses the end of a piece.
     pieces: Vec<Vec<u8>>,
-    /// Where each name begins: the number of the piece, and the offset in it.
+    /// Where each name begins: the number of its piece, and its offset there.
     places: Vec<u32>,
     left_out: usize,
     room: Reservation,
 }
 
-/// The account has no memory left.
+/// The budget has no memory left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverBudget;
 
@@ -52,7 +52,7 @@ impl Names {
         self.places.is_empty()
     }
 
-    /// How many names have no row, because the folder has more than a listing shows.
+    /// How many names have no row, because the folder has too many.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -61,7 +61,7 @@ impl Names {
         self.left_out += 1;
     }
 
-    /// Adds a name. If the account has no room for it, nothing changes.
+    /// Adds a name. If the budget has no room for it, nothing changes.
     pub fn push(&mut self, name: Name<'_>) -> Result<(), OverBudget> {
         let details_bytes = name.details.map_or(0, |_| DETAILS_BYTES);
         let bytes = HEAD_BYTES + details_bytes + name.name.len();

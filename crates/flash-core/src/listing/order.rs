@@ -1,4 +1,4 @@
-//! The order of a listing's rows, which the query chooses.
+//! The order of a listing's rows. The query chooses it.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! A request on its way to a program: its head, kept for as long as the exchange lasts, and what is made of it.
+//! A request on its way to a program. Its head is kept as long as the exchange lasts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::upstream::{Direct, Open, UpstreamProtocol};
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) head: Box<[u8]>,
-    /// Its name in the site, where the disk was asked for it.
+    /// The script's name in the site, if the disk was asked for the script.
     script: Option<Box<[u8]>>,
-    /// The client waits for leave to send its body.
+    /// The client sends its body only after a 100 response.
     pub(crate) expects: bool,
     pub(crate) variables: Arc<Variables>,
     name: Arc<str>,
     again: bool,
     /// The program may write to the client itself.
     pub(crate) is_direct: bool,
-    /// To ask twice is the same as to ask once, and there is nothing to be sent twice.
+    /// The request is idempotent and has no body, so it may be sent twice.
     may_be_repeated: bool,
 }
 
@@ -50,7 +50,7 @@ impl Request {
         }
     }
 
-    /// Its head, read again.
+    /// Parses the head again.
     pub(crate) fn parse(&self, site: &Site) -> Option<Head<'_>> {
         match head::parse(&self.head, &site.settings.head) {
             Ok(Parsed::Complete { head, .. }) => Some(head),
@@ -70,8 +70,8 @@ impl Request {
         self.again = true;
     }
 
-    /// What is to be begun for it; `None` if no route leads there. `is_alone` says whether the client waits for nothing
-    /// else, and `body_bytes` how long the body is, if its head does not say it.
+    /// What to open for the request; `None` if no route leads there. `is_alone` says whether the client has no other
+    /// response to receive. `body_bytes` is the body's length if the head does not give it.
     pub(crate) fn begin(
         &mut self,
         transport: &TransportInfo,
@@ -137,7 +137,7 @@ impl Request {
         Some(begin)
     }
 
-    /// The program goes on where this head ends.
+    /// What a program gets to write straight to the client. The program continues this head.
     fn direct(&self, head: &Head<'_>, peer: Peer, timing: Timing, cx: &Context<'_>) -> Direct {
         let mut bytes = Vec::new();
         header::begin(&mut bytes, Status::OK, Status::OK.reason().as_bytes(), &cx.now.date);
@@ -150,8 +150,8 @@ impl Request {
         Direct { head: bytes, socket: None, record }
     }
 
-    /// The head of the request that stands in its place when a program has answered with a local redirection: the same
-    /// client's, for another path, without a body (RFC 3875 §6.2.2).
+    /// The head that replaces this one after a local redirection (RFC 3875 §6.2.2). It asks for another path, and has no
+    /// body.
     pub(crate) fn redirected(&self, target: &[u8], site: &Site) -> Option<Vec<u8>> {
         let head = self.parse(site)?;
         let method: &[u8] = if head.method == Method::Head { b"HEAD " } else { b"GET " };

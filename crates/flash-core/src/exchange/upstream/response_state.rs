@@ -1,5 +1,4 @@
-//! What a program answers: its head becomes a response's head, and what follows a body that the client can tell the end
-//! of (RFC 3875 §6, RFC 9112 §6.3).
+//! An upstream's response: its head becomes the response's head, and its body follows (RFC 3875 §6, RFC 9112 §6.3).
 
 use flash_cgi::response::{self, Kind, Limits, Parsed};
 use flash_http::status::Status;
@@ -15,35 +14,35 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) site: &'a Site,
     pub(crate) now: &'a Now,
     pub(crate) sink: &'a mut S,
-    /// The answer to HEAD ends with its head.
+    /// The response to HEAD ends with its head.
     pub(crate) head_only: bool,
-    /// The head that was just written: its status and its length.
+    /// The status and length of the head, once that is written.
     pub(crate) head: Option<(Status, u64)>,
 }
 
 #[derive(Debug)]
 pub(crate) enum ResponseState {
-    /// So much of the head has come.
+    /// The part of the head that has arrived.
     Head(Vec<u8>),
-    /// The body follows, of which so much is left if its length is known.
+    /// The body follows. `left` is the rest of its length, if the head gave one.
     Body {
         left: Option<u64>,
     },
-    /// The response is complete for the client; the program may finish in peace.
+    /// The client has the whole response. What the upstream still writes is dropped, up to this much.
     Discard {
         left: usize,
     },
-    /// The request is answered as if the client had asked for this (RFC 3875 §6.2.2).
+    /// The upstream asks for a local redirection (RFC 3875 §6.2.2).
     Redirect {
         target: Vec<u8>,
         left: usize,
     },
-    /// Nothing has been said yet by a program that writes its head itself.
+    /// The program writes its head itself, and has written nothing yet.
     Raw,
     Complete,
 }
 
-/// What a program may say that nobody hears.
+/// How much Flash reads and drops after the response's end.
 pub(super) const DISCARD_BYTES_MAX: usize = 64 << 10;
 
 impl ResponseState {
@@ -55,7 +54,7 @@ impl ResponseState {
         Self::Raw
     }
 
-    /// Whether the client has been told something.
+    /// Whether a part of the response has been written for the client.
     pub(crate) fn has_begun(&self) -> bool {
         !matches!(self, Self::Head(_) | Self::Raw | Self::Redirect { .. })
     }
@@ -152,7 +151,7 @@ impl ResponseState {
         }
     }
 
-    /// The program has said all.
+    /// The upstream has written everything.
     pub(crate) fn end(&mut self, writer: &mut Writer<'_, impl ResponseSink>) -> Result<(), GatewayError> {
         match self {
             Self::Head(seen) if seen.is_empty() => {
@@ -194,7 +193,7 @@ impl<S: ResponseSink> Writer<'_, S> {
         reply
     }
 
-    /// RFC 3875 §6.2.3: the program leaves the document to us.
+    /// RFC 3875 §6.2.3: Flash writes the document.
     fn page(&mut self, head: &response::Head<'_>) {
         let (site, now, head_only) = (self.site, self.now, self.head_only);
         let mut responder = Responder { site, now, sink: self.sink, head_only, age_s: None };
@@ -205,7 +204,7 @@ impl<S: ResponseSink> Writer<'_, S> {
     }
 }
 
-/// For the log: what an nph- script says that its status is.
+/// The status that an nph- script writes, for the log.
 fn raw_status(bytes: &[u8]) -> Status {
     let code = bytes.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
     let number = code.and_then(|code| std::str::from_utf8(code).ok()?.parse().ok());

@@ -1,8 +1,8 @@
-//! A request's body that comes in chunks, kept until it is whole: a program is told the length of its request's body before
-//! it begins (RFC 3875 §4.1.2), and FastCGI programs read no more than they were told.
+//! A chunked request body, stored until it is whole. A program is told the body's length before it starts (RFC 3875
+//! §4.1.2). FastCGI programs read no more than that.
 //!
-//! It is in memory as long as there is room, and what is more is written elsewhere, by jobs. The last part stays in memory.
-//! While a job is under way the client is not read, and nothing else of the exchange moves.
+//! The body is in memory as far as there is room. Jobs write the rest to a file; the last part stays in memory. During a
+//! job, Flash does not read from the client.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use crate::upstream::UpstreamProtocol;
 
 #[derive(Debug)]
 pub(super) struct SpooledBody {
-    /// The first part of the body, and how long that is.
+    /// The first part of the body, and its length.
     file: Option<Arc<dyn SpoolFile>>,
     file_bytes: u64,
-    /// The part that follows.
+    /// The part after the file's.
     memory: Vec<u8>,
     watermark: Watermark,
-    /// What the program was given of all.
+    /// How many bytes the program has been given.
     given: u64,
     work: Work,
 }
 
-/// What is done about the file.
+/// The state of the job about the file.
 #[derive(Debug)]
 enum Work {
     Nothing,
     Wanted(Spool),
-    /// To write so many bytes.
+    /// The job writes this many bytes.
     Writing(u64),
     Reading,
 }
@@ -51,7 +51,7 @@ impl SpooledBody {
         self.file_bytes + self.memory.len() as u64
     }
 
-    /// How much more may come now. Where there is no room for any, what is in memory is to be written first.
+    /// How many more bytes may come now. If there is no room, a job first writes the memory to the file.
     pub(super) fn room(&mut self, answers: &Arc<Budget>) -> usize {
         if !matches!(self.work, Work::Nothing) {
             return 0;
@@ -71,7 +71,7 @@ impl SpooledBody {
         room
     }
 
-    /// No more than there is room for.
+    /// Adds bytes, no more than there is room for.
     pub(super) fn put(&mut self, data: &[u8]) {
         let needed = self.memory.len() + data.len();
         if needed > self.memory.capacity() {
@@ -90,7 +90,7 @@ impl SpooledBody {
         matches!(self.work, Work::Writing(_) | Work::Reading)
     }
 
-    /// The job that is wanted. Once.
+    /// The job that is wanted. Returns it once.
     pub(super) fn ask(&mut self) -> Option<Spool> {
         let Work::Wanted(spool) = std::mem::replace(&mut self.work, Work::Nothing) else { return None };
         self.work = match &spool {
@@ -100,7 +100,7 @@ impl SpooledBody {
         Some(spool)
     }
 
-    /// What came of the job. What was read goes to the program.
+    /// Takes the job's result. Bytes that were read go to the program.
     pub(super) fn take(
         &mut self,
         done: Done,
@@ -123,7 +123,7 @@ impl SpooledBody {
         }
     }
 
-    /// Gives the program what it has room for. Whether that was the last of it.
+    /// Gives the program as much as it has room for. Returns whether that was the last byte.
     pub(super) fn give(&mut self, outgoing: &mut Outgoing, protocol: UpstreamProtocol) -> bool {
         if !matches!(self.work, Work::Nothing) {
             return false;

@@ -1,23 +1,22 @@
-//! How far a program may be ahead of its client, and a client's body ahead of its program: a little in any case, and
-//! further as long as there is memory for that. A program that serves many clients, one after the other, shall not wait for
-//! one who is slow.
+//! How much of a response or a request body may be buffered: a little in any case, and more while there is memory. A
+//! program that serves one client after the other does not have to wait for a slow one.
 
 use std::sync::Arc;
 
 use crate::memory_budget::{Budget, Reservation};
 
-/// Of an answer, what a client may leave in any case.
+/// How much of a response may wait for its client in any case.
 const ANSWER_BYTES: usize = 64 << 10;
-/// Of a body, what may be in memory in any case.
+/// How much of a body may be in memory in any case.
 const BODY_BYTES: usize = 16 << 10;
-/// More is reserved in steps of this,
+/// More memory is reserved in steps of this size,
 const STEP_BYTES: u64 = 64 << 10;
-/// up to such a part of what there is for all.
+/// up to this part of the whole budget.
 const PART: u64 = 64;
 
 #[derive(Debug)]
 pub(super) struct Watermark {
-    /// What needs no room.
+    /// What needs no reservation.
     bytes: usize,
     reservation: Option<Reservation>,
 }
@@ -31,7 +30,7 @@ impl Watermark {
         Self { bytes: BODY_BYTES, reservation: None }
     }
 
-    /// Whether a program whose client has left so much may go on.
+    /// Whether the upstream may go on with this many bytes unsent.
     pub(super) fn allows(&self, waiting_bytes: usize) -> bool {
         waiting_bytes <= self.bytes_max()
     }
@@ -40,12 +39,12 @@ impl Watermark {
         self.bytes + self.reserved_bytes() as usize
     }
 
-    /// For whoever takes the bytes that it was made for.
+    /// Moves the reservation to the owner of the bytes.
     pub(super) fn take_reservation(&mut self) -> Option<Reservation> {
         self.reservation.take()
     }
 
-    /// Makes a step more of room, if there is any to be had.
+    /// Reserves one more step, if the budget allows it.
     pub(super) fn grow(&mut self, answers: &Arc<Budget>) {
         if self.reserved_bytes() + STEP_BYTES > answers.bytes_max() / PART {
             return;
