@@ -1,6 +1,6 @@
 //! *pipelined*: a thread per step (Choi, Kim, Ersoz and Das, 2005).
 //!
-//! A pool is five step threads and two helpers; all pools share the caches:
+//! A pool is five stage threads and two helpers. All pools share the caches:
 //!
 //! ```text
 //! accept → read request → find file → send header → read file and send data
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A connection is a box that moves from thread to thread through [`queue`]s, and belongs to one of them at a time. A
-//! step takes all that has come, gives each connection its turn ([`steps`]), and hands them on in one batch for each of
-//! the others. What would wait for a disk goes to the step's helper, and the connection waits for it in the step's
+//! stage takes its whole queue and gives each connection its turn ([`steps`]). It hands them on in one batch for each
+//! other stage. A job that would wait for a disk goes to the stage's helper. The connection waits in the stage's
 //! [parked connections](parked), like one whose socket is not ready.
 
 mod parked;
@@ -60,7 +60,7 @@ pub(crate) fn serve(
     parts.site.settings.lookup_as_job = true;
     let shared = ServerState::new(parts, limits);
     let listeners = Arc::new(listeners);
-    // One for pathnames and one for reading, in each pool, for each device.
+    // In each pool and for each device, one helper for pathnames and one for reading.
     let helpers = HelperLimits { helpers_max: 1, ..helpers };
     let pools = (0..pools)
         .map(|number| Pool::start(number, helpers, &shared, &listeners))
@@ -109,7 +109,7 @@ impl Pool {
         let find = FindFile { dispatch: dispatch(to_find)? };
         let data = SendData { dispatch: dispatch(to_data)? };
         let name = |step: &str| format!("{step}-{number}");
-        // Only those who find files have a use for one.
+        // Only the step that finds files needs a local cache.
         let (local, none) = (shared.site.paths.local_bytes_max(), 0);
         let steps = [
             Stage::spawn(name("read"), ReadRequest::new(shared), none, shared, &queues, to_read)?,
@@ -128,9 +128,10 @@ impl Pool {
         self.queues.iter().for_each(|queue| queue.completions().wake());
     }
 
-    /// Waits for the end of its threads, from the front to the back: a queue is closed when nothing can come any more.
+    /// Waits for the end of the pool's threads, from the first step to the last. Closes each queue when the step
+    /// before it has ended.
     pub(crate) fn join(self) {
-        // A thread that panicked has said so itself.
+        // A thread that panicked has logged that itself.
         let _ = self.accept.join();
         for (queue, step) in self.queues.iter().zip(self.steps) {
             queue.close();
@@ -139,7 +140,7 @@ impl Pool {
     }
 }
 
-/// Accept connection.
+/// The step *accept connection*.
 struct Accept {
     shared: Arc<ServerState>,
     clock: Clock,
@@ -204,7 +205,7 @@ impl Accept {
                     };
                     batch.push(Item { slot: Box::new(slot), with: With::Nothing });
                 }
-                // Idle connections, which might give up their permits, wait at the next step.
+                // Idle connections, which may give up their permits, are parked at the next step.
                 Some(Arrival::WaitingConnection(waiting_connection)) => {
                     self.to_read.completions().push(NEW, Completion::WaitingConnection(waiting_connection))
                 }

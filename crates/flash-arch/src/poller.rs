@@ -1,6 +1,6 @@
-//! What a loop needs of the kernel: to be told what happens to its sockets, to receive and to send.
+//! The poller: how a loop learns of events, receives and sends.
 //!
-//! Two ways of the kernel serve for it, [`epoll`](crate::epoll) and a [ring](crate::uring).
+//! There are two, on [`epoll`](crate::epoll) and on [io_uring](crate::uring).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,10 +17,10 @@ use crate::socket::{Received, Sent};
 pub(crate) trait Poller: Sized + Send + 'static {
     /// What the poller knows about a connection's socket.
     type SocketState: Send;
-    /// What it may hear about a connection.
+    /// What an event says about a connection.
     type Readiness;
 
-    /// The completion queue's eventfd is watched, as an edge, under `token`.
+    /// Makes a poller that watches the completion queue's eventfd, as an edge, under `token`.
     fn new(completions: &Arc<CompletionQueue>, token: u64) -> io::Result<Self>;
 
     /// Called once, by the loop's thread.
@@ -32,10 +32,10 @@ pub(crate) trait Poller: Sized + Send + 'static {
     /// The next of the events that had come when the wait ended.
     fn next(&mut self) -> Option<Event<Self::Readiness>>;
 
-    /// Hears of arrivals, which one of the loops that listen is told of, until [`Poller::ignore`].
+    /// Watches a listener until [`Poller::ignore`]. A new connection wakes one of the loops that watch.
     fn listen(&mut self, listener: &Listener, token: u64) -> io::Result<()>;
 
-    /// Whoever had arrived was let in.
+    /// Watches a listener again, after its connections were accepted.
     fn listen_again(&mut self, listener: &Listener, token: u64) -> io::Result<()>;
 
     fn ignore(&mut self, listener: &Listener, token: u64);
@@ -43,7 +43,7 @@ pub(crate) trait Poller: Sized + Send + 'static {
     /// The state of a socket that has just been accepted.
     fn socket_state() -> Self::SocketState;
 
-    /// Notes what the last event was about. Whether anybody is left at the other side.
+    /// Notes an event. Returns whether the connection still has a direction.
     fn note(&mut self, socket_state: &mut Self::SocketState, readiness: Self::Readiness) -> bool;
 
     fn receive(&mut self, socket_state: &mut Self::SocketState, socket: &OwnedFd) -> Received;
@@ -51,7 +51,7 @@ pub(crate) trait Poller: Sized + Send + 'static {
     /// The bytes that the last call of [`Poller::receive`] counted.
     fn received(&self, count: usize) -> &[u8];
 
-    /// Sends what is in front of the output, or begins to: then there is nothing to say yet.
+    /// Sends the front of the output. Returns `None` if the send has only begun.
     fn send(
         &mut self,
         socket_state: &mut Self::SocketState,
@@ -61,7 +61,7 @@ pub(crate) trait Poller: Sized + Send + 'static {
         metrics: &LoopMetrics,
     ) -> Option<Sent>;
 
-    /// A connection's turn is over, and this is what brings its next one.
+    /// Watches for the event that brings a connection's next turn.
     fn settle(
         &mut self,
         socket_state: &mut Self::SocketState,
@@ -70,23 +70,23 @@ pub(crate) trait Poller: Sized + Send + 'static {
         until: WakeOn,
     ) -> io::Result<()>;
 
-    /// Hears of a program's stream, under a token of its own, until [`Poller::forget`].
+    /// Watches an upstream's stream, under a token of its own, until [`Poller::forget`].
     fn watch(&mut self, stream: &OwnedFd, token: u64, registered: Registered) -> io::Result<()>;
 
-    /// Whether more may be heard after this.
+    /// Whether more events of the stream may follow this one.
     fn goes_on(readiness: &Self::Readiness) -> bool;
 
-    /// Hears no more of a stream.
+    /// Ends the watch of a stream.
     fn forget(&mut self, stream: &OwnedFd, token: u64);
 
-    /// The connection is gone.
+    /// Closes a connection's socket.
     fn close(&mut self, socket_state: Self::SocketState, socket: OwnedFd, token: u64);
 }
 
-/// What happened, and to whom, by the token that it was given with.
+/// An event, and the token that it was registered with.
 pub(crate) struct Event<Readiness> {
     pub(crate) token: u64,
-    /// Of no interest where it is about a listener or the completion queue, which can only have become readable.
+    /// Ignored for a listener and for the completion queue, which can only have become readable.
     pub(crate) readiness: Readiness,
 }
 
@@ -94,33 +94,33 @@ pub(crate) struct Event<Readiness> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeOn {
     Received,
-    /// What it began to send is sent.
+    /// The send that has begun is complete.
     Sent,
-    /// The socket takes bytes again.
+    /// The socket has room to send.
     Writable,
-    /// Its job is done.
+    /// Its job is done, or its upstream has opened.
     Completed,
-    /// The others have had their turns.
+    /// Other connections have had their turns.
     NextTurn,
 }
 
-/// What a program's stream is watched for.
+/// What an upstream's stream is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Registered {
     No,
-    /// For bytes.
+    /// For input.
     Bytes,
-    /// And for room, from the first time on that there was none.
+    /// For input and room to send, from the first time on that a send blocked.
     Room,
 }
 
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// Room for what comes. Its pages are there already: where the kernel had to fetch one, the loop might wait for another
+/// A buffer to receive into. Its pages are populated: if the kernel had to allocate one, the loop might wait for a
 /// thread that maps memory.
 pub(crate) fn receive_buffer() -> Box<[u8]> {
     vec![b'-'; RECEIVE_BYTES].into_boxed_slice()
 }
 
-/// Tokens are smaller than this: a poller may need the other bits.
+/// Tokens are smaller than this, because a poller may need the other bits.
 pub(crate) const TOKEN_MAX: u64 = flash_os::ring::TAG_MAX;

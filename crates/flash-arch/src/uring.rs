@@ -1,17 +1,17 @@
-//! *uring*: the loop and the helpers of [*amped*](crate::amped), on a ring shared with the kernel. Requests arrive on
-//! it, and answers and closes leave by it, many in the one call that the loop also sleeps in.
+//! *uring*: the loop and the helpers of [*amped*](crate::amped), on an io_uring. The ring brings requests, and takes
+//! responses and closes. Many of them go with the one call that the loop sleeps in.
 //!
-//! What the ring does not do, on purpose:
+//! The ring leaves out, on purpose:
 //!
-//! - It never opens, examines or reads a file. On a miss the kernel would hand that to worker threads of its own, which
-//!   are helpers by another name. Ours have a bound, a deadline and a place in the metrics.
-//! - It sends copies of up to 16 KiB. What is longer leaves as from any loop, at once, and large bodies by verified
-//!   `sendfile`; the ring only says when the socket takes bytes again.
-//! - It does not accept. An accept that repeats stays in front of the listener's queue, so that the first of several
-//!   loops would get every connection; one poll for each arrival lets them take turns.
-//! - It has no part in a connection's first request, which is received and answered at once, because it may be the only
-//!   one: by the ring, a connection per request cost a tenth more. From the second on, the ring's sends cost 2 to 4 %
-//!   less than direct ones.
+//! - Files: it never opens, examines or reads one. On a miss the kernel would use worker threads of its own. Flash's
+//!   helpers have a limit, a deadline and metrics.
+//! - Long sends: it sends copies of up to 16 KiB. Longer ones leave at once, as from any loop, and large bodies by
+//!   verified `sendfile`. The ring only tells when the socket has room again.
+//! - Accepts: a multishot accept stays first in the listener's queue, so one of several loops would get every
+//!   connection. One poll for each connection lets the loops take turns.
+//! - First requests: the loop receives and answers the first request of a connection at once, because it may be the
+//!   only one. By the ring, a connection per request cost a tenth more. From the second request on, the ring's sends
+//!   cost 2 to 4 % less than direct ones.
 
 use std::io::{self, IoSlice};
 use std::mem;
@@ -29,10 +29,10 @@ use crate::listener::Listener;
 use crate::poller::{Event, Poller, Registered, WakeOn, receive_buffer};
 use crate::socket::{self, Received, Sent};
 
-/// Why there can be no ring here, if so.
+/// Whether this system allows a ring.
 ///
 /// # Errors
-/// The reason, for people.
+/// Why not, for people.
 pub fn probe() -> Result<(), String> {
     Ring::new().map(drop).map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::PERM | Errno::ACCESS) => "forbidden by kernel.io_uring_disabled or a sandbox".into(),
@@ -51,12 +51,12 @@ pub(crate) struct RingPoller {
     buffer: Box<[u8]>,
 }
 
-/// Bytes that the event under way has brought.
+/// The bytes of the present event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrived {
     Nothing,
     Waiting,
-    /// They are what was last received.
+    /// The last receive has returned them.
     Taken,
 }
 
@@ -64,11 +64,11 @@ enum Arrived {
 pub(crate) struct SocketState {
     receiving: Receiving,
     sending: Sending,
-    /// Whether it can be written, from the first time on that it could not.
+    /// Whether the ring polls for room to send, from the first time on that a send blocked.
     polling: bool,
     /// The client sends no more.
     ended: bool,
-    /// Bytes that came when they were not wanted. In a box, because hardly any connection ever needs the room.
+    /// Bytes that came before they were wanted. Boxed, because few connections ever need them.
     #[allow(clippy::box_collection)]
     held: Option<Box<Vec<u8>>>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct SocketState {
 enum Sending {
     No,
     Yes,
-    /// It is over, and nobody has asked for the outcome yet.
+    /// It is complete, and the loop has not asked for the result yet.
     Taken(u16),
     Blocked,
     Broken,
@@ -85,15 +85,15 @@ enum Sending {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receiving {
-    /// Its request may have come along with it: looked for without the ring.
+    /// The request may have arrived with the connection, so it is received without the ring.
     First,
     No,
     Yes,
-    /// More has come than was wanted.
+    /// Cancelled, because more came than was wanted.
     Cancelled,
 }
 
-/// How many pieces leave in one operation.
+/// The most slices that one operation sends.
 const SLICES_MAX: usize = 8;
 
 impl Poller for RingPoller {
@@ -135,8 +135,8 @@ impl Poller for RingPoller {
     }
 
     fn listen(&mut self, listener: &Listener, token: u64) -> io::Result<()> {
-        // For one arrival, after which this loop queues behind the others: a poll that repeats would stay in front,
-        // and be told of all of them.
+        // For one connection. Then this loop queues behind the others; a multishot poll would stay first and get all
+        // events.
         self.ring.poll(listener.as_fd(), token, ring::READABLE | ring::EXCLUSIVE, false);
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Poller for RingPoller {
                 }
                 match result.map_err(|error| Errno::from_io_error(&error)) {
                     Ok(count) => socket_state.ended = count == 0,
-                    // There was no buffer for a moment, or it was we who cancelled.
+                    // No buffer was free, or this loop has cancelled it.
                     Err(Some(Errno::NOBUFS | Errno::CANCELED | Errno::INTR)) => {}
                     Err(_) => return false,
                 }
@@ -263,7 +263,8 @@ impl Poller for RingPoller {
             self.arrived = Arrived::Nothing;
             socket_state.held.get_or_insert_default().extend_from_slice(self.ring.received());
             if socket_state.receiving == Receiving::Yes {
-                // What has come by the next wait may still follow, and no more than the ring has buffers for.
+                // Bytes that arrive before the next wait may still follow, at most as many as the ring has buffers
+                // for.
                 self.ring.cancel_receive(token);
                 socket_state.receiving = Receiving::Cancelled;
             }
@@ -273,17 +274,17 @@ impl Poller for RingPoller {
                 self.ring.receive(socket.as_fd(), token);
                 socket_state.receiving = Receiving::Yes;
             }
-            // Of a client that sends no more, nothing else would say that it is gone.
+            // After the client's end of input, only this poll tells that the client is gone.
             WakeOn::Completed if socket_state.ended && !socket_state.polling => {
                 self.ring.poll(socket.as_fd(), token, ring::WRITABLE, true);
                 socket_state.polling = true;
             }
-            // A send that is under way says so itself.
+            // The completion of the send is the event.
             WakeOn::Writable if !socket_state.polling && socket_state.sending != Sending::Yes => {
                 self.ring.poll(socket.as_fd(), token, ring::WRITABLE, true);
                 socket_state.polling = true;
             }
-            // A receive that was cancelled begins again when its end is heard of.
+            // A cancelled receive begins again after its completion.
             WakeOn::Received | WakeOn::Sent | WakeOn::Writable | WakeOn::Completed | WakeOn::NextTurn => {}
         }
         Ok(())
@@ -300,7 +301,7 @@ impl Poller for RingPoller {
     }
 
     fn forget(&mut self, _: &OwnedFd, token: u64) {
-        // The poll holds on to the stream, which would not be closed before.
+        // The poll holds the stream open, so it is cancelled first.
         self.ring.cancel_poll(token);
     }
 

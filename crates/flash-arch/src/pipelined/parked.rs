@@ -1,4 +1,4 @@
-//! Where connections wait within a step, for their sockets or for a helper, and until when.
+//! Parked connections: those that wait within a stage for their sockets or for a helper, and their deadlines.
 
 use std::os::fd::OwnedFd;
 
@@ -13,16 +13,16 @@ use crate::timer_wheel::{TimerWheel, WheelSlot};
 pub(super) struct Slot {
     pub(super) connection: Connection,
     pub(super) socket: OwnedFd,
-    /// Its number in its pool, and which of those who had that number it is.
+    /// The connection's number in its pool, and a generation.
     pub(super) token: u64,
-    /// Those to the programs of its exchanges, and what each is watched for where connections wait for them.
+    /// The streams to the upstreams of its exchanges.
     pub(super) streams: Vec<Stream>,
-    /// Sending data hears when its socket takes more.
+    /// Whether the epoll of *send data* watches its socket.
     pub(super) registered: bool,
     pub(super) permit: ConnectionPermit,
 }
 
-/// A stream to the program of one of a connection's exchanges.
+/// A stream to the upstream of an exchange, and what it is watched for.
 pub(super) struct Stream {
     pub(super) exchange: ExchangeId,
     pub(super) stream: OwnedFd,
@@ -33,7 +33,7 @@ pub(super) struct Stream {
 pub(super) const NEW: u64 = u64::MAX;
 
 impl Slot {
-    /// Something has happened at one of its streams. Which one is not said: all of them are looked at.
+    /// One of its streams has had an event. The event does not say which, so each stream is tried.
     pub(super) fn streams_ready(&mut self) {
         self.streams.iter().for_each(|stream| self.connection.upstream_ready(stream.exchange));
     }
@@ -47,8 +47,7 @@ impl Slot {
     }
 }
 
-/// A slot for every number. A slot is in the timer wheel at most once at a time that counts, whichever connection is in
-/// it.
+/// A parking slot for each connection number. Only the last entry of a slot in the timer wheel counts.
 pub(super) struct ParkedConnections {
     places: Vec<ParkingSlot>,
     parked_count: usize,
@@ -89,7 +88,7 @@ impl ParkedConnections {
         self.parked_count += 1;
     }
 
-    /// Lets out the connection with this token, if it is here.
+    /// Takes out the connection with this token, if it is parked here.
     pub(super) fn take(&mut self, token: u64) -> Option<Box<Slot>> {
         let place = self.places.get_mut(token as u32 as usize)?;
         let connection_slot = place.connection_slot.take_if(|slot| slot.token == token)?;
@@ -97,7 +96,7 @@ impl ParkedConnections {
         Some(connection_slot)
     }
 
-    /// Lets out the connection that has been idle for longest.
+    /// Takes out the connection that has been idle for longest.
     pub(super) fn take_longest_idle(&mut self, site: &Site, now_ms: u64) -> Option<Box<Slot>> {
         let since = |place: &ParkingSlot| {
             Some((
@@ -113,7 +112,7 @@ impl ParkedConnections {
         self.take(token)
     }
 
-    /// The tokens of those whose deadline may have passed.
+    /// The tokens of connections whose deadline may have passed.
     pub(super) fn due(&mut self, now_ms: u64) -> Vec<u64> {
         let mut due = Vec::new();
         while let Some((tick, numbers)) = self.timers.take_due(now_ms) {
@@ -132,7 +131,7 @@ impl ParkedConnections {
         self.places.iter().filter_map(|place| Some(place.connection_slot.as_ref()?.token)).collect()
     }
 
-    /// How long nobody needs to be looked at; `None` is for ever.
+    /// How long no connection is due; `None` is for ever.
     pub(super) fn wait_ms(&self, now_ms: u64) -> Option<u64> {
         self.timers.wait_ms(now_ms)
     }

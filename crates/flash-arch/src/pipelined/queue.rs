@@ -1,7 +1,7 @@
-//! The queue in front of a step: connections come in batches, and a batch wakes the step at most once.
+//! The queue in front of a stage. Connections come in batches, and a batch wakes the stage at most once.
 //!
-//! Only accepting ever waits for room in a queue. The steps need not, because a connection is in one place at a time:
-//! no queue can hold more of them than there are permits. So no thread that could make room waits for it.
+//! Only the acceptor waits for queue space. A connection is in one place at a time, so no queue can exceed the number
+//! of permits. The stages need not wait, and so cannot deadlock.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::completion_queue::CompletionQueue;
 use crate::pipelined::parked::Slot;
 
-/// A connection on its way to a step, and what the step before it has for this one.
+/// A connection on its way to a stage, and what the stage before it passes along.
 pub(super) struct Item {
     pub(super) slot: Box<Slot>,
     pub(super) with: With,
@@ -22,42 +22,42 @@ pub(super) struct Item {
 
 pub(super) enum With {
     Nothing,
-    /// For those who find and read.
+    /// A job for the step that finds files, or the one that reads them.
     Job(ExchangeId, Job),
-    /// What came of the job.
+    /// The result of a job.
     Done(ExchangeId, Outcome),
-    /// What became of the program that was asked for.
+    /// The upstream has opened, or failed.
     Opened(ExchangeId, Opened),
-    /// It must not be touched any more: there was a bug.
+    /// A panic has left the connection in an unknown state. It is closed.
     Poisoned,
 }
 
-/// The queues in front of a pool's steps, in their order.
+/// The queues in front of a pool's stages, in the order of the steps.
 pub(super) type Queues = [Arc<Queue<Item>>; 4];
 
 pub(super) struct Queue<T> {
     state: Mutex<State<T>>,
     room: Condvar,
-    /// The eventfd of this queue wakes the step; the results of the step's helper come here.
+    /// Its eventfd wakes the stage. The results of the stage's helper come here.
     completions: Arc<CompletionQueue>,
 }
 
 struct State<T> {
     items: Vec<T>,
-    /// The step sleeps, or is about to, and has to be woken for whatever comes next.
+    /// The stage sleeps, or is about to, so the next batch has to wake it.
     asleep: bool,
-    /// Nothing more will come.
+    /// The stages before it have ended.
     closed: bool,
 }
 
-/// Whether a step that finds its queue empty goes to sleep.
+/// Whether a stage that finds its queue empty goes to sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThenSleep {
     Yes,
     No,
 }
 
-/// New connections wait outside while so many items are in front of them.
+/// New connections wait while so many items are in the queue.
 pub(super) const ITEMS_BEFORE_NEW_MAX: usize = 256;
 
 impl<T> Queue<T> {
@@ -75,7 +75,7 @@ impl<T> Queue<T> {
         self.push_to(self.state.lock(), batch);
     }
 
-    /// The same for new connections, which wait while the step is behind. Those that come too late are let go.
+    /// Hands over new connections. Waits while the queue is full. Drops them if the queue is closed.
     pub(super) fn push_new(&self, batch: &mut Vec<T>) {
         let mut state = self.state.lock();
         self.room.wait_while(&mut state, |state| !state.closed && state.items.len() >= ITEMS_BEFORE_NEW_MAX);
@@ -88,7 +88,7 @@ impl<T> Queue<T> {
 
     fn push_to(&self, mut state: MutexGuard<'_, State<T>>, batch: &mut Vec<T>) {
         if state.items.is_empty() {
-            // The step's emptied vector comes back to be filled again.
+            // The stage's emptied vector comes back to be filled again.
             std::mem::swap(&mut state.items, batch);
         } else {
             state.items.append(batch);
@@ -100,7 +100,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes everything, into an empty batch. `false` once nothing more will come.
+    /// Takes all items into an empty batch. Returns whether the queue is open.
     pub(super) fn take(&self, batch: &mut Vec<T>, then_sleep: ThenSleep) -> bool {
         let mut state = self.state.lock();
         std::mem::swap(&mut state.items, batch);
@@ -111,7 +111,7 @@ impl<T> Queue<T> {
         open
     }
 
-    /// Nothing more will come, or nobody is left to take it.
+    /// Closes the queue: no stage is left to fill it, or to take from it.
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.room.notify_one();
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// How often the step was woken since the last time.
+    /// How often the stage was woken since the last time.
     fn wakes(queue: &Queue<usize>) -> u64 {
         let mut count = [0; 8];
         match read(queue.completions().eventfd(), &mut count) {

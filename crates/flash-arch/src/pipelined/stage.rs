@@ -1,5 +1,5 @@
-//! A stage: a step's thread. It sleeps until something comes, gives every connection its turn, and hands them on in
-//! batches.
+//! A stage: the thread of a step. It sleeps until connections or events come, gives each connection its turn, and
+//! hands them on in batches.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,18 +28,18 @@ pub(super) struct Stage<W> {
     worker: Worker,
     metrics: Arc<LoopMetrics>,
     queues: Arc<Queues>,
-    /// Its own of the queues.
+    /// The queue of this stage.
     queue: Arc<Queue<Item>>,
-    /// Connections for each of the queues, until the end of this round.
+    /// Connections for each queue, until the end of this round.
     outgoing: [Vec<Item>; 4],
     epoll: OwnedFd,
     parked: ParkedConnections,
-    /// Connections that had their share of a round and could go on at once.
+    /// Connections that have had their share of a round, and could go on at once.
     unfinished: Vec<Item>,
     give_up: GiveUp,
 }
 
-/// When exchanges under way are broken off, because the server has to stop.
+/// When a stop aborts the exchanges under way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GiveUp {
     Never,
@@ -47,11 +47,11 @@ enum GiveUp {
 }
 
 const EVENTS_MAX: usize = 256;
-/// The completion queue's token: no connection's.
+/// The token of the completion queue. No connection has it.
 const COMPLETIONS_TOKEN: u64 = NEW;
-/// What other steps have broken off comes here within this time.
+/// Connections that other stages have aborted come here within this time.
 const GRACE_MS: u64 = 1_000;
-/// How often a step that has given up looks whether it may end.
+/// How often a stage that has aborted its connections looks whether it may end.
 const LOOK_UP_MS: u64 = 20;
 
 impl<W: Work + Send + 'static> Stage<W> {
@@ -92,7 +92,7 @@ impl<W: Work + Send + 'static> Stage<W> {
     }
 
     fn run(&mut self) -> io::Result<()> {
-        // Refused or not, the step runs.
+        // If the kernel refuses, the stage runs all the same.
         let _ = flash_os::sched::set_slice(flash_os::sched::SLICE_NS_MIN);
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut batch = Vec::new();
@@ -124,7 +124,7 @@ impl<W: Work + Send + 'static> Stage<W> {
     }
 
     fn round(&mut self, events: &[epoll::Event], batch: &mut Vec<Item>) {
-        // Before those who come: some of them bring sockets that are already ready again.
+        // Events come before the batch, because sockets of the batch may be ready again already.
         for event in events {
             self.handle(event.data.u64(), event.flags);
         }
@@ -155,7 +155,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         }
     }
 
-    /// A new connection found all permits taken.
+    /// Admits a connection that found all permits taken, or passes it on.
     fn admit(&mut self, waiting_connection: WaitingConnection) {
         let shared = Arc::clone(&self.worker.shared);
         match shared.permit().or_else(|| self.take_permit()) {
@@ -179,7 +179,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         }
     }
 
-    /// The permit of the connection that has been idle for longest, which is closed.
+    /// Closes the connection that has been idle for longest, and returns its permit.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
         let site = &self.worker.shared.site;
         let idle = self.parked.take_longest_idle(site, self.worker.clock.now.ms())?;
@@ -195,7 +195,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         let gone = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
         self.resume(token, With::Nothing, |slot, cx| {
             if gone {
-                // Both directions are gone: there is nobody to answer.
+                // Both directions are shut, so no answer can be sent.
                 slot.connection.abort(cx);
             }
             slot.connection.client_ready();
@@ -208,7 +208,7 @@ impl<W: Work + Send + 'static> Stage<W> {
             GiveUp::Never => {
                 let drain_ms = self.worker.shared.limits.drain.as_millis() as u64;
                 self.give_up = GiveUp::At { ms: now_ms + drain_ms };
-                // Those that wait for a next request see that there will be none.
+                // Connections that wait for a request see that the server drains.
                 self.resume_all(|_, _| {});
             }
             GiveUp::At { ms } if now_ms >= ms => {
@@ -224,10 +224,10 @@ impl<W: Work + Send + 'static> Stage<W> {
         }
     }
 
-    /// Something has happened to a connection, if it is here.
+    /// Gives a connection its turn because of an event, if it is here.
     fn resume(&mut self, token: u64, with: With, what: impl FnOnce(&mut Slot, &mut Context<'_>)) {
         let slot = self.parked.take(token).or_else(|| {
-            // It may have had no more than its share of the last round.
+            // It may be among those that had their share of the last round.
             let place = self.unfinished.iter().position(|item| item.slot.token == token)?;
             Some(self.unfinished.swap_remove(place).slot)
         });
@@ -276,11 +276,11 @@ impl<W: Work + Send + 'static> Stage<W> {
         };
         let unreported = self.worker.has_unreported().then_some(0);
         let ms = [unreported, self.parked.wait_ms(now_ms), give_up].into_iter().flatten().min()?;
-        // A millisecond more, so that rounding never wakes the step just before it is time.
+        // One millisecond more, so that rounding never wakes the stage too early.
         Timespec::try_from(Duration::from_millis(ms + 1)).ok()
     }
 
-    /// Nothing more comes from the step before: whether nothing comes from anywhere.
+    /// Whether the stage may end, once its queue is closed.
     fn is_over(&self) -> bool {
         let late = matches!(self.give_up, GiveUp::At { ms } if self.worker.clock.now.ms() >= ms + GRACE_MS);
         late || self.work.is_over() && self.parked.is_empty() && self.unfinished.is_empty()
@@ -289,7 +289,7 @@ impl<W: Work + Send + 'static> Stage<W> {
 
 impl<W> Drop for Stage<W> {
     fn drop(&mut self) {
-        // Whatever ended it, nobody shall wait for room in its queue.
+        // Whatever ended it, no thread may wait for space in its queue.
         self.queue.close();
     }
 }

@@ -1,4 +1,4 @@
-//! What each step does with a connection whose turn it is, until somebody else has to go on with it.
+//! The steps: what each does in a connection's turn, until another step has to go on.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,14 +34,14 @@ pub(super) enum Step {
 /// Where a connection goes after its turn.
 pub(super) enum Next {
     To(Step, With),
-    /// It stays, until its socket is ready, its helper is done, or its deadline has passed.
+    /// It is parked until its socket is ready, its helper is done, or its deadline has passed.
     Waits,
-    /// It could go on, but others are waiting.
+    /// It could go on, but other connections wait.
     Unfinished,
     Ends,
 }
 
-/// What a step's thread lends to its work.
+/// What a stage lends to its step.
 pub(super) struct At<'a> {
     pub(super) epoll: &'a OwnedFd,
     pub(super) metrics: &'a LoopMetrics,
@@ -50,32 +50,32 @@ pub(super) struct At<'a> {
 
 /// One of the four steps that connections go around.
 pub(super) trait Work {
-    /// Whether it waits for sockets.
+    /// Whether it watches sockets.
     const SOCKETS: bool;
 
-    /// Something happened at the socket of this connection, which may be anywhere.
+    /// Notes an event of a connection's socket. The connection may be at any step.
     fn notice(&mut self, _token: u64, _flags: EventFlags) {}
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next;
 
-    /// The connection is closed elsewhere.
+    /// Forgets a connection that its stage closes.
     fn forget(&mut self, _slot: &Slot) {}
 
-    /// Whether no connection will come back here.
+    /// Whether no connection can come back to this step.
     fn is_over(&self) -> bool {
         true
     }
 }
 
-/// Wants that one connection may have performed before it is somebody else's turn.
+/// The wants of one connection that are performed in a turn.
 const WANTS_PER_TURN: usize = 16;
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// A token with this bit is that of a connection whose program's stream is meant.
+/// A token with this bit names a connection, and means its upstream streams.
 pub(super) const OF_STREAM: u64 = 1 << 31;
 
-/// Read request. Connections begin and end here, because most of their time they wait for their client. Those whose
-/// program answers stay, because they wait for their client and their program.
+/// The step *read request*. Connections begin and end here, because most of the time they wait for their client. A
+/// connection stays here while an upstream answers, because it waits for both.
 pub(super) struct ReadRequest {
     sockets: Slab<Socket>,
     generation: u32,
@@ -83,16 +83,16 @@ pub(super) struct ReadRequest {
     upstream_io: UpstreamIo,
 }
 
-/// What is known of the socket of a connection, wherever that is.
+/// The state of a connection's socket, whichever step has the connection.
 #[derive(Clone, Copy)]
 struct Socket {
     token: u64,
     registered: Registered,
-    /// Nothing says that a read would find nothing.
+    /// Whether a read may find bytes.
     readable: bool,
-    /// The client has closed its side: reads go on until they see the end.
+    /// The client has shut its side, so reads go on until they see the end.
     hung_up: bool,
-    /// Both directions are gone, which was said while the connection was elsewhere.
+    /// Both directions were shut while another step had the connection.
     gone: bool,
 }
 
@@ -106,7 +106,7 @@ impl ReadRequest {
         self.generation = (self.generation + 1) % u32::MAX;
         let number = self.sockets.vacant_key();
         slot.token = u64::from(self.generation) << 32 | number as u64;
-        // Its request may have come along with it.
+        // The request may have arrived with the connection.
         self.sockets.insert(Socket {
             token: slot.token,
             registered: Registered::No,
@@ -133,7 +133,7 @@ impl ReadRequest {
                 }
                 Want::Receive => match socket::receive(&slot.socket, &mut self.buffer) {
                     Received::Bytes(count) => {
-                        // A short read has emptied the socket; what comes later is a new event.
+                        // A short read has emptied the socket. Later bytes are a new event.
                         socket.readable = count == self.buffer.len() || socket.hung_up;
                         slot.connection.received(&self.buffer[..count], cx);
                     }
@@ -171,7 +171,7 @@ impl ReadRequest {
                     return if registered.is_ok() { Next::Waits } else { Next::Ends };
                 }
                 Want::Detach => {
-                    // It stays open elsewhere, and nothing that happens to it is of interest here.
+                    // The socket stays open in another process. This stage needs none of its events.
                     let _ = epoll::delete(at.epoll, &slot.socket);
                     return Next::Ends;
                 }
@@ -203,13 +203,13 @@ impl Slot {
         Ok(())
     }
 
-    /// Streams of exchanges that are over go back to whoever lent them.
+    /// Gives the streams of finished exchanges back to their upstreams.
     pub(super) fn release(&mut self, at: &At<'_>, cx: &mut Context<'_>) {
         for release in cx.tally.released.drain(..) {
             let place = self.streams.iter().position(|stream| stream.exchange == release.exchange);
             let stream = place.map(|place| self.streams.swap_remove(place));
             if let Some(Stream { stream, registered: Registered::Bytes | Registered::Room, .. }) = &stream {
-                // One that is not there any more is forgotten.
+                // A stream that is not registered any more needs no deletion.
                 let _ = epoll::delete(at.epoll, stream);
             }
             release.finish(stream.map(|stream| stream.stream));
@@ -217,7 +217,7 @@ impl Slot {
     }
 }
 
-/// Sees to it that what is needed is heard of, or more.
+/// Watches a socket for at least what is needed.
 fn register(
     registered: &mut Registered,
     needed: Registered,
@@ -280,7 +280,7 @@ impl Work for ReadRequest {
     }
 }
 
-/// Find file: in the pathname cache, or by the helper who translates pathnames.
+/// The step *find file*: in the path cache, or by the helper that translates pathnames.
 pub(super) struct FindFile {
     pub(super) dispatch: Asymmetric,
 }
@@ -307,11 +307,11 @@ impl Work for FindFile {
     }
 }
 
-/// Send header: writes the response, and sends its head with what is in memory of its body.
+/// The step *send header*: writes the response, and sends its head with the part of the body that is in memory.
 pub(super) struct SendHeader;
 
 impl SendHeader {
-    /// One attempt. What the socket does not take now is data like any other.
+    /// Tries once. The rest goes to *send data*.
     fn send(slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) {
         let Some(output) = slot.connection.output() else { return };
         match socket::send(&slot.socket, output, Some(at.metrics)) {
@@ -337,7 +337,7 @@ impl Work for SendHeader {
                     want => elsewhere(want, slot, cx),
                 }
             }
-            // The first window is read by somebody else, and the head does not wait for it.
+            // Another step reads the first window, and the head does not wait for it.
             Want::Job(id, job @ (Job::Load(_) | Job::List(_) | Job::Spool(_))) => {
                 Self::send(slot, at, cx);
                 Next::To(Step::SendData, With::Job(id, job))
@@ -347,7 +347,7 @@ impl Work for SendHeader {
     }
 }
 
-/// Read file and send data: window by window, each made ready here or by the helper who reads.
+/// The step *read file and send data*: window by window. This thread or the helper that reads makes each ready.
 pub(super) struct SendData {
     pub(super) dispatch: Asymmetric,
 }
@@ -399,7 +399,7 @@ impl Work for SendData {
     }
 }
 
-/// Whose business this want is, if it is not that of the step that was told.
+/// The step that performs this want, if the present one does not.
 fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
     match want {
         Want::Receive

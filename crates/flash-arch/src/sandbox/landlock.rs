@@ -1,7 +1,7 @@
-//! Landlock: no name of the filesystem can be opened, made, removed or run, except for reading below some folders.
-//! Where the kernel is new enough, no TCP connection, no socket of other processes, and no signal to them either.
+//! Landlock: no name of the filesystem can be opened, made, removed or run, except for reading below some folders. A
+//! newer kernel also forbids TCP connections, sockets of other processes, and signals to them.
 //!
-//! What is open already stays open, and whatever another process passes on can be used: that is what helpers are for.
+//! Open files stay open, and a file that another process passes on can be used. Helpers rely on that.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use landlock::{
     RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 
-/// The newest that this was written for. Older kernels take away what they know.
+/// The newest version that is asked for. Older kernels take away what they know.
 const NEWEST: ABI = ABI::V6;
 
 pub(super) fn forbid_but_reading(folders: &[PathBuf]) -> Result<(), String> {
@@ -31,7 +31,7 @@ fn restrict(folders: &[PathBuf]) -> Result<landlock::RestrictionStatus, RulesetE
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?
-        // A folder that has vanished cannot be read, and needs no rule.
+        // A folder that is gone needs no rule.
         .add_rules(path_beneath_rules(folders, reading))?
         .restrict_self()
 }

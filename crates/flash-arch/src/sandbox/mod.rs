@@ -1,14 +1,14 @@
-//! The sandbox: what a process gives up for good before it meets strangers or what strangers have written.
+//! The sandbox: the rights that a process gives up for good before it reads requests or files.
 //!
-//! The process that serves keeps its sockets, the files that others have opened for it, and memory: it can open no
-//! name, start no program, connect to nobody. A helper process can read below the folders of its site, and send what it
-//! read to the process that asked. [`landlock`] takes away the filesystem (Landlock), [`seccomp`] every system call that is
-//! not needed (seccomp). What is refused fails with an error and kills nobody, so that a library which tries something
-//! new can still do it the old way.
+//! The process that serves keeps its sockets, memory, and the files that others have opened for it. It can open no
+//! name, start no program, and make no connection. A helper process can read below the folders of its site, and send
+//! what it read to the process that asked. [`landlock`] takes away the filesystem (Landlock), [`seccomp`] every
+//! system call that is not needed (seccomp). A refused call fails with an error and kills no process, so a library
+//! that tries a new call can still use an old one.
 //!
-//! Both hold for the calling thread and for all threads and processes that it starts from then on: a process confines
-//! itself while it has one thread. Who is confined, and whether a server goes on where the kernel lacks something, is
-//! decided elsewhere.
+//! Both hold for the calling thread and for all threads and processes that it starts later. So a process confines
+//! itself while it has one thread. Which processes are confined, and whether a server runs with less, is decided
+//! elsewhere.
 
 mod landlock;
 mod seccomp;
@@ -16,14 +16,14 @@ mod seccomp;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What this kernel could not take away.
+/// The rights that this kernel could not take away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unenforced(Vec<String>);
 
 /// Confines the process that serves.
 ///
 /// # Errors
-/// When something was not possible; all the rest was done.
+/// If a part was not possible. All other parts hold.
 pub fn confine_server() -> Result<(), Unenforced> {
     report([landlock::forbid_but_reading(&[]), seccomp::forbid_but(seccomp::server())])
 }

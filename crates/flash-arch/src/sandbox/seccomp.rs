@@ -1,9 +1,9 @@
 //! seccomp: the system calls that a process keeps. All others fail with EPERM.
 //!
-//! The lists name what the server, its helpers, the standard library and the C library call. Calls on the way of a
-//! cached request have no conditions, because those the kernel decides by a single look at a bitmap. A call that is
-//! only harmless with certain arguments has a condition: memory never becomes executable, and the only thing that can
-//! be started is a thread. io_uring is not on any list: its operations pass by seccomp.
+//! The lists name what the server, its helpers, the standard library and the C library call. Calls on the path of a
+//! cached request have no conditions, because the kernel allows such calls by one look at a bitmap. If a call is
+//! harmless only with certain arguments, it has a condition: memory never becomes executable, and only threads can be
+//! started. io_uring is not on any list: its operations pass by seccomp.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -16,7 +16,7 @@ use seccompiler::{BackendError, BpfProgram, SeccompCondition, SeccompFilter, Sec
 
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Memory, time, locks, and an end: what any program does.
+/// What any program does: memory, time, locks, exit.
 const EVERYBODY: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_munmap,
@@ -56,7 +56,7 @@ const EVERYBODY: &[c_long] = &[
     libc::SYS_recvmsg,
 ];
 
-/// Connections that others have begun, events, threads.
+/// What the server does: accepted connections, events, threads.
 const SERVER: &[c_long] = &[
     libc::SYS_accept4,
     libc::SYS_recvfrom,
@@ -94,7 +94,7 @@ const SERVER: &[c_long] = &[
     libc::SYS_ftruncate,
 ];
 
-/// Walking and looking. Where to, Landlock decides.
+/// What a helper does: walks and reads. Landlock decides where.
 const HELPER: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_openat2,
