@@ -1,7 +1,7 @@
-//! What waits to be sent on a connection: heads, bodies in memory, and ranges of files, in order.
+//! Bytes that wait to be sent on a connection: heads, bodies in memory, and ranges of files, in order.
 //!
-//! An output holds whole responses to pipelined requests behind one another, so that they leave in one call. It
-//! belongs to a connection only while there is something in it, and is reused by others afterwards.
+//! An output holds whole responses to pipelined requests, so that they leave in one call. It belongs to a connection only
+//! while it holds something. After that, other connections reuse it.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -13,38 +13,38 @@ use bytes::{Buf, Bytes};
 use crate::file::{Content, File};
 use crate::record::{Record, RecordBuilder};
 
-/// A buffer for others is no larger.
+/// A buffer that is reused is no larger.
 const BYTES_KEPT_MAX: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Heads and small bodies of all segments, one behind the other.
+    /// Heads and small bodies of all segments, one after the other.
     bytes: Vec<u8>,
     bytes_sent: usize,
     segments: VecDeque<Segment>,
-    /// Since the last response's end.
+    /// Bytes sent since the end of the last response.
     response_bytes_sent: u64,
-    /// When the socket was first shown what is in it.
+    /// When the socket was first shown the output.
     since_us: Option<u64>,
 }
 
 #[derive(Debug)]
 enum Segment {
-    /// That many of `bytes`.
+    /// The next bytes of `bytes`, this many.
     Bytes(usize),
     /// A range of a file's copy in memory.
     Memory(Arc<File>, Range<u64>),
-    /// A range that was in the page cache a moment ago. It never stays here across a wait.
+    /// A range that was in the page cache a moment ago. It is taken back before each wait.
     Resident(Arc<File>, Range<u64>),
-    /// Bytes of a body, and where in their file they begin, if they are one's.
+    /// Bytes of a body, and their position in a file, if they come from one.
     Copied(Bytes, Option<u64>),
-    /// A response ends here: an exchange's last one, or an interim one.
+    /// A response ends here: a final one, with its record, or an interim one.
     End(Option<Box<RecordBuilder>>),
 }
 
-/// The bytes at the front of an output, by how they are to be sent.
+/// The bytes at the front of an output, and how to send them.
 pub enum Front<'a> {
-    /// So many slices were filled in; `more` says how many bytes of a file follow at once.
+    /// `count` slices were filled. `more` bytes of a file follow at once.
     Slices {
         count: usize,
         more: u64,
@@ -58,22 +58,22 @@ impl Output {
         self.segments.is_empty()
     }
 
-    /// The socket is about to be shown what is in it.
+    /// The output is about to be shown to the socket.
     pub(crate) fn shown(&mut self, now_us: u64) {
         self.since_us.get_or_insert(now_us);
     }
 
-    /// How long it took to send everything.
+    /// How long it took to send the output.
     pub(crate) fn took_us(&mut self, now_us: u64) -> u64 {
         self.since_us.take().map_or(0, |since| now_us.saturating_sub(since))
     }
 
-    /// Heads and bytes that were not sent yet, files' left out.
+    /// Bytes that were not sent yet, without those of files.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.bytes.len() - self.bytes_sent
     }
 
-    /// How much memory waits here, roughly: a bound for pipelining.
+    /// Whether much memory waits here, roughly: a limit for pipelining.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes.len() > BYTES_KEPT_MAX || self.segments.len() > 64
     }
@@ -97,7 +97,7 @@ impl Output {
         &mut self.bytes
     }
 
-    /// What was written from `start` on is to be sent. Returns how much it is.
+    /// Adds the bytes from `start` on to the output. Returns how many there are.
     pub(crate) fn close(&mut self, start: usize) -> u64 {
         let written = self.bytes.len() - start;
         match self.segments.back_mut() {
@@ -118,7 +118,7 @@ impl Output {
         self.segments.push_back(Segment::Resident(Arc::clone(file), range));
     }
 
-    /// Bytes made or read for this response; `offset` says where in a file they can be read again.
+    /// Pushes bytes that were made or read for this response. `offset` says where a file has them.
     pub(crate) fn push_copied(&mut self, bytes: Bytes, offset: Option<u64>) {
         if !bytes.is_empty() {
             self.segments.push_back(Segment::Copied(bytes, offset));
@@ -129,12 +129,12 @@ impl Output {
         self.segments.push_back(Segment::End(Some(Box::new(exchange))));
     }
 
-    /// An interim response ends here, whose bytes are not those of the response that follows.
+    /// Ends an interim response. Its bytes do not count for the response that follows.
     pub(crate) fn push_interim_end(&mut self) {
         self.segments.push_back(Segment::End(None));
     }
 
-    /// Shows the driver what to send next, filling `slices` as far as they go.
+    /// Fills `slices` with the bytes to send next.
     pub fn front<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> Front<'a> {
         let mut count = 0;
         let mut at = self.bytes_sent;
@@ -162,7 +162,7 @@ impl Output {
         if count == 0 { Front::Nothing } else { Front::Slices { count, more: 0 } }
     }
 
-    /// Takes `sent` bytes off the front. Responses that end there are recorded.
+    /// Takes `sent` bytes off the front, and records the responses that end there.
     pub(crate) fn sent(&mut self, mut sent: u64, now_us: u64, records: &mut Vec<Record>) {
         while let Some(segment) = self.segments.front_mut() {
             let (taken, gone) = match segment {
@@ -209,9 +209,9 @@ impl Output {
         }
     }
 
-    /// Takes back what is left of a window that the socket did not accept at once. What was resident has to be
-    /// verified again before the next attempt, because pages may leave the cache while a client is slow. A copy is
-    /// made again when there is room for it, so that slow clients hold no memory.
+    /// Takes back the rest of a window that the socket did not accept at once. Resident pages may leave the cache while a
+    /// client is slow, so they are verified again before the next attempt. A copy is made again when the socket is
+    /// writable, so that slow clients hold no memory.
     pub(crate) fn take_back_window(&mut self) -> Option<Range<u64>> {
         // Nothing is ever written behind it, so it is the last.
         let range = match self.segments.back()? {
@@ -223,12 +223,12 @@ impl Output {
         Some(range)
     }
 
-    /// Bytes of the response at the front that have left, its head among them.
+    /// Bytes of the first response that were sent, with its head.
     pub(crate) fn response_bytes_sent(&self) -> u64 {
         self.response_bytes_sent
     }
 
-    /// The connection ends here: records what was under way, and forgets everything.
+    /// The connection ends here: records the responses under way, and drops everything.
     pub(crate) fn abandon(&mut self, now_us: u64, records: &mut Vec<Record>) {
         for segment in self.segments.drain(..) {
             if let Segment::End(exchange) = segment {
@@ -240,7 +240,7 @@ impl Output {
         self.bytes_sent = 0;
     }
 
-    /// Makes it fit for another connection: a single large response does not keep its memory for ever.
+    /// Prepares the output for another connection. A large response does not keep its memory.
     pub(crate) fn recycle(&mut self) {
         debug_assert!(self.segments.is_empty());
         self.bytes.shrink_to(BYTES_KEPT_MAX);

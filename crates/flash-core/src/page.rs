@@ -1,4 +1,4 @@
-//! Error pages: the site's own where it has them, plain ones otherwise.
+//! Error pages: the site's own, and plain ones for all other statuses.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use flash_http::status::Status;
 
 #[derive(Clone, Debug)]
 pub struct Pages {
-    /// The site's own, and plain ones for what is answered most.
+    /// The site's own pages, and plain ones for the most frequent statuses.
     ready: HashMap<u16, Vec<u8>>,
 }
 

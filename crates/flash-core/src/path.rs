@@ -1,8 +1,7 @@
 //! The one canonical path type, and the only way from a request target to a name on the disk.
 //!
-//! A [`SitePath`] begins with a slash and holds no escape, no NUL, no empty, `.` or `..` segment: routing,
-//! caching and the disk use it and nothing else, so that there is nothing left to check later. Its bytes need
-//! not be UTF-8; names on a disk need not be either.
+//! A [`SitePath`] begins with a slash. It holds no escape, no NUL, and no empty, `.` or `..` segment. Routing, caching and
+//! the disk use no other type, so no later check is needed. Its bytes need not be UTF-8, as names on a disk need not be.
 
 use std::borrow::Cow;
 
@@ -10,7 +9,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SitePath<'a>(Cow<'a, [u8]>);
 
-/// Why a request target names nothing that a site could hold.
+/// Why a request target cannot name anything in a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
     /// A broken escape, a NUL, or a way up past the root: the request is malformed.
@@ -50,7 +49,7 @@ impl<'a> SitePath<'a> {
         &path[start..]
     }
 
-    /// Whether a segment begins with a dot. `.well-known` (RFC 8615) is meant to be seen.
+    /// Whether a segment begins with a dot. `.well-known` (RFC 8615) is an exception.
     pub fn is_hidden(&self) -> bool {
         memchr::memmem::find_iter(&self.0, b"/.").any(|slash| {
             let segment = &self.0[slash + 1..];
@@ -63,8 +62,8 @@ impl<'a> SitePath<'a> {
     }
 }
 
-/// Nothing encoded, no empty segment, none that begins with a dot. (`/.x` is canonical too, but rare enough for
-/// the slow way.)
+/// Whether nothing is encoded, no segment is empty, and none begins with a dot. (`/.x` is canonical too, but rare enough
+/// for the slow way.)
 fn is_canonical(raw: &[u8]) -> bool {
     let mut previous = 0;
     let mut plain = true;
@@ -101,7 +100,7 @@ fn canonicalise(raw: &[u8]) -> Result<SitePath<'static>, PathError> {
     if unnameable { Err(PathError::Unnameable) } else { Ok(SitePath(Cow::Owned(path))) }
 }
 
-/// Appends the decoded segment; tells whether it holds an encoded slash.
+/// Appends the decoded segment. Returns whether it holds an encoded slash.
 fn decode(segment: &[u8], path: &mut Vec<u8>) -> Result<bool, PathError> {
     let mut slash = false;
     let mut bytes = segment.iter();

@@ -1,7 +1,7 @@
 //! The wire protocols that a connection can speak. HTTP/1 is the only one so far.
 //!
-//! A protocol turns bytes into requests and answers into bytes, for one exchange at a time or for many, and knows when
-//! its connection may be closed. What answers a request is its [exchange](crate::exchange)'s business.
+//! A protocol turns bytes into requests, and responses into bytes. It knows when its connection may be closed. An
+//! [exchange](crate::exchange) finds the response to a request.
 
 pub(crate) mod h1;
 

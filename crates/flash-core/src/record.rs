@@ -1,6 +1,6 @@
-//! What the access log will say of one exchange.
+//! The access log's data of one exchange.
 //!
-//! Plain data: the request path fills it in, `flash-observe` formats and writes it.
+//! The request path fills it in. `flash-observe` formats and writes it.
 
 use std::net::SocketAddr;
 
@@ -10,14 +10,14 @@ use flash_http::status::Status;
 use crate::clock::Now;
 use crate::job::Spent;
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     Inet(SocketAddr),
     Unix,
 }
 
-/// One finished (or broken-off) exchange.
+/// An exchange that is complete, or was broken off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub peer: Peer,
@@ -25,14 +25,13 @@ pub struct Record {
     pub unix_ms: u64,
     /// From the complete head to the last byte handed to the kernel, in microseconds.
     pub duration_us: u64,
-    /// What its jobs took.
+    /// The time that its jobs took.
     pub spent: Spent,
-    /// Of the duration, from the response's first byte on, without waiting for the disk.
+    /// The part of the duration from the response's first byte on, without waits for the disk.
     pub send_us: u64,
-    /// The request line as received, without its CRLF. Of a request that was refused, as much of it as was read, up to a
-    /// kibibyte: empty when there was nothing.
+    /// The request line as received, without its CRLF. For a refused request, the part that was read, up to a kibibyte.
     pub request_line: Box<[u8]>,
-    /// Why bytes were no request, or came too slowly; empty for all others.
+    /// Why the request was refused. Empty for all others.
     pub reason: &'static str,
     /// The `Host` field's value, as received; empty when absent.
     pub host: Box<[u8]>,
@@ -41,11 +40,11 @@ pub struct Record {
     /// The `User-Agent` field's value; empty when absent.
     pub user_agent: Box<[u8]>,
     pub status: u16,
-    /// Body bytes handed to the kernel, which is fewer than promised when the client left.
+    /// Body bytes passed to the kernel. They are fewer than promised if the client left.
     pub body_bytes: u64,
 }
 
-/// When a request's head was complete, and what its jobs have taken since.
+/// When a request's head was complete, and the time that its jobs have taken since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     pub(crate) started_us: u64,
@@ -58,15 +57,15 @@ impl Timing {
     }
 }
 
-/// An exchange under way, as far as its record can be written.
+/// The record of an exchange under way.
 #[derive(Debug)]
 pub struct RecordBuilder {
     record: Record,
     head_bytes: u64,
     started_us: u64,
-    /// When its head was written.
+    /// When the response's head was written.
     begun_us: u64,
-    /// For the disk, since then.
+    /// Waits for the disk since then.
     waited_ns: u64,
 }
 
@@ -93,7 +92,7 @@ impl RecordBuilder {
         Self { record, head_bytes, started_us, begun_us: now.us, waited_ns: 0 }
     }
 
-    /// For bytes that were no request, of which these were the first.
+    /// For bytes that were no request. `bytes` are the first of them.
     pub(crate) fn of_refusal(peer: Peer, reject: Reject, bytes: &[u8], head_bytes: u64, now: &Now) -> Self {
         let Reject { status, reason } = reject;
         let request_line = line_so_far(bytes).into();
@@ -101,13 +100,13 @@ impl RecordBuilder {
         Self { record, head_bytes, started_us: now.us, begun_us: now.us, waited_ns: 0 }
     }
 
-    /// A job for its body has taken this.
+    /// A job for the response's body has taken this time.
     pub(crate) fn spend(&mut self, spent: Spent) {
         self.record.spent += spent;
         self.waited_ns += spent.queue_ns + spent.help_ns;
     }
 
-    /// `bytes_sent` counts the head as well.
+    /// `bytes_sent` includes the head.
     pub fn finish(self, bytes_sent: u64, now_us: u64) -> Record {
         Record {
             body_bytes: bytes_sent.saturating_sub(self.head_bytes),
@@ -140,7 +139,7 @@ impl Record {
 
 const REQUEST_LINE_BYTES_MAX: usize = 1024;
 
-/// What was read of a request line: it may stand behind an empty one, and need not have ended.
+/// The part of a request line that was read. An empty line may stand before it, and its end may be missing.
 fn line_so_far(bytes: &[u8]) -> &[u8] {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let start = bytes.iter().take(2).take_while(|byte| is_end(byte)).count();

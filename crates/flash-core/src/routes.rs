@@ -1,7 +1,7 @@
-//! Routes: the parts of a site's names that programs answer.
+//! Routes: the parts of a site's names that upstreams answer.
 //!
-//! A name below a [`RouteMatch::Prefix`] never reaches the pathname cache or the disk. One with a [`RouteMatch::Suffix`] is looked up
-//! like any other, because the program's file has to be there.
+//! A name below a [`RouteMatch::Prefix`] never reaches the pathname cache or the disk. A name with a [`RouteMatch::Suffix`]
+//! is looked up like a file, because the script has to exist.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::memory_budget::Budget;
 use crate::path::SitePath;
 use crate::upstream::UpstreamProtocol;
 
-/// All of them, and what every program is told.
+/// All routes, and what every program is told about the server.
 #[derive(Debug)]
 pub struct Routes {
     list: Vec<Route>,
     pub(crate) server: Server,
     pub(crate) document_root: Box<[u8]>,
-    /// Memory for what programs have answered and clients have not taken, and for bodies that are not whole.
+    /// Memory for responses that clients have not received, and for request bodies that are not whole.
     pub(crate) answers: Arc<Budget>,
 }
 
@@ -26,21 +26,21 @@ pub struct Routes {
 pub struct Route {
     pub matches: RouteMatch,
     pub protocol: UpstreamProtocol,
-    /// A program may write straight to the client.
+    /// Whether a program may write straight to the client.
     pub direct: bool,
-    /// What [`Upstreams`](crate::upstream::Upstreams) knows it by.
+    /// The route's number in [`Upstreams`](crate::upstream::Upstreams).
     pub number: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteMatch {
-    /// `/cgi-bin`, and all that lies below. `/` is the whole site.
+    /// `/cgi-bin`, and everything below. `/` is the whole site.
     Prefix(Box<[u8]>),
-    /// `.php`: files below the site's root with such a name, and what follows it as in `/a.php/more`.
+    /// `.php`: files with this suffix, and the path after them, as in `/a.php/more`.
     Suffix(Box<[u8]>),
 }
 
-/// A path that a route answers, split at its script as far as that is known.
+/// A path and its route. The path is split after its script, as far as that is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routed<'r, 'p> {
     pub(crate) route: &'r Route,
@@ -48,8 +48,8 @@ pub(crate) struct Routed<'r, 'p> {
 }
 
 impl Routes {
-    /// `software` and `document_root`, an absolute path without a slash at its end, are what programs are told.
-    /// `answers_bytes_max` is for what clients have not taken yet, and for bodies that are not whole.
+    /// Programs are told `software` and `document_root`, an absolute path without a slash at its end. `answers_bytes_max`
+    /// is for responses that clients have not received, and for request bodies that are not whole.
     pub fn new(mut list: Vec<Route>, software: &[u8], document_root: &[u8], answers_bytes_max: u64) -> Self {
         // The longest prefix wins, and a suffix within it does not count.
         list.sort_by_key(|route| match &route.matches {
@@ -71,12 +71,12 @@ impl Routes {
         })
     }
 
-    /// Whether everything at this path is a program's.
+    /// Whether a route answers everything at this path.
     pub(crate) fn holds(&self, path: &SitePath<'_>) -> bool {
         self.of(path).is_some_and(|routed| matches!(routed.route.matches, RouteMatch::Prefix(_)))
     }
 
-    /// The route of a file that the disk says is a program's.
+    /// The route of a file that is a script.
     pub(crate) fn of_script(&self, name: &[u8]) -> Option<&Route> {
         self.list.iter().find(|route| match &route.matches {
             RouteMatch::Prefix(_) => false,
@@ -84,13 +84,13 @@ impl Routes {
         })
     }
 
-    /// Whether a request for this path may turn out to be for a program. A folder may have one for its index.
+    /// Whether an upstream may answer this path. A folder's index may be a script.
     pub(crate) fn may_lead_to_program(&self, raw_path: &[u8]) -> bool {
         let Ok(path) = SitePath::parse(raw_path) else { return false };
         self.of(&path).is_some() || (path.names_folder() && self.has_suffixes())
     }
 
-    /// Whether a folder's index may turn out to be a program.
+    /// Whether a folder's index may be a script.
     fn has_suffixes(&self) -> bool {
         self.list.iter().any(|route| matches!(route.matches, RouteMatch::Suffix(_)))
     }

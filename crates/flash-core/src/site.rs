@@ -1,4 +1,4 @@
-//! A site: its settings, its error pages and its caches. Shared by every connection, changed by none.
+//! A site: its settings, its error pages and its caches. All connections share it, and none changes it.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ pub struct Site {
     pub template: HeaderTemplate,
     pub pages: Pages,
     pub paths: PathCache,
-    /// Where programs answer, if any do.
+    /// The routes to upstreams, if there are any.
     pub routes: Option<Routes>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub head: flash_http::head::Limits,
-    /// A request body is of no use to a file: it is read up to here and dropped.
+    /// The limit for request bodies. A body that is of no use to a file is read and dropped.
     pub body_bytes_max: u64,
     /// From a head's first byte to its last.
     pub head_timeout_ms: u64,
     /// Between one response and the next request's first byte.
     pub idle_timeout_ms: u64,
-    /// A client that acknowledges a response, or sends a body, more slowly than this on average is cut off.
+    /// A client that reads a response, or sends a body, more slowly than this on average is cut off.
     pub bytes_per_second_min: u64,
-    /// For a job, from its asking to its result.
+    /// From asking for a job to its result.
     pub disk_deadline_ms: u64,
-    /// For a program, to begin, and for its next bytes.
+    /// For an upstream to open, and for its next bytes.
     pub program_silence_ms: u64,
-    /// How long an entry serves before somebody looks again.
+    /// How long an entry answers before the disk is asked again.
     pub revalidate_ms: u64,
     pub dotfiles: bool,
     pub list: bool,
-    /// Every search for a file that the runner's own cache does not answer becomes a job, and [`Site::look_up`] its
-    /// driver's business, so that different threads can read a request, find its file and answer it.
+    /// Every look-up that the worker's own cache does not answer becomes a job. The driver calls [`Site::look_up`] for it.
+    /// Different threads can then read a request, find its file and answer it.
     pub lookup_as_job: bool,
-    /// Whether exchanges are to be recorded.
+    /// Whether exchanges are recorded.
     pub log: bool,
 }
 
@@ -63,15 +63,15 @@ impl Default for Settings {
     }
 }
 
-/// A file's bytes up to this size leave in one piece with their head, without a second slice.
+/// A file of at most this size is sent in one piece with its head, without a second slice.
 pub(crate) const INLINE_BYTES_MAX: u64 = 4 << 10;
 
-/// A large file is made ready and sent by at most this much at a time.
+/// A large file is made ready and sent in windows of at most this size.
 pub const WINDOW_BYTES: u64 = 1 << 20;
 
 impl Site {
-    /// Keeps what a finished job found out; of a name that leads nowhere, when it is asked for again. Whoever did the job
-    /// calls this, once. Returns `false` when the cache was not to be had: who can wait may try again.
+    /// Caches the result of a finished job; a missing name only when it is requested again. Called once, after the job.
+    /// Returns `false` if the cache is locked: a caller that may block tries again.
     pub fn cache_result(&self, job: &Job, done: &Done) -> bool {
         if let (Job::Find(find), Done::Found(entry)) = (job, done) {
             let is_kept = match &find.known {

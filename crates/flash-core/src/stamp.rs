@@ -1,12 +1,12 @@
-//! What tells one version of a file from another.
+//! What distinguishes one version of a file from another.
 
-/// What tells one version of a file from another.
+/// What distinguishes one version of a file from another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stamp {
     pub device: u64,
     pub inode: u64,
     pub size: u64,
-    /// Nanoseconds since the Unix epoch, as are the next two.
+    /// Nanoseconds since the Unix epoch, as in the next field.
     pub modified_ns: i64,
     pub changed_ns: i64,
 }
@@ -16,8 +16,8 @@ impl Stamp {
         self.modified_ns.div_euclid(1_000_000_000)
     }
 
-    /// Whether the bytes are still those of `self`. The time of change is left out: a file that was replaced by a
-    /// rename has a new one, and is still worth sending to its end.
+    /// Whether the content is still that of `self`. The change time does not count: a rename changes it, and a replaced
+    /// file is still worth sending to its end.
     pub fn same_content(&self, later: &Stamp) -> bool {
         (self.inode, self.size, self.modified_ns) == (later.inode, later.size, later.modified_ns)
     }

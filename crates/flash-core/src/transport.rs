@@ -1,6 +1,6 @@
 //! What carries a connection's bytes, as far as requests and responses depend on it.
 //!
-//! The driver knows it when it accepts. The bytes themselves, and whatever encrypts them, are below the request path.
+//! The driver knows it after accepting. The bytes, and their encryption, are below the request path.
 
 use flash_http::Scheme;
 

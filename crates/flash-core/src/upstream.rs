@@ -1,8 +1,8 @@
-//! Programs: what is asked of whoever begins one, and what comes back.
+//! Upstreams: what a driver asks of the component that opens them, and what it answers.
 //!
-//! To the request path a program is a stream in two directions, whatever begins it and whatever framing it speaks. Here
-//! is no process, no queue and no connection that is kept: they are behind [`Upstreams`], in `flash-upstream`. Where programs
-//! stand among the site's names is in [`routes`](crate::routes), and how bytes go to and fro in `exchange`.
+//! To the request path, an upstream is a stream in two directions, whatever opened it. This module has no process, no queue
+//! and no idle connection: they are behind [`Upstreams`], in `flash-upstream`. [`routes`](crate::routes) says which names
+//! upstreams answer. `exchange` moves the bytes.
 
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
@@ -18,34 +18,35 @@ use crate::record::RecordBuilder;
 /// How a stream's bytes are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamProtocol {
-    /// The request's body, and then its end, one way; a head and a body, up to the end, the other.
+    /// Flash sends the request's body and then closes that direction. The program sends a head and a body, and closes.
     Cgi,
-    /// The same, but for that the program writes the response as the client is to have it (RFC 3875 §5).
+    /// The same, but the program writes the response in its final form (RFC 3875 §5).
     Nph,
     FastCgi,
 }
 
-/// Whoever begins programs.
+/// Opens upstreams.
 pub trait Upstreams: Send + Sync + Debug {
-    /// Begins one, or sees to it that `reply` is called, once, whatever happens. Never waits.
+    /// Opens one. Calls `reply` exactly once, unless it returns the result at once. Never blocks.
     fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened>;
 }
 
-/// Takes what became of [`Open`], on any thread. Nobody may be left to have a use for it: then it is dropped.
+/// Takes the result of [`Open`], on any thread. If the exchange is over, the result is dropped.
 pub type OnOpened = Box<dyn FnOnce(Opened) + Send>;
 
-/// Open a program.
+/// A request to open an upstream.
 #[derive(Debug)]
 pub struct Open {
     /// The route's number.
     pub route: usize,
-    /// What was asked for, decoded. Below a [`RouteMatch::Prefix`] with [`UpstreamProtocol::Cgi`] nobody has looked yet which script that
-    /// is: whoever begins it adds the variables that say so. In all other cases they are complete.
+    /// The decoded path of the request. Below a [`Prefix`](crate::routes::RouteMatch::Prefix) with
+    /// [`UpstreamProtocol::Cgi`], the script is not known yet: the opener finds it, and adds its variables. In all other
+    /// cases the variables are complete.
     pub path: SitePath<'static>,
     pub variables: Arc<Variables>,
-    /// The request, for people who read logs.
+    /// The request, for the logs.
     pub name: Arc<str>,
-    /// The last attempt ended in a kept connection that the program had closed: this one is to be new.
+    /// The program had closed the idle connection of the last attempt. This attempt needs a new connection.
     pub again: bool,
     pub direct: Option<Box<Direct>>,
 }
@@ -53,26 +54,26 @@ pub struct Open {
 /// What a program needs to write straight to the client.
 #[derive(Debug)]
 pub struct Direct {
-    /// Sent before the program may write: a status line and fields, but no empty line, which the program writes.
+    /// Sent before the program may write: a status line and fields. The program writes the empty line.
     pub head: Vec<u8>,
-    /// The client's socket, non-blocking as yet. The driver adds it.
+    /// The client's socket, still non-blocking. The driver adds it.
     pub socket: Option<OwnedFd>,
-    /// To be finished with the number of bytes that the client got, when the program has ended.
+    /// The record is completed with the number of bytes that the client got, when the program has ended.
     pub record: Option<RecordBuilder>,
 }
 
-/// What became of it. The stream is the driver's, which tells the exchange the rest, without it.
+/// The result of [`Open`]. The driver keeps the stream, and tells the exchange the rest.
 #[derive(Debug)]
 pub enum Opened<Stream = OwnedFd> {
     /// The stream is non-blocking.
     Running(Stream, Upstream),
-    /// Straight to the client: the connection is the program's from now on.
+    /// The program writes straight to the client: the connection belongs to the program now.
     Detached,
     Failed(OpenError),
 }
 
 impl Opened {
-    /// The stream, for the driver, and what its exchange is told.
+    /// The stream, for the driver, and the rest, for the exchange.
     pub fn split(self) -> (Option<OwnedFd>, Opened<()>) {
         match self {
             Self::Running(stream, backend) => (Some(stream), Opened::Running((), backend)),
@@ -82,50 +83,50 @@ impl Opened {
     }
 }
 
-/// A program that runs for one request, but for the stream to it.
+/// A program that runs for one request, without its stream.
 #[derive(Debug)]
 pub struct Upstream {
     pub protocol: UpstreamProtocol,
     pub lease: Box<dyn Lease>,
-    /// It has carried other requests: the program may have closed it without our knowing.
+    /// The connection has carried other requests, so the program may have closed it already.
     pub used: bool,
 }
 
-/// The right to a program, or to a connection to one. Dropping it breaks off: whatever runs for it is ended.
+/// The right to a program, or to a connection, for one request. If the lease is dropped, its program is ended.
 pub trait Lease: Send + Debug {
-    /// From now on the program may be told something. Until then nobody may have been left who wants it.
+    /// From now on, Flash writes to the program. Before, the exchange could still be given up.
     fn begins(&mut self) {}
 
-    /// What a FastCGI program complains about, in pieces as they come: lines are the lease's affair.
+    /// A FastCGI program's error output, in the pieces in which it arrives. The lease finds the lines.
     fn stderr(&mut self, bytes: &[u8]);
 
-    /// The exchange is over. Never waits.
+    /// The exchange is over. Never blocks.
     fn finish(self: Box<Self>, stream: OwnedFd, how: ReleaseMode);
 }
 
 /// How an exchange with a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseMode {
-    /// As it should, and the stream may carry another one.
+    /// Complete, and the stream can carry another request.
     Reusable,
-    /// As it should; the stream has had its time.
+    /// Complete, but the stream cannot be used again.
     Ended,
-    /// Nobody has a use for the rest. A FastCGI record is just complete: `ABORT_REQUEST` may be written. A CGI program may
-    /// take the stream's end for that of a body, so that it has to be ended first.
+    /// Broken off. A FastCGI record is complete at this point, so `ABORT_REQUEST` may be written. A CGI program has to be
+    /// ended first, because it may take the stream's end for that of a body.
     Aborted,
 }
 
-/// An exchange that has no use for its stream any more, and what is to become of that.
+/// A stream that its exchange no longer needs, and what happens to it.
 #[derive(Debug)]
 pub struct Release {
     pub exchange: ExchangeId,
     pub(crate) lease: Box<dyn Lease>,
-    /// `None` if nobody has to be told but by the stream's end.
+    /// `None` if dropping the stream and the lease is enough.
     pub(crate) how: Option<ReleaseMode>,
 }
 
 impl Release {
-    /// No port watches the stream any more.
+    /// Finishes the lease. The stream is out of its poller.
     pub fn finish(self, stream: Option<OwnedFd>) {
         if let (Some(stream), Some(how)) = (stream, self.how) {
             self.lease.finish(stream, how);
@@ -133,18 +134,18 @@ impl Release {
     }
 }
 
-/// Why a program was not begun.
+/// Why an upstream was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// As many run and wait as may. Worth trying again: 503.
+    /// The limits for running and waiting programs are reached. Worth a retry: 503.
     Busy,
-    /// No program there: 404.
+    /// There is no program: 404.
     NotFound,
-    /// There is one, which may not be run: 403.
+    /// The program may not be run: 403.
     Forbidden,
-    /// It cannot be begun or reached: 502.
+    /// The program cannot be started or reached: 502.
     Broken,
-    /// It did not begin in time: 504.
+    /// The program did not start in time: 504.
     Late,
 }
 

@@ -1,4 +1,4 @@
-//! What a connection needs next, and what its sockets are waited for. A connection says it, and a driver performs it.
+//! What a connection needs next, and which sockets it waits for. A driver performs it.
 
 use crate::exchange_id::ExchangeId;
 use crate::job::Job;
@@ -10,31 +10,30 @@ pub enum Want {
     Receive,
     /// Bytes to the client: show `Connection::output` to the socket and call `Connection::sent`.
     Send,
-    /// The only thing that may wait for a disk: call `Connection::completed`.
+    /// A job, the only thing that may wait for a disk: call `Connection::completed`.
     Job(ExchangeId, Job),
-    /// A program: hand `Connection::begin` to [`Upstreams`](crate::upstream::Upstreams), and call `Connection::begun`.
+    /// An upstream: pass `Connection::begin` to [`Upstreams`](crate::upstream::Upstreams), and call `Connection::begun`.
     OpenUpstream(ExchangeId),
-    /// Show `Connection::to_upstream` to the exchange's stream: call `Connection::upstream_sent`, and so on.
+    /// Bytes to the upstream: show `Connection::to_upstream` to its stream, and call `Connection::upstream_sent`.
     SendUpstream(ExchangeId),
-    /// The program's bytes: call `Connection::upstream_received`, `Connection::upstream_ended`, and so on.
+    /// Bytes from the upstream: call `Connection::upstream_received` or `Connection::upstream_ended`.
     ReceiveUpstream(ExchangeId),
-    /// The program is to see the end of what it is told: shut that direction of its stream.
+    /// Shut down the sending direction of the upstream's stream: call `Connection::upstream_shut`.
     ShutdownUpstream(ExchangeId),
-    /// The client's socket is its program's: forget it, and close it here without a word.
+    /// The client's socket belongs to a program now: close it here, and send nothing.
     Detach,
-    /// Nothing, until a socket is ready that was found blocked: call `Connection::client_ready` or
-    /// `Connection::upstream_ready`.
+    /// Wait until a socket is ready: call `Connection::client_ready` or `Connection::upstream_ready`.
     WaitIo(Interest),
-    /// The result of the job that was handed out.
+    /// Wait for the result of the job that was handed out.
     WaitJob,
-    /// No more sending; the client may still be, and is to be listened to for a moment.
+    /// Shut down the sending direction. The client may still send for a moment.
     ShutdownWrite,
     Close,
-    /// The client is too slow: close, and have the kernel forget what it still has for it.
+    /// The client is too slow: close, so that the kernel drops what it holds for the client.
     Reset,
 }
 
-/// What both sockets are waited for; those directions were all found blocked.
+/// The directions that a connection waits for. All of them would block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
     pub client_in: bool,
@@ -43,7 +42,7 @@ pub struct Interest {
     pub upstream_out: bool,
 }
 
-/// A direction of the program's stream.
+/// A direction of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     In,

@@ -1,10 +1,10 @@
 //! HTTP/1 on one connection: a request is read, its exchange is answered, and the next request follows.
 //!
-//! Here is what only HTTP/1 knows: bytes received that make no whole request yet, bytes to be sent, where a body ends on
-//! the wire, whether the connection stays open, and how it is closed so that the client has everything.
+//! This module knows what only HTTP/1 has: incomplete requests, bytes to be sent, and the end of a body on the wire. It also
+//! decides whether the connection stays open. It closes the connection in a way that lets the client receive everything.
 //!
-//! Calls between these files go one way: this file calls `upstream`, `upstream` and `expiry` call `read`, `read` calls
-//! `feed` and `answer`, and all of them change the `state`.
+//! Calls between these files go one way. This file calls `upstream`; `upstream` and `expiry` call `read`; `read` calls `feed`;
+//! `feed` calls `answer`. All of them change the `state`.
 
 mod answer;
 mod client;
@@ -31,7 +31,7 @@ use self::framing::Sink;
 pub(crate) use self::state::Http1;
 use self::state::{Current, Phase, Why};
 
-/// What a lingering client may still send before it is cut off.
+/// How much a lingering client may still send.
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
 impl Http1 {
@@ -81,7 +81,7 @@ impl Http1 {
         Want::Receive
     }
 
-    /// The job that the state asks for, if it has not been handed out.
+    /// The job that the state needs, if the job has not been handed out.
     fn job(&mut self, site: &Site) -> Option<(ExchangeId, Job)> {
         match &mut self.phase {
             // It leaves for another thread. What was answered before goes out first, and does not wait there with it.
@@ -97,7 +97,7 @@ impl Http1 {
         }
     }
 
-    /// The socket took so many bytes of the output.
+    /// The socket took this many bytes of the output.
     pub(crate) fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
         let Some(output) = &mut self.output else { return };
         output.sent(bytes, cx.now.us, &mut cx.tally.records);
@@ -109,8 +109,8 @@ impl Http1 {
         }
     }
 
-    /// The socket takes no more for now. A window in the output is made ready again before the next attempt. Returns
-    /// whether something else may be wanted meanwhile.
+    /// The socket takes no more for now. If a window of a file is in the output, it is made ready again before the next
+    /// attempt. Returns whether the connection may want something else meanwhile.
     pub(crate) fn send_blocked(&mut self) -> bool {
         let Phase::Exchange(current) = &mut self.phase else { return false };
         match (&mut current.exchange.state, &mut self.output) {
@@ -128,7 +128,7 @@ impl Http1 {
         false
     }
 
-    /// The client has sent nothing more as yet. Returns whether something else may be wanted meanwhile.
+    /// The socket has nothing to read for now. Returns whether the connection may want something else meanwhile.
     pub(crate) fn receive_blocked(&mut self) -> bool {
         match &mut self.phase {
             Phase::Exchange(current) if current.exchange.upstream().is_some() => {

@@ -1,5 +1,5 @@
-//! Answering a head: what it asks for is found, and a response begins, or somebody is asked first. What cannot be answered
-//! is refused.
+//! Answering a head: a response begins, or the request becomes an exchange that waits for a job or an upstream. A malformed
+//! request is refused.
 
 use flash_http::head::{self, Expect, Head, Reject, Version};
 use flash_http::method::Method;
@@ -23,9 +23,9 @@ use crate::job::Failure;
 use crate::record::{RecordBuilder, Timing};
 
 pub(super) enum Answered {
-    /// The head is done with.
+    /// The head has been consumed.
     Yes,
-    /// It stays where it is until its file has been found.
+    /// The head stays in the input until the look-up is done.
     NotYet,
 }
 
@@ -68,7 +68,7 @@ impl Http1 {
         Answered::Yes
     }
 
-    /// What is known of what the request at the front of the input asks for, if that is looked up already.
+    /// The look-up of the request at the front of the input, if there is one.
     fn lookup(&self) -> Option<(&Lookup, Timing)> {
         match &self.phase {
             Phase::Exchange(current) => match &current.exchange.state {
@@ -79,7 +79,7 @@ impl Http1 {
         }
     }
 
-    /// Its body is of no use, but has to be out of the way.
+    /// The request's body is of no use, but the next request stands behind it.
     fn drop_body(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         if head.expect == Expect::Continue {
             self.tell_to_continue(cx);
@@ -88,7 +88,7 @@ impl Http1 {
         Answered::Yes
     }
 
-    /// RFC 9110 §10.1.1.
+    /// Sends a 100 response (RFC 9110 §10.1.1).
     pub(super) fn tell_to_continue(&mut self, cx: &mut Context<'_>) {
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         output.write(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
@@ -120,7 +120,7 @@ impl Http1 {
         Answered::Yes
     }
 
-    /// The request has to wait for something: it becomes an exchange, or the one that it is goes on.
+    /// The request has to wait: it becomes an exchange, or its exchange gets a new state.
     fn begin_exchange(&mut self, state: ExchangeState, head: &Head<'_>, framing: Framing, timing: Timing) {
         match &mut self.phase {
             Phase::Exchange(current) => {
@@ -145,7 +145,7 @@ impl Http1 {
         }
     }
 
-    /// The number of the exchange under way, or of the next one.
+    /// The id of the exchange under way, or of the next one.
     fn exchange_id(&self) -> ExchangeId {
         match &self.phase {
             Phase::Exchange(current) => current.exchange.id,
@@ -153,8 +153,7 @@ impl Http1 {
         }
     }
 
-    /// What has not been read of the request's body. Where it was dropped because no program stood there a moment ago, its
-    /// end is all that is left of it.
+    /// The part of the request's body that has not been read. Nothing is left of a body that was dropped.
     fn unread_body(&self, head: &Head<'_>) -> RequestBody {
         if self.body_waits(head) { RequestBody::of(head) } else { RequestBody::Complete }
     }
@@ -176,7 +175,7 @@ impl Http1 {
         }
     }
 
-    /// The head is in the output: records it, and goes on to the body or to the next request.
+    /// The head is in the output. Records it, and continues with the body or the next request.
     pub(super) fn answered(
         &mut self,
         head: &Head<'_>,
@@ -212,7 +211,7 @@ impl Http1 {
         self.phase = if linger { Phase::Closing { linger } } else { Phase::after(framing.persistence) };
     }
 
-    /// Answers bytes that were no request, or that came too slowly, and closes. The log is shown the first of them.
+    /// Answers bytes that were no request, or that came too slowly, and closes. The log shows the first of them.
     pub(super) fn refuse(&mut self, reject: Reject, bytes: &[u8], cx: &mut Context<'_>) {
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let framing = &mut Framing::new(Persistence::Closes, Version::Http11);
@@ -233,7 +232,8 @@ impl Http1 {
         self.phase = Phase::Closing { linger: true };
     }
 
-    /// Breaks off. A client that has been told nothing gets an answer, and another one sees the connection end.
+    /// Ends an exchange that fails. A client that has received nothing gets an error page. Otherwise the connection is
+    /// closed.
     pub(super) fn give_up(&mut self, fault: GatewayError, cx: &mut Context<'_>) {
         let Some(upstream) = self.upstream() else { return };
         if let Some(reason) = fault.reason {

@@ -1,14 +1,14 @@
-//! The client's two directions while an upstream answers: which of them was found blocked, and whether it sends more.
+//! The client's two directions while an upstream answers: which of them would block, and whether the client sends more.
 
 use crate::want::Direction;
 
 #[derive(Debug, Default)]
 pub(super) struct Client {
-    /// It has sent nothing more, when it was last tried.
+    /// The last attempt to read found nothing.
     pub(super) in_blocked: bool,
-    /// It took nothing more, when it was last tried.
+    /// The last attempt to write found no room.
     pub(super) out_blocked: bool,
-    /// It closed its side, and may wait for the answer.
+    /// The client has shut down its side. It may still read the response.
     pub(super) has_ended: bool,
 }
 

@@ -1,11 +1,11 @@
-//! A request's body that is of no use: it is read to its end and dropped, because the next request stands behind it.
+//! A request's body that is of no use. Flash reads it to its end and drops it, because the next request stands behind it.
 
 use flash_http::head::{Head, Reject};
 
 use super::request_body::RequestBody;
 use crate::site::Settings;
 
-/// A request body on its way to nowhere.
+/// A request's body that is being dropped.
 #[derive(Debug)]
 pub(crate) struct DropBody {
     /// The request's head, to be answered afterwards.
@@ -14,9 +14,9 @@ pub(crate) struct DropBody {
 }
 
 pub(crate) enum Dropped {
-    /// The whole body, which so many of the bytes ended.
+    /// The body ended after this many of the bytes.
     All(usize),
-    /// All of the bytes.
+    /// All of the bytes belong to the body, and more follow.
     Some,
     Refused(Reject),
 }
@@ -26,7 +26,7 @@ impl DropBody {
         Self { head: head_bytes.into(), body: RequestBody::of(head) }
     }
 
-    /// Nothing is kept of what is dropped, wherever it lies.
+    /// Drops the bytes of the body.
     pub(crate) fn drop_from(&mut self, bytes: &[u8], settings: &Settings) -> Dropped {
         match self.body.read(bytes, settings.body_bytes_max, |_| {}) {
             Ok(used) if self.body.is_complete() => Dropped::All(used),
@@ -35,7 +35,7 @@ impl DropBody {
         }
     }
 
-    /// The head, which nobody is going to answer.
+    /// Takes the head, for the log of a refusal.
     pub(crate) fn take_head(&mut self) -> Box<[u8]> {
         std::mem::take(&mut self.head)
     }

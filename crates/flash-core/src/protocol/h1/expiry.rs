@@ -20,15 +20,15 @@ impl Http1 {
         self.deadline.ms()
     }
 
-    /// Since when, in the server's milliseconds, a connection has been idle that could be closed without harm. What the
-    /// kernel still has for its client is delivered all the same.
+    /// Since when, in the server's milliseconds, the connection has been idle. `None` if closing it would do harm. After a
+    /// close, the kernel still delivers what it holds for the client.
     pub(crate) fn idle_since_ms(&self, site: &Site) -> Option<u64> {
         let is_flushing = matches!(self.phase, Phase::Lingering { why: Why::Unflushed, .. });
         (self.is_idle() || is_flushing).then(|| self.deadline.silent_since_ms(&site.settings))
     }
 
-    /// The deadline has passed. `unacknowledged` tells how many bytes the client's socket has taken that the client has not
-    /// acknowledged; it is asked only where that matters.
+    /// The deadline has passed. `unacknowledged` returns how many sent bytes the client has not acknowledged. It is called
+    /// only if the number matters.
     pub(crate) fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
         // What has left for a client on the same machine is with that client.
         let is_local = matches!(self.transport.peer, Peer::Unix);
@@ -80,7 +80,7 @@ impl Http1 {
         self.give_up(GatewayError::of_spool(Failure::TimedOut), cx);
     }
 
-    /// The program has taken too long, or the client has with its request's body.
+    /// The upstream has taken too long, or the client has with its request's body.
     fn exchange_is_late(&mut self, cx: &mut Context<'_>) {
         let status = match self.deadline.is_for(Waiting::Body) {
             true => GatewayError { status: Status::REQUEST_TIMEOUT, reason: None },

@@ -6,7 +6,7 @@ use crate::exchange::upstream::GatewayError;
 use crate::job::Done;
 
 impl Http1 {
-    /// Hands the program what has come of the request's body.
+    /// Gives the upstream the part of the request's body that has arrived.
     pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, body, .. } = &mut **current;
@@ -34,7 +34,7 @@ impl Http1 {
         }
     }
 
-    /// A part of the body was written, or is here again.
+    /// A job has written a part of the body, or read it back.
     pub(super) fn body_moved(&mut self, done: Done, cx: &mut Context<'_>) {
         // The connection may have been where nothing is heard of its sockets.
         self.client_ready();

@@ -1,4 +1,4 @@
-//! A response on an HTTP/1 wire: its head as text, and how the client finds the end of its body (RFC 9112 §6.3).
+//! A response on an HTTP/1 wire: its head as text, and how the client finds the end of the body (RFC 9112 §6.3).
 
 use std::io::Write;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::output::Output;
 
 use super::persistence::Persistence;
 
-/// What the request allows its response, and what the response has made of that.
+/// What the request allows its response, and what the response has chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Framing {
     pub(super) persistence: Persistence,
@@ -27,7 +27,7 @@ pub(super) struct Framing {
 /// How the end of a response's body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyFraming {
-    /// There is none, or its length was said.
+    /// There is no body, or the head says its length.
     Length,
     Chunks,
     UntilClose,
@@ -43,7 +43,7 @@ pub(super) struct Sink<'a> {
 pub(super) struct Head<'h> {
     output: &'h mut Output,
     framing: &'h mut Framing,
-    /// Where it begins.
+    /// Where the head begins in the output.
     start: usize,
     age_s: Option<u64>,
 }
@@ -125,7 +125,7 @@ impl HeadSink for Head<'_> {
 }
 
 impl Sink<'_> {
-    /// Writes what surrounds a piece of the body (RFC 9112 §7.1). A chunk without bytes would be the last.
+    /// Writes the chunk framing around a piece of the body (RFC 9112 §7.1). An empty chunk would end the body.
     fn framed(&mut self, bytes: usize, push: impl FnOnce(&mut Output)) {
         let is_chunk = self.framing.body == BodyFraming::Chunks && bytes > 0;
         if is_chunk {

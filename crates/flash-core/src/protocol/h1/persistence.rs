@@ -1,18 +1,18 @@
-//! Whether a connection stays open after a response, and what the response's head says about that (RFC 9112 §9.3).
+//! Whether a connection stays open after a response, and what the head says about it (RFC 9112 §9.3).
 
 use flash_http::head::{Head, Version};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Persistence {
-    /// HTTP/1.1 stays open unless told otherwise.
+    /// HTTP/1.1 stays open unless a message says otherwise.
     StaysOpen,
-    /// An HTTP/1.0 client asked to keep the connection, and is told that it may.
+    /// An HTTP/1.0 client asked to keep the connection, and the response says yes.
     KeepAlive,
     Closes,
 }
 
 impl Persistence {
-    /// What becomes of the connection after this request.
+    /// Whether the connection stays open after this request.
     pub(super) fn after(head: &Head<'_>, draining: bool) -> Self {
         match (head.framing.keep_alive && !draining, head.framing.version) {
             (false, _) => Self::Closes,

@@ -1,6 +1,6 @@
-//! Reading: bytes from the client become requests, which are answered as far as that goes.
+//! Reading: bytes from the client become requests, and requests are answered as far as possible.
 //!
-//! Whole requests are answered out of the driver's buffer. What cannot be answered yet stays in the connection's input.
+//! Whole requests are answered out of the driver's buffer. The bytes of other requests stay in the connection's input.
 
 use flash_http::head::{self, Parsed};
 
@@ -54,7 +54,7 @@ impl Http1 {
         }
     }
 
-    /// The client will send no more. What it has asked for it still gets.
+    /// The client has closed its sending side. It still gets the responses to its requests.
     pub(crate) fn received_end(&mut self, cx: &mut Context<'_>) {
         match &mut self.phase {
             Phase::Exchange(current) => {
@@ -76,7 +76,7 @@ impl Http1 {
         }
     }
 
-    /// Goes on with what is in `input`.
+    /// Continues with the bytes in `input`.
     pub(super) fn resume(&mut self, cx: &mut Context<'_>) {
         while !self.input.is_empty() {
             if self.is_exchanging_with_upstream() {
@@ -100,8 +100,7 @@ impl Http1 {
         }
     }
 
-    /// These bytes have come while a body is dropped: of them only what stands behind it is kept, behind its request's
-    /// head.
+    /// Takes bytes that arrive while a body is dropped. Only the head of that request, and bytes behind the body, are kept.
     fn drop_bytes(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
         let Phase::DropBody(body) = &mut self.phase else { return };
         match body.drop_from(bytes, &cx.site.settings) {
@@ -119,7 +118,7 @@ impl Http1 {
         }
     }
 
-    /// Answers the requests at the front of `input`, as far as that goes. Returns the bytes that are done with.
+    /// Answers the requests at the front of `input`. Returns how many bytes have been consumed.
     fn read_requests(&mut self, input: &[u8], cx: &mut Context<'_>) -> usize {
         let mut used = 0;
         while used < input.len() && self.takes_requests() {

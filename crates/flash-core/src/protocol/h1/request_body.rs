@@ -1,6 +1,6 @@
 //! A request's body: where it ends, and which of its bytes are data (RFC 9112 §6).
 //!
-//! Nothing is kept here. Whoever reads it decides what becomes of the data, and closes the connection if it is broken.
+//! This module keeps no data. The caller decides what to do with the data, and closes the connection if the body is broken.
 
 use flash_http::chunked::Chunked;
 use flash_http::head::{self, Head, Reject};
@@ -8,7 +8,7 @@ use flash_http::status::Status;
 
 use crate::exchange::upstream::RequestBodyLength;
 
-/// A body under way.
+/// A body that is being read.
 #[derive(Debug)]
 pub(crate) enum RequestBody {
     Length { left: u64 },
@@ -29,7 +29,7 @@ impl RequestBody {
         matches!(self, Self::Complete)
     }
 
-    /// What an exchange has to know of it beforehand.
+    /// What the exchange has to know about the body's length.
     pub(crate) fn length(&self) -> RequestBodyLength {
         match self {
             Self::Complete => RequestBodyLength::None,
@@ -38,7 +38,7 @@ impl RequestBody {
         }
     }
 
-    /// Whether all that is missing of it lies in the input.
+    /// Whether the input contains the rest of the body.
     pub(crate) fn ends_within(&self, input: &[u8]) -> bool {
         match self {
             Self::Complete => true,
@@ -49,10 +49,11 @@ impl RequestBody {
         }
     }
 
-    /// Takes what belongs to it from the front of `input`; returns how much that is. The data go to `sink` in pieces.
+    /// Takes the body's bytes from the front of `input`, and returns how many they are. The data go to `sink` in pieces.
     ///
     /// # Errors
-    /// 400 for broken chunks, 413 for more than `bytes_max` of data in them. A length was looked at with its head.
+    ///
+    /// 400 for broken chunks, 413 for more than `bytes_max` of data in them. A known length was checked with the head.
     pub(crate) fn read(
         &mut self,
         input: &[u8],

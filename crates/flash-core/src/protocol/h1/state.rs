@@ -1,6 +1,6 @@
-//! Where an HTTP/1 connection stands, from a request's first byte to the connection's end.
+//! The state of an HTTP/1 connection, from a request's first byte to the connection's end.
 //!
-//! Here is what the connection holds, and how it is broken off. What its bytes lead to is in the files beside this one.
+//! This module holds the state, and breaks the connection off. The files beside it change the state.
 
 use super::client::Client;
 use super::drop_body::DropBody;
@@ -22,69 +22,69 @@ use crate::transport::TransportInfo;
 pub(crate) struct Http1 {
     pub(super) transport: TransportInfo,
     pub(super) phase: Phase,
-    /// Of the last exchange.
+    /// The id of the last exchange.
     pub(super) last_id: ExchangeId,
     /// Bytes of a request that cannot be answered yet. Empty, without memory, on an idle connection.
     pub(super) input: Vec<u8>,
-    /// Present only while there is something to send.
+    /// Set only while there is something to send.
     pub(super) output: Option<Box<Output>>,
     pub(super) deadline: Deadline,
 }
 
-/// Where the connection is, from a request's first byte to the end of its response, and in its end.
+/// The connection's phase: reading a request, answering it, or closing.
 #[derive(Debug)]
 pub(super) enum Phase {
     /// Between requests, or within a head.
     ReadRequest,
-    /// A request's body, of no use to a file, is dropped as it comes.
+    /// The request's body is of no use, and is dropped as it arrives.
     DropBody(Box<DropBody>),
-    /// That was it: the head, back at the front of `input`, can be answered.
+    /// The body was dropped. Its request's head is at the front of `input` again, and can be answered.
     BodyDropped,
-    /// A request waits for something. While that is looked up, its head lies at the front of `input`.
+    /// A request waits. During its look-up, its head is at the front of `input`.
     Exchange(Box<Current>),
-    /// The head at the front of `input` stands in place of one that a program has answered, by naming it.
+    /// A program has answered with a local redirection. The new head is at the front of `input`.
     Redirected {
         redirects: u8,
     },
     /// A program writes to the client itself.
     Detached,
-    /// What is in the output is the last.
+    /// The output holds the last bytes.
     Closing {
         linger: bool,
     },
-    /// RFC 9112 §9.6: closing with bytes unread would make the kernel reset the connection under the response.
+    /// RFC 9112 §9.6: if the server closed with bytes unread, the kernel would reset the connection, and drop the response.
     Lingering {
         bytes_left: usize,
         why: Why,
     },
     Closed,
-    /// Its client was too slow.
+    /// The client was too slow.
     CutOff,
 }
 
 /// Why a connection stays open after its last byte has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The client may be sending still.
+    /// The client may still be sending.
     Unread,
-    /// The kernel has much of the response, and it matters how fast the client takes it.
+    /// The kernel holds much of the response, so the client's speed still matters.
     Unflushed,
 }
 
-/// The exchange under way, and what only HTTP/1 has to know about it.
+/// The exchange under way, with HTTP/1's part of it.
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) exchange: Exchange,
-    /// What is missing of the request's body.
+    /// The part of the request's body that has not arrived.
     pub(super) body: RequestBody,
-    /// What the request allows its response, and what that makes of the connection.
+    /// How the response is framed, and whether the connection stays open.
     pub(super) framing: Framing,
-    /// Which of the client's two directions are of use while an upstream answers.
+    /// Which of the client's directions would block while an upstream answers.
     pub(super) client: Client,
 }
 
 impl Phase {
-    /// After a whole response.
+    /// The phase after a whole response.
     pub(super) fn after(persistence: Persistence) -> Self {
         if persistence.stays_open() { Self::ReadRequest } else { Self::Closing { linger: false } }
     }
@@ -112,7 +112,7 @@ impl Http1 {
         self.output.as_deref()
     }
 
-    /// Whether nothing at all is under way.
+    /// Whether no request is under way.
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::ReadRequest) && self.input.is_empty() && self.output.is_none()
     }
@@ -124,7 +124,7 @@ impl Http1 {
         }
     }
 
-    /// The upstream of the exchange under way, if that is the one that is meant.
+    /// The upstream of the exchange with this id, if that is under way.
     pub(super) fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
         self.exchange_mut(id)?.upstream_mut()
     }
@@ -153,7 +153,7 @@ impl Http1 {
         }
     }
 
-    /// Bytes of a request that cannot be answered yet.
+    /// Keeps bytes of a request that cannot be answered yet.
     pub(super) fn keep(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
         if self.input.capacity() == 0 {
             self.input = cx.buffers.input();
@@ -161,7 +161,7 @@ impl Http1 {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Ends the connection where it stands, for whatever reason, and records what was under way.
+    /// Ends the connection at once, and records its exchange.
     pub(crate) fn abort(&mut self, cx: &mut Context<'_>) {
         let record = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Exchange(current) => {
@@ -183,7 +183,7 @@ impl Http1 {
     }
 }
 
-/// What tests look at.
+/// For tests.
 #[cfg(test)]
 impl Http1 {
     pub(crate) fn input(&self) -> &Vec<u8> {

@@ -1,4 +1,4 @@
-//! A connection while a program answers: what its driver asks and tells, and how an exchange begins and ends.
+//! A connection while an upstream answers: the driver's calls, and how an exchange begins and ends.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ use crate::record::RecordBuilder;
 use crate::upstream::{Open, Opened};
 use crate::want::{Direction, Interest, Want};
 
-/// RFC 3875 §6.2.2 lets a program name another one, and that one the first again.
+/// RFC 3875 §6.2.2 allows a program to redirect to another, and that one back to the first.
 const REDIRECTS_MAX: u8 = 10;
 
 impl Http1 {
@@ -70,8 +70,8 @@ impl Http1 {
         }
     }
 
-    /// What is to be begun. `local` is the server's address that the client connected to. `None` where nothing can be,
-    /// which the connection has answered itself.
+    /// What to open. `local` is the server's address that the client connected to. Returns `None` if no route leads there;
+    /// the connection has then answered itself.
     pub(crate) fn begin(
         &mut self,
         id: ExchangeId,
@@ -90,7 +90,7 @@ impl Http1 {
         begin
     }
 
-    /// Whether the exchange takes what became of [`Http1::begin`]. Otherwise it is too late, and the stream of no use.
+    /// Returns whether the exchange takes the result of [`Http1::begin`]. If it is too late, the stream is of no use.
     pub(crate) fn begun(&mut self, id: ExchangeId, begun: Opened<()>, cx: &mut Context<'_>) -> bool {
         if !self.upstream_of(id).is_some_and(UpstreamExchange::is_opening) {
             return false;
@@ -117,7 +117,7 @@ impl Http1 {
         true
     }
 
-    /// Which directions of its stream the exchange waits for.
+    /// Which directions of its stream the exchange waits for: to read, and to write.
     pub(crate) fn interest_of(&self, id: ExchangeId) -> (bool, bool) {
         let waiting_bytes = self.output.as_ref().map_or(0, |output| output.waiting_bytes());
         self.upstream_of(id).map_or((false, false), |upstream| upstream.awaited(waiting_bytes))
@@ -173,7 +173,7 @@ impl Http1 {
         self.is_exchanging_with_upstream() || matches!(self.phase, Phase::Detached)
     }
 
-    /// The program has said something: it goes into the output.
+    /// The upstream has written something, which goes into the output.
     fn hear(
         &mut self,
         id: ExchangeId,
@@ -240,7 +240,7 @@ impl Http1 {
         }
     }
 
-    /// All has been sent: if the program has done its part as well, the exchange is over.
+    /// The output is empty. If the upstream has done its part, the exchange is over.
     pub(super) fn leave_upstream(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, body, framing, .. } = &mut **current;
