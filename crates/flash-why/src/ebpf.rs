@@ -304,7 +304,7 @@ impl Instrument {
 
 const NAMES_MAX: usize = 100_000;
 /// The size of the kernel's `struct thread`, in words.
-const THREAD_WORDS: usize = 30;
+const THREAD_WORDS: usize = 31;
 
 /// The path of what a call is about, as far as the kernel's side could walk it.
 fn path_of(begin: &Begin, call: Option<&Call>) -> Option<String> {

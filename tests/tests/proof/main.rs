@@ -10,6 +10,7 @@
 mod load;
 mod trace;
 mod tree;
+mod watch;
 
 use std::fs;
 use std::process::Command;
@@ -17,11 +18,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flash_sleep::Cause;
 use flash_tests::{PATIENCE, Server, program};
 
 use crate::load::Load;
 use crate::trace::{Sleeps, Trace};
 use crate::tree::Tree;
+use crate::watch::{Seen, Watched};
 
 /// A way to run the server that is to be judged.
 struct Contestant {
@@ -97,9 +100,14 @@ impl Contestant {
         let server = Server::start_under(self.wrapper, self.arch, tree.root.path(), &flags);
         let loops = self.loops(&server);
         tree::drop_caches();
+        let watched = Watched::begin(server.pid());
         let (trace, load) = (Trace::begin(&loops), Load::default());
         let took = load.run(server.address, tree, requests, requests);
         let sleeps = trace.end();
+        match watched {
+            Ok(watched) => self.compare(&sleeps, &watched.end(), &loops),
+            Err(missing) => eprintln!("NOT TESTED, whether flash why sees the same: {missing}"),
+        }
         let said = server.stop();
         let told = |name| told(&said, name);
         let memory = trace::count(&sleeps.memory);
@@ -136,6 +144,36 @@ impl Contestant {
             false => self.must_block(&sleeps, told("loop_blocks"), requests, &said),
         }
         assert!(sleeps.waits > 0 && count(&load.drops) > 1, "{sleeps:?}");
+    }
+
+    /// Both witnesses saw the same sleeps, within one in a hundred: they neither begin nor end at the same moment.
+    fn compare(&self, sleeps: &Sleeps, seen: &Seen, loops: &[u32]) {
+        let blocks = seen.blocks(loops);
+        let traced = trace::count(&sleeps.blocks) + trace::count(&sleeps.memory);
+        eprintln!(
+            "proof: {}: {traced} blocks by the trace, {} by flash why{}; {} records lost",
+            self.name,
+            blocks.len(),
+            watch::by_cause(&blocks),
+            seen.lost,
+        );
+        assert_eq!(seen.lost, 0, "{}: records were lost", self.name);
+        assert!(seen.are_loops(loops), "{}: flash why did not find the loops {loops:?}", self.name);
+        let apart = (blocks.len() as u64).abs_diff(traced);
+        assert!(
+            apart <= traced.div_ceil(100),
+            "{}: {traced} by the trace, {} by flash why",
+            self.name,
+            blocks.len()
+        );
+        let known = blocks.iter().filter(|block| block.cause != Cause::Unknown).count();
+        assert!(
+            known * 100 >= blocks.len() * 95,
+            "{}: {} of {} have a cause",
+            self.name,
+            known,
+            blocks.len()
+        );
     }
 
     /// The threads of its loops. A thread names itself, a moment after it was started.

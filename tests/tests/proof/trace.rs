@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use flash_sleep::{Cause, Stack};
+
 /// Traces some threads until it is stopped.
 pub(crate) struct Trace {
     instance: Instance,
@@ -154,42 +156,21 @@ fn read(mut pipe: File, over: &AtomicBool) -> Sleeps {
 /// What stands in place of an event before the lines of its stack.
 const STACK: &str = ": <stack trace>\n";
 const FRAME: &str = " => ";
-/// How a thread comes to sleep, whatever for.
-const SCHEDULING: [&str; 6] =
-    ["trace_", "__traceiter_", "__schedule", "schedule", "schedule_timeout", "schedule_hrtimeout_range"];
-/// The functions that only wait for events: epoll's, and the ring's.
-const WAITS: [&str; 6] = [
-    "ep_poll",
-    "do_epoll_wait",
-    "io_cqring_wait",
-    "io_cqring_schedule",
-    "__io_cqring_wait_schedule",
-    "io_cqring_schedule_timeout",
-];
-
-/// Where a thread touches memory that the kernel is just moving to make room for larger pages, or while another thread
-/// has the process get or give back some; or sends a page of a snapshot that the kernel has locked, as it does to look
-/// whether it can be dropped. None waits for a disk, and no program can rule out the first and the last.
-const MEMORY: [&str; 3] =
-    ["migration_entry_wait", "lock_mm_and_find_vma", "__folio_lock < shmem_get_folio_gfp"];
-
 impl Sleeps {
     /// Reads whole entries: `TASK-PID [CPU] … <stack trace>`, then ` => function` for each caller.
     fn note(&mut self, text: &str) {
         for entry in text.split(STACK).skip(1) {
-            let frames = entry.lines().map_while(|line| line.strip_prefix(FRAME)).map(name);
-            let frames: Vec<&str> = frames.skip_while(|&frame| is_scheduling(frame)).collect();
-            match frames.first() {
-                // Who called the scheduler counts. Any other reason to sleep below `do_epoll_wait`, a fault while events
-                // are copied out or a contended lock, has its own functions here.
-                Some(first) if WAITS.contains(first) => self.waits += 1,
-                _ => {
-                    let stack = frames.join(" < ");
-                    let of_memory = MEMORY.iter().any(|&functions| stack.contains(functions));
-                    let reasons = if of_memory { &mut self.memory } else { &mut self.blocks };
-                    *reasons.entry(stack).or_default() += 1;
+            let frames = entry.lines().map_while(|line| line.strip_prefix(FRAME)).map(str::trim);
+            let stack = Stack::new(frames);
+            let reasons = match stack.cause(None) {
+                Cause::Events => {
+                    self.waits += 1;
+                    continue;
                 }
-            }
+                Cause::MemoryMap => &mut self.memory,
+                _ => &mut self.blocks,
+            };
+            *reasons.entry(stack.frames().join(" < ")).or_default() += 1;
         }
     }
 }
@@ -203,19 +184,6 @@ pub(crate) fn most(reasons: &BTreeMap<String, u64>, lines_max: usize) -> String 
     let mut reasons: Vec<_> = reasons.iter().collect();
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     reasons.iter().take(lines_max).map(|(stack, count)| format!("\n{count:>8} × {stack}")).collect()
-}
-
-/// Compilers make parts of functions (`.part.0`, `.isra.0`), and variants for other clocks.
-fn name(frame: &str) -> &str {
-    let name = frame.trim().split(['.', '+']).next().unwrap_or_default();
-    name.strip_suffix("_clock").unwrap_or(name)
-}
-
-fn is_scheduling(frame: &str) -> bool {
-    SCHEDULING.iter().any(|&known| match known.ends_with('_') {
-        true => frame.starts_with(known),
-        false => frame == known,
-    })
 }
 
 #[test]

@@ -38,6 +38,7 @@ struct thread {
 	u32 tgid, doing, poller, poller_is_ring, is_loop, waker, waker_stack_len, begun;
 	char waker_name[16];
 	u64 waker_stack[WAKER_STACK_MAX];
+	u64 woken;
 };
 
 struct begin {
@@ -218,77 +219,6 @@ INLINE void note_poller(struct thread *thread, u32 call, u64 first_argument)
 	}
 }
 
-INLINE void leaves(u64 *context, struct task_struct *task, u32 state)
-{
-	u32 tgid = task->tgid, tid = task->pid;
-	if (!tid || !map_lookup(&watched, &tgid))
-		return;
-	int throttled = 0;
-	if (context[0] || !(state & TASK_SLEEPS)) {
-		throttled = is_throttled(task);
-		if (!throttled)
-			return;
-	} else if (state & TASK_ENDS) {
-		return;
-	}
-	struct thread *thread = thread_of(tid, tgid);
-	if (!thread)
-		return;
-	u64 now = now_ns();
-	struct registers *registers = user_registers(task);
-	u64 call = GET(registers, orig_ax);
-	u32 index = (u32)call, description = 0;
-	u32 *described = call < 1024 ? map_lookup(&calls, &index) : 0;
-	if (described)
-		description = *described;
-	thread->since = now;
-	/* All waits for events can be interrupted; a fault or a lock on the way to them cannot. */
-	if (description & IS_WAIT && !throttled && (state & 3) == TASK_INTERRUPTIBLE) {
-		thread->doing = WAITS;
-		note_poller(thread, description, GET(registers, di));
-		return;
-	}
-	thread->doing = BLOCKED;
-	thread->waker = 0;
-	thread->waker_stack_len = 0;
-	thread->begun = 0;
-	thread->blocks++;
-	struct begin *begin = ring_reserve(&records, sizeof(*begin), 0);
-	if (!begin) {
-		thread->lost++;
-		return;
-	}
-	thread->begun = 1;
-	begin->kind = RECORD_BEGIN;
-	begin->flags = throttled ? THROTTLED : 0;
-	begin->tgid = tgid;
-	begin->tid = tid;
-	begin->time = now;
-	begin->call = call;
-	begin->args[0] = GET(registers, di);
-	begin->args[1] = GET(registers, si);
-	begin->args[2] = GET(registers, dx);
-	begin->args[3] = GET(registers, r10);
-	begin->args[4] = GET(registers, r8);
-	begin->args[5] = GET(registers, r9);
-	begin->fault_address = 0;
-	begin->inode = 0;
-	begin->cpu = processor();
-	begin->state = state;
-	begin->mode = 0;
-	read_kernel(begin->name, sizeof(begin->name), &task->comm);
-	begin->filesystem[0] = 0;
-	begin->text[0] = 0;
-	begin->path[0] = 0;
-	long bytes = stack_of(context, begin->stack, sizeof(begin->stack), 0);
-	begin->stack_bytes = bytes > 0 ? bytes : 0;
-	for (u32 i = 0; i < STACK_MAX && i * 8 < begin->stack_bytes; i++)
-		if (begin->stack[i] >= FAULT_FROM && begin->stack[i] < FAULT_TO)
-			begin->flags |= IN_FAULT;
-	note_call(begin, task, thread, description);
-	ring_submit(begin, NO_WAKEUP);
-}
-
 /* Whether a member of epoll's ready list has something to do. A level-triggered one stays there after it was served. */
 INLINE int has_something(struct epitem *item)
 {
@@ -330,20 +260,15 @@ static __attribute__((noinline)) int ready(u64 task_at, u64 poller, u64 is_ring)
 	return count;
 }
 
-INLINE void arrives(struct task_struct *task)
+/* The sleep is over. Without `seen`, the switch that ended it was not. */
+INLINE void wakes(struct task_struct *task, struct thread *thread, u64 now, int seen)
 {
-	u32 tid = task->pid;
-	if (!tid)
-		return;
-	struct thread *thread = map_lookup(&threads, &tid);
-	if (!thread || thread->doing == AWAKE)
-		return;
-	u64 now = now_ns();
 	u32 did = thread->doing;
 	thread->doing = AWAKE;
 	if (did == WAITS) {
 		thread->waits++;
-		thread->wait_ns += now - thread->since;
+		if (seen)
+			thread->wait_ns += now - thread->since;
 		return;
 	}
 	thread->block_ns += now - thread->since;
@@ -356,17 +281,102 @@ INLINE void arrives(struct task_struct *task)
 	}
 	end->kind = RECORD_END;
 	end->tgid = task->tgid;
-	end->tid = tid;
+	end->tid = task->pid;
 	end->cpu = processor();
 	end->since = thread->since;
 	end->time = now;
-	end->ready = thread->poller ? ready((u64)task, thread->poller - 1, thread->poller_is_ring) : -1;
+	end->ready = seen && thread->poller ? ready((u64)task, thread->poller - 1, thread->poller_is_ring) : -1;
 	end->waker = thread->waker;
 	end->stack_bytes = thread->waker_stack_len;
 	end->unused = 0;
 	__builtin_memcpy(end->waker_name, thread->waker_name, sizeof(end->waker_name));
 	__builtin_memcpy(end->stack, thread->waker_stack, sizeof(end->stack));
 	ring_submit(end, NO_WAKEUP);
+}
+
+INLINE void leaves(u64 *context, struct task_struct *task, u32 state)
+{
+	u32 tgid = task->tgid, tid = task->pid;
+	if (!tid || !map_lookup(&watched, &tgid))
+		return;
+	int throttled = 0;
+	if (context[0] || !(state & TASK_SLEEPS)) {
+		throttled = is_throttled(task);
+		if (!throttled)
+			return;
+	} else if (state & TASK_ENDS) {
+		return;
+	}
+	struct thread *thread = thread_of(tid, tgid);
+	if (!thread)
+		return;
+	u64 now = now_ns();
+	/* A switch to it was not traced, as happens to one in some thousands: it ran from when it was woken. */
+	if (thread->doing != AWAKE)
+		wakes(task, thread, thread->woken ? thread->woken : now, 0);
+	struct registers *registers = user_registers(task);
+	u64 call = GET(registers, orig_ax);
+	u32 index = (u32)call, description = 0;
+	u32 *described = call < 1024 ? map_lookup(&calls, &index) : 0;
+	if (described)
+		description = *described;
+	thread->since = now;
+	/* All waits for events can be interrupted; a fault or a lock on the way to them cannot. */
+	if (description & IS_WAIT && !throttled && (state & 3) == TASK_INTERRUPTIBLE) {
+		thread->doing = WAITS;
+		note_poller(thread, description, GET(registers, di));
+		return;
+	}
+	thread->doing = BLOCKED;
+	thread->waker = 0;
+	thread->woken = 0;
+	thread->waker_stack_len = 0;
+	thread->begun = 0;
+	thread->blocks++;
+	struct begin *begin = ring_reserve(&records, sizeof(*begin), 0);
+	if (!begin) {
+		thread->lost++;
+		return;
+	}
+	thread->begun = 1;
+	begin->kind = RECORD_BEGIN;
+	begin->flags = throttled ? THROTTLED : 0;
+	begin->tgid = tgid;
+	begin->tid = tid;
+	begin->time = now;
+	begin->call = call;
+	begin->args[0] = GET(registers, di);
+	begin->args[1] = GET(registers, si);
+	begin->args[2] = GET(registers, dx);
+	begin->args[3] = GET(registers, r10);
+	begin->args[4] = GET(registers, r8);
+	begin->args[5] = GET(registers, r9);
+	begin->fault_address = 0;
+	begin->inode = 0;
+	begin->cpu = processor();
+	begin->state = state;
+	begin->mode = 0;
+	read_kernel(begin->name, sizeof(begin->name), &task->comm);
+	begin->filesystem[0] = 0;
+	begin->text[0] = 0;
+	begin->path[0] = 0;
+	long bytes = stack_of(context, begin->stack, sizeof(begin->stack), 0);
+	begin->stack_bytes = bytes > 0 ? bytes : 0;
+	for (u32 i = 0; i < STACK_MAX && i * 8 < begin->stack_bytes; i++)
+		if (begin->stack[i] >= FAULT_FROM && begin->stack[i] < FAULT_TO)
+			begin->flags |= IN_FAULT;
+	note_call(begin, task, thread, description);
+	ring_submit(begin, NO_WAKEUP);
+}
+
+INLINE void arrives(struct task_struct *task)
+{
+	u32 tid = task->pid;
+	if (!tid)
+		return;
+	struct thread *thread = map_lookup(&threads, &tid);
+	if (thread && thread->doing != AWAKE)
+		wakes(task, thread, now_ns(), 1);
 }
 
 SEC("tp_btf/sched_switch") int on_switch(u64 *context)
@@ -394,6 +404,7 @@ SEC("tp_btf/sched_waking") int on_waking(u64 *context)
 	if (!thread || thread->doing != BLOCKED || !thread->begun || thread->waker_stack_len)
 		return 0;
 	thread->waker = (u32)pid_tgid();
+	thread->woken = now_ns();
 	comm_of_current(thread->waker_name, sizeof(thread->waker_name));
 	long bytes = stack_of(context, thread->waker_stack, sizeof(thread->waker_stack), 0);
 	thread->waker_stack_len = bytes > 0 ? bytes : 0;
