@@ -21,9 +21,13 @@ pub fn helpers(server: &Server) -> Vec<Process> {
     of(server).into_iter().filter(|process| process.name().starts_with("helper-")).collect()
 }
 
-pub fn fork_server(server: &Server) -> Process {
-    let family = of(server);
-    family.into_iter().find(|process| process.name() == "flash-forksrv").expect("there is a fork server")
+/// The process of that name; the last, if it was replaced.
+pub fn named(server: &Server, name: &str) -> Option<Process> {
+    of(server).into_iter().rfind(|process| process.name() == name && process.lives())
+}
+
+pub fn supervisor(server: &Server) -> Process {
+    named(server, "flash-supervise").expect("there is a supervisor process")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -221,7 +221,7 @@ fn helpers_may_be_killed_at_any_time() {
 
 /// What is under way is finished, and whoever supervises the server hears of a failure.
 #[test]
-fn without_its_nursery_the_server_ends_in_order() {
+fn without_its_supervisor_the_server_ends_in_order() {
     let site = site::make();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
@@ -241,12 +241,12 @@ fn without_its_nursery_the_server_ends_in_order() {
                 client.read_exact(&mut [0; 1000]).unwrap();
             }
             let family = family::of(&server);
-            family::fork_server(&server).kill();
+            family::supervisor(&server).kill();
             let rest = flash_tests::read_all(&mut client).len();
             assert!(if is_busy { rest >= 20_000_000 - 1000 } else { rest == 0 }, "{arch}: {rest} bytes");
             assert_eq!(server.wait(PATIENCE), Some(Some(1)), "{arch}: {}", server.said());
             wait_for("their end", || family.iter().all(|process| !process.lives()));
-            let why = "the fork server of helper processes ended (signal 9)";
+            let why = "the supervisor ended (signal 9)";
             wait_for("its last line", || server.said().ends_with(&format!("flash: stopped because {why}\n")));
             let said = server.said();
             assert!(

@@ -9,9 +9,9 @@ use flash_core::ExchangeId;
 use flash_core::job::{Done, Job, Outcome};
 
 use flash_observe::metrics::LoopMetrics;
+use flash_process::Child;
 
 use crate::blocking_call;
-use crate::children::Child;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
 use crate::dispatch::Dispatch;

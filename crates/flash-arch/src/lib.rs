@@ -17,7 +17,6 @@ mod admission;
 mod amped;
 mod blocking;
 mod blocking_call;
-mod children;
 mod clock;
 mod completion_queue;
 mod connection_permit;
@@ -48,10 +47,11 @@ mod worker;
 
 use std::io;
 
-pub use crate::children::Child;
+use flash_process::Child;
+
 pub use crate::clock::server_us;
 use crate::epoll::Epoll;
-pub use crate::helper_processes::{ForkServer, ForkServerSetup, HelperKind};
+pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles};
 pub use crate::helpers::{HelperLimits, Offload};
 pub use crate::limits::Limits;
 pub use crate::listener::Listener;

@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::children::Child;
+use flash_process::Child;
+
 use crate::completion_queue::CompletionQueue;
 use crate::dispatch::Dispatch;
 use crate::event_loop::EventLoop;

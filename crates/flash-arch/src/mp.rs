@@ -1,20 +1,18 @@
 //! *mp*: pre-forked processes, each with one connection at a time and small caches of its own.
 //!
-//! The parent never serves and never starts a thread, so that it can fork again when a worker dies.
+//! The parent never serves and never starts a thread, so that its supervisor can fork again when a worker dies. It has no
+//! log writer either: what it logs goes to standard error.
 
-use std::collections::HashMap;
-use std::io::{self, Write};
-use std::process;
+use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use flash_os::fork::{self, Forked};
-use flash_process::restart;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getppid, kill_process, waitpid};
+use flash_process::{Child, OnEnd, Role, Supervisor, child};
+use rustix::process::{Signal, getppid};
 
 use crate::blocking::Blocking;
-use crate::children::{self, Child, Ended};
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::server_state::{ServerParts, ServerState};
@@ -32,85 +30,44 @@ pub(crate) fn serve(
     parts: impl Fn() -> io::Result<ServerParts>,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
-    let mut workers = HashMap::new();
-    let start = |number: usize, workers: &mut HashMap<Pid, (usize, Instant)>| -> io::Result<()> {
-        match fork::fork()? {
-            Forked::Child => {
-                let listener = &listeners[number % listeners.len()];
-                let code = work(number, limits, listener, &parts).map_or_else(
-                    |error| {
-                        log(format_args!("worker {number} cannot start: {error}"));
-                        1
-                    },
-                    |()| 0,
-                );
-                process::exit(code)
-            }
-            Forked::Parent { child: worker } => {
-                let pid = Pid::from_raw(worker).ok_or(io::ErrorKind::Other)?;
-                workers.insert(pid, (number, Instant::now()));
-                Ok(())
-            }
-        }
-    };
+    let mut supervisor = Supervisor::new(needed);
     for number in 0..processes.max(listeners.len()) {
-        start(number, &mut workers)?;
+        let (listener, parts) = (&listeners[number % listeners.len()], &parts);
+        supervisor.start(Role {
+            name: format!("worker {number}").into(),
+            on_end: OnEnd::Restart { pause_max: RESTART_PAUSE },
+            socket: None,
+            main: Rc::new(move || work(number, limits, listener, parts)),
+        })?;
     }
     // Only now, because the workers have signal handlers of their own.
     let mut signals = Signals::new()?;
     ready();
-    let lost = loop {
+    let lost = 'serving: loop {
         // Before a signal tells: one may have ended before they were heard.
-        if let Some(lost) = children::lost(needed) {
+        if let Some(lost) = supervisor.reap() {
             break Some(lost);
         }
-        match signals.next() {
-            Heard::Stop => break None,
-            Heard::Reopen => signal_all(&workers, Signal::USR1),
-            Heard::HangUp => {
+        for heard in signals.wait(&supervisor)? {
+            match heard {
+                Heard::Stop => break 'serving None,
+                Heard::Reopen => supervisor.signal(|_| Signal::USR1),
                 // One of them says so, in the error log.
-                let speaker = workers.keys().next().copied();
-                for &pid in workers.keys() {
-                    signal(pid, if Some(pid) == speaker { Signal::HUP } else { Signal::USR1 });
-                }
-            }
-            Heard::Tell => signal_all(&workers, Signal::USR2),
-            Heard::ChildEnded => {
-                for (number, since, status) in ended(&mut workers) {
-                    log(format_args!("worker {number} ended ({}): replaced", Ended(status)));
-                    restart::pause(since, RESTART_PAUSE);
-                    start(number, &mut workers)?;
-                }
+                Heard::HangUp => supervisor.signal(|at| if at == 0 { Signal::HUP } else { Signal::USR1 }),
+                Heard::Tell => supervisor.signal(|_| Signal::USR2),
             }
         }
     };
     if let Some(lost) = &lost {
         signals.stopping();
-        log(format_args!("{}", lost.farewell()));
+        child::log(format_args!("{}", lost.farewell()));
     }
     for listener in &listeners {
         listener.shut();
     }
-    signal_all(&workers, Signal::TERM);
-    let give_up = Instant::now() + limits.drain + Duration::from_secs(1);
-    while !workers.is_empty() && Instant::now() < give_up {
-        match waitpid(None, WaitOptions::NOHANG) {
-            Ok(Some((pid, _))) => drop(workers.remove(&pid)),
-            Ok(None) => thread::sleep(Duration::from_millis(10)),
-            Err(_) => break,
-        }
-    }
-    signal_all(&workers, Signal::KILL);
-    log(format_args!("stopped"));
+    supervisor.end(limits.drain + Duration::from_secs(1));
+    child::log(format_args!("stopped"));
     lost.map_or(Ok(()), |lost| Err(lost.into()))
-}
-
-/// Workers that have ended. No other child is waited for here.
-fn ended(workers: &mut HashMap<Pid, (usize, Instant)>) -> Vec<(usize, Instant, WaitStatus)> {
-    let look = |pid: &Pid| waitpid(Some(*pid), WaitOptions::NOHANG).ok().flatten();
-    let ended: Vec<_> = workers.keys().filter_map(look).collect();
-    let known = |(pid, status)| workers.remove(&pid).map(|(number, since)| (number, since, status));
-    ended.into_iter().filter_map(known).collect()
 }
 
 /// A worker's life.
@@ -124,7 +81,7 @@ fn work(
         rustix::thread::set_name(&name)?;
     }
     let signals = Signals::new()?;
-    let mut parts = parts()?;
+    let mut parts = parts().map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     // A process is too much to be kept for an idle client for long.
     parts.site.settings.idle_timeout_ms = parts.site.settings.idle_timeout_ms.min(IDLE_MAX_MS);
     let shared = ServerState::new(parts, limits);
@@ -142,18 +99,4 @@ fn work(
     Blocking::new(Arc::clone(&shared), listener).run();
     shared.close(false);
     Ok(())
-}
-
-fn signal_all(workers: &HashMap<Pid, (usize, Instant)>, signal: Signal) {
-    workers.keys().for_each(|&pid| self::signal(pid, signal));
-}
-
-fn signal(worker: Pid, signal: Signal) {
-    // It may have ended by itself.
-    let _ = kill_process(worker, signal);
-}
-
-/// The parent has no log writer, because it has no threads; it speaks rarely.
-fn log(what: std::fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "flash: {what}");
 }

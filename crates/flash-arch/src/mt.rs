@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
+use flash_process::Child;
+
 use crate::blocking::Blocking;
-use crate::children::Child;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::server_state::{ServerParts, ServerState};

@@ -24,10 +24,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flash_core::{Connection, TransportInfo};
+use flash_process::Child;
 
 use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::amped::Asymmetric;
-use crate::children::Child;
 use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::epoll::Epoll;

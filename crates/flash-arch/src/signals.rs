@@ -4,17 +4,23 @@
 //! closed it stops the server in order, so that a preview does not outlive its window.
 
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::raw::c_int;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use flash_process::{Child, Supervisor};
+
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
 
-use crate::children::{self, Child};
 use crate::server_state::ServerState;
 
 pub(crate) struct Signals {
-    signals: signal_hook::iterator::Signals,
+    delivery: SignalDelivery<UnixStream, SignalOnly>,
     /// From now on the next one ends the process.
     stopping: Arc<AtomicBool>,
     /// Which of standard input, output and error were terminals at the start.
@@ -29,7 +35,6 @@ pub(crate) enum Heard {
     /// SIGHUP from an operator: as `Reopen`, and a line that says so.
     HangUp,
     Tell,
-    ChildEnded,
 }
 
 /// What SIGHUP did, for an operator who expected new settings.
@@ -45,21 +50,33 @@ impl Signals {
         for signal in [SIGTERM, SIGINT] {
             register_conditional_shutdown(signal, 1, Arc::clone(&stopping))?;
         }
-        let signals =
-            signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD])?;
-        Ok(Self { signals, stopping, terminals: terminals() })
+        let (read, write) = UnixStream::pair()?;
+        let all = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD];
+        let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, all)?;
+        Ok(Self { delivery, stopping, terminals: terminals() })
     }
 
-    pub(crate) fn next(&mut self) -> Heard {
-        match self.signals.forever().next() {
-            Some(SIGUSR1) => Heard::Reopen,
+    /// Waits for signals, or until the supervisor has something to do: then there may be none.
+    ///
+    /// # Errors
+    /// When the kernel has no room for the few things that this needs.
+    pub(crate) fn wait(&mut self, supervisor: &Supervisor<'_>) -> io::Result<Vec<Heard>> {
+        supervisor.wait(&[self.delivery.get_read().as_fd()])?;
+        let pending = self.delivery.pending();
+        Ok(pending.filter_map(|signal| self.heard(signal)).collect())
+    }
+
+    fn heard(&self, signal: c_int) -> Option<Heard> {
+        match signal {
+            // The supervisor looks for those that have ended.
+            SIGCHLD => None,
+            SIGUSR1 => Some(Heard::Reopen),
             // A terminal that was closed answers no questions any more.
-            Some(SIGHUP) if terminals() == self.terminals => Heard::HangUp,
-            Some(SIGUSR2) => Heard::Tell,
-            Some(SIGCHLD) => Heard::ChildEnded,
-            Some(_) | None => {
+            SIGHUP if terminals() == self.terminals => Some(Heard::HangUp),
+            SIGUSR2 => Some(Heard::Tell),
+            _ => {
                 self.stopping();
-                Heard::Stop
+                Some(Heard::Stop)
             }
         }
     }
@@ -74,22 +91,24 @@ impl Signals {
     /// # Errors
     /// In the second case, for whoever supervises the server to hear of when it has stopped in order.
     pub(crate) fn wait_for_stop(mut self, shared: &ServerState, needed: &[Child]) -> io::Result<()> {
+        let mut supervisor = Supervisor::new(needed);
         loop {
             // Before a signal tells: one may have ended before they were heard.
-            if let Some(lost) = children::lost(needed) {
+            if let Some(lost) = supervisor.reap() {
                 self.stopping();
                 shared.error_log.log(format_args!("{}", lost.farewell()));
                 return Err(lost.into());
             }
-            match self.next() {
-                Heard::Stop => return Ok(()),
-                Heard::Reopen => shared.reopen_logs(),
-                Heard::HangUp => {
-                    shared.reopen_logs();
-                    shared.error_log.log(format_args!("{HANG_UP}"));
+            for heard in self.wait(&supervisor)? {
+                match heard {
+                    Heard::Stop => return Ok(()),
+                    Heard::Reopen => shared.reopen_logs(),
+                    Heard::HangUp => {
+                        shared.reopen_logs();
+                        shared.error_log.log(format_args!("{HANG_UP}"));
+                    }
+                    Heard::Tell => shared.log_metrics("serving"),
                 }
-                Heard::Tell => shared.log_metrics("serving"),
-                Heard::ChildEnded => {}
             }
         }
     }

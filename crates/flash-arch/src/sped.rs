@@ -7,9 +7,9 @@ use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 
 use flash_observe::metrics::LoopMetrics;
+use flash_process::Child;
 
 use crate::blocking_call;
-use crate::children::Child;
 use crate::dispatch::Dispatch;
 use crate::epoll::Epoll;
 use crate::helpers::Client;

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Who is speaking after a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +35,23 @@ pub fn fork() -> io::Result<Forked> {
     }
 }
 
-/// Closes every descriptor but standard input, output and error, and the one to keep. For a child that has just begun,
+/// Closes every descriptor but standard input, output and error, and those to keep. For a child that has just begun,
 /// and never returns to code whose descriptors these were.
-pub fn close_all_except(keep: impl AsFd) {
-    let keep = keep.as_fd().as_raw_fd().unsigned_abs();
-    for (first, last) in [(3, keep - 1), (keep + 1, u32::MAX)] {
-        if first <= last {
-            // SAFETY: descriptors are numbers to the kernel, and no memory is involved. Whoever thinks to own one finds
-            // it closed, which this function's callers take care does not happen.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        }
+pub fn close_all_except(keep: &[BorrowedFd<'_>]) {
+    let mut keep: Vec<u32> = keep.iter().map(|kept| kept.as_raw_fd().unsigned_abs()).collect();
+    keep.sort_unstable();
+    let mut first = 3;
+    for kept in keep {
+        close_range(first, kept - 1);
+        first = first.max(kept + 1);
+    }
+    close_range(first, u32::MAX);
+}
+
+fn close_range(first: u32, last: u32) {
+    if first <= last {
+        // SAFETY: descriptors are numbers to the kernel, and no memory is involved. Whoever thinks to own one finds it
+        // closed, which callers of `close_all_except` take care does not happen.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     }
 }

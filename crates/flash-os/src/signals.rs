@@ -1,6 +1,8 @@
-//! Signals that a process or a thread does not take: blocked, or ignored.
+//! Signals that a process or a thread does not take, and the one that it reads instead.
 
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
 /// Blocks all signals in this thread, and in those that it starts from now on. SIGKILL cannot be blocked.
@@ -8,13 +10,21 @@ pub fn block_all() {
     block();
 }
 
-/// Ignores the signals that ask a process to stop, because its supervisor decides when it ends: SIGTERM (also the one
-/// that a dying parent sends), SIGINT and SIGHUP, here and in later children. SIGCHLD too: the kernel then reaps
-/// children that end.
-pub fn ignore_termination() {
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD] {
-        // SAFETY: SIG_IGN runs no code of ours.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
+/// A descriptor that can be read when children have ended, for a thread that blocks SIGCHLD. It does not block.
+///
+/// # Errors
+/// When the process cannot have a descriptor more.
+pub fn child_ends() -> io::Result<OwnedFd> {
+    let mut ends = MaybeUninit::uninit();
+    // SAFETY: `ends` is filled by sigemptyset before it is changed and read. What signalfd returns, if it is no error, is a
+    // descriptor that is owned here alone.
+    unsafe {
+        libc::sigemptyset(ends.as_mut_ptr());
+        libc::sigaddset(ends.as_mut_ptr(), libc::SIGCHLD);
+        match libc::signalfd(-1, ends.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
+        }
     }
 }
 

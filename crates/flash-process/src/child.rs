@@ -10,7 +10,7 @@ pub fn run_and_exit(name: &str, main: impl FnOnce() -> io::Result<()>) -> ! {
     process::exit(match catch_unwind(AssertUnwindSafe(main)) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => {
-            log(name, format_args!("{error}"));
+            log(format_args!("{name}: {error}"));
             1
         }
         Err(_) => 1,
@@ -18,6 +18,6 @@ pub fn run_and_exit(name: &str, main: impl FnOnce() -> io::Result<()>) -> ! {
 }
 
 /// Writes a line to standard error, for a process that has no error log.
-pub fn log(name: &str, what: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "flash: {name}: {what}");
+pub fn log(what: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "flash: {what}");
 }

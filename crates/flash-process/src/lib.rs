@@ -1,5 +1,8 @@
-//! Processes behind a server: the supervisor of the fork helper, the fork helper itself, the process monitor, and the log
-//! opener.
+//! Processes behind a server: the supervisor, which starts and watches all others by their roles, and the roles that
+//! serve programs and logs.
+//!
+//! A [`Supervisor`] replaces processes that end. The [`SupervisorProcess`] is one that a server with threads has start
+//! processes for it. All talk over one [`ipc`].
 //!
 //! [`ForkHelper`] is a small process that starts every program, so that the price of a start does not grow with the
 //! server. In each server process a [`ProcessMonitor`], a thread, sends it requests, reads how programs end and what they
@@ -11,19 +14,23 @@
 pub mod child;
 pub mod codec;
 mod fork_helper;
+mod fork_helper_handle;
 pub mod ipc;
 mod line_limiter;
 mod log_opener;
 mod process_monitor;
 mod protocol;
 mod reporter;
-pub mod restart;
+mod restart;
+mod role;
 mod script;
 mod setup;
 mod start_record;
 mod supervisor;
+mod supervisor_process;
 
 pub use flash_os::spawn::{Limit, Resource};
+pub use fork_helper_handle::{ForkHelper, descriptor_limit};
 pub use line_limiter::LineLimiter;
 pub use log_opener::LogOpener;
 pub use process_monitor::{
@@ -31,5 +38,7 @@ pub use process_monitor::{
 };
 pub use protocol::{ExitStatus, ProgramRef};
 pub use reporter::{LogLine, Reporter, StderrLine};
+pub use role::{OnEnd, Role};
 pub use setup::{Command, Folder, Setup};
-pub use supervisor::ForkHelper;
+pub use supervisor::{Child, Lost, Supervisor};
+pub use supervisor_process::{SupervisorProcess, SupervisorSetup};

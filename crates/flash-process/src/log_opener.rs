@@ -1,9 +1,10 @@
 //! The log opener: a small process that keeps the rights of the start, and opens the logs again after a rotation.
 //!
 //! A server that root starts opens its logs and becomes another user (`--user`), who may write to no folder of root's. The
-//! log opener is forked before that. A request to it is the number of a log, and the reply is a descriptor that appends to
-//! that log; nothing else can be asked. It ends when the last process that may ask has ended. When logs are opened again,
-//! and what is done if that fails, is not decided here.
+//! log opener is forked before that: a [supervisor process](crate::supervisor_process) of its own, because no other may
+//! have those rights. A request to it is the number of a log. A process is forked for it, so that a disk that does not
+//! answer delays no other log, and replies with a descriptor that appends to the log; nothing else can be asked. When logs
+//! are opened again, and what is done if that fails, is not decided here.
 //!
 //! The server's user may own the folder of the logs, and must not gain the rights of the start by it. So a log's path is
 //! resolved once, at the start. Later the log opener follows no link, and refuses a file that has a second name.
@@ -12,14 +13,14 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use flash_os::fork::{self, Forked};
-use flash_os::signals;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::child;
 use crate::ipc;
+use crate::role::{OnEnd, Role};
+use crate::supervisor_process::{SupervisorProcess, SupervisorSetup};
 
 /// In what it logs.
 const NAME: &str = "the log opener";
@@ -28,7 +29,7 @@ const MODE: Mode = Mode::from_raw_mode(0o640);
 
 #[derive(Debug)]
 pub struct LogOpener {
-    control: OwnedFd,
+    process: SupervisorProcess,
     /// As the flags name them, in the order of their numbers.
     paths: Vec<PathBuf>,
 }
@@ -40,15 +41,19 @@ impl LogOpener {
     /// When the process has more than one thread, or the kernel refuses another process.
     pub fn start(paths: &[PathBuf]) -> io::Result<Self> {
         let resolved: Vec<Option<PathBuf>> = paths.iter().map(|path| fs::canonicalize(path).ok()).collect();
-        let (control, theirs) = ipc::pair()?;
-        match fork::fork()? {
-            Forked::Child => {
-                // Nothing that was open before may stay open longer than in the server: listeners least of all.
-                fork::close_all_except(&theirs);
-                child::run_and_exit(NAME, || run(&theirs, &resolved))
-            }
-            Forked::Parent { .. } => Ok(Self { control, paths: paths.to_vec() }),
-        }
+        let requested = |message: &[u8], socket: Rc<OwnedFd>| {
+            let [number] = *message else { return None };
+            let (log, to) = (resolved.get(usize::from(number)).cloned(), Rc::clone(&socket));
+            let main = Rc::new(move || answer(&to, log.as_ref()));
+            Some(Role { name: NAME.into(), on_end: OnEnd::Forget, socket: Some(socket), main })
+        };
+        let process = SupervisorProcess::start(SupervisorSetup {
+            title: c"flash-logs",
+            name: NAME,
+            requested: &requested,
+            ..SupervisorSetup::default()
+        })?;
+        Ok(Self { process, paths: paths.to_vec() })
     }
 
     /// Opens a log for appending, and creates it if there is none.
@@ -58,13 +63,11 @@ impl LogOpener {
     pub fn open(&self, path: &Path) -> io::Result<File> {
         let number = self.paths.iter().position(|known| known == path).ok_or(ErrorKind::NotFound)?;
         let number = u8::try_from(number).map_err(|_| ErrorKind::InvalidInput)?;
-        // A socket for each request, because several processes may ask at the same time.
-        let (ours, theirs) = ipc::pair()?;
-        let gone = |_| io::Error::other(format!("{NAME} has ended"));
-        ipc::send(&self.control, &[number], &[theirs.as_fd()]).map_err(gone)?;
-        drop(theirs);
+        let socket = self.process.request(&[number])?;
         let mut buffer = ipc::buffer();
-        let Some(reply) = ipc::receive(&ours, &mut buffer)? else { return Err(gone(Errno::PIPE)) };
+        let Some(reply) = ipc::receive(&socket, &mut buffer)? else {
+            return Err(io::Error::other(format!("{NAME} did not answer")));
+        };
         match reply.descriptors.into_iter().next() {
             Some(log) => Ok(log.into()),
             None if reply.is_incomplete => Err(Errno::MFILE.into()),
@@ -73,31 +76,18 @@ impl LogOpener {
     }
 }
 
-fn run(control: &OwnedFd, logs: &[Option<PathBuf>]) -> io::Result<()> {
-    rustix::thread::set_name(c"flash-logs")?;
-    // Those from the terminal are meant for the server. It ends when its socket does.
-    signals::block_all();
-    rustix::process::setpgid(None, None)?;
-    serve(control, logs)
-}
-
-/// Answers requests until no process is left that could ask.
-fn serve(control: &OwnedFd, logs: &[Option<PathBuf>]) -> io::Result<()> {
-    let mut buffer = ipc::buffer();
-    while let Some(request) = ipc::receive(control, &mut buffer)? {
-        let Some(socket) = request.descriptors.into_iter().next() else { continue };
-        let [number] = *request.bytes else { continue };
-        let log = match logs.get(usize::from(number)) {
-            Some(Some(path)) => open(path),
-            Some(None) => Err(io::Error::other("its path led nowhere at the start")),
-            None => Err(io::Error::other("it is none of the logs")),
-        };
-        // If the process that asked has ended meanwhile, nobody needs the reply.
-        let _ = match log {
-            Ok(log) => ipc::send(&socket, b"log", &[log.as_fd()]),
-            Err(error) => ipc::send(&socket, error.to_string().as_bytes(), &[]),
-        };
-    }
+/// The life of a process that opens one log.
+fn answer(to: &OwnedFd, log: Option<&Option<PathBuf>>) -> io::Result<()> {
+    let log = match log {
+        Some(Some(path)) => open(path),
+        Some(None) => Err(io::Error::other("its path led nowhere at the start")),
+        None => Err(io::Error::other("it is none of the logs")),
+    };
+    // If the process that asked has ended meanwhile, nobody needs the reply.
+    let _ = match log {
+        Ok(log) => ipc::send(to, b"log", &[log.as_fd()]),
+        Err(error) => ipc::send(to, error.to_string().as_bytes(), &[]),
+    };
     Ok(())
 }
 
@@ -130,13 +120,24 @@ mod tests {
     use rustix::fs::mknodat;
 
     use super::*;
+    use crate::supervisor::Child;
 
     /// A thread in the place of the process: a test cannot fork.
     fn opener(paths: &[PathBuf]) -> LogOpener {
         let resolved: Vec<Option<PathBuf>> = paths.iter().map(|path| fs::canonicalize(path).ok()).collect();
         let (control, theirs) = ipc::pair().unwrap();
-        thread::spawn(move || serve(&theirs, &resolved));
-        LogOpener { control, paths: paths.to_vec() }
+        thread::spawn(move || {
+            let mut buffer = ipc::buffer();
+            while let Ok(Some(request)) = ipc::receive(&theirs, &mut buffer) {
+                answer(&request.descriptors[0], resolved.get(usize::from(request.bytes[0]))).unwrap();
+            }
+        });
+        of(control, paths)
+    }
+
+    fn of(control: OwnedFd, paths: &[PathBuf]) -> LogOpener {
+        let child = Child { pid: rustix::process::getpid(), name: NAME };
+        LogOpener { process: SupervisorProcess::at(control, child), paths: paths.to_vec() }
     }
 
     #[test]
@@ -188,7 +189,7 @@ mod tests {
     fn one_that_has_ended_says_so() {
         let (control, theirs) = ipc::pair().unwrap();
         drop(theirs);
-        let opener = LogOpener { control, paths: vec!["/log".into()] };
+        let opener = of(control, &["/log".into()]);
         assert_eq!(opener.open(Path::new("/log")).unwrap_err().to_string(), "the log opener has ended");
     }
 }

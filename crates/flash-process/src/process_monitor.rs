@@ -16,8 +16,8 @@ use std::thread::{self, JoinHandle};
 use self::monitor_thread::MonitorThread;
 use self::request::{CommandChannel, MonitorCommand};
 pub use self::request::{Limits, ProcessHandle, ProcessObserver, SpawnRequest, Started, Stdio};
+use crate::fork_helper_handle::ForkHelper;
 use crate::reporter::Reporter;
-use crate::supervisor::ForkHelper;
 
 /// The handle. Dropping it ends all programs.
 #[derive(Debug)]

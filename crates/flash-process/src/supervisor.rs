@@ -1,173 +1,258 @@
-//! The supervisor of the fork helper: forks it before the server grows, and again when it is killed.
+//! The supervisor: starts a process for each role, watches it, replaces it after a pause, and ends it with the server.
 //!
-//! The supervisor is a small process, forked while the server has one thread and nothing that a program could inherit.
-//! All it does is to fork the fork helper, and to wait for it. If the fork helper is killed, server processes see their
-//! sockets close and register again over the rendezvous socket, which the supervisor keeps open for the next fork
-//! helper. The supervisor ends when the fork helper has ended in order, after the last server process. If it ends
-//! before, the server ends too: see [`ForkHelper::supervisor`].
+//! Each process that looks after others does it by this: the [supervisor process](crate::supervisor_process), mp's parent,
+//! and, for a process that is needed and cannot be started again from there, every server. What the processes do is
+//! not known here, and neither is how the caller learns that a child has ended (SIGCHLD, in its own way).
 
+use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::os::fd::BorrowedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_os::fork::{self, Forked};
-use flash_os::signals;
-use flash_os::spawn::{self, Limit};
-use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getpid, getrlimit, setrlimit, wait, waitpid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, wait, waitpid,
+};
 
 use crate::child;
-use crate::fork_helper::{self, HelperMode};
-use crate::ipc;
 use crate::restart;
-use crate::setup::Setup;
+use crate::role::{OnEnd, Role};
 
-/// Where programs are started.
-#[derive(Debug)]
-pub struct ForkHelper {
-    handle: HelperHandle,
+#[derive(Debug, Default)]
+pub struct Supervisor<'a> {
+    needed: Vec<Child>,
+    running: Vec<Running<'a>>,
+    /// Roles whose process has ended, and when the next one is started.
+    pending: Vec<(Instant, Role<'a>)>,
+    is_subreaper: bool,
+}
+
+/// A process that was started by others, and that the server cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child {
+    pub pid: Pid,
+    /// In what is logged.
+    pub name: &'static str,
+}
+
+/// A process that is needed and has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    name: &'static str,
+    /// `None` if others have waited for it.
+    status: Option<WaitStatus>,
 }
 
 #[derive(Debug)]
-enum HelperHandle {
-    /// A process of its own, at the other end of this socket.
-    Process { rendezvous: OwnedFd, supervisor: Pid },
-    /// In a thread of each server process.
-    Thread { setup: Arc<Setup> },
+struct Running<'a> {
+    pid: Pid,
+    since: Instant,
+    role: Role<'a>,
 }
 
-/// In what it logs.
-const NAME: &str = "the fork helper";
-/// After a fork helper that lived shortly.
-const RESTART_PAUSE: Duration = Duration::from_millis(100);
+/// How often [`Supervisor::end`] looks whether processes have ended.
+const END_PAUSE: Duration = Duration::from_millis(10);
 
-impl ForkHelper {
-    /// Forks the supervisor, which calls `prepare` first: to become another user, for instance.
+impl<'a> Supervisor<'a> {
+    /// Watches processes that are needed. It starts others only if this process has one thread.
+    #[must_use]
+    pub fn new(needed: &[Child]) -> Self {
+        Self { needed: needed.to_vec(), ..Self::default() }
+    }
+
+    /// Reaps orphans too: what this process's descendants leave behind becomes its child.
     ///
     /// # Errors
-    /// When the process has more than one thread, when `prepare` fails, or a folder of scripts cannot be opened.
-    pub fn start(setup: Setup, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<Self> {
-        let (rendezvous, theirs) = ipc::pair()?;
+    /// When the kernel does not allow it.
+    pub fn subreaper() -> io::Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        Ok(Self { is_subreaper: true, ..Self::default() })
+    }
+
+    /// Starts a process.
+    ///
+    /// # Errors
+    /// When this process has more than one thread, or the kernel refuses another process.
+    pub fn start(&mut self, role: Role<'a>) -> io::Result<()> {
         match fork::fork()? {
-            Forked::Child => {
-                // Nothing that was open before may stay open longer than in the server: listeners least of all.
-                fork::close_all_except(&theirs);
-                child::run_and_exit(NAME, || supervise(theirs, setup, prepare))
-            }
-            Forked::Parent { child: worker } => {
-                drop(theirs);
-                match ipc::receive(&rendezvous, &mut ipc::buffer())? {
-                    Some(message) if *message.bytes == *READY => {
-                        let supervisor = Pid::from_raw(worker).ok_or(io::ErrorKind::Other)?;
-                        Ok(Self { handle: HelperHandle::Process { rendezvous, supervisor } })
-                    }
-                    Some(message) => {
-                        Err(io::Error::other(String::from_utf8_lossy(&message.bytes).into_owned()))
-                    }
-                    None => {
-                        // Nobody else waits for it.
-                        let _ = waitpid(Pid::from_raw(worker), WaitOptions::empty());
-                        Err(io::Error::other("the fork helper ended at once"))
-                    }
-                }
+            Forked::Child => role.run(),
+            Forked::Parent { child } => {
+                let pid = Pid::from_raw(child).ok_or(io::ErrorKind::Other)?;
+                self.running.push(Running { pid, since: Instant::now(), role });
+                Ok(())
             }
         }
     }
 
-    /// None apart: each server process forks for itself. For experiments, which show what that costs.
+    /// Looks which processes have ended, and replaces them now or, if one lived shortly, [later](Self::start_due).
+    /// Returns the first that is needed and has ended.
+    pub fn reap(&mut self) -> Option<Lost> {
+        for (pid, status) in self.ended() {
+            if let Some(at) = self.running.iter().position(|running| running.pid == pid) {
+                let Running { since, role, .. } = self.running.swap_remove(at);
+                self.ended_with(role, since.elapsed(), status);
+            }
+        }
+        self.start_due();
+        self.needed.iter().find_map(|child| match waitpid(Some(child.pid), WaitOptions::NOHANG) {
+            Ok(None) => None,
+            Ok(Some((_, status))) => Some(Lost { name: child.name, status: Some(status) }),
+            Err(_) => Some(Lost { name: child.name, status: None }),
+        })
+    }
+
+    /// A subreaper waits for all children. Others wait for none that they have not started.
+    fn ended(&self) -> Vec<(Pid, WaitStatus)> {
+        if self.is_subreaper {
+            return std::iter::from_fn(|| wait(WaitOptions::NOHANG).ok().flatten()).collect();
+        }
+        let ended = |running: &Running<'_>| waitpid(Some(running.pid), WaitOptions::NOHANG).ok().flatten();
+        self.running.iter().filter_map(ended).collect()
+    }
+
+    fn ended_with(&mut self, role: Role<'a>, lifetime: Duration, status: WaitStatus) {
+        let pause_max = match role.on_end {
+            OnEnd::Forget => return,
+            OnEnd::RestartUnlessDone { .. } if status.exit_status() == Some(0) => return,
+            OnEnd::Restart { pause_max } | OnEnd::RestartUnlessDone { pause_max } => pause_max,
+        };
+        child::log(format_args!("{} ended ({}): replaced", role.name, Ended(status)));
+        self.pending.push((Instant::now() + restart::pause(lifetime, pause_max), role));
+    }
+
+    /// Starts the processes whose pause is over.
+    fn start_due(&mut self) {
+        let now = Instant::now();
+        for (_, role) in self.pending.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            let name = role.name.clone();
+            if let Err(error) = self.start(role.clone()) {
+                child::log(format_args!("{name} cannot be started: {error}"));
+                self.pending.push((now + RETRY, role));
+            }
+        }
+    }
+
+    /// Waits until one of these can be read, or a process is to be started.
     ///
     /// # Errors
-    /// When a folder of scripts cannot be opened.
-    pub fn in_thread(setup: Setup) -> io::Result<Self> {
-        fork_helper::open_scripts(&setup)?;
-        Ok(Self { handle: HelperHandle::Thread { setup: Arc::new(setup) } })
-    }
-
-    /// The supervisor's process, a child of the one that started it. When it ends, the next fork helper that ends is
-    /// not replaced.
-    pub fn supervisor(&self) -> Option<Pid> {
-        match self.handle {
-            HelperHandle::Process { supervisor, .. } => Some(supervisor),
-            HelperHandle::Thread { .. } => None,
+    /// When the kernel has no room for the few things that this needs.
+    pub fn wait(&self, events: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut readable: Vec<_> =
+            events.iter().map(|event| PollFd::from_borrowed_fd(*event, PollFlags::IN)).collect();
+        let timeout = self.pending.iter().map(|(at, _)| *at).min().map(|at| {
+            let left = at.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+        });
+        match poll(&mut readable, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// A rendezvous socket for this process.
-    pub(crate) fn rendezvous(&self) -> io::Result<OwnedFd> {
-        match &self.handle {
-            HelperHandle::Process { rendezvous, .. } => rendezvous.try_clone(),
-            HelperHandle::Thread { setup } => {
-                let (rendezvous, theirs) = ipc::pair()?;
-                let setup = Arc::clone(setup);
-                thread::Builder::new().name("fork".into()).spawn(move || {
-                    signals::block_all();
-                    if let Err(error) = fork_helper::run(theirs, setup, HelperMode::Thread) {
-                        child::log(NAME, format_args!("{error}"));
-                    }
-                })?;
-                Ok(rendezvous)
-            }
+    /// Whether no process runs that would be replaced, and none is to be started.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.pending.is_empty() && self.running.iter().all(|running| running.role.on_end == OnEnd::Forget)
+    }
+
+    /// Sends a signal to each process: which one, its place among them decides.
+    pub fn signal(&self, signal: impl Fn(usize) -> Signal) {
+        self.running.iter().enumerate().for_each(|(at, running)| running.signal(signal(at)));
+    }
+
+    /// Ends at once the processes that were started on request.
+    pub fn kill_requested(&self) {
+        let requested = self.running.iter().filter(|running| running.role.on_end == OnEnd::Forget);
+        requested.for_each(|running| running.signal(Signal::KILL));
+    }
+
+    /// Ends the processes of all roles: SIGTERM, and SIGKILL to those that have not ended by then.
+    pub fn end(mut self, patience: Duration) {
+        self.signal(|_| Signal::TERM);
+        let give_up = Instant::now() + patience;
+        while !self.running.is_empty() && Instant::now() < give_up {
+            let ended = self.ended();
+            self.running.retain(|running| !ended.iter().any(|(pid, _)| *pid == running.pid));
+            thread::sleep(if self.running.is_empty() { Duration::ZERO } else { END_PAUSE });
+        }
+        self.signal(|_| Signal::KILL);
+    }
+}
+
+impl Running<'_> {
+    fn signal(&self, signal: Signal) {
+        // It may have ended by itself. Its number is its own until it was waited for.
+        let _ = kill_process(self.pid, signal);
+    }
+}
+
+/// After a process that the kernel refused.
+const RETRY: Duration = Duration::from_secs(1);
+
+impl Lost {
+    /// For the log, when it is noticed.
+    #[must_use]
+    pub fn farewell(&self) -> String {
+        format!("{self} and cannot be started again from here: stopping")
+    }
+}
+
+impl From<Lost> for io::Error {
+    fn from(lost: Lost) -> Self {
+        Self::other(format!("stopped because {lost}"))
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ended", self.name)?;
+        self.status.map_or(Ok(()), |status| write!(f, " ({})", Ended(status)))
+    }
+}
+
+/// How a process ended.
+struct Ended(WaitStatus);
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.exit_status(), self.0.terminating_signal()) {
+            (Some(code), _) => write!(f, "exit code {code}"),
+            (None, Some(signal)) => write!(f, "signal {signal}"),
+            (None, None) => write!(f, "unknown"),
         }
     }
 }
 
-const READY: &[u8] = b"ready";
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
 
-fn supervise(rendezvous: OwnedFd, mut setup: Setup, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-    // The kernel keeps 15 bytes of a name.
-    rustix::thread::set_name(c"flash-supervise")?;
-    // Those from the terminal are meant for the server.
-    signals::block_all();
-    rustix::process::setpgid(None, None)?;
-    // Orphans of programs are reaped by the fork helper, and by the supervisor if the fork helper is killed.
-    rustix::process::set_child_subreaper(Some(getpid()))?;
-    if let Err(error) = prepare().and_then(|()| fork_helper::open_scripts(&setup).map(drop)) {
-        ipc::send(&rendezvous, error.to_string().as_bytes(), &[])?;
-        return Ok(());
-    }
-    raise_descriptor_limit(&mut setup);
-    let setup = Arc::new(setup);
-    ipc::send(&rendezvous, READY, &[])?;
-    loop {
-        let born = Instant::now();
-        match fork::fork() {
-            Ok(Forked::Child) => {
-                rustix::thread::set_name(c"flash-fork")?;
-                rustix::process::set_child_subreaper(Some(getpid()))?;
-                return fork_helper::run(rendezvous, setup, HelperMode::Process);
+    use super::*;
+
+    #[test]
+    fn one_that_ends_is_noticed_whoever_waits_for_it() {
+        let start = || {
+            let child = Command::new("sleep").arg("60").spawn().unwrap();
+            let pid = Pid::from_child(&child);
+            (child, Child { pid, name: "the sleeper" })
+        };
+        let ((mut first, one), (mut second, other)) = (start(), start());
+        let mut supervisor = Supervisor::new(&[one, other]);
+        assert!(supervisor.reap().is_none() && Supervisor::new(&[]).reap().is_none());
+        second.kill().unwrap();
+        let give_up = Instant::now() + Duration::from_secs(30);
+        let gone = loop {
+            if let Some(gone) = supervisor.reap() {
+                break gone;
             }
-            Ok(Forked::Parent { child: worker }) => {
-                if wait_for(worker) {
-                    return Ok(());
-                }
-                child::log(NAME, format_args!("it was killed: replaced"));
-            }
-            Err(error) => child::log(NAME, format_args!("it cannot be forked: {error}")),
-        }
-        restart::pause(born, RESTART_PAUSE);
+            assert!(Instant::now() < give_up);
+            thread::sleep(Duration::from_millis(5));
+        };
+        assert_eq!(gone.to_string(), "the sleeper ended (signal 9)");
+        first.kill().unwrap();
+        first.wait().unwrap();
+        assert_eq!(supervisor.reap().map(|gone| gone.to_string()), Some("the sleeper ended".into()));
     }
-}
-
-/// Waits for the fork helper to end, and reaps orphans. Returns whether the fork helper ended as it should.
-fn wait_for(helper: i32) -> bool {
-    loop {
-        match wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid.as_raw_pid() == helper => return status.exit_status() == Some(0),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
-}
-
-/// Many programs are many descriptors here, but each shall find the limit that it would find elsewhere: some close all
-/// that there could be, and `select` knows 1,024.
-fn raise_descriptor_limit(setup: &mut Setup) {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current < maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok() {
-        let [soft, hard] = [current, maximum].map(|limit| limit.unwrap_or(u64::MAX));
-        setup.limits.push(Limit { resource: spawn::Resource::Descriptors, soft, hard });
-    }
-    // Refused or not, programs run.
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use flash_arch::{Arch, Child, HelperLimits, Limits, Listener, Offload, ServerParts};
+use flash_arch::{Arch, HelperLimits, Limits, Listener, Offload, ServerParts};
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Disk, FollowLinks, SendMode, Spool};
 use flash_observe::{AccessLog, ErrorLog};
+use flash_process::{Child, ForkHelper};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, FileCache, Listen};
@@ -32,6 +33,7 @@ mod memory;
 mod privileges;
 mod programs;
 mod shares;
+mod supervisor;
 
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
@@ -43,7 +45,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         .canonicalize()
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let shares = Shares::new(flags, memory::available_bytes(Path::new("/")));
-    // Before anything is open that programs could inherit, and before this process is large.
+    // Before this process raises its limits, which are not for programs.
     let programs = Programs::prepare(flags, &folder, shares.program_buffer_bytes)?;
     let table = table(flags, &shares, &programs);
     let share = table.share();
@@ -61,6 +63,8 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
             "{fields_bytes} {what}: {most} are the most (see flash serve --help)"
         )));
     }
+    let supervisor::Started { process, fork_helper } =
+        supervisor::start(flags, &folder, plan.programs.setup(), &open)?;
     let listeners =
         flags.listen.iter().map(|place| listen(place, &flags.listen)).collect::<Result<Vec<_>, _>>()?;
     let places = listeners.iter().map(Listener::to_string).collect::<Vec<_>>().join(" and ");
@@ -69,17 +73,11 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         browser::open(&listeners);
     }
     let spool = || plan.spool();
-    let site = privileges::Site {
-        folder: &folder,
-        open: &open,
-        spool: &spool,
-        listeners: &listeners,
-        logs: &logs.paths,
-    };
+    let site = privileges::Site { folder: &folder, open: &open, spool: &spool };
     // Refused or not, the server serves. In a sandbox they would be refused.
     let _ = flash_os::preload::disable_huge_pages();
     let _ = flash_os::preload::grow_descriptor_table(table.limit.min(DESCRIPTORS_READY));
-    let privileges = Privileges::give_up(flags, &site)?;
+    let privileges = Privileges::give_up(flags, &site, process.as_ref())?;
     let connections_max = share.connections.min(flags.connections_max.unwrap_or(usize::MAX));
     let limits = Limits { connections_max, drain: flags.drain };
     let ready = || {
@@ -92,8 +90,8 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         }
         privileges.log_unenforced();
     };
-    let needed: Vec<Child> = privileges.child().into_iter().chain(plan.programs.child()).collect();
-    let parts = || plan.parts(&folder, &pages, &logs, &privileges);
+    let needed: Vec<Child> = process.iter().map(|process| process.child()).collect();
+    let parts = || plan.parts(&folder, &pages, &logs, &privileges, fork_helper.as_ref());
     flash_arch::serve(plan.arch, limits, listeners, &needed, parts, ready)
         .map_err(|error| Failure::Run(error.to_string()))
 }
@@ -116,6 +114,7 @@ impl Plan<'_> {
         pages: &Pages,
         logs: &Logs,
         privileges: &Privileges,
+        fork_helper: Option<&ForkHelper>,
     ) -> io::Result<ServerParts> {
         let flags = self.flags;
         let (limits, helper_kind) = (flash_observe::Limits::default(), privileges.helper_kind());
@@ -145,7 +144,7 @@ impl Plan<'_> {
         // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
         // without.
         let _ = flash_os::preload::mlock_program();
-        let programs = self.programs.start(&error_log, access_log.as_ref())?;
+        let programs = self.programs.start(fork_helper, &error_log, access_log.as_ref())?;
         Ok(ServerParts { site, disk, access_log, error_log, helper_kind, programs, verbose: flags.verbose })
     }
 

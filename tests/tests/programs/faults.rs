@@ -190,7 +190,7 @@ fn without_its_supervisor_the_server_ends_in_order() {
         assert!(String::from_utf8_lossy(&rest).contains("and late"), "{arch}: what is under way is finished");
         assert_eq!(server.wait(PATIENCE), Some(Some(1)), "{arch}: {}", server.said());
         wait_until("nothing is left", || family.iter().all(|process| !process.lives()));
-        let why = "the supervisor of the fork helper ended (signal 9)";
+        let why = "the supervisor ended (signal 9)";
         wait_until("it says why", || server.said().ends_with(&format!("flash: stopped because {why}\n")));
         let said = server.said();
         assert!(said.contains(&format!("flash: {why} and cannot be started again")), "{arch}: {said}");

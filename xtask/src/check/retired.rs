@@ -9,7 +9,7 @@ use super::source::Source;
 /// Types and traits, by the whole name.
 const TYPES: [(&str, &str); 47] = [
     ("Birth", "SpawnMethod"),
-    ("Chores", "ForkServerSetup"),
+    ("Chores", "HelperRoles"),
     ("Clerk", "BackgroundThread"),
     ("Crew", "Children, or ClientShard"),
     ("Desk", "PoolState, or MonitorThread"),
@@ -33,7 +33,7 @@ const TYPES: [(&str, &str); 47] = [
     ("Mail", "CommandChannel"),
     ("Mailbox", "mpsc::Queue"),
     ("News", "Readiness"),
-    ("Nursery", "ForkServer"),
+    ("Nursery", "SupervisorProcess"),
     ("Own", "LocalCounter"),
     ("Port", "Poller"),
     ("Rarely", "RateLimit"),
@@ -82,7 +82,7 @@ const ITEMS: [(&str, &str); 38] = [
     ("letterbox", "channel"),
     ("mailbox", "mpsc"),
     ("manners", "variants"),
-    ("nursery", "fork_server"),
+    ("nursery", "supervisor_process"),
     ("open_account", "loop_metrics"),
     ("pin_program", "mlock_program"),
     ("refuse_huge_pages", "disable_huge_pages"),
@@ -106,7 +106,7 @@ const PHRASES: [(&str, &str); 8] = [
     ("the bell", "the eventfd"),
     ("the clerk", "the background thread"),
     ("the keeper", "the process monitor"),
-    ("nursery", "fork server"),
+    ("nursery", "supervisor process"),
     ("the ledger", "the metrics"),
     ("turned away at the door", "rejected at the connection limit"),
 ];

@@ -1,4 +1,4 @@
-//! What the server asks its fork server for. Each request comes with a socket for the process that fulfils it.
+//! What the server asks the supervisor process for. Each request comes with a socket for the process that fulfils it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

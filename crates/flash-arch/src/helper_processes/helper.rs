@@ -21,6 +21,7 @@ pub(super) fn run(
 ) -> io::Result<()> {
     rustix::thread::set_name(&CString::new(format!("helper-{number}"))?)?;
     // Refused or not, the helper helps.
+    let _ = flash_os::preload::disable_huge_pages();
     let _ = rustix::process::nice(HELPER_NICE);
     confine()?;
     // Its processor time tells the server whether it works or waits for a disk.

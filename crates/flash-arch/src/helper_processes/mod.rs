@@ -5,9 +5,10 @@
 //! another. Which jobs there are, and who waits for them, is the business of [`helpers`](crate::helpers).
 
 mod fork_request;
-mod fork_server;
 mod helper;
 mod process;
+mod processes;
+mod roles;
 
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use flash_core::job::{Failure, Job, Outcome};
 use flash_disk::{Device, remote};
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
-pub use self::fork_server::{ForkServer, ForkServerSetup};
 use self::process::Reply;
+pub use self::processes::HelperProcesses;
+pub use self::roles::HelperRoles;
 use crate::server_state::ServerState;
 
 /// Whether helpers' jobs are executed by their threads or by helper processes.
@@ -24,7 +26,7 @@ use crate::server_state::ServerState;
 pub enum HelperKind {
     #[default]
     Threads,
-    Processes(Arc<ForkServer>),
+    Processes(Arc<HelperProcesses>),
 }
 
 /// What one helper thread works with.
@@ -36,7 +38,7 @@ pub(crate) struct JobExecutor {
 
 enum ExecutorKind {
     ThisThread,
-    Process(Arc<ForkServer>),
+    Process(Arc<HelperProcesses>),
 }
 
 /// A job that was the end of two processes is not given to a third.
@@ -47,7 +49,7 @@ impl HelperKind {
     pub(crate) fn tidy_up(&self) {
         match self {
             Self::Threads => {}
-            Self::Processes(fork_server) => fork_server.tidy_up(),
+            Self::Processes(processes) => processes.tidy_up(),
         }
     }
 
@@ -55,9 +57,9 @@ impl HelperKind {
     pub(crate) fn executor(&self) -> JobExecutor {
         let kind = match self {
             Self::Threads => ExecutorKind::ThisThread,
-            Self::Processes(fork_server) => {
-                fork_server.add_executor();
-                ExecutorKind::Process(Arc::clone(fork_server))
+            Self::Processes(processes) => {
+                processes.add_executor();
+                ExecutorKind::Process(Arc::clone(processes))
             }
         };
         JobExecutor { kind, clock: Arc::new(CurrentClock::new(CpuClock::of_this_thread())) }
@@ -75,20 +77,16 @@ impl JobExecutor {
                 shared.disk.help(job, device)
             }
             // The listing is made here, of parts of the folder that the process reads.
-            (ExecutorKind::Process(fork_server), Job::List(list)) => {
-                shared
-                    .disk
-                    .list_with(list, device, |part| ask(fork_server, &self.clock, shared, part, device))
+            (ExecutorKind::Process(processes), Job::List(list)) => {
+                shared.disk.list_with(list, device, |part| ask(processes, &self.clock, shared, part, device))
             }
-            (ExecutorKind::Process(fork_server), _) => {
-                match ask(fork_server, &self.clock, shared, job, device) {
-                    Some(outcome) if remote::is_for_the_asker(job, &outcome) => {
-                        self.clock.set(CpuClock::of_this_thread());
-                        shared.disk.help(job, device)
-                    }
-                    outcome => outcome,
+            (ExecutorKind::Process(processes), _) => match ask(processes, &self.clock, shared, job, device) {
+                Some(outcome) if remote::is_for_the_asker(job, &outcome) => {
+                    self.clock.set(CpuClock::of_this_thread());
+                    shared.disk.help(job, device)
                 }
-            }
+                outcome => outcome,
+            },
         };
         if let Some(outcome) = &outcome {
             shared.note(job, &outcome.done);
@@ -103,27 +101,27 @@ impl JobExecutor {
 
 impl Drop for JobExecutor {
     fn drop(&mut self) {
-        if let ExecutorKind::Process(fork_server) = &self.kind {
-            fork_server.remove_executor();
+        if let ExecutorKind::Process(processes) = &self.kind {
+            processes.remove_executor();
         }
     }
 }
 
 fn ask(
-    fork_server: &ForkServer,
+    processes: &HelperProcesses,
     clock: &CurrentClock,
     shared: &ServerState,
     job: &Job,
     device: Device,
 ) -> Option<Outcome> {
-    let log_lost = |what: std::fmt::Arguments<'_>| shared.error_log.log_limited(&fork_server.lost, what);
+    let log_lost = |what: std::fmt::Arguments<'_>| shared.error_log.log_limited(&processes.lost, what);
     for _ in 0..TRIES_MAX {
-        let mut process = match fork_server.process(|idle| log_lost(format_args!("{idle} ended: replaced"))) {
+        let mut process = match processes.process(|idle| log_lost(format_args!("{idle} ended: replaced"))) {
             Ok(process) => process,
             Err(error) => {
                 shared
                     .error_log
-                    .log_limited(&fork_server.refused, format_args!("cannot start a helper: {error}"));
+                    .log_limited(&processes.refused, format_args!("cannot start a helper: {error}"));
                 return Some(job.failed(Failure::Overloaded).into());
             }
         };
@@ -134,7 +132,7 @@ fn ask(
         clock.set(its_clock);
         match process.ask(&shared.disk, job, device) {
             Reply::Answered(outcome) => {
-                fork_server.keep(process);
+                processes.keep(process);
                 return outcome;
             }
             // Nobody knows what it would say next, so it is never asked again.

@@ -17,7 +17,7 @@ use flash_core::path::SitePath;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Device, Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
-use flash_process::ipc;
+use flash_process::{Child, SupervisorProcess, ipc};
 use tempfile::TempDir;
 
 use super::fork_request::ForkRequest;
@@ -42,11 +42,11 @@ enum Manner {
 struct Bench {
     folder: TempDir,
     shared: Arc<ServerState>,
-    fork_server: Arc<ForkServer>,
+    processes: Arc<HelperProcesses>,
 }
 
 impl Bench {
-    /// Helpers start in the order of `manners`; after the last there are no more, and the fork server is gone.
+    /// Helpers start in the order of `manners`; after the last there are no more, and the supervisor process is gone.
     fn new(manners: &[Manner]) -> Self {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join("site")).unwrap();
@@ -89,12 +89,13 @@ impl Bench {
             verbose: false,
         };
         let shared = ServerState::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
-        let fork_server = Arc::new(ForkServer::at(control, rustix::process::getpid()));
-        Self { folder, shared, fork_server }
+        let supervisor = Child { pid: rustix::process::getpid(), name: "the supervisor" };
+        let processes = Arc::new(HelperProcesses::new(Arc::new(SupervisorProcess::at(control, supervisor))));
+        Self { folder, shared, processes }
     }
 
     fn executor(&self) -> JobExecutor {
-        HelperKind::Processes(Arc::clone(&self.fork_server)).executor()
+        HelperKind::Processes(Arc::clone(&self.processes)).executor()
     }
 
     fn find(&self, executor: &JobExecutor, known: Option<&Arc<Entry>>) -> Done {
@@ -208,7 +209,7 @@ fn a_process_that_ended_between_jobs_costs_none() {
     let bench = Bench::new(&[Manner::HelpsOnce, Manner::Dies, Manner::Helps]);
     let executor = bench.executor();
     assert_found(&bench.find(&executor, None));
-    while bench.fork_server.idle.lock()[0].is_waiting() {}
+    while bench.processes.idle.lock()[0].is_waiting() {}
     assert_found(&bench.find(&executor, None));
 }
 
@@ -225,31 +226,31 @@ fn a_process_that_speaks_unasked_is_asked_no_more() {
 fn helpers_retire_with_the_hands_that_they_serve() {
     let bench = Bench::new(&[Manner::Helps, Manner::Helps]);
     let (first, second) = (bench.executor(), bench.executor());
-    let mut processes: Vec<Process> = (0..2).map(|_| bench.fork_server.process(|_| ()).unwrap()).collect();
+    let mut processes: Vec<Process> = (0..2).map(|_| bench.processes.process(|_| ()).unwrap()).collect();
     // One whose first word nobody has heard does not wait to be asked.
     assert!(processes.iter_mut().all(|process| process.clock().is_some()));
-    processes.into_iter().for_each(|process| bench.fork_server.keep(process));
-    assert_eq!(bench.fork_server.idle.lock().len(), 2);
+    processes.into_iter().for_each(|process| bench.processes.keep(process));
+    assert_eq!(bench.processes.idle.lock().len(), 2);
     drop(first);
-    assert_eq!(bench.fork_server.idle.lock().len(), 1);
+    assert_eq!(bench.processes.idle.lock().len(), 1);
     assert_found(&bench.find(&second, None));
     drop(second);
-    assert_eq!(bench.fork_server.idle.lock().len(), 0);
+    assert_eq!(bench.processes.idle.lock().len(), 0);
 }
 
 #[test]
-fn without_a_nursery_helpers_go_on_and_none_are_added() {
+fn without_a_supervisor_helpers_go_on_and_none_are_added() {
     let bench = Bench::new(&[Manner::Helps]);
     let (first, second) = (bench.executor(), bench.executor());
     assert_found(&bench.find(&first, None));
-    let only = bench.fork_server.process(|_| ()).unwrap();
+    let only = bench.processes.process(|_| ()).unwrap();
     let done = bench.find(&second, None);
     assert!(matches!(done, Done::Failed(Failure::Overloaded)), "{done:?}");
-    bench.fork_server.keep(only);
+    bench.processes.keep(only);
     assert_found(&bench.find(&second, None));
     drop((first, second));
-    assert_eq!(bench.fork_server.idle.lock().len(), 1, "it is kept, because there will be no other");
-    assert!(bench.said().contains("cannot start a helper: the fork server of helper processes is gone"));
+    assert_eq!(bench.processes.idle.lock().len(), 1, "it is kept, because there will be no other");
+    assert!(bench.said().contains("cannot start a helper: the supervisor has ended"));
 }
 
 #[test]

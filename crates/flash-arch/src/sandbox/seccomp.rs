@@ -86,7 +86,7 @@ const SERVER: &[c_long] = &[
     libc::SYS_getpriority,
     libc::SYS_setpriority,
     libc::SYS_getrusage,
-    // Waits for the fork server's end.
+    // Waits for the supervisor process's end.
     libc::SYS_wait4,
     // The file for request bodies, which is open already.
     libc::SYS_pwrite64,

@@ -9,31 +9,35 @@ use flash_observe::{Destination, Format, LogSink, Opener};
 use flash_process::LogOpener;
 
 use crate::failure::{Failure, cannot};
-use crate::flags;
+use crate::flags::{self, LogTo};
 
 pub(super) struct Logs {
     error: LogSink,
     access: Option<LogSink>,
     pub(super) format: Format,
-    /// Those that are opened again after a rotation.
-    pub(super) paths: Vec<PathBuf>,
     /// Keeps the rights of the start, where the server gives them up.
     log_opener: Option<Arc<LogOpener>>,
 }
 
+/// Those that are opened again after a rotation.
+pub(super) fn paths(flags: &flags::Serve) -> Vec<PathBuf> {
+    let access = match flags.access_log.as_ref().and_then(LogTo::destination) {
+        Some(Destination::Path(path)) => Some(path),
+        _ => None,
+    };
+    flags.error_log.clone().into_iter().chain(access).collect()
+}
+
 impl Logs {
     pub(super) fn open(flags: &flags::Serve) -> Result<Self, Failure> {
-        let mut paths = Vec::new();
-        let mut open = |to: Destination| {
-            if let Destination::Path(path) = &to {
-                paths.push(path.clone());
-            }
+        let open = |to: Destination| {
             let place = to.to_string();
             LogSink::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
         };
         let error = open(flags.error_log.clone().map_or(Destination::Stderr, Destination::Path))?;
         let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal());
         let access = to.map(open).transpose()?;
+        let paths = paths(flags);
         let log_opener = match flags.user.is_some() && !paths.is_empty() {
             true => {
                 let opener = LogOpener::start(&paths);
@@ -41,7 +45,7 @@ impl Logs {
             }
             false => None,
         };
-        Ok(Self { error, access, format, paths, log_opener })
+        Ok(Self { error, access, format, log_opener })
     }
 
     /// For one process.
@@ -54,13 +58,13 @@ impl Logs {
     }
 
     /// The log opener has the rights of the start. Where it fails, the server's user may still have some that it lacks: root
-    /// writes to no folder of NFS, and follows no link that was made later. In a sandbox the fork server has that user's.
+    /// writes to no folder of NFS, and follows no link that was made later. In a sandbox the supervisor process has that user's.
     fn opener(&self, helper_kind: &HelperKind) -> Option<Opener> {
         let as_user: Option<Opener> = match helper_kind {
             HelperKind::Threads => None,
-            HelperKind::Processes(fork_server) => {
-                let fork_server = Arc::clone(fork_server);
-                Some(Arc::new(move |path| fork_server.open_log(path)))
+            HelperKind::Processes(processes) => {
+                let processes = Arc::clone(processes);
+                Some(Arc::new(move |path| processes.open_log(path)))
             }
         };
         let Some(log_opener) = self.log_opener.clone() else { return as_user };

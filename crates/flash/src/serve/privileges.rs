@@ -10,10 +10,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flash_arch::sandbox::{Unenforced, confine_helper, confine_server};
-use flash_arch::{Child, ForkServer, ForkServerSetup, HelperKind, Listener};
+use flash_arch::sandbox::{self, Unenforced, confine_server};
+use flash_arch::{HelperKind, HelperProcesses};
 use flash_disk::{Disk, Spool};
 use flash_os::user::{self, User};
+use flash_process::SupervisorProcess;
 
 use super::folders::{PUBLIC_FOLDER, temporary_folder};
 use crate::failure::{Failure, cannot};
@@ -21,7 +22,7 @@ use crate::flags::{self, Arch, FileCache, FollowLinks, Helpers, Offload, Sandbox
 
 /// What is left.
 pub(super) struct Privileges {
-    fork_server: Option<Arc<ForkServer>>,
+    helpers: Option<Arc<HelperProcesses>>,
     sandbox: SandboxState,
     /// The folder, opened while that was possible; for whoever is going to send what helpers find in it.
     disk: RefCell<Option<Disk>>,
@@ -37,14 +38,12 @@ enum SandboxState {
     Unenforced(Unenforced),
 }
 
-/// What helper processes will serve.
+/// What the process that serves opens before it gives up its rights.
 pub(super) struct Site<'a> {
     pub(super) folder: &'a Path,
     pub(super) open: &'a dyn Fn() -> io::Result<Disk>,
     /// Makes what the process that serves keeps bodies in.
     pub(super) spool: &'a dyn Fn() -> io::Result<Option<Spool>>,
-    pub(super) listeners: &'a [Listener],
-    pub(super) logs: &'a [PathBuf],
 }
 
 /// Finds fault with flags that do not go together.
@@ -74,7 +73,12 @@ pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
 }
 
 impl Privileges {
-    pub(super) fn give_up(flags: &flags::Serve, site: &Site<'_>) -> Result<Self, Failure> {
+    /// With helper processes, which the supervisor process knows how to start.
+    pub(super) fn give_up(
+        flags: &flags::Serve,
+        site: &Site<'_>,
+        supervisor: Option<&Arc<SupervisorProcess>>,
+    ) -> Result<Self, Failure> {
         if let Some(name) = &flags.user {
             become_user(name)?;
             (site.open)().map_err(|error| {
@@ -85,17 +89,16 @@ impl Privileges {
             Ok(spool) => (spool, None),
             Err(error) => (None, Some(error)),
         };
-        if flags.helpers == Helpers::Thread {
+        let (Helpers::Process, Some(supervisor)) = (flags.helpers, supervisor) else {
             return Ok(Self {
-                fork_server: None,
+                helpers: None,
                 sandbox: SandboxState::None,
                 disk: RefCell::default(),
                 spool: why,
             });
-        }
-        let failure = |error| cannot(format_args!("start helper processes"), &error);
-        let fork_server = start_fork_server(flags, site).map_err(failure)?;
-        let mut disk = (site.open)().map_err(failure)?;
+        };
+        let mut disk =
+            (site.open)().map_err(|error| cannot(format_args!("start helper processes"), &error))?;
         disk.leave_to_others();
         if let Some(spool) = spool {
             disk.keep_bodies_in(spool);
@@ -104,7 +107,7 @@ impl Privileges {
         let _ = flash_os::preload::mlock_program();
         let sandbox = confine(flags)?;
         Ok(Self {
-            fork_server: Some(Arc::new(fork_server)),
+            helpers: Some(Arc::new(HelperProcesses::new(Arc::clone(supervisor)))),
             sandbox,
             disk: RefCell::new(Some(disk)),
             spool: why,
@@ -112,12 +115,7 @@ impl Privileges {
     }
 
     pub(super) fn helper_kind(&self) -> HelperKind {
-        self.fork_server.clone().map_or(HelperKind::Threads, HelperKind::Processes)
-    }
-
-    /// The process that forks helpers, if there is one.
-    pub(super) fn child(&self) -> Option<Child> {
-        self.fork_server.as_ref().map(|fork_server| fork_server.child())
+        self.helpers.clone().map_or(HelperKind::Threads, HelperKind::Processes)
     }
 
     pub(super) fn take_disk(&self) -> Option<Disk> {
@@ -144,7 +142,7 @@ impl Privileges {
 
 impl fmt::Display for Privileges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.fork_server, &self.sandbox) {
+        match (&self.helpers, &self.sandbox) {
             (None, _) => Ok(()),
             (Some(_), SandboxState::None) => f.write_str(", helper processes"),
             (Some(_), SandboxState::Whole | SandboxState::Unenforced(_)) => {
@@ -192,24 +190,17 @@ fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|&number| digits && number != u32::MAX)
 }
 
-fn start_fork_server(flags: &flags::Serve, site: &Site<'_>) -> io::Result<ForkServer> {
-    let readable = readable(flags, site.folder);
-    let confine = || match sandbox(flags) {
+/// Confines a helper process, as far as the operator wants it.
+pub(super) fn confine_helper(flags: &flags::Serve, readable: &[PathBuf]) -> io::Result<()> {
+    match sandbox(flags) {
         Sandbox::Off => Ok(()),
         Sandbox::On => {
             // What is missing the server says, once for all.
-            let _ = confine_helper(&readable);
+            let _ = sandbox::confine_helper(readable);
             Ok(())
         }
-        Sandbox::Required => confine_helper(&readable).map_err(io::Error::other),
-    };
-    let sockets: Vec<PathBuf> = site.listeners.iter().filter_map(Listener::path).map(Into::into).collect();
-    ForkServer::start(&ForkServerSetup {
-        open: site.open,
-        confine: &confine,
-        logs: site.logs,
-        sockets: &sockets,
-    })
+        Sandbox::Required => sandbox::confine_helper(readable).map_err(io::Error::other),
+    }
 }
 
 /// What the operator wants; with helper processes, as much as there can be.
@@ -231,7 +222,7 @@ fn confine(flags: &flags::Serve) -> Result<SandboxState, Failure> {
 }
 
 /// Where a helper reads: the folder, and what else the flags lead to.
-fn readable(flags: &flags::Serve, folder: &Path) -> Vec<PathBuf> {
+pub(super) fn readable(flags: &flags::Serve, folder: &Path) -> Vec<PathBuf> {
     let mut readable = vec![folder.to_owned()];
     if flags.follow_links == FollowLinks::Anywhere {
         readable.push("/".into());

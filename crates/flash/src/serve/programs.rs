@@ -1,8 +1,6 @@
-//! The flags for programs become routes, a fork helper, and what begins programs in each process that serves.
+//! The flags for programs become routes, what the fork helper may run, and what begins programs in each process that serves.
 //!
-//! What is wrong with them is said before anybody listens. The fork helper is begun at the same time, while the process
-//! has one thread and nothing open that could be inherited. What programs are told and what they answer is not known
-//! here.
+//! What is wrong with them is said before anybody listens. What programs are told and what they answer is not known here.
 
 use std::env;
 use std::ffi::CString;
@@ -15,18 +13,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flash_arch::Child;
 use flash_core::routes::{Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::{AccessLog, ErrorLog};
-use flash_process::{Command, Folder, ForkHelper, Limit, Limits, Reporter, Resource, Setup};
+use flash_process::{
+    Command, Folder, ForkHelper, Limit, Limits, Reporter, Resource, Setup, descriptor_limit,
+};
 use flash_upstream::{
     Address, Application, LogDetached, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
 };
 
-use super::privileges;
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, RouteFlag, Spawn, Upstream, Words};
+use crate::flags::{self, RouteFlag, Upstream, Words};
 
 /// What programs are told of the server: the `Server` field's value.
 const SOFTWARE: &[u8] = b"Flash";
@@ -45,7 +43,7 @@ const MAY_RUN: u32 = 0o111;
 pub(super) struct Programs {
     list: Vec<(Route, UpstreamConfig)>,
     /// `None` where there is nothing for it to begin.
-    helper: Option<ForkHelper>,
+    setup: Option<Setup>,
     settings: Settings,
     folders: Vec<PathBuf>,
     document_root: Vec<u8>,
@@ -53,7 +51,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Finds fault with the flags, and starts the fork helper. The process has one thread.
+    /// Finds fault with the flags.
     pub(super) fn prepare(flags: &flags::Serve, folder: &Path, buffer_bytes: u64) -> Result<Self, Failure> {
         let programs = &flags.programs;
         let document_root = match folder.as_os_str().as_bytes() {
@@ -80,18 +78,17 @@ impl Programs {
         let Plan { list, setup } = plan;
         let is_needed = list.iter().any(|(_, service)| !matches!(service, UpstreamConfig::FastCgi(_)));
         let folders = setup.folders.iter().map(|folder| folder.path.clone()).collect();
-        let helper = is_needed.then(|| start_helper(flags, setup)).transpose()?;
-        Ok(Self { list, helper, settings: settings(programs), folders, document_root, buffer_bytes })
+        let setup = is_needed.then_some(setup);
+        Ok(Self { list, setup, settings: settings(programs), folders, document_root, buffer_bytes })
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The process that keeps a fork helper, if there is one.
-    pub(super) fn child(&self) -> Option<Child> {
-        let pid = self.helper.as_ref()?.supervisor()?;
-        Some(Child { pid, name: "the supervisor of the fork helper" })
+    /// What the fork helper may run, if there is need of one.
+    pub(super) fn setup(&self) -> Option<&Setup> {
+        self.setup.as_ref()
     }
 
     /// The most descriptors that programs take, and how many each client's connection does.
@@ -132,6 +129,7 @@ impl Programs {
     /// For one process, after it was forked.
     pub(super) fn start(
         &self,
+        helper: Option<&ForkHelper>,
         error_log: &ErrorLog,
         access_log: Option<&AccessLog>,
     ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
@@ -152,7 +150,6 @@ impl Programs {
             }
         });
         let services = self.list.iter().map(|(_, service)| service.clone()).collect();
-        let helper = self.helper.as_ref();
         let started = RouteUpstreams::start(services, helper, &self.settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
     }
@@ -233,7 +230,7 @@ fn setup(flags: &flags::Programs, document_root: &[u8]) -> Setup {
         queue_max: flags.cgi_queue_max,
         queue_wait: queue_wait(flags),
         grace: GRACE,
-        limits: memory.into_iter().chain(cpu).collect(),
+        limits: memory.into_iter().chain(cpu).chain(descriptor_limit()).collect(),
         nice: flags.program_nice.into(),
     }
 }
@@ -257,20 +254,6 @@ fn settings(flags: &flags::Programs) -> Settings {
 /// vain.
 fn queue_wait(flags: &flags::Programs) -> Duration {
     flags.program_deadline / 2
-}
-
-fn start_helper(flags: &flags::Serve, setup: Setup) -> Result<ForkHelper, Failure> {
-    let failure = |error: io::Error| Failure::Run(format!("cannot start the fork helper: {error}"));
-    match flags.experiments.spawn {
-        Spawn::Server => ForkHelper::in_thread(setup).map_err(failure),
-        Spawn::Helper => {
-            let become_user = || match &flags.user {
-                Some(name) => privileges::become_user(name).map_err(io::Error::other),
-                None => Ok(()),
-            };
-            ForkHelper::start(setup, &become_user).map_err(failure)
-        }
-    }
 }
 
 fn address(upstream: &Upstream) -> Result<Address, Failure> {

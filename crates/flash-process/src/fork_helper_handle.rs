@@ -1,0 +1,131 @@
+//! Where a server process has programs started: the fork helper as its role, and the socket at which server processes
+//! register with it. What it does with their requests, [`fork_helper`] knows.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use flash_os::signals;
+use flash_os::spawn::{self, Limit};
+use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
+
+use crate::child;
+use crate::fork_helper::{self, HelperMode};
+use crate::ipc;
+use crate::role::{OnEnd, Role};
+use crate::setup::Setup;
+use crate::supervisor_process::{SupervisorProcess, SupervisorSetup};
+
+/// Where programs are started.
+#[derive(Debug)]
+pub struct ForkHelper {
+    handle: HelperHandle,
+}
+
+#[derive(Debug)]
+enum HelperHandle {
+    /// A process of its own, at the other end of this socket.
+    Process { rendezvous: OwnedFd },
+    /// In a thread of each server process.
+    Thread { setup: Arc<Setup> },
+}
+
+/// In what it logs.
+const NAME: &str = "the fork helper";
+/// After a fork helper that lived shortly.
+const RESTART_PAUSE: Duration = Duration::from_millis(100);
+
+impl ForkHelper {
+    /// The fork helper, and its role. If its process is killed, server processes see their sockets close and register
+    /// again over the rendezvous socket, which its supervisor keeps open for the next. It ends in order after the last
+    /// server process.
+    ///
+    /// # Errors
+    /// When the process cannot have two descriptors more.
+    pub fn new(setup: Setup) -> io::Result<(Self, Role<'static>)> {
+        let (rendezvous, theirs) = ipc::pair()?;
+        let theirs = Rc::new(theirs);
+        let (socket, setup) = (Rc::clone(&theirs), Arc::new(setup));
+        let main = move || {
+            // The kernel keeps 15 bytes of a name.
+            rustix::thread::set_name(c"flash-fork")?;
+            // Orphans of programs are reaped here, and by the supervisor if the fork helper is killed.
+            set_child_subreaper(Some(getpid()))?;
+            raise_descriptor_limit();
+            fork_helper::run(socket.try_clone()?, Arc::clone(&setup), HelperMode::Process)
+        };
+        let on_end = OnEnd::RestartUnlessDone { pause_max: RESTART_PAUSE };
+        let role = Role { name: NAME.into(), on_end, socket: Some(theirs), main: Rc::new(main) };
+        Ok((Self { handle: HelperHandle::Process { rendezvous } }, role))
+    }
+
+    /// Looks whether the fork helper could do what it is for.
+    ///
+    /// # Errors
+    /// The first folder of scripts that cannot be opened.
+    pub fn check(setup: &Setup) -> io::Result<()> {
+        fork_helper::open_scripts(setup).map(drop)
+    }
+
+    /// Starts a fork helper under a supervisor process that has no other role, and calls `prepare` there first.
+    ///
+    /// # Errors
+    /// When the process has more than one thread, when `prepare` fails, or a folder of scripts cannot be opened.
+    pub fn start(setup: Setup, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<Self> {
+        let check = || prepare().and_then(|()| Self::check(&setup));
+        let (helper, role) = Self::new(setup.clone())?;
+        SupervisorProcess::start(SupervisorSetup {
+            prepare: &check,
+            permanent: vec![role],
+            requested: &|_, _| None,
+            ..SupervisorSetup::default()
+        })?;
+        Ok(helper)
+    }
+
+    /// None apart: each server process forks for itself. For experiments, which show what that costs.
+    ///
+    /// # Errors
+    /// When a folder of scripts cannot be opened.
+    pub fn in_thread(setup: Setup) -> io::Result<Self> {
+        Self::check(&setup)?;
+        Ok(Self { handle: HelperHandle::Thread { setup: Arc::new(setup) } })
+    }
+
+    /// A rendezvous socket for this process.
+    pub(crate) fn rendezvous(&self) -> io::Result<OwnedFd> {
+        match &self.handle {
+            HelperHandle::Process { rendezvous } => rendezvous.try_clone(),
+            HelperHandle::Thread { setup } => {
+                let (rendezvous, theirs) = ipc::pair()?;
+                let setup = Arc::clone(setup);
+                thread::Builder::new().name("fork".into()).spawn(move || {
+                    signals::block_all();
+                    if let Err(error) = fork_helper::run(theirs, setup, HelperMode::Thread) {
+                        child::log(format_args!("{NAME}: {error}"));
+                    }
+                })?;
+                Ok(rendezvous)
+            }
+        }
+    }
+}
+
+/// The present limit, for programs. Many of them are many descriptors in the server and in the fork helper, which raise
+/// theirs, but each program shall find the limit that it would find elsewhere: some close all that there could be, and
+/// `select` knows 1,024.
+pub fn descriptor_limit() -> Option<Limit> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let [soft, hard] = [current, maximum].map(|limit| limit.unwrap_or(u64::MAX));
+    (current < maximum).then_some(Limit { resource: spawn::Resource::Descriptors, soft, hard })
+}
+
+/// Refused or not, programs run.
+fn raise_descriptor_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+}
