@@ -1,11 +1,11 @@
-//! Whether a call may wait. How a call keeps to it is each module's own matter.
+//! Whether a call may wait. Each module decides how it keeps to that.
 
 /// Whether a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocking {
-    /// Only what the dentry and page caches hold.
+    /// The call uses only what the dentry and page caches hold.
     Never,
-    /// For as long as it takes, but for no other device than the one that the name is on.
+    /// The call may wait for the device that the name is on, and for no other.
     ThisDevice,
     Anywhere,
 }

@@ -1,6 +1,6 @@
-//! What the system calls of a job take: a meter that belongs to the thread that does the job.
+//! The time that the system calls of a job take. Each thread measures its own job.
 //!
-//! A thread does one job at a time, so the meter needs to be handed to nobody.
+//! A thread does one job at a time, so a thread-local meter is enough.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -13,11 +13,11 @@ pub(crate) enum Stage {
     Walk,
     Open,
     Read,
-    /// Counted as reading: both are what moving a file's bytes takes.
+    /// Counted as reading, because both move a file's bytes.
     Write,
 }
 
-/// The call of the last job that took longest.
+/// The longest call of a thread's last job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongestCall {
     pub name: &'static str,
@@ -36,7 +36,7 @@ thread_local! {
 
 const NOTHING: Spent = Spent { walk_ns: 0, open_ns: 0, read_ns: 0, queue_ns: 0, help_ns: 0 };
 
-/// Does a job, and says what its calls took.
+/// Does a job, and returns how long its calls took.
 pub(crate) fn measured<T>(job: impl FnOnce() -> T) -> (T, Spent) {
     METER.set(Meter::default());
     let result = job();
@@ -61,7 +61,7 @@ pub(crate) fn timed<T>(stage: Stage, name: &'static str, call: impl FnOnce() -> 
     result
 }
 
-/// Which call of this thread's last job took longest: the one to name when the thread was caught waiting.
+/// The longest call of this thread's last job. The error log names it if the thread was caught sleeping.
 pub fn longest_call() -> LongestCall {
     METER.get().longest
 }

@@ -1,5 +1,5 @@
-//! A thread that closes files, because the last close of a deleted file frees its blocks, and that gives back the blocks of
-//! request bodies, for the same reason.
+//! A thread that closes files and gives back the blocks of request bodies. Both may free blocks on the disk, and wait
+//! for it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,21 +19,21 @@ pub(crate) struct Closer(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    // As many as there are descriptors, and requests: that is its bound.
-    left: mpsc::Queue<Left>,
+    // Its bound is the number of descriptors and of requests.
+    items: mpsc::Queue<Item>,
     work: Semaphore,
     ends: AtomicBool,
 }
 
-/// What somebody has no use for any more. Dropping it takes its time.
+/// What is to be dropped. Dropping it may wait for the disk.
 #[derive(Debug)]
 #[expect(dead_code, reason = "all that is ever done with it is to drop it")]
-enum Left {
+enum Item {
     File(OwnedFd),
     Body(Blocks),
 }
 
-/// Nothing has to happen without a file; it only has to be some time.
+/// Any long time will do, because each file posts the semaphore.
 const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 impl Closer {
@@ -44,18 +44,18 @@ impl Closer {
         Ok(closer)
     }
 
-    /// Never waits.
+    /// Closes a file later. Never waits.
     pub(crate) fn close(&self, file: OwnedFd) {
-        self.put(Left::File(file));
+        self.put(Item::File(file));
     }
 
-    /// The same for what a body was kept in.
+    /// Gives back the blocks of a request body later. Never waits.
     pub(crate) fn give_back(&self, body: Blocks) {
-        self.put(Left::Body(body));
+        self.put(Item::Body(body));
     }
 
-    fn put(&self, left: Left) {
-        if self.0.left.push(left) {
+    fn put(&self, item: Item) {
+        if self.0.items.push(item) {
             self.0.work.post();
         }
     }
@@ -72,7 +72,7 @@ impl Shared {
     fn close_all(&self) {
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
-            self.left.drain().for_each(drop);
+            self.items.drain().for_each(drop);
         }
     }
 }

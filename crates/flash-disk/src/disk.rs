@@ -1,5 +1,5 @@
-//! What the jobs on the disk work with: the root, its mounts and name tables, memory, and the threads that close files. It
-//! knows which device a job would wait for. How jobs are done is not known here.
+//! The state that all jobs share: the root, its mounts and name tables, memory, and the threads that close files. It
+//! tells which device a job would wait for. How jobs are done is not known here.
 
 use std::io;
 use std::path::Path;
@@ -28,19 +28,19 @@ pub struct Disk {
     pub(crate) settings: Settings,
     pub(crate) copies: Arc<Budget>,
     pub(crate) listings: Arc<Listings>,
-    /// How long a step of a listing takes at most, but for its last call.
+    /// A step of a listing takes at most this time, plus its last call.
     pub(crate) list_step: Duration,
-    /// Whether whoever sends a file may wait for it.
+    /// Whether the threads that send files may wait for the disk.
     pub(crate) senders_wait: bool,
-    /// Where threads look for names that must not wait: they are spared much by [name tables](crate::names).
+    /// Learns the [names](crate::names) of folders for threads that must not wait.
     pub(crate) learner: Option<Learner>,
     pub(crate) closer: Option<Arc<Closer>>,
-    /// For files that are not on local devices.
+    /// Closes files that are not on local devices.
     pub(crate) remote_closer: Option<Arc<Closer>>,
     pub(crate) spool: Option<Spool>,
 }
 
-/// Memory for what loops read before helpers have read anything.
+/// Populated memory for loops that read before any helper has.
 const FIRST_BYTES: usize = 1 << 20;
 
 impl Disk {
@@ -65,22 +65,22 @@ impl Disk {
         })
     }
 
-    /// Leaves the folder to other processes. What these have found and opened can be sent from here; looking for more is
-    /// always theirs, see [`remote`](crate::remote).
+    /// From now on only other processes look for files, see [`remote`](crate::remote). This process sends what they
+    /// have opened.
     pub fn leave_to_others(&mut self) {
         self.root.leave_to_others();
     }
 
-    /// Where request bodies are kept that do not fit into memory. Without, there is no room for them.
+    /// Sets the spool for request bodies that do not fit into memory. Without one they are refused.
     pub fn keep_bodies_in(&mut self, spool: Spool) {
         self.spool = Some(spool);
     }
 
-    /// Lets threads of their own close files from now on: the last close of a deleted file frees its blocks, and
-    /// that is disk work. For architectures whose runners must not wait.
+    /// From now on threads of their own close files, because the last close of a deleted file frees its blocks. For
+    /// architectures whose loops must not wait.
     pub fn close_elsewhere(&mut self) -> io::Result<()> {
         self.senders_wait = false;
-        // A loop takes memory that is there, and gets none from the kernel.
+        // A loop uses populated memory only, and asks the kernel for none.
         drop(HeapBuf::zeroed(FIRST_BYTES));
         if !self.root.is_elsewhere() {
             self.learner = Some(Learner::start(Arc::clone(&self.root))?);
@@ -90,15 +90,15 @@ impl Disk {
         Ok(())
     }
 
-    /// From now on knows mounts that come and go, and looks at those below the root, with threads of its own. Before
-    /// that, only what lies on the root's own mount can be done at once. To be called after [`Disk::close_elsewhere`].
-    /// In a sandbox it sees mounts come and go, but cannot look at them, so that they stay helpers'.
+    /// From now on threads follow the list of mounts, and probe those below the root. Without that, only jobs on the
+    /// root's own mount can be done at once. Call it after [`Disk::close_elsewhere`]. In a sandbox the threads cannot
+    /// probe new mounts, so these are left to helpers.
     pub fn watch_mounts(&mut self) -> io::Result<()> {
         self.root.mounts().watch(self.closer.clone())
     }
 
-    /// The device that the job would wait for, as far as its name tells: a symbolic link may lead to another. Costs no
-    /// system call and no lock that another holds.
+    /// The device that the job would wait for, by its name. A symbolic link may lead to another. Makes no system
+    /// call, and waits for no lock.
     pub fn device_for(&self, job: &Job) -> Device {
         match job {
             Job::Find(find) => self.device_of(&find.path),
@@ -114,7 +114,7 @@ impl Disk {
         self.settings.listings_bytes_max
     }
 
-    /// The device in words, for people: where it is mounted, and its type.
+    /// The device's name in logs: its mount point and its type.
     pub fn device_name(&self, device: Device) -> String {
         match device {
             Device::SPOOL => "the folder for temporary files".into(),
@@ -133,7 +133,7 @@ impl Disk {
         self.users.is_some() && user_of(path).is_some()
     }
 
-    /// `None` for a file that is in memory, whatever becomes of its device.
+    /// The device that a file's windows come from. `None` for a file in memory.
     pub(crate) fn device_of_file(&self, file: &File) -> Option<Device> {
         match &file.content {
             Content::Memory(_) => None,

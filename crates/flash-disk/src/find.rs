@@ -1,4 +1,4 @@
-//! The job *find*: walk to a name, examine it, open it, and bring in what will be sent first.
+//! The job *find*: walks to a name, examines it, opens it, and reads what is sent first.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -28,16 +28,16 @@ use crate::snapshot::Snapshot;
 use crate::stat::{self, FileStat, RESTED_NS, unix_ns};
 use crate::users::user_of;
 
-/// After that many looks a file that never rests is taken as it is.
+/// After this many looks a file that never rests is taken as it is.
 const LOOKS_MAX: usize = 5;
 
-/// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; see ARCHITECTURE.md for the
-/// measurement.
+/// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; docs/decisions.md has
+/// the measurement.
 pub(crate) const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// Where a request's name turned out to lead.
+/// What a request's path leads to.
 enum Place {
-    /// The name to open, below its root, and what is there.
+    /// The name to open, below its root, and the file's state.
     File(Vec<u8>, FileStat),
     Folder,
     FolderWithoutSlash,
@@ -59,7 +59,7 @@ impl Disk {
         Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms))))
     }
 
-    /// What the path leads to; `None` when that is what it led to before.
+    /// What the path leads to. `None` if the known entry is still current.
     fn target(&self, find: &Find, blocking: Blocking) -> Result<Option<Resource>, LookupError> {
         let user_root;
         let (root, name) = match self.users.as_ref().zip(user_of(&find.path)) {
@@ -104,7 +104,7 @@ impl Disk {
         for (coding, _) in siblings {
             match self.file(root, &with_suffix(&name, coding), &name, Some(coding), varies, blocking) {
                 Ok(file) => coded.push(Arc::new(file)),
-                // Gone again, or not for us to read: the file itself still serves.
+                // The copy is gone, or may not be read. The file itself still serves.
                 Err(LookupError::Missing | LookupError::Forbidden) => {}
                 Err(stop) => return Err(stop),
             }
@@ -140,13 +140,13 @@ impl Disk {
                 Err(stop) => return Err(stop),
             }
         }
-        // One that may not be read is refused here, not in the middle of its listing.
+        // A folder that may not be read is refused here, not in the middle of its listing.
         root.open_folder(name, blocking)?;
         Ok(Place::Folder)
     }
 
-    /// A single-page site answers for the pages that it makes up itself. A name with a dot is a file's, and an HTML
-    /// page in place of a missing image or script would only hide the mistake.
+    /// The page of a single-page site, for a path without a file. A name with a dot means a file: an HTML page in
+    /// place of a missing image or script would hide the mistake.
     fn fallback(&self, path: &SitePath<'_>, blocking: Blocking) -> Result<Place, LookupError> {
         match &self.settings.spa {
             Some(page) if !path.name().contains(&b'.') => {
@@ -179,9 +179,9 @@ impl Disk {
             }
             let stamp = examined.stamp;
             let age_ns = unix_ns().saturating_sub(stamp.modified_ns);
-            // A time in the future says nothing; looking at it again would not help.
+            // A time in the future says nothing, and another look would not help.
             let rested = !(0..RESTED_NS).contains(&age_ns);
-            // A log is written all the time. What is sent from an open file is compared before the response ends.
+            // A log is written all the time. A response from an open file is compared before it ends.
             let looks_enough =
                 if stamp.size > self.settings.memory_file_bytes_max { LOOKS_MAX - 2 } else { 0 };
             if !rested && looks_left > looks_enough {
@@ -205,7 +205,7 @@ impl Disk {
                 ReadResult::Shrunk => return Err(LookupError::Busy),
                 ReadResult::Failed => return Err(LookupError::Broken),
             };
-            // Was it still the same file when its last byte had been read?
+            // The file may have changed while it was read.
             let after = stat::examine(&file)?.stamp;
             if stamp.same_content(&after) || looks_left == 0 {
                 return Ok(self.made(stamp, typed_as, coding, varies, content));
@@ -216,27 +216,27 @@ impl Disk {
         }
     }
 
-    /// A file that was opened, here or by another process.
+    /// A file that this process or another has opened.
     pub(crate) fn open_file(&self, file: OwnedFd, examined: &FileStat) -> OpenFile {
         self.open_window(file, examined).watched(examined.stamp)
     }
 
-    /// The same for a single window, which is sent by another process.
+    /// An open file for a single window, which another process sends.
     pub(crate) fn open_window(&self, file: OwnedFd, examined: &FileStat) -> OpenFile {
         let class = self.root.mounts().table().device_of(examined.mount).class;
         let send_mode = self.send_mode(class.lends(), examined.owner);
         let assumed = self.settings.residency_assumed;
-        // To close a file is to ask its device, and one that hangs must not keep the files of others open.
+        // A close may wait for the file's device. A device that hangs must not keep files of other devices open.
         let closer = if class.is_local() { &self.closer } else { &self.remote_closer };
         if !self.senders_wait {
-            // Where the kernel reads ahead it leaves marks, and who meets one reads ahead in turn, even by a read that must
-            // not wait: that waits for room in the disk's queue. Random reads leave none. Helpers ask instead.
+            // Read-ahead leaves marks on pages. A read that meets a mark starts more read-ahead, and so may wait for
+            // room in the disk's queue. Random access leaves no marks. Helpers read ahead explicitly.
             let _ = fadvise(&file, 0, None, Advice::Random);
         }
         OpenFile::new(file, send_mode, assumed, examined.mount, closer.clone())
     }
 
-    /// Pages leave as they are only where the kernel tells this process which of them are in memory.
+    /// Pages of the cache are sent only if the kernel tells this process which pages are in memory.
     fn send_mode(&self, lends: bool, owner: u32) -> SendMode {
         match self.settings.send_mode {
             SendMode::Sendfile | SendMode::Mmap if !(lends && residency::can_tell(owner)) => SendMode::Copy,
@@ -244,7 +244,7 @@ impl Disk {
         }
     }
 
-    /// A copy of the whole file; `None` when it is too large for one, or there is no room for it.
+    /// A copy of the whole file. `None` if it is too large, or the budget has no room.
     fn copied(&self, file: &OwnedFd, size: u64, blocking: Blocking) -> ReadResult<Option<Content>> {
         if size > self.settings.memory_file_bytes_max {
             return ReadResult::Whole(None);
@@ -255,7 +255,7 @@ impl Disk {
             return bytes.map(|bytes| Some(Content::Memory(BudgetedBytes::new(bytes, room).into())));
         }
         if !blocking.waits() {
-            // However warm it is, so much copying is not for a loop.
+            // Copying this much is too long for a loop, even from memory.
             return ReadResult::WouldBlock;
         }
         let snapshot = Snapshot::take(file, room, self.closer.clone());
@@ -281,7 +281,7 @@ fn variants_of(entry: &Entry) -> Option<&Variants> {
     }
 }
 
-/// Compressed copies that are there and may be read.
+/// The compressed copies that exist and may be read.
 fn siblings(root: &Root, name: &[u8], blocking: Blocking) -> Result<Vec<(Coding, Stamp)>, LookupError> {
     let mut found = Vec::new();
     for coding in Coding::ALL {

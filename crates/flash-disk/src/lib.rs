@@ -1,8 +1,7 @@
 //! The only code that may wait for a disk: it does the jobs that the request path asks for.
 //!
-//! Each job can be done in three ways. [`Disk::run`] waits where it stands. [`Disk::try_now`] does it only if no
-//! waiting is needed. [`Disk::help`] waits on behalf of somebody who must not. Who calls which is `flash-arch`'s
-//! business.
+//! A job can be done in three ways. [`Disk::run`] waits for the disk. [`Disk::try_now`] does a job only if it need
+//! not wait. [`Disk::help`] waits for a loop, which must not. `flash-arch` decides which of them is called.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The jobs *list* and *folder*: steps of a listing, and the parts of a folder that they are made from.
+//! The jobs *list* and *folder*: steps of a listing, and the parts of a folder that a step needs.
 //!
 //! The listing itself, and what its rows look like, is [`flash_core::listing`]'s business.
 
@@ -25,7 +25,7 @@ use crate::root::Root;
 use crate::stat::{self, FileStat};
 use crate::users::{Users, user_of};
 
-/// What one call returns of a folder. In names, at least 24 bytes each.
+/// What one call reads of a folder. A name takes at least 24 bytes.
 const READ_BYTES: usize = 32 << 10;
 pub(crate) const READ_NAMES_MAX: usize = READ_BYTES / 24;
 
@@ -38,7 +38,7 @@ pub(crate) struct OpenFolder {
 }
 
 /// One step of a listing.
-struct AtWork<'a> {
+struct ListStep<'a> {
     listings: &'a Arc<Listings>,
     ask: &'a mut dyn FnMut(Job) -> Option<Done>,
     blocking: Blocking,
@@ -46,7 +46,7 @@ struct AtWork<'a> {
 }
 
 impl Disk {
-    /// Does a step of a listing; `ask` reads the folder. `None` if the step would wait for another device.
+    /// Does a step of a listing. `ask` reads the folder. Returns `None` if the step would wait for another device.
     pub(crate) fn list(
         &self,
         list: &List,
@@ -54,13 +54,13 @@ impl Disk {
         ask: &mut dyn FnMut(Job) -> Option<Done>,
     ) -> Option<Done> {
         let until = Instant::now() + self.list_step;
-        let mut step = AtWork { listings: &self.listings, ask, blocking, until };
+        let mut step = ListStep { listings: &self.listings, ask, blocking, until };
         let done = self.listings.cache.list(list, &mut step);
         self.listings.step_ended.notify_all();
         done
     }
 
-    /// A page that is in memory.
+    /// A page that is in memory already.
     pub(crate) fn list_now(&self, list: &List) -> Option<Done> {
         let listing = match &list.listing {
             Some(listing) => Arc::clone(listing),
@@ -70,7 +70,7 @@ impl Disk {
         Some(Done::Listed(Listed { listing, page }))
     }
 
-    /// A part of a folder, read here.
+    /// Reads a part of a folder.
     pub(crate) fn folder(&self, folder: &Folder, blocking: Blocking) -> Result<FolderRead, LookupError> {
         let user_root;
         let (root, below) = match self.users.as_ref().zip(user_of(&folder.path)) {
@@ -96,16 +96,16 @@ impl Disk {
         }
     }
 
-    /// A folder that was opened, here or by another process.
+    /// A folder that this process or another has opened.
     pub(crate) fn open_folder(&self, file: OwnedFd) -> OpenFolder {
         let class = self.root.mounts().table().device_of(stat::mount_of(&file)).class;
         let closer = if class.is_local() { &self.closer } else { &self.remote_closer };
         OpenFolder { file: Some(file), closer: closer.clone() }
     }
 
-    /// The names that one call returns, from this place on, and where the next ones begin.
+    /// Reads the names that one call returns, from this position on. Also returns the next position.
     fn names(&self, folder: BorrowedFd<'_>, from: u64) -> Result<(Batch, Option<u64>), LookupError> {
-        // A helper process may have died after it had read on.
+        // A helper process may have died after it had moved the position.
         if tell(folder).map_err(LookupError::of)? != from {
             seek(folder, SeekFrom::Start(from)).map_err(LookupError::of)?;
         }
@@ -136,7 +136,7 @@ impl Disk {
     }
 }
 
-/// Size, time and kind of one name; `None` for what would not be served.
+/// Size, time and kind of one name. `None` if Flash does not serve such a file.
 fn look(root: &Root, folder: &[u8], name: &[u8], blocking: Blocking) -> Result<Option<Seen>, LookupError> {
     let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
     if !folder.is_empty() {
@@ -154,7 +154,7 @@ fn look(root: &Root, folder: &[u8], name: &[u8], blocking: Blocking) -> Result<O
     Ok(servable.then_some(Seen { details, folder: kind == FileType::Directory }))
 }
 
-impl Maker for AtWork<'_> {
+impl Maker for ListStep<'_> {
     fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>> {
         (self.ask)(Job::Folder(Box::new(folder))).map(Done::into_folder)
     }
@@ -164,10 +164,10 @@ impl Maker for AtWork<'_> {
     }
 
     fn wait(&mut self) -> bool {
-        // The other may wait for a device that this helper does not wait for.
+        // The other helper may wait for a device that this one must not wait for.
         let may_wait = self.blocking == Blocking::Anywhere;
         if may_wait {
-            // A step that has ended by now is noticed at the end of this one at the latest.
+            // A step that has ended before the wait is noticed at the timeout.
             let turn = self.listings.turn.lock().unwrap_or_else(PoisonError::into_inner);
             let left = self.until.saturating_duration_since(Instant::now());
             drop(self.listings.step_ended.wait_timeout(turn, left));
@@ -176,7 +176,7 @@ impl Maker for AtWork<'_> {
     }
 
     fn kept(&mut self) {
-        // Without the thread the listing stays until the next one finds its time over, or needs its room.
+        // Without the thread the listing stays until another one evicts it.
         let _ = self.listings.sweep();
     }
 

@@ -1,4 +1,4 @@
-//! The listings in memory, and the thread that evicts them when their time is over. How a listing is made is not known here.
+//! The listings in memory, and the thread that evicts them when they expire. How a listing is made is not known here.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use flash_core::listing_cache::ListingCache;
 
-/// A step of a listing takes no longer, but for its last call. A folder that is read in one step is sent with its length.
+/// A step of a listing takes at most this time, plus its last call. A folder that is read in one step is sent with
+/// its length.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
 
-/// The listings in memory, and whether a thread is there to let go of them.
+/// The cache of listings, and whether a thread evicts them.
 #[derive(Debug)]
 pub(crate) struct Listings {
     pub(crate) cache: ListingCache,
     is_swept: AtomicBool,
-    /// For helpers that find another at work on their listing: notified when a step ends.
+    /// Notified when a step ends, for helpers that find another at work on their listing.
     pub(crate) turn: Mutex<()>,
     pub(crate) step_ended: Condvar,
 }
@@ -31,7 +32,7 @@ impl Listings {
         }
     }
 
-    /// Starts a thread that lets go of kept listings when their time is over, unless there is one.
+    /// Starts the thread that evicts expired listings, unless it runs.
     pub(crate) fn sweep(self: &Arc<Self>) -> io::Result<()> {
         if self.is_swept.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -44,7 +45,7 @@ impl Listings {
                     continue;
                 }
                 listings.is_swept.store(false, Ordering::Release);
-                // A listing may have come since.
+                // A listing may have been added since.
                 if !listings.cache.keeps_any() || listings.is_swept.swap(true, Ordering::AcqRel) {
                     return;
                 }

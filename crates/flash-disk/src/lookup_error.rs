@@ -1,18 +1,18 @@
-//! Why a look-up failed, from the kernel's error to the job's failure.
+//! Why a look-up failed: from the kernel's error to the job's failure.
 
 use flash_core::job::Failure;
 use rustix::io::Errno;
 
-/// Why a look led nowhere.
+/// Why a look-up failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookupError {
-    /// Nobody may wait here, and an answer needs waiting.
+    /// The call must not wait, and the answer is not in memory.
     WouldBlock,
     Missing,
     Forbidden,
-    /// Out of descriptors or memory: a matter of time.
+    /// No descriptor or memory is left. A retry may succeed.
     Busy,
-    /// Here nobody waits for the device that the name leads to.
+    /// The name leads to a device that the call must not wait for.
     Elsewhere,
     Broken,
 }
@@ -28,7 +28,7 @@ impl LookupError {
         }
     }
 
-    /// What a job says of it.
+    /// The failure of a job because of this error.
     pub(crate) fn failure(self) -> Failure {
         match self {
             Self::Missing | Self::Forbidden => Failure::NotFound,

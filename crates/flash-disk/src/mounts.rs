@@ -1,10 +1,9 @@
-//! Every mount on its own terms: which device a job would wait for, and what may be tried on it without waiting.
+//! The mounts below the root: which device a job would wait for, and what may be tried on it without waiting.
 //!
-//! A loop asks a table that is never locked. The kernel's list of mounts is read at the start and, by a thread that waits
-//! for news of it, again whenever it changes. That thread asks no filesystem anything: each new mount is looked at by a
-//! thread of its own, which may hang with it. Until that one has answered, and wherever a table is out of date, nobody
-//! waits who must not: walks in a hurry begin at the [`MountRoot`] of a mount that is known, and the kernel lets none of them
-//! cross to another (`RESOLVE_NO_XDEV`).
+//! A loop reads a table without a lock. A thread reads the kernel's list of mounts at the start, and again at each
+//! change. That thread makes no call to a filesystem. Each new mount is probed by a thread of its own, which may hang
+//! with it. Walks that must not wait begin at the [`MountRoot`] of a probed mount, and the kernel lets none of them
+//! cross to another mount (`RESOLVE_NO_XDEV`). So they do not wait, even if the table is out of date.
 //!
 //! How many jobs wait for a device, and for how long, is not known here.
 
@@ -38,7 +37,7 @@ pub use self::device_class::{Capabilities, DeviceClass, NameRule};
 pub use self::table::Device;
 pub(crate) use self::table::Table;
 
-/// The mounts that this thread, and those it starts, can see.
+/// The mounts that this thread and its children can see.
 const LIST: &str = "/proc/thread-self/mountinfo";
 
 const STACK_BYTES: usize = 64 << 10;
@@ -49,15 +48,15 @@ pub(crate) struct Mounts {
     table: ArcSwap<Table>,
     known: Mutex<Registry>,
     closer: Arc<OnceLock<Arc<Closer>>>,
-    /// The list, until somebody watches it.
+    /// The list, until the watch takes it.
     list: Mutex<Option<File>>,
     watch: OnceLock<Watch>,
 }
 
 impl Mounts {
-    /// Knows the mounts as they are now, and what the root's own can do. `base` is the real path of the root's folder.
+    /// Reads the mounts as they are now, and probes the root's own. `base` is the real path of the root's folder.
     pub(crate) fn new(folder: OwnedFd, base: &Path) -> io::Result<Self> {
-        // Without a list nothing is certain, and everything is a helper's.
+        // Without a list nothing is certain, and all jobs go to helpers.
         let mut list = File::open(LIST).ok();
         let lines = list.as_mut().and_then(|list| mountinfo::read(list).ok()).unwrap_or_default();
         let mut known = Registry::new(stat::mount_of(&folder), base.as_os_str().as_bytes());
@@ -72,12 +71,12 @@ impl Mounts {
         Ok(Self { folder, table, known, closer, list, watch: OnceLock::new() })
     }
 
-    /// From now on follows the changes, with threads of its own.
+    /// From now on threads follow the changes.
     pub(crate) fn watch(self: &Arc<Self>, closer: Option<Arc<Closer>>) -> io::Result<()> {
         if let Some(closer) = closer {
             let _ = self.closer.set(closer);
         }
-        // A second watch would only do the same, and without a list there is nothing to see.
+        // A second watch would do the same. Without a list there is nothing to watch.
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(list) = list {
             let mounts = Arc::downgrade(self);
@@ -101,13 +100,13 @@ impl Mounts {
         for line in known.unseen() {
             let mounts = Arc::clone(self);
             let builder = thread::Builder::new().name("mount".into()).stack_size(STACK_BYTES);
-            // Without a thread it stays a helper's.
+            // Without a thread, jobs on the mount stay with helpers.
             let _ = builder.spawn(move || mounts.look_at(&line));
         }
         self.table.store(Arc::new(known.table()));
     }
 
-    /// Opens a mount and asks what it can do. It may wait forever.
+    /// Opens a mount and probes it. May wait for ever.
     fn look_at(&self, line: &MountInfo) {
         let Some(point) = self.known().below_root(line) else { return };
         let Ok(folder) = mount_root::open(&self.folder, &point, line.id) else { return };
@@ -118,7 +117,7 @@ impl Mounts {
         self.table.store(Arc::new(known.table()));
     }
 
-    /// Never for a loop.
+    /// Locks the registry. Never called by a loop.
     fn known(&self) -> MutexGuard<'_, Registry> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

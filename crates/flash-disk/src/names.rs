@@ -5,7 +5,7 @@
 //! folder, if they are few, and publishes a table of their hashes. A loop that looks for another new name there compares
 //! the folder's stamp with that of the table: if they are equal and the table lacks the name, the name is missing.
 //!
-//! Equal hashes say nothing: then the disk is asked. How a loop looks at a folder is decided in [`root`](crate::root).
+//! If the table has an equal hash, the disk is asked. [`root`](crate::root) decides how a loop looks at a folder.
 
 pub(crate) mod learner;
 pub(crate) mod read;
@@ -24,18 +24,18 @@ use self::table::{Says, State, Table};
 
 /// A folder with more names gets no table.
 pub(crate) const TABLE_NAMES_MAX: u32 = 16 << 10;
-/// All tables together hold at most so many names, of four bytes each.
+/// All tables together hold at most this many names, of four bytes each.
 const NAMES_MAX: usize = 1 << 20;
-/// Folders that are known at a time.
+/// The number of folders with a slot.
 const FOLDERS_MAX: usize = 1 << 10;
 /// Slots in which a folder may be kept.
 const WAYS: usize = 4;
 /// A folder with a longer path gets no table.
 const PATH_BYTES_MAX: usize = 1 << 10;
-/// Each missing name pays for reading so many names of its folder. Reading therefore costs at most a fixed multiple of the
-/// look-ups, however large the folder is and however often it changes.
+/// Each missing name pays for reading so many names of its folder. Reading thus costs at most a fixed multiple of the
+/// look-ups, for folders of any size.
 const NAMES_PER_MISS: u32 = 512;
-/// The names that a folder without a table is expected to have, so that it is seldom read in vain.
+/// The names that a huge folder is expected to have, so that it is seldom read in vain.
 const HUGE: u32 = 64 * TABLE_NAMES_MAX;
 /// The tag of an empty slot.
 const EMPTY: u64 = 0;
@@ -43,7 +43,7 @@ const EMPTY: u64 = 0;
 /// The tables of all folders. Loops read them without a lock; helpers replace them.
 #[derive(Debug)]
 pub(crate) struct NameTables {
-    /// The key of the folder in each slot, so that a loop touches no slot in vain.
+    /// The key of the folder in each slot. A loop loads a slot only if its key is equal.
     tags: Box<[AtomicU64]>,
     slots: Box<[ArcSwapOption<Folder>]>,
     seed: RandomState,
@@ -51,11 +51,11 @@ pub(crate) struct NameTables {
     clock: Mutex<Clock>,
 }
 
-/// What decides which folder is evicted.
+/// The clock algorithm, which decides which folder is evicted.
 #[derive(Debug, Default)]
 struct Clock {
     hand: usize,
-    /// In all tables.
+    /// The names in all tables.
     names: usize,
 }
 
@@ -68,10 +68,10 @@ pub(crate) struct Folder {
     table: Option<Table>,
     /// Names that were missing since the folder was last read.
     misses: AtomicU32,
-    /// How many names it is expected to have.
+    /// How many names the folder is expected to have.
     expected: u32,
     is_being_read: AtomicBool,
-    /// Since the clock's hand last passed.
+    /// Whether it was used since the clock's hand last passed.
     is_used: AtomicBool,
 }
 
@@ -79,13 +79,13 @@ pub(crate) struct Folder {
 struct Step<'n> {
     key: u64,
     path: &'n [u8],
-    /// What is looked for in the folder.
+    /// The name that is looked up in the folder.
     part: &'n [u8],
     is_last: bool,
 }
 
 impl NameTables {
-    /// Where a folder may change without a trace, its table serves as long as `briefly`.
+    /// If a folder may change without a trace, its table is valid for `briefly`.
     pub(crate) fn new(briefly: Duration) -> Self {
         Self {
             tags: std::iter::repeat_with(|| AtomicU64::new(EMPTY)).take(FOLDERS_MAX).collect(),
@@ -96,9 +96,9 @@ impl NameTables {
         }
     }
 
-    /// Whether a walk to `name` is sure to fail, because a folder on the way lacks the next name, or has a regular file of
-    /// that name where the walk needs a folder. `is_current` tells whether the folder of that path is still in that state,
-    /// or returns `None` if it would have to wait.
+    /// Whether a walk to `name` is sure to fail. A folder on the way lacks the next name, or has a regular file in
+    /// place of a folder. `is_current` tells whether a folder is still in its state, or returns `None` if it would
+    /// have to wait.
     pub(crate) fn lack(
         &self,
         root: u32,
@@ -117,14 +117,14 @@ impl NameTables {
         })
     }
 
-    /// How many names a helper process may read, if it finds this name missing, of the folder in which it would be.
+    /// How many names of the folder a helper process may read, if it finds this name missing.
     pub(crate) fn wanted(&self, root: u32, name: &[u8]) -> u32 {
         let mut wanted = NAMES_PER_MISS;
         for Step { key, path, part, .. } in self.steps(root, name) {
             let folder = self.folder(key, root, path);
             if let Some(folder) = folder.as_ref().and_then(|folder| folder.as_ref()) {
                 let holds = |table: &Table| table.is_valid() && table.says(self.hash(part)) == Says::Anything;
-                // What a table does not show to be missing may be so further down.
+                // If this table has the name, a part further down may be missing.
                 let is_below = folder.table.as_ref().is_some_and(holds);
                 wanted = if is_below { NAMES_PER_MISS } else { folder.count_miss().unwrap_or_default() };
             }
@@ -148,7 +148,7 @@ impl NameTables {
         Some(folder)
     }
 
-    /// Replaces what was known of a folder by what a reading of it found.
+    /// Replaces a folder's table by what a reading has found.
     pub(crate) fn publish(&self, folder: &Folder, reading: Reading) {
         let (table, expected) = match reading {
             Reading::Whole(table) => {
@@ -163,19 +163,20 @@ impl NameTables {
         self.put(&Arc::new(Folder::new(folder.key, folder.root, &folder.path, table, expected)));
     }
 
-    /// Where a folder may change without a trace, its table serves so long.
+    /// How long a table is valid if its folder may change without a trace.
     pub(crate) fn briefly(&self) -> Duration {
         self.briefly
     }
 
-    /// A name's hash. The seed is secret, so that nobody makes up missing names that look as if they were there.
+    /// A name's hash. The seed is secret, so no client can make up missing names with the hashes of others.
     pub(crate) fn hash(&self, name: &[u8]) -> u32 {
         let mut hasher = self.seed.build_hasher();
         hasher.write(name);
         hasher.finish() as u32
     }
 
-    /// The folders that a walk to `name` passes, each with the next part of the name. Parts that are no names end it.
+    /// The folders that a walk to `name` passes, each with the next part of the name. An empty part, `.` or `..` ends
+    /// them.
     fn steps<'n>(&self, root: u32, name: &'n [u8]) -> impl Iterator<Item = Step<'n>> {
         let mut key = self.key_of_root(root);
         let mut start = 0_usize;
@@ -227,7 +228,7 @@ impl NameTables {
         self.tags[place].store(tag, Ordering::Release);
     }
 
-    /// The slot that a folder is in already, an empty one, or that of a folder that was not used lately.
+    /// The slot that the folder is in, or an empty one, or that of a folder that was not used lately.
     fn place_for(&self, key: u64, clock: &mut Clock) -> usize {
         let set = set(key);
         let tagged = |tag| set.clone().find(|&place| self.tags[place].load(Ordering::Relaxed) == tag);
@@ -238,7 +239,7 @@ impl NameTables {
         })
     }
 
-    /// Whether the folder here was used since this was last asked.
+    /// Whether the folder in this slot was used since the last call.
     fn was_used(&self, place: usize) -> bool {
         self.slots[place].load().as_ref().is_some_and(|folder| folder.is_used.swap(false, Ordering::Relaxed))
     }
@@ -274,7 +275,7 @@ impl Folder {
         }
     }
 
-    /// Whether its table shows that a walk fails.
+    /// Whether the folder's table shows that a walk fails.
     fn shows(&self, fails: impl Fn(&Table) -> bool, is_current: impl Fn(&State) -> Option<bool>) -> bool {
         let Some(table) = self.table.as_ref().filter(|table| table.is_valid() && fails(table)) else {
             return false;
@@ -292,8 +293,8 @@ impl Folder {
         is_current == Some(true)
     }
 
-    /// One more name was missing. If it is time to read the folder, returns how many names may be read. The caller has to
-    /// [publish](NameTables::publish) what came of it.
+    /// Counts a missing name. If it is time to read the folder, returns how many names may be read. The caller then
+    /// has to [publish](NameTables::publish) the reading.
     pub(crate) fn missed(&self, state: &State) -> Option<u32> {
         let serves =
             |table: &Table| table.is_valid() && !table.is_being_renewed() && table.state() == Some(state);
@@ -305,7 +306,7 @@ impl Folder {
 
     fn count_miss(&self) -> Option<u32> {
         if self.table.as_ref().is_some_and(Table::is_being_renewed) {
-            // Once in half a term it may be read whole.
+            // A renewal may read the whole folder, once in half a term.
             return Some(TABLE_NAMES_MAX);
         }
         let misses = self.misses.fetch_add(1, Ordering::Relaxed).saturating_add(1);

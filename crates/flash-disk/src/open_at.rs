@@ -1,4 +1,4 @@
-//! The call `openat2`, timed. How a walk is kept below the root is decided by its caller.
+//! The call `openat2`, timed. The caller decides how the walk is kept below the root.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -19,7 +19,7 @@ pub(crate) fn open_at(
     timed(stage, "openat2", || openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
 }
 
-/// Opens a folder to read its names. `O_NOATIME` is for its owner only, and so not asked for.
+/// Opens a folder to read its names. `O_NOATIME` is left out, because only the owner may set it.
 pub(crate) fn open_listed(place: &OwnedFd) -> Result<OwnedFd, Errno> {
     open_at(place.as_fd(), b"", OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::empty())
 }

@@ -1,8 +1,8 @@
-//! An open file on a local disk, and its windows: copies, or ranges of the page cache itself where the site says that
-//! its files are never changed in place.
+//! An open file on a local disk, and its windows. A window is a copy. If the site's files never change in place, it
+//! is a range of the page cache.
 //!
-//! Of a file whose copies are sent, a [version] knows what was handed out. A file that grows or is touched is sent to the
-//! end that its head promised. Pages that are lent are not seen here: their file may not change at all.
+//! If copies are sent, a [version] remembers what was handed out. A file that grows or is touched is sent to the end
+//! that its head promised. If pages are lent, the file may not change at all.
 
 mod digests;
 mod version;
@@ -34,7 +34,7 @@ pub(crate) struct OpenFile {
     send_mode: SendMode,
     residency_assumed: bool,
     mount: Option<u64>,
-    /// Made at the first look, `None` if that failed.
+    /// Set at the first look; `None` if that failed.
     residency: OnceLock<Option<Residency>>,
     version: Option<Version>,
     closer: Option<Arc<Closer>>,
@@ -52,31 +52,31 @@ impl OpenFile {
         Self { file: Some(file), send_mode, residency_assumed, mount, residency, version: None, closer }
     }
 
-    /// One that may be sent although it has changed, if what was handed out of it has not.
+    /// Lets a changed file be sent on, as long as what was handed out has not changed.
     pub(crate) fn watched(mut self, stamp: Stamp) -> Self {
         self.version = (!self.lends()).then(|| Version::new(stamp));
         self
     }
 
-    /// Whether pages are sent as they are.
+    /// Whether pages of the cache are sent.
     fn lends(&self) -> bool {
         matches!(self.send_mode, SendMode::Sendfile | SendMode::Mmap)
     }
 
-    /// Reads the beginning of a window into the page cache. Failures will show when somebody asks for it.
+    /// Reads the beginning of a window into the page cache. A failure shows again when the window is read.
     pub(crate) fn warm(&self, window: Range<u64>) {
         let bytes = length(&window, READ_BYTES_MAX);
         let _ = read_exact(self.as_fd(), &mut HeapBuf::zeroed(bytes), window.start, Blocking::Anywhere);
     }
 
-    /// Whether the open file still holds the bytes of `stamp`. A copy is taken first and this asked afterwards: writes
-    /// set the time of change before they bring bytes.
+    /// Whether the open file still holds the bytes of `stamp`. It is asked after a copy was taken, because a write
+    /// sets the time of change before it brings bytes.
     fn is_unchanged(&self, stamp: &Stamp) -> bool {
         let file = self.file.as_ref().expect("an open file is open until it is dropped");
         stat::examine(file).is_ok_and(|examined| stamp.same_content(&examined.stamp))
     }
 
-    /// Reads a piece of the file. Its stamp is looked at by the caller, afterwards.
+    /// Reads a piece of the file. The caller looks at the stamp afterwards.
     fn read_piece(&self, range: &Range<u64>, blocking: Blocking) -> ReadResult<Bytes> {
         let anew = match self.send_mode {
             SendMode::Reopen => match reopened(self.as_fd()) {
@@ -102,7 +102,7 @@ impl OpenFile {
         let mut piece = window.start..window.end.min(window.start + bytes_max);
         let range = version.digests.range_for(&piece);
         if range.end - range.start > bytes_max {
-            // It ends where a block does, so that no more is read and the next piece begins there.
+            // The piece ends where a block ends, so that the next piece begins there.
             piece.end = piece.end.min(version.digests.blocks_of(&piece).start + bytes_max);
         }
         for _ in 0..TRIES_MAX {
@@ -173,7 +173,7 @@ impl file::OpenFile for OpenFile {
     }
 
     fn load_window(&self, stamp: &Stamp, window: Range<u64>, copy: bool) -> Window {
-        // The kernel is not to read ahead on its own.
+        // The file is open for random access, so the kernel does not read ahead by itself.
         let _ = fadvise(self, window.start, AHEAD_BYTES, Advice::WillNeed);
         match self.copy(stamp, &window, READ_BYTES_MAX, Blocking::Anywhere) {
             Window::Copied(_) if self.lends() && !copy => Window::Warmed,
@@ -184,7 +184,7 @@ impl file::OpenFile for OpenFile {
     fn wait_for_window(&self, stamp: &Stamp, window: Range<u64>) -> Window {
         match self.lends() {
             false => self.copy(stamp, &window, COPY_BYTES_MAX, Blocking::Anywhere),
-            // `sendfile` may as well do the waiting.
+            // `sendfile` waits for the disk itself.
             true if self.is_unchanged(stamp) => Window::Resident(window),
             true => Window::Changed,
         }
@@ -216,7 +216,7 @@ impl file::OpenFile for OpenFile {
         if bytes.len() as u64 != range.end - range.start {
             return None;
         }
-        // The other process knows the first stamp only.
+        // The other process knows only the first stamp.
         let view = version.view().filter(|view| version.is_first(*view, stamp));
         let is_good = view.is_some_and(|view| version.record(view, range.start, &bytes));
         let piece = (window.start - range.start) as usize..(window.end.min(range.end) - range.start) as usize;
@@ -238,28 +238,27 @@ impl file::OpenFile for OpenFile {
     }
 
     fn mount(&self) -> Option<u64> {
-        // The number that no mount has: one that the kernel did not tell is not to be trusted.
+        // No mount has the number 0, so an unknown mount is not trusted.
         Some(self.mount.unwrap_or(0))
     }
 }
 
-/// What is read at a time: enough to keep a disk busy, little enough for many clients to wait with it in hand.
+/// What is read at a time. It keeps a disk busy, and many clients can hold that much.
 const READ_BYTES_MAX: u64 = 256 << 10;
-/// What is copied at a time when nothing has to be waited for: little enough to stay in the processor's own cache until
-/// it is sent.
+/// What is copied at a time from memory. It stays in the processor's cache until it is sent.
 const COPY_BYTES_MAX: u64 = 64 << 10;
 
-/// How often a window is read whose file changes meanwhile.
+/// How often a window is read again if its file changes meanwhile.
 const TRIES_MAX: usize = 8;
 
-/// The same file, opened once more without a walk to it.
+/// Opens the same file again, without a walk to it.
 fn reopened(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let place = format!("/proc/self/fd/{}", file.as_raw_fd());
     timed(Stage::Open, "openat", || openat(CWD, place, flags, Mode::empty()))
 }
 
-/// How much of a window is read at once.
+/// How many bytes of a window are read at once.
 fn length(window: &Range<u64>, bytes_max: u64) -> usize {
     (window.end - window.start).min(bytes_max) as usize
 }

@@ -1,4 +1,4 @@
-//! Reads of an open file, timed. Whether a read may wait is its caller's to say.
+//! Reads of an open file, timed. The caller decides whether a read may wait.
 
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
@@ -13,9 +13,9 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use crate::blocking::Blocking;
 use crate::call_timer::{Stage, timed};
 
-/// What a helper brings into the page cache at a time, without waiting for all of it.
+/// How far ahead the kernel is asked to read into the page cache, without waiting.
 pub(crate) const AHEAD_BYTES: Option<NonZeroU64> = NonZeroU64::new(1 << 20);
-/// How a read of a certain length went.
+/// The result of a read of a certain length.
 pub(crate) enum ReadResult<T> {
     Whole(T),
     WouldBlock,
@@ -35,7 +35,7 @@ impl<T> ReadResult<T> {
     }
 }
 
-/// Reads so many bytes into memory of their own, for which there may be a wait as well.
+/// Reads so many bytes into a buffer of their own. The allocation may wait as well.
 pub(crate) fn read(
     file: BorrowedFd<'_>,
     offset: u64,
@@ -51,9 +51,9 @@ pub(crate) fn read(
     read_exact(file, &mut block, offset, blocking).map(|()| Bytes::from_owner(block))
 }
 
-/// A read that does not wait for an absent page begins to bring it in all the same, and that waits for room in the disk's
-/// queue. So it is tried only on what is there. Whoever may not be told leaves it to those who may wait; where nobody is
-/// told, before Linux 6.5, it is tried.
+/// Whether a read without waiting may be tried. If a page is absent, `RWF_NOWAIT` starts to read it, and may wait for
+/// room in the disk's queue. So the pages have to be in memory. If the kernel denies the answer, the read is left to
+/// helpers. Before Linux 6.5 no kernel answers, and it is tried.
 fn may_be_read_now(file: BorrowedFd<'_>, range: Range<u64>) -> bool {
     match cachestat::holds(file, range) {
         Ok(held) => held,
@@ -79,7 +79,7 @@ pub(crate) fn read_exact(
             Ok(0) => return ReadResult::Shrunk,
             Ok(read) => done += read,
             Err(Errno::INTR) => {}
-            // Some filesystems cannot promise not to wait.
+            // Some filesystems cannot read without waiting.
             Err(Errno::AGAIN | Errno::OPNOTSUPP) if !blocking.waits() => return ReadResult::WouldBlock,
             Err(_) => return ReadResult::Failed,
         }

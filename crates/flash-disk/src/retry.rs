@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-/// Tries several times where no descriptor or memory is left: what caches let go, others close a moment later. For those
-/// who may wait.
+/// Tries several times if no descriptor or memory is left, because evicted files are closed a moment later. For
+/// threads that may wait.
 pub fn again_if<T>(is_busy: impl Fn(&T) -> bool, mut attempt: impl FnMut() -> T) -> T {
     for pause in PAUSES_MS {
         match attempt() {

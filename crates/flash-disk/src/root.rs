@@ -1,4 +1,4 @@
-//! Walking from the root: every look at a name goes through `openat2`, which keeps it below the root.
+//! Walks from the root. Each look-up goes through `openat2`, which keeps it below the root.
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,35 +26,35 @@ use crate::stat::{FileStat, examine, mount_of, notes_access};
 #[derive(Debug)]
 pub(crate) struct Root {
     folder: OwnedFd,
-    /// Without symbolic links, to compare the targets of absolute ones with.
+    /// Without symbolic links. Targets of absolute links are compared with it.
     real_path: PathBuf,
     follow_links: FollowLinks,
     mounts: Arc<Mounts>,
     names: Arc<NameTables>,
-    /// Only other processes may look for anything.
+    /// Only other processes look names up.
     is_elsewhere: AtomicBool,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The root that the table of mounts is made for.
+    /// The site's root, which the table of mounts is made for.
     Site,
-    /// Anywhere, on this mount. No other root has this number.
+    /// A user's folder, on this mount. No other root has this number.
     Home { mount: Option<u64>, number: u32 },
 }
 
-/// Where a walk begins that must not leave its mount, and the name from there on.
+/// Where a walk that must not leave its mount begins, and the name from there on.
 #[derive(Clone, Copy)]
-struct Way<'a> {
+struct WalkStart<'a> {
     from: BorrowedFd<'a>,
     name: &'a [u8],
-    /// The number of the mount's door.
+    /// The number of the mount root.
     mount_root: u64,
 }
 
 impl Root {
-    /// The folder to serve. Where nothing tells that a folder has changed, its names are held as long as `briefly`.
+    /// Opens the folder to serve. If nothing tells that a folder has changed, its names are held for `briefly`.
     pub(crate) fn site(folder: &Path, follow_links: FollowLinks, briefly: Duration) -> io::Result<Self> {
         let real_path = folder.canonicalize()?;
         let folder = open_root(&real_path)?;
@@ -63,7 +63,7 @@ impl Root {
         Ok(Self { folder, real_path, follow_links, mounts, names, is_elsewhere, kind: Kind::Site })
     }
 
-    /// A user's folder, beside the site.
+    /// Opens a user's folder.
     pub(crate) fn home(
         folder: &Path,
         follow_links: FollowLinks,
@@ -85,7 +85,7 @@ impl Root {
         })
     }
 
-    /// From now on this process looks for nothing itself. What others told it is missing, it knows.
+    /// From now on this process looks no names up. It only knows the missing names that helpers have told.
     pub(crate) fn leave_to_others(&self) {
         self.is_elsewhere.store(true, Ordering::Relaxed);
     }
@@ -111,7 +111,7 @@ impl Root {
         }
     }
 
-    /// Looks at a name without opening what it leads to: a FIFO or a device is never touched.
+    /// Examines a name without opening the file, so that a FIFO or a device is never touched.
     pub(crate) fn examine(&self, name: &[u8], blocking: Blocking) -> Result<FileStat, LookupError> {
         let place = self.open_name(name, OFlags::PATH, blocking)?;
         examine(&place)
@@ -123,9 +123,9 @@ impl Root {
         name: &[u8],
         blocking: Blocking,
     ) -> Result<(OwnedFd, FileStat), LookupError> {
-        // Should something else have taken the file's place since it was examined, this does not wait for it.
+        // Something else may have taken the file's place since it was examined. This does not wait for it.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        // To note the time of access is to write, and may wait for the journal. Only a file's owner may leave it out.
+        // A read sets the time of access, which may wait for the journal. Only the file's owner may prevent that.
         let (file, is_noted) = match self.open_name(name, flags | OFlags::NOATIME, blocking) {
             Err(LookupError::Forbidden) => (self.open_name(name, flags, blocking)?, true),
             file => (file?, false),
@@ -162,61 +162,61 @@ impl Root {
         }
     }
 
-    /// Walks through what the dentry cache holds of a single local mount.
+    /// Walks through the dentry cache, within one local mount.
     fn walk_now(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let table = self.mounts.table();
-        let way = self.way_now(&table, name).ok_or(Errno::AGAIN)?;
+        let start = self.walk_start(&table, name).ok_or(Errno::AGAIN)?;
         if self.names.lack(self.number(), name, |folder, state| self.is_unchanged_now(&table, folder, state))
         {
             return Err(Errno::NOENT);
         }
-        self.open_cached(way, flags)
+        self.open_cached(start, flags)
     }
 
-    fn open_cached(&self, way: Way<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fn open_cached(&self, start: WalkStart<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         let resolve = self.resolve() | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
         loop {
-            match open_at(way.from, way.name, flags, resolve) {
+            match open_at(start.from, start.name, flags, resolve) {
                 Err(Errno::INTR) => {}
-                // Before Linux 5.12 nothing can be asked of the dentry cache alone.
+                // Linux before 5.12 cannot walk through the dentry cache alone.
                 Err(Errno::INVAL) => return Err(Errno::AGAIN),
                 result => return result,
             }
         }
     }
 
-    /// Whether the folder of this name is in that state; `None` if the answer is not in memory.
+    /// Whether the folder of this name is in that state. `None` if the answer is not in memory.
     fn is_unchanged_now(&self, table: &Table, name: &[u8], state: &State) -> Option<bool> {
-        let way = self.way_now(table, name)?;
-        let examined = if way.name.is_empty() {
-            examine(way.from)
+        let start = self.walk_start(table, name)?;
+        let examined = if start.name.is_empty() {
+            examine(start.from)
         } else {
-            match self.open_cached(way, OFlags::PATH | OFlags::DIRECTORY) {
+            match self.open_cached(start, OFlags::PATH | OFlags::DIRECTORY) {
                 Ok(place) => examine(place),
                 Err(Errno::AGAIN) => return None,
                 Err(_) => return Some(false),
             }
         };
         Some(
-            examined
-                .is_ok_and(|examined| State { mount_root: way.mount_root, stamp: examined.stamp } == *state),
+            examined.is_ok_and(|examined| {
+                State { mount_root: start.mount_root, stamp: examined.stamp } == *state
+            }),
         )
     }
 
-    /// How many names of its folder a helper process is to tell, should it find this name missing.
+    /// How many names of the folder a helper process reports, if it finds this name missing.
     pub(crate) fn names_wanted(&self, name: &[u8]) -> u32 {
         self.names.wanted(self.number(), name)
     }
 
-    /// What a helper process told of the folder of this path.
+    /// Publishes what a helper process has reported of the folder of this path.
     pub(crate) fn take_names(&self, path: &[u8], reading: Reading) {
         if let Some(folder) = self.names.visit(self.number(), path) {
             self.names.publish(&folder, reading);
         }
     }
 
-    /// For a helper that found this name missing: reads the names of the folder in which it would be, if that promises to
-    /// spare other look-ups.
+    /// For a helper that found this name missing: reads the names of its folder, if that is worth it.
     pub(crate) fn learn_names(&self, name: &[u8]) {
         let Some((path, place)) = self.folder_of_missing(name) else { return };
         let Some(folder) = self.names.visit(self.number(), path) else { return };
@@ -226,24 +226,25 @@ impl Root {
         }
     }
 
-    /// The folder in which this name would be, or the first part of it that is missing. `None` where the names of folders
-    /// cannot be held in memory. May wait for the name's device, as [`Blocking::ThisDevice`].
+    /// The folder that lacks this name, or the first missing part of it. `None` if its names cannot be held in
+    /// memory. May wait for the name's device, as [`Blocking::ThisDevice`].
     pub(crate) fn folder_of_missing<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], Place)> {
         let table = self.mounts.table();
-        self.way_now(&table, name)?;
+        self.walk_start(&table, name)?;
         let above = |name: &&'n [u8]| (!name.is_empty()).then(|| parent(name));
         let (path, open, mount_root) = std::iter::successors(Some(parent(name)), above).find_map(|path| {
-            let way = self.way_now(&table, path)?;
+            let start = self.walk_start(&table, path)?;
             let flags = OFlags::PATH | OFlags::DIRECTORY;
-            let place = open_at(way.from, way.name, flags, self.resolve() | ResolveFlags::NO_XDEV).ok()?;
-            Some((path, place, way.mount_root))
+            let place =
+                open_at(start.from, start.name, flags, self.resolve() | ResolveFlags::NO_XDEV).ok()?;
+            Some((path, place, start.mount_root))
         })?;
         let examined = examine(&open).ok()?;
         let rule = table.device_of(examined.mount).class.name_rule();
         (rule != NameRule::Ask).then_some((path, Place { open, examined, mount_root, rule }))
     }
 
-    /// Tells apart the roots that share their name tables.
+    /// The number by which name tables tell roots apart.
     fn number(&self) -> u32 {
         match self.kind {
             Kind::Site => 0,
@@ -251,28 +252,28 @@ impl Root {
         }
     }
 
-    /// Walks on one local mount, waiting for it.
+    /// Walks within one local mount, and waits for it.
     fn walk_within(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, LookupError> {
         let table = self.mounts.table();
-        let way = self.way_now(&table, name).ok_or(LookupError::Elsewhere)?;
-        match persist(|| open_at(way.from, way.name, flags, self.resolve() | ResolveFlags::NO_XDEV)) {
+        let start = self.walk_start(&table, name).ok_or(LookupError::Elsewhere)?;
+        match persist(|| open_at(start.from, start.name, flags, self.resolve() | ResolveFlags::NO_XDEV)) {
             // An absolute link or another mount.
             Err(Errno::XDEV) => Err(LookupError::Elsewhere),
             result => result.map_err(LookupError::of),
         }
     }
 
-    /// How a walk goes that must not leave its mount.
-    fn way_now<'a>(&'a self, table: &'a Table, name: &'a [u8]) -> Option<Way<'a>> {
+    /// Where a walk that must not leave its mount begins. `None` if no such walk is possible.
+    fn walk_start<'a>(&'a self, table: &'a Table, name: &'a [u8]) -> Option<WalkStart<'a>> {
         match self.kind {
             Kind::Site => {
                 let (mount, name) = table.mount_of(name);
                 let mount_root = mount.mount_root.as_ref().filter(|_| mount.device.class.looks_now())?;
-                Some(Way { from: mount_root.as_fd(), name, mount_root: mount_root.number() })
+                Some(WalkStart { from: mount_root.as_fd(), name, mount_root: mount_root.number() })
             }
             Kind::Home { mount, .. } => {
                 let looks_now = table.device_of(mount).class.looks_now();
-                looks_now.then(|| Way { from: self.folder.as_fd(), name, mount_root: 0 })
+                looks_now.then(|| WalkStart { from: self.folder.as_fd(), name, mount_root: 0 })
             }
         }
     }
@@ -288,8 +289,8 @@ impl Root {
         }
     }
 
-    /// An absolute symbolic link counts as leading out, wherever it leads. If its target is below the root all the
-    /// same, it can be reached by its real path, and that walk is held below the root again.
+    /// `openat2` takes each absolute symbolic link as leading out of the root. If the target is below the root, a
+    /// walk by its real path reaches it.
     fn open_by_real_path(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, LookupError> {
         let place = self.real_path.join(OsStr::from_bytes(name));
         let real = timed(Stage::Walk, "readlink", || place.canonicalize())

@@ -1,5 +1,5 @@
-//! The three ways in which a job is done: [waiting](Disk::run), [at once or not at all](Disk::try_now), and [for a thread
-//! that must not wait](Disk::help). What each kind of job does is in modules of their own.
+//! The three ways to do a job: [waiting](Disk::run), [at once or not at all](Disk::try_now), and [for a thread that
+//! must not wait](Disk::help). Other modules do the work of each kind of job.
 
 use flash_core::file::Window;
 use flash_core::job::{self, Done, Failure, Job, List, Outcome, Spent};
@@ -12,7 +12,7 @@ use crate::mounts::Device;
 use crate::retry::again_if;
 
 impl Disk {
-    /// Does the job, waiting as long as it takes.
+    /// Does the job, and waits as long as it takes.
     pub fn run(&self, job: &Job) -> Outcome {
         let (done, spent) = call_timer::measured(|| match job {
             Job::Find(find) => again_if(is_busy, || self.find(find, Blocking::Anywhere))
@@ -29,7 +29,7 @@ impl Disk {
         Outcome { done, spent }
     }
 
-    /// Does the job if that needs no waiting. Asks nothing of a device that is not known to be local.
+    /// Does the job if it need not wait. Makes no call to a device that is not known to be local.
     pub fn try_now(&self, job: &Job) -> Option<Outcome> {
         let (done, spent) = call_timer::measured(|| self.done_now(job));
         done.map(|done| Outcome { done, spent })
@@ -39,7 +39,7 @@ impl Disk {
         match job {
             Job::Find(find) => match self.find(find, Blocking::Never) {
                 Ok(done) => Some(done),
-                // A helper can wait until there is room again.
+                // A helper can retry until a descriptor or memory is free.
                 Err(LookupError::WouldBlock | LookupError::Busy) => {
                     if let Some(learner) = self.learner.as_ref().filter(|_| !self.is_users(&find.path)) {
                         learner.left(find.path.relative());
@@ -59,14 +59,14 @@ impl Disk {
                 window => Some(Done::Window(window)),
             },
             Job::List(list) => self.list_now(list),
-            // No system call reads a folder without waiting, nor writes a file.
+            // No system call reads a folder or writes a file without waiting.
             Job::Folder(_) | Job::Spool(_) => None,
         }
     }
 
-    /// Does the job for somebody who must not wait, so that a second [`Disk::try_now`] finds it done.
+    /// Does the job for a thread that must not wait.
     ///
-    /// Whoever helps at a local device waits for no other: `None` when the name leads to one.
+    /// A helper of a local device waits for no other device. Returns `None` if the name leads to one.
     pub fn help(&self, job: &Job, device: Device) -> Option<Outcome> {
         let blocking = if device.class.is_local() { Blocking::ThisDevice } else { Blocking::Anywhere };
         if let (Job::Find(_), Some(learner)) = (job, &self.learner) {
@@ -85,7 +85,7 @@ impl Disk {
         done.map(|done| Outcome { done, spent })
     }
 
-    /// Does a step of a listing with another's hands: `ask` does the parts of it that need the disk.
+    /// Does a step of a listing, and has `ask` read the folder.
     pub fn list_with(
         &self,
         list: &List,
@@ -102,7 +102,7 @@ impl Disk {
         done.map(|done| Outcome { done, spent })
     }
 
-    /// A part of a listing; `None` if it would wait for another device.
+    /// Reads a part of a folder. `None` if it would wait for another device.
     fn part(&self, job: &Job, blocking: Blocking) -> Option<Done> {
         let Job::Folder(folder) = job else { return Some(Done::Failed(Failure::Broken)) };
         match again_if(is_busy, || self.folder(folder, blocking)) {
@@ -111,7 +111,7 @@ impl Disk {
         }
     }
 
-    /// Keeps a part of a body, or brings one back, waiting as long as that takes.
+    /// Writes a part of a request body, or reads one back.
     fn spool(&self, spool: &job::Spool) -> Done {
         let done = match spool {
             job::Spool::Write { file, bytes } => {

@@ -1,7 +1,7 @@
-//! Programs among the site's files: they are found, and never opened to be sent.
+//! Scripts among the site's files. They are found, but never opened to be sent.
 //!
-//! A name that ends as a script's does leads to [`Resource::Script`], which holds no content. Another name may lead to the
-//! same file, by a link; so what was opened under any name is looked at once more, for where it really lies.
+//! A name with a script's suffix leads to [`Resource::Script`], which has no content. Another name may lead to the
+//! same file by a link. So the real path of each opened file is checked too.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +21,8 @@ impl Disk {
         self.settings.scripts.iter().any(|suffix| name.ends_with(suffix))
     }
 
-    /// It is there, which is all that a server may know of it. A user's is not run, because programs run as the site's.
+    /// The resource of a script that exists. A script in a user's folder is refused, because programs run with the
+    /// site's rights.
     pub(crate) fn script(&self, root: &Root, name: &[u8]) -> Result<Resource, LookupError> {
         match std::ptr::eq(root, &*self.root) {
             true => Ok(Resource::Script([b"/", name].concat().into())),
@@ -29,7 +30,7 @@ impl Disk {
         }
     }
 
-    /// A script whose name ends before the path does: what follows is for itself to understand.
+    /// A script whose name is a prefix of the path. The rest of the path is the script's business.
     pub(crate) fn script_above(
         &self,
         path: &SitePath<'_>,
@@ -50,13 +51,13 @@ impl Disk {
         Ok(None)
     }
 
-    /// Whether an open file is a program, or lies in a folder of such, whatever name has led to it.
+    /// Whether an open file is a script, or lies in a folder of programs, by its real path.
     pub(crate) fn is_program(&self, file: &OwnedFd) -> bool {
         let (scripts, folders) = (&self.settings.scripts, &self.settings.program_folders);
         if scripts.is_empty() && folders.is_empty() {
             return false;
         }
-        // Only the kernel knows, and says so without asking the disk. Where it does not, nobody can be sure.
+        // The kernel tells the path without asking the disk. If it does not, the file counts as a program.
         let Ok(path) = readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()) else {
             return true;
         };

@@ -1,4 +1,4 @@
-//! What a [`Disk`](crate::Disk) serves, and how. Where the values come from is not decided here.
+//! The settings of a [`Disk`](crate::Disk). Where the values come from is not decided here.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,9 +11,9 @@ pub struct Settings {
     /// Names tried in a folder, in order.
     pub index: Vec<Vec<u8>>,
     pub follow_links: FollowLinks,
-    /// What the names of programs end in: such a file is never opened.
+    /// The suffixes of scripts. A file with such a name is never opened.
     pub scripts: Vec<Vec<u8>>,
-    /// Folders of programs, by their real paths: no file in them is ever sent, should they lie in the site.
+    /// The real paths of folders of programs. No file in them is ever sent.
     pub program_folders: Vec<PathBuf>,
     /// Look for `.br`, `.zst` and `.gz` beside a file.
     pub precompressed: bool,
@@ -25,31 +25,31 @@ pub struct Settings {
     pub dotfiles: bool,
     /// The largest file that is copied into memory when it is found.
     pub memory_file_bytes_max: u64,
-    /// Memory for all copies, those still being sent after the cache let them go among them.
+    /// Memory for all copies, with the evicted ones that are still being sent.
     pub copies_bytes_max: u64,
-    /// Memory for listings; one that does not fit is refused.
+    /// Memory for listings. A listing that does not fit is refused.
     pub listings_bytes_max: u64,
-    /// How long a listing answers further requests.
+    /// How long a listing in memory answers requests.
     pub revalidate_ms: u64,
     pub send_mode: SendMode,
-    /// How long the names of a folder are held in memory where nothing tells that it has changed.
+    /// How long the names of a folder are held, if nothing tells that the folder has changed.
     pub names_briefly: Duration,
-    /// Take it for granted that a file's pages are in memory, for experiments: who sends them may have to wait.
+    /// Assume that a file's pages are in memory, so that the sender may have to wait. For experiments.
     pub residency_assumed: bool,
     pub template: HeaderTemplate,
 }
 
-/// How the content of files leaves that are not held in memory.
+/// How the content of files that are not in memory is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendMode {
-    /// As a copy of one piece after the other, each checked when it has been taken.
+    /// As copies, piece by piece. Each is checked after it was taken.
     Copy,
-    /// From the page cache itself, by `sendfile`. A file that is changed in place may then reach clients as a mixture,
-    /// because what lies in a socket is still the page.
+    /// From the page cache, by `sendfile`. If a file changes in place, clients may get a mixture, because the socket
+    /// still refers to the page.
     Sendfile,
-    /// The same through a map, as the Flash of 1999 did it; for experiments.
+    /// From a memory map, as the Flash of 1999 did. For experiments.
     Mmap,
-    /// As copies of a file that is opened anew for each piece, for experiments: nothing is kept from one to the next.
+    /// As copies, and the file is opened again for each piece. For experiments.
     Reopen,
 }
 

@@ -1,8 +1,7 @@
 //! Snapshots: private copies of files too large for the heap, in memory that `sendfile` can send.
 //!
-//! A page of a file is one and the same in the page cache and in every socket that it waits in, so whoever changes the
-//! file changes what was sent already. The pages of a snapshot are nobody else's. It is sent as cheaply as the file
-//! itself, and nothing has to be verified before.
+//! The page cache and a socket share a file's page. A change of the file thus changes bytes that were sent already. A
+//! snapshot has pages of its own. It is sent as cheaply as the file itself, and needs no check before.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,7 +28,7 @@ pub(crate) struct Snapshot {
 const PIECE_BYTES: u64 = 256 << 10;
 
 impl Snapshot {
-    /// Copies a file as large as the room for it. `None` when this system has no memory to give.
+    /// Copies a file of the size of `room`. `None` if the system has no memory.
     pub(crate) fn take(
         file: &OwnedFd,
         room: Reservation,
@@ -38,7 +37,7 @@ impl Snapshot {
         copy(file, room.bytes()).map(|copy| copy.map(|copy| Self { copy: Some(copy), room, closer }))
     }
 
-    /// One that another process has taken, as large as the room for it. `None` if it could still be changed.
+    /// A snapshot of the size of `room` that another process has taken. `None` if it could still change.
     pub(crate) fn of_copy(copy: OwnedFd, room: Reservation, closer: Option<Arc<Closer>>) -> Option<Self> {
         // Files on a disk have no seals.
         let is_sealed = rustix::fs::fcntl_get_seals(&copy).is_ok_and(|seals| seals.contains(SEALS));
@@ -46,7 +45,7 @@ impl Snapshot {
     }
 }
 
-/// What can no longer be done to a snapshot.
+/// A sealed snapshot cannot change.
 const SEALS: SealFlags =
     SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
 
@@ -67,7 +66,7 @@ fn copy(file: &OwnedFd, size: u64) -> ReadResult<Option<OwnedFd>> {
         }
         copied += length;
     }
-    // From here on it cannot change, whoever holds it.
+    // From here on it cannot change in any process.
     ReadResult::Whole(rustix::fs::fcntl_add_seals(&copy, SEALS).is_ok().then_some(copy))
 }
 
@@ -90,14 +89,14 @@ impl AsFd for Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        // Freeing its pages is work, if no waiting.
+        // To free its pages takes time.
         if let (Some(copy), Some(closer)) = (self.copy.take(), &self.closer) {
             closer.close(copy);
         }
     }
 }
 
-/// Every window is there, and stays what it is.
+/// Each window is resident, and never changes.
 impl OpenFile for Snapshot {
     fn window_now(&self, _: &Stamp, window: Range<u64>) -> Window {
         Window::Resident(window)

@@ -1,8 +1,8 @@
-//! Where request bodies lie that do not fit into memory: in one unnamed file, which is opened when the server starts.
+//! The spool: one unnamed file for request bodies that do not fit into memory. It is opened when the server starts.
 //!
-//! So a body takes no descriptor, and a server in its sandbox, which can open nothing any more, keeps bodies all the same.
-//! The file is given out in [blocks]; of a block nothing is read but what its body has written. Blocks that are given back
-//! take no room on the disk, and a file without bodies is empty. It goes with its process, however that ends.
+//! So a body takes no descriptor, and a server in its sandbox, which can open no file, can still store bodies. The
+//! file is divided into [blocks]. Of a block only what its body has written is read. Free blocks take no space on the
+//! disk, and a file without bodies is empty. The kernel removes the file when the process ends.
 
 pub(crate) mod blocks;
 
@@ -38,10 +38,10 @@ struct Written {
 }
 
 impl Spool {
-    /// Makes the file. It has no name, or only for a moment where the filesystem knows no such files.
+    /// Makes the file. It has no name, or only for a moment if the filesystem cannot make unnamed files.
     ///
     /// # Errors
-    /// When the folder is not there, or may not be written.
+    /// If the folder does not exist, or may not be written.
     pub fn open(folder: &Path) -> io::Result<Self> {
         Ok(Self::of(tempfile::tempfile_in(folder)?))
     }
@@ -50,7 +50,7 @@ impl Spool {
         Self(Arc::new(Store::new(file)))
     }
 
-    /// For a body that is about to be written. `closer` gives its blocks back for those who may not wait.
+    /// A file for a new body. `closer` gives its blocks back, for threads that must not wait.
     pub(crate) fn body(&self, closer: Option<Arc<Closer>>) -> Arc<dyn SpoolFile> {
         let blocks = Blocks::new(&self.0);
         Arc::new(Body { written: Mutex::new(Written { blocks, bytes: 0 }), closer })

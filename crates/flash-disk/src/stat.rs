@@ -1,4 +1,4 @@
-//! The state of an open place, as `statx` tells it. Nothing here looks for names.
+//! The state of an open file or folder, from `statx`. Look-ups of names are elsewhere.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::SystemTime;
@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, StatVfsMountFlags, Statx, StatxAttributes, S
 use crate::call_timer::{Stage, timed};
 use crate::lookup_error::LookupError;
 
-/// What a name leads to.
+/// The state of a file or folder.
 #[derive(Debug)]
 pub(crate) struct FileStat {
     pub(crate) kind: FileType,
@@ -17,20 +17,20 @@ pub(crate) struct FileStat {
     pub(crate) owner: u32,
     /// The kernel's number of the mount that it is on, since Linux 5.8.
     pub(crate) mount: Option<u64>,
-    /// Names here depend on keys.
+    /// Its names depend on encryption keys.
     pub(crate) is_encrypted: bool,
-    /// The time of access is so old that reading sets it, as mounts do by default (relatime).
+    /// The time of access is so old that a read sets it, as mounts do by default (relatime).
     pub(crate) is_access_due: bool,
 }
 
-/// A day, less an hour for the kernel's coarse clock and a long look.
+/// A day, less an hour for the kernel's coarse clock.
 const ACCESS_NOTED_EVERY_NS: i64 = 23 * 3_600_000_000_000;
 
-/// A file that was written this recently may be in the middle of it: the time of change is set when a write begins, and its
-/// bytes follow. A second write in the same tick of the clock leaves the same time.
+/// A file that was written more recently may still change with the same stamp. A write sets the time of change first,
+/// and its bytes follow. A second write in the same tick leaves the same time.
 pub(crate) const RESTED_NS: i64 = 20_000_000;
 
-/// The kernel's number of the mount that an open place is on.
+/// The kernel's number of the mount that an open file or folder is on.
 pub(crate) fn mount_of(place: impl AsFd) -> Option<u64> {
     mount_in(&statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?)
 }
@@ -39,13 +39,13 @@ fn mount_in(stat: &Statx) -> Option<u64> {
     (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id)
 }
 
-/// Whether the mount keeps times of access at all.
+/// Whether the file's mount keeps times of access.
 pub(crate) fn notes_access(file: &OwnedFd) -> bool {
     let never = StatVfsMountFlags::NOATIME | StatVfsMountFlags::RDONLY;
     fstatvfs(file).map_or(true, |mount| !mount.f_flag.intersects(never))
 }
 
-/// The state of an open place. Attributes of local files are in memory once the file is open.
+/// Reads the state of an open file or folder. The attributes of a local file are in memory once it is open.
 pub(crate) fn examine(place: impl AsFd) -> Result<FileStat, LookupError> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
     let stat = timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, wanted))
@@ -72,7 +72,7 @@ pub(crate) fn examine(place: impl AsFd) -> Result<FileStat, LookupError> {
     })
 }
 
-/// The time by the clock that files are stamped with.
+/// The time, by the clock of file stamps.
 pub(crate) fn unix_ns() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)

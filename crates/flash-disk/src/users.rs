@@ -24,11 +24,11 @@ pub(crate) struct Users {
     roots: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
 }
 
-/// Beyond this many users at a time, the folders are opened anew.
+/// If there are more users, all folders are opened again.
 const ROOTS_MAX: usize = 1024;
 
 impl Users {
-    /// Of the site with this root.
+    /// The users of the site with this root.
     pub(crate) fn new(folder: Vec<u8>, follow_links: FollowLinks, site: &Root) -> Self {
         let (mounts, names) = (Arc::clone(site.mounts()), Arc::clone(site.names()));
         Self { folder, follow_links, mounts, names, roots: Mutex::default() }
@@ -44,11 +44,11 @@ impl Users {
         }
         match blocking {
             Blocking::Never => return Err(LookupError::WouldBlock),
-            // A home may be anywhere.
+            // A home may be on any device.
             Blocking::ThisDevice => return Err(LookupError::Elsewhere),
             Blocking::Anywhere => {}
         }
-        // The superuser's home is nobody's web site.
+        // The superuser's home is never served.
         let user = user::named(name).filter(|user| user.id != 0).ok_or(LookupError::Missing)?;
         let folder = user.home.join(OsStr::from_bytes(&self.folder));
         let root = Root::home(&folder, self.follow_links, Arc::clone(&self.mounts), Arc::clone(&self.names));
@@ -61,12 +61,12 @@ impl Users {
         Ok(root)
     }
 
-    /// The device that this name in a user's folder is on. A folder that nobody has opened yet may be anywhere.
+    /// The device that this name in a user's folder is on. A folder that was not opened yet may be on any device.
     pub(crate) fn device_of(&self, user: &[u8], name: &[u8]) -> Device {
         self.known(user).map_or(Device::ELSEWHERE, |root| root.device_of(name))
     }
 
-    /// Whoever must not wait does not wait for a lock either.
+    /// A user's folder that is open. A thread that must not wait does not wait for the lock either.
     fn known(&self, user: &[u8]) -> Option<Arc<Root>> {
         self.roots.try_lock().ok()?.get(user).map(Arc::clone)
     }

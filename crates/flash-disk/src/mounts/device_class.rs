@@ -1,29 +1,29 @@
-//! The terms on which a filesystem is read: what may be tried without waiting, and what must be left to a helper.
+//! The class of a device: what may be tried without waiting, and what must be left to a helper.
 //!
-//! Its type says the most. What else it takes is probed: see [`super::probe`].
+//! The type of the filesystem decides most. The rest is [probed](super::probe).
 
 use super::mountinfo::MountInfo;
 use super::path::below;
 
-/// What holds for every file of a device.
+/// What holds for all files of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceClass {
-    /// Local by its type, but nobody has looked at it yet, so that for now it counts as remote.
+    /// Local by its type, but not probed yet, so for now it counts as remote.
     Unproven,
-    /// Memory answers first, a helper only for what is not there.
+    /// Memory is tried first, and a helper does the rest.
     Local(Capabilities),
-    /// Any call may wait for another machine or another program. Always a helper's.
+    /// Any call may wait for another machine or another program, so helpers make all calls.
     Remote,
 }
 
-/// What can be done at once on a local filesystem, as this kernel has it.
+/// What this kernel can do at once on a local filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// `RESOLVE_CACHED` walks through names that are in memory.
     pub looks_now: bool,
     /// `RWF_NOWAIT` reads what is in memory.
     pub reads_now: bool,
-    /// `mincore` sees what is in memory, for those who may know it.
+    /// `mincore` sees what is in memory, if this process may know it.
     pub tells_residency: bool,
     pub names: NameRule,
 }
@@ -31,17 +31,17 @@ pub struct Capabilities {
 /// For how long the names of a folder may be held in memory. It follows from the type of the filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
-    /// They may not: the disk is asked each time.
+    /// They may not be held.
     Ask,
-    /// As long as the folder's stamp is the same, but not for long. A change of an overlay's layers from below leaves
-    /// the stamp as it is.
+    /// For a short time, while the folder's stamp is the same. A change in an overlay's layers leaves the stamp as it
+    /// is.
     Briefly,
-    /// As long as the folder's stamp is the same.
+    /// While the folder's stamp is the same.
     WhileUnchanged,
 }
 
 impl Capabilities {
-    /// Of those that are probed.
+    /// All that is probed.
     pub(crate) const ALL: Self =
         Self { looks_now: true, reads_now: true, tells_residency: true, names: NameRule::Ask };
 }
@@ -57,12 +57,12 @@ impl NameRule {
 }
 
 impl DeviceClass {
-    /// Whether it is known that what `RESOLVE_CACHED` and `RWF_NOWAIT` let pass does not wait.
+    /// Whether calls with `RESOLVE_CACHED` and `RWF_NOWAIT` are known not to wait.
     pub fn is_local(self) -> bool {
         matches!(self, Self::Local(_))
     }
 
-    /// Whether names and attributes may be looked for without waiting.
+    /// Whether names and attributes may be looked up without waiting.
     pub fn looks_now(self) -> bool {
         matches!(self, Self::Local(Capabilities { looks_now: true, .. }))
     }
@@ -80,31 +80,31 @@ impl DeviceClass {
         }
     }
 
-    /// Whether pages may be sent as they are. Without proof a look at them still errs on the safe side.
+    /// Whether pages of the cache may be sent. Without a probe, a look at them errs on the safe side.
     pub(crate) fn lends(self) -> bool {
         matches!(self, Self::Unproven | Self::Local(Capabilities { tells_residency: true, .. }))
     }
 }
 
-/// Types with nothing but this machine's memory and disks behind them. All others count as remote: those with a server
-/// (`nfs`, `cifs`, `9p`, `ceph`), those with a program (`fuse` in all its forms), those whose very walk waits (`autofs`)
-/// or that other machines share (`gfs2`), and those that nobody has heard of yet.
+/// Types that use only this machine's memory and disks. All others count as remote: those with a server (`nfs`,
+/// `cifs`, `9p`, `ceph`) or a program (`fuse` in all its forms), those whose walk waits (`autofs`), those that
+/// machines share (`gfs2`), and unknown ones.
 const LOCAL: [&str; 31] = [
     "affs", "bcachefs", "btrfs", "cramfs", "devtmpfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs",
     "hfs", "hfsplus", "iso9660", "jffs2", "jfs", "minix", "msdos", "nilfs2", "ntfs3", "ramfs", "reiserfs",
     "romfs", "rootfs", "squashfs", "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs",
 ];
 
-/// Local types on which each change of a folder's names sets the folder's times, and no name is found but those that are
-/// listed. Others keep short names (`vfat`), hidden ones (`zfs`), or spell names in more than one way.
+/// Local types on which each change of a folder's names sets its times, and only listed names are found. Others have
+/// short names (`vfat`), hidden ones (`zfs`), or several spellings of a name.
 const LISTED: [&str; 10] =
     ["btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "ramfs", "squashfs", "tmpfs", "xfs"];
 
-/// Whether the filesystem of `line` is local; `all` are the mounts among which an overlay's layers lie.
+/// Whether the filesystem of `line` is local. `all` are the mounts that an overlay's layers may be on.
 pub(crate) fn is_local(line: &MountInfo, all: &[MountInfo]) -> bool {
     if line.kind == b"overlay" {
-        // An overlay is as local as its layers. Those named in another mount namespace, as in a container, are not to be
-        // found here, and are that machine's disks as good as always. One upon another is taken at its word.
+        // An overlay is local if its layers are. Layers of another mount namespace, as in a container, are not found
+        // here and count as local. So does an overlay on an overlay.
         return layers(&line.options)
             .filter_map(|layer| holder(layer, all))
             .all(|holder| holder.kind == line.kind || is_local(holder, all));
@@ -112,7 +112,7 @@ pub(crate) fn is_local(line: &MountInfo, all: &[MountInfo]) -> bool {
     LOCAL.iter().any(|local| local.as_bytes() == line.kind)
 }
 
-/// The folders that an overlay is made of.
+/// The folders of an overlay's layers.
 fn layers(options: &[u8]) -> impl Iterator<Item = &[u8]> {
     const KEYS: [&[u8]; 5] = [b"lowerdir=", b"lowerdir+=", b"upperdir=", b"datadir=", b"datadir+="];
     options.split(|&byte| byte == b',').flat_map(|option| {
@@ -121,7 +121,7 @@ fn layers(options: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The mount that a path is in, by its name alone. Of those upon each other it is the last.
+/// The mount that a path is on, by its name alone. Of stacked mounts it is the last.
 fn holder<'a>(path: &[u8], all: &'a [MountInfo]) -> Option<&'a MountInfo> {
     all.iter().filter(|line| below(path, &line.point).is_some()).max_by_key(|line| line.point.len())
 }

@@ -1,5 +1,4 @@
-//! The folder at which a mount begins, held open: walks that must not wait begin here and are kept from crossing to
-//! another mount.
+//! The root folder of a mount, held open. Walks that must not wait begin here, and cannot cross to another mount.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,16 +14,16 @@ use crate::stat;
 pub(crate) struct MountRoot {
     /// `None` only while it is dropped.
     folder: Option<OwnedFd>,
-    /// No other door ever has this number, while the kernel gives a mount's number to another one later.
+    /// No other mount root ever has this number. The kernel reuses its own numbers of mounts.
     number: u64,
-    /// The last one out of a mount that was detached does the work of unmounting it.
+    /// Closes the folder, because the last close in a detached mount does the work of unmounting.
     closer: Arc<OnceLock<Arc<Closer>>>,
 }
 
 impl MountRoot {
     pub(crate) fn new(folder: OwnedFd, closer: Arc<OnceLock<Arc<Closer>>>) -> Self {
-        static DOORS: AtomicU64 = AtomicU64::new(1);
-        Self { folder: Some(folder), number: DOORS.fetch_add(1, Ordering::Relaxed), closer }
+        static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+        Self { folder: Some(folder), number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), closer }
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -34,7 +33,7 @@ impl MountRoot {
 
 impl AsFd for MountRoot {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.folder.as_ref().expect("a door is open until it is dropped").as_fd()
+        self.folder.as_ref().expect("a mount root is open until it is dropped").as_fd()
     }
 }
 
@@ -46,7 +45,7 @@ impl Drop for MountRoot {
     }
 }
 
-/// Opens the folder at `point` below `root` if it is the one where the given mount begins. It may wait for that.
+/// Opens the folder at `point` below `root`, if it is the root of the given mount. May wait for it.
 pub(crate) fn open(root: impl AsFd, point: &[u8], mount: u64) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

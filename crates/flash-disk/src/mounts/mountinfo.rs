@@ -1,5 +1,5 @@
-//! The kernel's list of mounts, line by line (proc_pid_mountinfo(5)). It is made from memory: no filesystem is asked, so
-//! that nobody who reads it can hang.
+//! The kernel's list of mounts, line by line (proc_pid_mountinfo(5)). The kernel makes it from memory, so a read
+//! never waits for a filesystem.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -21,7 +21,7 @@ pub(crate) struct MountInfo {
     pub(crate) options: Vec<u8>,
 }
 
-/// Reads the list anew from an open file, which a sandbox cannot take away.
+/// Reads the list again from an open file, which a sandbox leaves open.
 pub(crate) fn read(list: &mut File) -> io::Result<Vec<MountInfo>> {
     let mut text = Vec::new();
     list.rewind()?;

@@ -1,7 +1,7 @@
-//! Which path lies below which, as bytes. No filesystem is asked.
+//! Paths below other paths, as bytes. Makes no system call.
 
-/// What remains of `path` below `folder`, both without a slash at the end; `None` if it is not below it. The root folder
-/// may be written as a slash or as nothing.
+/// The part of `path` below `folder`, or `None` if it is not below it. Both have no slash at the end. The root folder
+/// is a slash or empty.
 pub(crate) fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     if folder.is_empty() || folder == b"/" {
         return Some(path.strip_prefix(b"/").unwrap_or(path));

@@ -1,4 +1,4 @@
-//! What a local filesystem can do at once, found out by asking it. May wait for its disk.
+//! Probes what a local filesystem can do at once. May wait for its disk.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -9,8 +9,8 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use super::device_class::Capabilities;
 use crate::stat;
 
-/// Names looked at for a file to try. Without one the filesystem gets the benefit of the doubt, because what it cannot do
-/// it refuses, and never waits instead.
+/// The names that are searched for a file to try. Without a file the filesystem counts as capable, because it refuses
+/// what it cannot do, and never waits instead.
 const NAMES_MAX: usize = 256;
 
 pub(crate) fn probe(folder: impl AsFd) -> Capabilities {
@@ -23,7 +23,7 @@ pub(crate) fn probe(folder: impl AsFd) -> Capabilities {
     })
 }
 
-/// A file of more than one byte in this folder that may be read.
+/// A readable file in this folder that is not empty.
 fn some_file(folder: impl AsFd) -> Option<OwnedFd> {
     let listed = open(&folder, c".", OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::empty()).ok()?;
     let names = Dir::new(listed).ok()?.take(NAMES_MAX).filter_map(Result::ok);
@@ -46,7 +46,8 @@ fn reads_now(file: &OwnedFd) -> bool {
     !matches!(read_byte(file, ReadWriteFlags::NOWAIT), Err(Errno::OPNOTSUPP))
 }
 
-/// Whether a page that was just read is seen. Files about which this process is told nothing true do not count.
+/// Whether the kernel reports a page that was just read as resident. Files that it does not report on to this process
+/// do not count.
 fn tells_residency(file: &OwnedFd) -> bool {
     let known = stat::examine(file).is_ok_and(|examined| residency::can_tell(examined.owner));
     let read = || read_byte(file, ReadWriteFlags::empty()).is_ok();

@@ -1,4 +1,4 @@
-//! All that is known of the mounts, from which tables are made.
+//! The registry of mounts, which tables are made from.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ pub(crate) struct Registry {
     base: Vec<u8>,
     lines: Vec<MountInfo>,
     filesystems: HashMap<Filesystem, Facts>,
-    /// By the mount's number, which is nobody else's while the door is open.
-    doors: HashMap<u64, Arc<MountRoot>>,
-    /// Those that somebody looks at or has looked at, with success or without.
+    /// By the mount's number, which no other mount has while its root is open.
+    mount_roots: HashMap<u64, Arc<MountRoot>>,
+    /// The mounts that were or are being probed, with success or without.
     looked_at: HashSet<MountInfo>,
     last_number: u32,
 }
 
-/// The kernel gives the numbers of what was unmounted to others, but seldom to one of the same type.
+/// A filesystem's identity. The kernel reuses the numbers of unmounted filesystems, but seldom for the same type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Filesystem {
     major: u32,
@@ -50,13 +50,13 @@ impl Registry {
             base: base.to_vec(),
             lines: Vec::new(),
             filesystems: HashMap::new(),
-            doors: HashMap::new(),
+            mount_roots: HashMap::new(),
             looked_at: HashSet::new(),
             last_number: Device::ELSEWHERE.number,
         }
     }
 
-    /// Takes a new list, and forgets what is gone.
+    /// Takes a new list, and removes what is gone.
     pub(crate) fn update(&mut self, lines: Vec<MountInfo>) {
         let mut before = std::mem::take(&mut self.filesystems);
         for line in &lines {
@@ -68,17 +68,17 @@ impl Registry {
             });
             self.filesystems.insert(filesystem, facts);
         }
-        self.doors.retain(|mount, _| lines.iter().any(|line| line.id == *mount));
+        self.mount_roots.retain(|mount, _| lines.iter().any(|line| line.id == *mount));
         self.looked_at.retain(|line| lines.contains(line));
         self.lines = lines;
     }
 
-    /// The root's own mount.
+    /// The number of the root's own mount, if that is local.
     pub(crate) fn own_if_local(&self) -> Option<u64> {
         self.reached().own.filter(|own| device_class::is_local(own, &self.lines)).map(|own| own.id)
     }
 
-    /// Local mounts below the root that nobody has looked at. From now on somebody has.
+    /// Takes the local mounts below the root that were not probed yet.
     pub(crate) fn unseen(&mut self) -> Vec<MountInfo> {
         let reached = self.reached();
         let below = reached.below.iter().filter(|line| device_class::is_local(line, &self.lines));
@@ -88,13 +88,13 @@ impl Registry {
         unseen
     }
 
-    /// Somebody looked at a mount and found its door, and what its filesystem can do at once.
+    /// A mount was probed: adds its root, and what its filesystem can do at once.
     pub(crate) fn entered(&mut self, mount: u64, mount_root: MountRoot, capabilities: Capabilities) {
         let Some(line) = self.lines.iter().find(|line| line.id == mount) else { return };
         if let Some(facts) = self.filesystems.get_mut(&Filesystem::of(line)) {
             facts.capabilities = Some(Capabilities { names: NameRule::of(&line.kind), ..capabilities });
         }
-        self.doors.insert(mount, Arc::new(mount_root));
+        self.mount_roots.insert(mount, Arc::new(mount_root));
     }
 
     /// Where a mount is, relative to the root.
@@ -112,14 +112,14 @@ impl Registry {
                 _ if !device_class::is_local(line, &self.lines) => DeviceClass::Remote,
                 Some(capabilities) => DeviceClass::Local(capabilities),
                 None if near.contains(&filesystem) => DeviceClass::Unproven,
-                // Nobody looks at mounts beside the root. What they cannot do they refuse, and never wait instead.
+                // Mounts beside the root are not probed. They refuse what they cannot do, and never wait instead.
                 None => {
                     DeviceClass::Local(Capabilities { names: NameRule::of(&line.kind), ..Capabilities::ALL })
                 }
             };
             Device { number: facts.number, class }
         };
-        Table::new(&self.lines, &reached, &self.base, device, |line| self.doors.get(&line.id).cloned())
+        Table::new(&self.lines, &reached, &self.base, device, |line| self.mount_roots.get(&line.id).cloned())
     }
 
     fn reached(&self) -> Reached<'_> {

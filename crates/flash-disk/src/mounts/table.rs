@@ -1,5 +1,5 @@
-//! Which mount a name below the root belongs to, as the kernel's walk would have it. A value: it is made anew when the
-//! list of mounts changes, and loops read whichever is the newest.
+//! The table of mounts: which mount a name below the root belongs to. A new table is made at each change of the list,
+//! and loops read the newest.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,48 +9,48 @@ use super::mount_root::MountRoot;
 use super::mountinfo::MountInfo;
 use super::path::below;
 
-/// A device that jobs wait for: a filesystem, however often it is mounted.
+/// A device that jobs wait for: a filesystem, which may be mounted several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Stays the same while the filesystem is mounted, and is never given to another.
+    /// Stays the same while the filesystem is mounted. No other one ever has it.
     pub number: u32,
     pub class: DeviceClass,
 }
 
 impl Device {
-    /// Whatever has no known place: where links out of a mount lead, users' homes that nobody asked for yet, what was
-    /// unmounted or has not been noticed.
+    /// All unknown places: targets of links out of a mount, users' homes that were not opened yet, mounts that are
+    /// gone or new.
     pub const ELSEWHERE: Self = Self { number: 0, class: DeviceClass::Remote };
 
-    /// Where request bodies are kept, whatever that is: uploads take no helper from those who read.
+    /// The device of the spool. It has helpers of its own, so uploads take none from reads.
     pub const SPOOL: Self = Self { number: u32::MAX, class: DeviceClass::Remote };
 }
 
 /// A mount that names below the root lead to.
 #[derive(Clone, Debug)]
 pub(crate) struct Mount {
-    /// The device that a walk here may have to wait for: the mount's own, or a remote one that lies on the way.
+    /// The device that a walk here may wait for: the mount's own, or a remote one on the way.
     pub(crate) device: Device,
     /// Relative to the root, without slashes at its ends. Empty for the root's own mount.
     pub(crate) point: Vec<u8>,
-    /// Where walks that must not wait begin. `None` where there are none.
+    /// Where walks that must not wait begin. `None` if no such walk is possible.
     pub(crate) mount_root: Option<Arc<MountRoot>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Table {
     root: Mount,
-    /// Those below the root that a walk can reach, the longest names first.
+    /// The mounts below the root that a walk can reach, the longest names first.
     below: Vec<Mount>,
-    /// The devices of every mount there is, by the mount's number.
+    /// The devices of all mounts, by the mount's number.
     devices: HashMap<u64, Device>,
-    /// What people call the devices, by their numbers.
+    /// The devices' names in logs, by their numbers.
     names: HashMap<u32, String>,
 }
 
-/// The lines of a list that names below the root lead to.
+/// The mounts of a list that names below the root lead to.
 pub(crate) struct Reached<'a> {
-    /// The root's own. `None` if an old kernel does not tell, or the mount is gone.
+    /// The root's own mount. `None` if an old kernel does not tell, or the mount is gone.
     pub(crate) own: Option<&'a MountInfo>,
     pub(crate) below: Vec<&'a MountInfo>,
 }
@@ -85,7 +85,7 @@ impl Table {
             || Mount { device: Device::ELSEWHERE, point: Vec::new(), mount_root: None },
             |line| mount(line, b""),
         );
-        // The outermost first, so that each finds those on its way done.
+        // The outermost first, because each depends on those on its way.
         let mut mounts: Vec<Mount> =
             reached.below.iter().filter_map(|line| Some(mount(line, below(&line.point, base)?))).collect();
         mounts.sort_by_key(|mount| mount.point.len());
@@ -103,7 +103,7 @@ impl Table {
         mounts.reverse();
         let devices = lines.iter().map(|line| (line.id, device(line))).collect();
         let mut names = HashMap::new();
-        // Where the root's names lead to them comes first.
+        // A mount point below the root is the preferred name.
         for line in reached.all().chain(lines) {
             names.entry(device(line).number).or_insert_with(|| {
                 let (point, kind) =
@@ -114,7 +114,7 @@ impl Table {
         Self { root, below: mounts, devices, names }
     }
 
-    /// The mount that a name below the root belongs to, symbolic links apart, and the name from there on.
+    /// The mount that a name below the root belongs to, without regard to symbolic links, and the name from there on.
     pub(crate) fn mount_of<'a>(&self, name: &'a [u8]) -> (&Mount, &'a [u8]) {
         let inner = self.below.iter().find_map(|mount| Some((mount, below(name, &mount.point)?)));
         inner.unwrap_or((&self.root, name))
@@ -129,11 +129,11 @@ impl Table {
     }
 }
 
-/// Whether a walk from the root comes to this mount, and not to one that hides it. Walks as the kernel does: on each
-/// mount it crosses at the first mount point upon its way.
+/// Whether a walk from the root reaches this mount, and not one that hides it. It walks as the kernel does, and
+/// crosses at the first mount point on its way.
 fn reaches(lines: &[MountInfo], own: &MountInfo, base: &[u8], wanted: &MountInfo) -> bool {
     if below(&wanted.point, base).is_none_or(<[u8]>::is_empty) {
-        // What was mounted upon the root's folder since it was opened is not seen by those who are in it.
+        // A mount on the root's folder that came after the folder was opened is not visible from it.
         return false;
     }
     let mut at = own;
@@ -145,7 +145,7 @@ fn reaches(lines: &[MountInfo], own: &MountInfo, base: &[u8], wanted: &MountInfo
             .rev()
             .filter(|line| line.parent == at.id && line.id != at.id)
             .filter(|line| below(&wanted.point, &line.point).is_some())
-            // Not behind the last point, and upon it only where mounts are stacked.
+            // Not before the last mount point, and on it only if mounts are stacked.
             .filter(|line| below(&line.point, crossed).is_some_and(|on| !on.is_empty() || at.id != own.id))
             .min_by_key(|line| line.point.len());
         match next {

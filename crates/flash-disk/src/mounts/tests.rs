@@ -218,7 +218,7 @@ fn mounts_come_and_go() {
         wait_for(&disk, "/place/x", |_| disk.device_for(&find_job("/place/x", None)) == own);
         wait_until("the upper mount is entered", || now(&disk, "/place/x").is_some());
         assert_eq!(now(&disk, "/place/x").as_deref(), Some("above"));
-        // Its door is held open, so that it can only be detached.
+        // Its mount root is held open, so that it can only be detached.
         assert_eq!(unmount(folder.path("place"), UnmountFlags::empty()), Err(rustix::io::Errno::BUSY));
         unmount(folder.path("place"), UnmountFlags::DETACH).unwrap();
         assert_eq!(wait_for(&disk, "/place/x", |class| class == DeviceClass::Remote), far);
@@ -277,7 +277,7 @@ fn each_mount_has_names_of_its_own() {
         assert_ne!(now(&disk, "/near/above").as_deref(), Some("404"));
         learn(&disk, "/near/", near);
         unmount(folder.path("near"), UnmountFlags::DETACH).unwrap();
-        // Until it is noticed that the mount is gone, its door is still open.
+        // Until it is noticed that the mount is gone, its mount root is still open.
         wait_until("it is gone", || now(&disk, "/near/below").as_deref() != Some("404"));
         let _silent = Silent::mount(folder, "near");
         assert_ne!(now(&disk, "/near/anything").as_deref(), Some("404"));
@@ -393,7 +393,7 @@ fn an_open_file_remembers_its_mount() {
 
 /// What was mounted upon it since the list was read has another number.
 #[test]
-fn a_door_is_the_mounts_own() {
+fn a_mount_root_is_the_mounts_own() {
     with_own_mounts(|folder| {
         bound(folder, "near");
         let root = File::open(folder.root()).unwrap();

@@ -1,7 +1,7 @@
-//! The thread that reads the list of mounts again whenever the kernel says that it changed.
+//! The thread that reads the list of mounts again when the kernel reports a change.
 //!
-//! Nothing depends on how soon that is. A loop that looked for itself when it meets an unknown device would have to meet
-//! it first, and a helper that did would be lost to it.
+//! No promise depends on how soon that is. Loops and helpers cannot look themselves: they would notice a new device
+//! only by waiting for it.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
@@ -20,7 +20,7 @@ pub(crate) struct Watch {
 
 const STACK_BYTES: usize = 64 << 10;
 
-/// Where mounts come and go all the time, as beside containers, they are not looked at more often than this.
+/// The list is not read more often than this, even if mounts come and go all the time.
 const REST: Duration = Duration::from_millis(50);
 
 impl Watch {
@@ -41,7 +41,7 @@ fn watch(mut list: File, over: &PipeReader, update: impl Fn(Vec<MountInfo>)) {
         if let Ok(lines) = mountinfo::read(&mut list) {
             update(lines);
         }
-        // Only the other end's closing ends the rest early. The news is there until somebody asks for it.
+        // Only the end of the watch ends this rest early. A change is reported by the next poll.
         let _ = poll(&mut [PollFd::new(over, PollFlags::empty())], Some(&rest));
         let waited = &mut [PollFd::new(&list, PollFlags::PRI), PollFd::new(over, PollFlags::empty())];
         let _ = poll(waited, None);

@@ -1,8 +1,8 @@
-//! A thread that learns the names of folders when helpers do not get to it.
+//! A thread that reads the names of folders when helpers are too slow.
 //!
-//! Helpers have the lowest priority. Loops that are busy with a flood of new names may take in more of them than helpers may
-//! have waiting, before the first helper has run and learned the folder. This thread has the priority of a loop. It is
-//! given one name at a time, and only if no helper has begun with any for a while.
+//! Helpers have the lowest priority. In a flood of new names, loops may fill the helpers' queue before the first
+//! helper has run and read the folder. This thread has the priority of a loop. It gets one name at a time, and only
+//! if no helper has begun a job for a while.
 
 use std::io;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct Shared {
     root: Arc<Root>,
     /// Names that were left to helpers since a helper last began with one.
     unhelped: AtomicU32,
-    /// No more than one at a time.
+    /// At most one name.
     names: mpsc::Queue<Box<[u8]>>,
     is_busy: AtomicBool,
     work: Semaphore,
@@ -35,7 +35,7 @@ struct Shared {
 }
 
 const UNHELPED_MAX: u32 = 64;
-/// Nothing has to happen without a name; it only has to be some time.
+/// Any long time will do, because each name posts the semaphore.
 const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 impl Learner {
@@ -53,7 +53,7 @@ impl Learner {
         Ok(learner)
     }
 
-    /// A name below the root is left to helpers. Never waits.
+    /// Notes that a name is left to helpers. Never waits.
     pub(crate) fn left(&self, name: &[u8]) {
         let unhelped = self.0.unhelped.fetch_add(1, Ordering::Relaxed);
         if unhelped >= UNHELPED_MAX
@@ -64,7 +64,7 @@ impl Learner {
         }
     }
 
-    /// A helper has begun with a name.
+    /// Notes that a helper has begun to look a name up.
     pub(crate) fn helped(&self) {
         self.0.unhelped.store(0, Ordering::Relaxed);
     }
@@ -79,7 +79,7 @@ impl Drop for Learner {
 
 impl Shared {
     fn learn(&self) {
-        // Refused or not, it learns.
+        // If the kernel refuses, the thread runs all the same.
         let _ = sched::set_slice(sched::SLICE_NS_MIN);
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);

@@ -1,8 +1,8 @@
-//! Reading all names of a folder for a table. It may wait for the disk.
+//! Reads all names of a folder for a table. May wait for the disk.
 //!
-//! A table is good for as long as the folder has the stamp that it had before and after it was read. That is sound only if
-//! every later change of the folder changes its stamp, and if no name leads to a file but those that are listed. So a
-//! folder that changed a moment ago is not read yet, and one that finds names by other spellings never is.
+//! A table is valid while the folder has the stamp that it had before and after it was read. That is sound only if
+//! each later change of the folder changes its stamp, and if only listed names lead to files. So a folder that has
+//! just changed is not read yet. A folder that finds names by other spellings is never read.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,35 +17,35 @@ use crate::mounts::NameRule;
 use crate::open_at::open_listed;
 use crate::stat::{self, FileStat};
 
-/// What came of reading a folder.
+/// The result of reading a folder.
 #[derive(Debug)]
 pub(crate) enum Reading {
     Whole(Table),
-    /// It has more names than were to be read.
+    /// The folder has more names than were to be read.
     MoreThan(u32),
-    /// Its names are not all that can be found there.
+    /// The folder finds other names than it lists.
     Never,
-    /// It is changing, or cannot be read.
+    /// The folder is changing, or cannot be read.
     NotNow,
 }
 
-/// The kernel's coarse clock ticks every 10 ms at least: a change that comes later than this has another time.
+/// The kernel's coarse clock ticks at least every 10 ms, so a later change has another time.
 const RESTED_NS: i64 = 20_000_000;
 /// Some filesystems round times down, to 2 s at most.
 const RESTED_ROUNDED_NS: i64 = 3_000_000_000;
-/// A time that is a multiple of this is taken for a rounded one.
+/// A time that is a multiple of this counts as rounded.
 const ROUNDED_TO_NS: i64 = 1_000_000;
-/// No name is listed in more bytes.
+/// The most bytes that a folder uses for a name.
 const ENTRY_BYTES_MAX: u64 = 280;
 const BUFFER_BYTES: usize = 32 << 10;
-/// U+00AD. A folder that ignores case ignores it too.
+/// U+00AD. A folder that ignores case also ignores this character.
 const SOFT_HYPHEN: &[u8] = "\u{ad}".as_bytes();
 
-/// A folder to read: open as a place (`O_PATH`), and examined.
+/// A folder to read, open with `O_PATH`, and its state.
 pub(crate) struct Place {
     pub(crate) open: OwnedFd,
     pub(crate) examined: FileStat,
-    /// The number of its mount's door.
+    /// The number of its mount root.
     pub(crate) mount_root: u64,
     pub(crate) rule: NameRule,
 }
@@ -55,7 +55,7 @@ impl Place {
         State { mount_root: self.mount_root, stamp: self.examined.stamp }
     }
 
-    /// Reads the folder. `hash` is told each name, and whether it is a regular file's.
+    /// Reads the folder. `hash` gets each name, and whether it is a regular file's.
     pub(crate) fn read(
         &self,
         names_max: u32,
@@ -69,13 +69,13 @@ impl Place {
             NameRule::WhileUnchanged => None,
         };
         if before.is_encrypted {
-            // Which names there are depends on the keys that are there.
+            // Its names depend on the encryption keys that the kernel has.
             return Reading::Never;
         }
         if before.stamp.size / ENTRY_BYTES_MAX > names_max.into() {
             return Reading::MoreThan(names_max);
         }
-        // The time is taken before the folder is opened: some filesystems list only what was there by then.
+        // The time is read before the folder is opened, because some filesystems list only what was there by then.
         if !is_rested(before.stamp.changed_ns, stat::unix_ns()) {
             return Reading::NotNow;
         }
@@ -111,18 +111,18 @@ impl Place {
     }
 }
 
-/// Whether a change after `now_ns` will have another time than this.
+/// Whether a change after `now_ns` gets another time than this.
 fn is_rested(changed_ns: i64, now_ns: i64) -> bool {
     let least = if changed_ns % ROUNDED_TO_NS == 0 { RESTED_ROUNDED_NS } else { RESTED_NS };
     // A time in the future says nothing.
     now_ns.saturating_sub(changed_ns) >= least
 }
 
-/// A name of the folder, to see whether the folder finds it by another spelling, as one does that ignores case.
+/// A name of the folder, to test whether the folder finds it by another spelling too.
 #[derive(Default)]
 struct Sample {
     name: Vec<u8>,
-    /// It has a letter that is of either case for everybody.
+    /// It has an ASCII letter, which has two cases.
     has_letter: bool,
     /// Some name is not ASCII.
     is_foreign: bool,
@@ -134,7 +134,7 @@ impl Sample {
         if self.has_letter {
             return;
         }
-        // Where names are UTF-8, one that is not is found by no other spelling.
+        // A name that is not UTF-8 has no other spelling.
         self.has_letter = name.iter().any(u8::is_ascii_alphabetic) && str::from_utf8(name).is_ok();
         if self.has_letter || self.name.is_empty() {
             self.name = name.to_vec();
@@ -143,7 +143,7 @@ impl Sample {
 
     fn has_other_spellings(mut self, folder: impl AsFd) -> Result<bool, Errno> {
         if self.name.is_empty() {
-            // There is nothing to be found.
+            // The folder is empty.
             return Ok(false);
         }
         let inode = |name: &[u8]| {
@@ -160,7 +160,7 @@ impl Sample {
             _ => self.name.extend_from_slice(SOFT_HYPHEN),
         }
         let other = inode(&self.name)?;
-        // Two links to one file are taken for two spellings, which costs a table and nothing else.
+        // Two links to one file count as two spellings. The only cost is that there is no table.
         Ok(other.is_some() && other == own)
     }
 }

@@ -1,4 +1,4 @@
-//! One table: the hashes of a folder's names as they were at one time.
+//! A name table: the hashes of a folder's names at one time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,29 +7,29 @@ use flash_core::file::Stamp;
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Sorted. In the lowest bit of each stands whether the name is a regular file's.
+    /// Sorted. The lowest bit of each says whether the name is a regular file's.
     hashes: Box<[u32]>,
-    /// `None` where the folder cannot be looked at again.
+    /// `None` if the folder cannot be examined again.
     state: Option<State>,
-    /// `None` for as long as the folder keeps its state.
+    /// `None` if the table is valid while the folder keeps its state.
     term: Option<Term>,
     is_outdated: AtomicBool,
 }
 
-/// Which folder it was, and with which times of change. Two folders never have the same, nor has one before and after a
+/// A folder's identity and times of change. No two folders have the same state. Nor has one before and after a
 /// change, if it had rested when it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// The number of the door of the mount that it is on. An image that is mounted in another's place may have its device,
-    /// and folders with the same times.
+    /// The number of its mount root. An image that replaces another may have the same device, and folders with the
+    /// same times.
     pub(crate) mount_root: u64,
     pub(crate) stamp: Stamp,
 }
 
-/// How long a table serves that nobody can compare with the folder.
+/// How long a table is valid that cannot be compared with its folder.
 #[derive(Debug)]
 pub(crate) struct Term {
-    /// From then on one look-up goes to the disk, so that a new table is there before this one is over.
+    /// From then on one look-up goes to the disk, so that a new table comes before this one expires.
     renewed_at: Instant,
     is_renewed: AtomicBool,
     over_at: Instant,
@@ -39,20 +39,20 @@ pub(crate) struct Term {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     Missing,
-    /// It is missing, or a regular file.
+    /// The name is missing, or a regular file.
     File,
     Anything,
 }
 
 const IS_FILE: u32 = 1;
 
-/// A name's hash, with what is known of the name.
+/// A name's hash, marked with whether it is a regular file's.
 pub(crate) fn marked(hash: u32, is_file: bool) -> u32 {
     hash & !IS_FILE | if is_file { IS_FILE } else { 0 }
 }
 
 impl Table {
-    /// Of [`marked`] hashes.
+    /// Makes a table of [`marked`] hashes.
     pub(crate) fn new(mut hashes: Vec<u32>, state: Option<State>, term: Option<Term>) -> Self {
         hashes.sort_unstable();
         Self { hashes: hashes.into(), state, term, is_outdated: AtomicBool::new(false) }
@@ -61,7 +61,7 @@ impl Table {
     pub(super) fn says(&self, hash: u32) -> Says {
         let hash = hash & !IS_FILE;
         let place = self.hashes.partition_point(|&other| other < hash);
-        // Of two names with the same hash a folder's comes first.
+        // Of two names with the same hash, a folder's comes first.
         match self.hashes.get(place) {
             Some(&found) if found == hash => Says::Anything,
             Some(&found) if found == hash | IS_FILE => Says::File,
@@ -82,7 +82,7 @@ impl Table {
             && self.term.as_ref().is_none_or(|term| Instant::now() < term.over_at)
     }
 
-    /// Whether somebody has to look at the disk to renew the table. True once.
+    /// Whether the caller has to ask the disk, to renew the table. Returns true once.
     pub(super) fn is_due(&self) -> bool {
         self.term.as_ref().is_some_and(|term| {
             !term.is_renewed.load(Ordering::Relaxed)
@@ -91,7 +91,7 @@ impl Table {
         })
     }
 
-    /// Whether somebody was told to.
+    /// Whether a renewal has begun.
     pub(super) fn is_being_renewed(&self) -> bool {
         self.term.as_ref().is_some_and(|term| term.is_renewed.load(Ordering::Relaxed))
     }
@@ -103,7 +103,7 @@ impl Table {
 }
 
 impl Term {
-    /// The term of what was read so long ago.
+    /// The term of a table that was read so long ago.
     pub(crate) fn new(age: Duration, length: Duration) -> Self {
         let now = Instant::now();
         let after = |length: Duration| now + length.saturating_sub(age).min(TERM_MAX);
@@ -111,5 +111,5 @@ impl Term {
     }
 }
 
-/// Longer than anybody has to wait for a change.
+/// The longest term.
 const TERM_MAX: Duration = Duration::from_secs(24 * 3600);

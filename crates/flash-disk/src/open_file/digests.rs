@@ -1,6 +1,6 @@
-//! Digests of the blocks of an open file that were handed out, so that they can be compared with the disk later.
+//! Digests of the blocks of an open file that were handed out, to compare them with the disk later.
 //!
-//! A block is digested once, however many clients get it. Loops and helpers share the table without a lock: a slot is set
+//! A block is digested once, for all clients. Loops and helpers share the table without a lock, because a slot is set
 //! once and never changes. What a difference means is not decided here.
 
 use std::hash::{BuildHasher, Hasher};
@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::quality::RandomState;
 
-/// What a digest is of.
+/// The size of a block.
 pub(super) const BLOCK_BYTES: u64 = 64 << 10;
-/// 128 KiB for one file. Of a file beyond 1 GiB, blocks at equal distances have a slot.
+/// These take 128 KiB for one file. In a file beyond 1 GiB, blocks at equal distances have a slot.
 const SLOTS_MAX: u64 = 16 << 10;
 
 #[derive(Debug)]
 pub(super) struct Digests {
-    /// Zero is a block that nobody got.
+    /// Zero stands for a block that was not handed out.
     slots: Box<[AtomicU64]>,
-    /// One block in so many has a slot.
+    /// Each `stride`th block has a slot.
     stride: u64,
     size: u64,
-    /// Seeded at random: nobody can make blocks with equal digests.
+    /// Seeded at random, so that no client can make blocks with equal digests.
     state: RandomState,
 }
 
@@ -91,7 +91,7 @@ impl Digests {
         slots.filter(is_recorded).map(move |slot| slot * step..self.block_end(slot * step + 1))
     }
 
-    /// Whether the block that was handed out was this one.
+    /// Whether these bytes are equal to the block that was handed out.
     pub(super) fn agree(&self, block: &Range<u64>, bytes: &[u8]) -> bool {
         let slot = self.slot(block.start / BLOCK_BYTES);
         slot.is_some_and(|slot| slot.load(Ordering::SeqCst) == self.of(bytes))

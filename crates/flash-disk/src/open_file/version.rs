@@ -1,15 +1,15 @@
-//! One version of a file: what was handed out of it, and whether the file on the disk still begins with that.
+//! One version of a file: what was handed out of it, and whether the file on the disk still holds that.
 //!
-//! The stamp on the disk says that a file has changed, but not how. A file that only grew, or was only touched, may still
-//! be sent as its head promised. One that was rewritten may not, because a body would mix two versions. The difference is
-//! found by comparing the disk with [digests](super::digests) of what was handed out.
+//! The stamp on the disk tells that a file has changed, but not how. A file that only grew, or was only touched, may
+//! still be sent as its head promised. A rewritten file may not, because a body would mix two versions. To find out,
+//! the disk is compared with [digests](super::digests) of what was handed out.
 //!
 //! - **Grown** (longer than the last accepted stamp): the first and the last block and the one before the window are
-//!   compared, and the stamp is accepted at once. The last window of each response then waits for a comparison of all that
-//!   the response got, because a write in the same tick of the clock leaves the same time.
-//! - **Touched** (not longer): the stamp has to rest first, then all blocks that anybody got are compared.
+//!   compared. Then the stamp is accepted. The last window of each response waits for a comparison of all that the
+//!   response got, because a write in the same tick leaves the same time.
+//! - **Touched** (not longer): the stamp has to rest first. Then all blocks that were handed out are compared.
 //!
-//! Comparisons wait for the disk, so loops only learn that one is due.
+//! A comparison waits for the disk, so a loop only learns that one is due.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -30,15 +30,15 @@ use crate::stat::{self, RESTED_NS, unix_ns};
 #[derive(Debug)]
 pub(super) struct Version {
     pub(super) digests: Digests,
-    /// The digest of the stamp that the file may have on the disk.
+    /// The digest of the accepted stamp.
     accepted: AtomicU64,
     /// How often a stamp was accepted after a comparison of everything.
     settled: AtomicU64,
-    /// The accepted stamp proves nothing: each response is compared before it ends.
+    /// The accepted stamp proves nothing, so each response is compared before it ends.
     is_loose: AtomicBool,
     /// The file was rewritten, or changes too often to tell.
     is_over: AtomicBool,
-    /// Loops never take it.
+    /// Loops never take this lock.
     comparing: Mutex<Comparing>,
 }
 
@@ -46,33 +46,33 @@ pub(super) struct Version {
 struct Comparing {
     /// The accepted stamp.
     stamp: Stamp,
-    /// How many more times everything may be compared because the file was touched.
+    /// How many more touches may lead to a comparison of all blocks.
     touches_left: u32,
 }
 
-/// What a thread knows before it reads.
+/// The state of the version before a read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     accepted: u64,
     settled: u64,
 }
 
-/// What becomes of bytes that were read before the stamp changed.
+/// Whether bytes that were read before the stamp changed can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accepted {
-    /// They are good.
+    /// They can be used.
     Grown,
     /// They have to be read again.
     Settled,
-    /// The file is another one now.
+    /// They cannot be used: the file was rewritten.
     No,
 }
 
-/// Each may read as much as was handed out.
+/// A comparison of all blocks reads as much as was handed out.
 const TOUCHES_MAX: u32 = 8;
 /// How often one comparison waits for the file to rest.
 const RESTS_MAX: usize = 4;
-/// How many blocks of a file are compared that has no digests of all of them.
+/// How many blocks are compared of a file that has no digests of all blocks.
 const SAMPLES_MAX: usize = 256;
 
 impl Version {
@@ -88,7 +88,7 @@ impl Version {
         }
     }
 
-    /// To be taken before a read. `None` if nothing of this version can be handed out any more.
+    /// The state before a read. `None` if nothing of this version can be handed out any more.
     pub(super) fn view(&self) -> Option<View> {
         let view = View {
             settled: self.settled.load(Ordering::SeqCst),
@@ -97,12 +97,12 @@ impl Version {
         (!self.is_over.load(Ordering::SeqCst)).then_some(view)
     }
 
-    /// Whether bytes that were read between the view and this stamp are of this version.
+    /// Whether bytes that were read between the view and this stamp belong to this version.
     pub(super) fn accepts(&self, view: View, stamp: &Stamp) -> bool {
         key(&self.digests, stamp) == view.accepted
     }
 
-    /// Takes note of bytes that are about to be handed out. Returns whether they may be: a comparison that began after the
+    /// Records bytes that are about to be handed out. Returns whether they may be: a comparison that began after the
     /// view has not seen them.
     #[must_use]
     pub(super) fn record(&self, view: View, start: u64, bytes: &[u8]) -> bool {
@@ -112,24 +112,24 @@ impl Version {
         self.settled.load(Ordering::SeqCst) == view.settled && !self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Whether other windows than the last can be handed out, but not the last without a comparison.
+    /// Whether the last window of a response needs a comparison.
     pub(super) fn is_loose(&self) -> bool {
         self.is_loose.load(Ordering::SeqCst)
     }
 
-    /// Whether no stamp was accepted but this one, the first.
+    /// Whether this stamp is the first one, and no other was accepted.
     pub(super) fn is_first(&self, view: View, stamp: &Stamp) -> bool {
         view.settled == 0 && self.accepts(view, stamp)
     }
 
-    /// The stamp on the disk is not the accepted one: finds out whether it can be. `at` is where the window begins.
+    /// Finds out whether a new stamp on the disk can be accepted. `at` is where the window begins.
     pub(super) fn accept(&self, file: BorrowedFd<'_>, promised: &Stamp, at: u64) -> Accepted {
         let mut comparing = self.comparing();
         for _ in 0..RESTS_MAX {
             let Ok(examined) = stat::examine(file) else { break };
             let now = examined.stamp;
             if self.view().is_some_and(|view| self.accepts(view, &now)) {
-                // Another thread was faster, or the time was set back.
+                // Another thread has accepted it, or the time was set back.
                 return Accepted::Settled;
             }
             if self.is_over.load(Ordering::SeqCst) || now.inode != promised.inode || now.size < promised.size
@@ -168,7 +168,7 @@ impl Version {
         Accepted::No
     }
 
-    /// Whether the file still holds what a response got, all of it from this range.
+    /// Whether the file still holds this range, as a response got it.
     pub(super) fn holds(&self, file: BorrowedFd<'_>, promised: &Stamp, given: &Range<u64>) -> bool {
         let mut comparing = self.comparing();
         if self.is_over.load(Ordering::SeqCst) || !self.is_loose() {
@@ -195,8 +195,8 @@ impl Version {
         holds
     }
 
-    /// Compares everything that was handed out with a file that rests, and accepts its stamp. `None` if the stamp changed
-    /// meanwhile.
+    /// Compares all blocks that were handed out with a file that rests, and accepts its stamp. `None` if the stamp
+    /// changed meanwhile.
     fn settle(&self, file: BorrowedFd<'_>, comparing: &mut Comparing, now: Stamp) -> Option<bool> {
         let all = 0..now.size;
         let compared: Vec<Range<u64>> = self.digests.recorded(all.clone()).collect();
@@ -209,7 +209,8 @@ impl Version {
         }
         self.take(comparing, now);
         self.settled.fetch_add(1, Ordering::SeqCst);
-        // What was recorded from here on is of a view that is too old to be handed out. What came between is compared now.
+        // Bytes that are recorded from now on have a view that is too old to be handed out. Blocks that were recorded
+        // meanwhile are compared now.
         let is_new =
             |block: &Range<u64>| compared.binary_search_by_key(&block.start, |other| other.start).is_err();
         if !self.agree(file, self.digests.recorded(all).filter(is_new)) {
@@ -251,13 +252,13 @@ impl Version {
     }
 }
 
-/// What [`Stamp::same_content`] compares.
+/// A digest of what [`Stamp::same_content`] compares.
 fn key(digests: &Digests, stamp: &Stamp) -> u64 {
     let values = [stamp.inode, stamp.size, stamp.modified_ns as u64].map(u64::to_ne_bytes);
     digests.of(values.as_flattened())
 }
 
-/// How long a file that was written then has yet to rest. A time in the future says nothing.
+/// How long a file that was written then still has to rest. A time in the future says nothing.
 fn unrested_ns(written_ns: i64) -> u64 {
     match unix_ns().saturating_sub(written_ns) {
         age_ns @ 0..RESTED_NS => (RESTED_NS - age_ns) as u64,

@@ -1,11 +1,10 @@
-//! Jobs that another process does: a question, an answer, and the descriptors that go along with them.
+//! Jobs that a helper process does: the request, the reply, and their descriptors.
 //!
-//! The process that serves puts a job into words ([`Disk::ask`]), a helper process does it ([`Disk::answer`]), and the
-//! first makes the result of what comes back ([`Disk::understand`]). A helper reads what strangers have put on a disk, so
-//! its answers are not trusted: each is checked until there is nothing left that could confuse whoever takes it. A
-//! helper's right is to choose the bytes of a response, and no more.
+//! The server encodes a job ([`Disk::ask`]), a helper process does it ([`Disk::answer`]), and the server decodes the
+//! reply ([`Disk::understand`]). A helper reads files of strangers, so the server does not trust its replies, and
+//! checks each value. A helper can choose the bytes of a response, and nothing else.
 //!
-//! How questions and answers travel, and what becomes of a helper that answers nonsense, is not decided here.
+//! How messages travel, and what happens to a helper with a malformed reply, is not decided here.
 
 mod folder;
 mod reply;
@@ -28,15 +27,15 @@ use crate::disk::Disk;
 use crate::mounts::{Capabilities, Device, DeviceClass};
 use crate::names;
 
-/// A job in words.
+/// An encoded job.
 #[derive(Debug)]
 pub struct Request<'a> {
     pub bytes: Vec<u8>,
-    /// The open file that it is about, if it is about one.
+    /// The open file or folder of the job, if it has one.
     pub descriptor: Option<BorrowedFd<'a>>,
 }
 
-/// A result in words.
+/// An encoded result.
 #[derive(Debug)]
 pub struct Reply {
     pub bytes: Vec<u8>,
@@ -45,55 +44,55 @@ pub struct Reply {
 }
 
 impl Disk {
-    /// Puts a job into words, for a helper at that device.
+    /// Encodes a job, for a helper of that device.
     pub fn ask<'a>(&self, job: &'a Job, device: Device) -> Request<'a> {
-        let mut words = Writer::default();
-        words.u8(device.class.is_local().into());
-        words.u32(self.names_wanted(job));
-        let descriptor = request::write(job, self.copies.left_bytes(), &mut words);
-        Request { bytes: words.bytes, descriptor }
+        let mut message = Writer::default();
+        message.u8(device.class.is_local().into());
+        message.u32(self.names_wanted(job));
+        let descriptor = request::write(job, self.copies.left_bytes(), &mut message);
+        Request { bytes: message.bytes, descriptor }
     }
 
-    /// Does what a question asks for; `None` when it has no meaning.
+    /// Does the job of a request. `None` if the request is malformed.
     pub fn answer(&mut self, request: &[u8], descriptors: Vec<OwnedFd>) -> Option<Reply> {
-        let mut words = Reader(request);
-        // Which device it is does not matter, only whether others may be waited for.
-        let device = if words.bool()? {
+        let mut message = Reader(request);
+        // Only the class of the device matters: whether the helper may wait for other devices.
+        let device = if message.bool()? {
             Device { number: 0, class: DeviceClass::Local(Capabilities::ALL) }
         } else {
             Device::ELSEWHERE
         };
-        let names_max = words.u32()?.min(names::TABLE_NAMES_MAX);
-        let reserved_bytes = words.u64()?;
-        let job = request::read(self, &mut words, descriptors)?;
-        words.end()?;
-        // Copies stay in memory when they are sent, so it is the asker's room that counts.
+        let names_max = message.u32()?.min(names::TABLE_NAMES_MAX);
+        let reserved_bytes = message.u64()?;
+        let job = request::read(self, &mut message, descriptors)?;
+        message.end()?;
+        // A copy stays in the server's memory, so the server's budget counts.
         self.copies = Budget::new(reserved_bytes);
-        // Its files are sent by a loop.
+        // A loop sends its files.
         self.senders_wait = false;
-        let mut words = Writer::default();
+        let mut message = Writer::default();
         let Some(Outcome { done, spent }) = self.help(&job, device) else {
-            words.u8(ELSEWHERE);
-            return Some(Reply { bytes: words.bytes, done: Done::Failed(Failure::Overloaded) });
+            message.u8(ELSEWHERE);
+            return Some(Reply { bytes: message.bytes, done: Done::Failed(Failure::Overloaded) });
         };
-        words.u8(HERE);
-        [spent.walk_ns, spent.open_ns, spent.read_ns].into_iter().for_each(|ns| words.u64(ns));
-        reply::write(&job, &done, &mut words);
+        message.u8(HERE);
+        [spent.walk_ns, spent.open_ns, spent.read_ns].into_iter().for_each(|ns| message.u64(ns));
+        reply::write(&job, &done, &mut message);
         if let (Job::Find(find), Done::Found(entry)) = (&job, &done)
             && matches!(entry.resource, Resource::Refused(Status::NOT_FOUND))
         {
-            folder::write(&self.root, find.path.relative(), names_max, &mut words);
+            folder::write(&self.root, find.path.relative(), names_max, &mut message);
         }
-        // The asker has the folder already.
+        // The server has the folder already.
         let is_open = |part: &Part| matches!(part, Part::Names { open: Some(_), .. });
         let is_known = matches!(&job, Job::Folder(folder) if is_open(&folder.part));
         Some(Reply {
-            bytes: words.bytes,
+            bytes: message.bytes,
             done: if is_known { Done::Failed(Failure::Overloaded) } else { done },
         })
     }
 
-    /// How many names of its folder are to be told of a name that turns out to be missing.
+    /// How many names of its folder the helper reports if the job's name is missing.
     fn names_wanted(&self, job: &Job) -> u32 {
         match job {
             Job::Find(find) if !self.is_users(&find.path) => self.root.names_wanted(find.path.relative()),
@@ -101,31 +100,31 @@ impl Disk {
         }
     }
 
-    /// What an answer to this job means: what [`Disk::help`] would have returned.
+    /// Decodes the reply to this job. Returns what [`Disk::help`] would have returned.
     pub fn understand(
         &self,
         job: &Job,
         answer: &[u8],
         descriptors: Vec<OwnedFd>,
     ) -> Result<Option<Outcome>, Malformed> {
-        let mut words = Reader(answer);
-        match words.u8() {
+        let mut message = Reader(answer);
+        match message.u8() {
             Some(HERE) => {}
             Some(ELSEWHERE) if answer.len() == 1 && descriptors.is_empty() => return Ok(None),
             _ => return Err(Malformed),
         }
-        let spent = spent(&mut words).ok_or(Malformed)?;
+        let spent = spent(&mut message).ok_or(Malformed)?;
         let mut descriptors = descriptors.into_iter();
-        let done = reply::read(self, job, &mut words, &mut descriptors)?;
-        match (words.end(), descriptors.next()) {
+        let done = reply::read(self, job, &mut message, &mut descriptors)?;
+        match (message.end(), descriptors.next()) {
             (Some(()), None) => Ok(Some(Outcome { done, spent })),
             _ => Err(Malformed),
         }
     }
 }
 
-/// Whether a helper process could not do all of the job: a window of a file that has changed is compared with what was
-/// handed out of it, which the server alone knows. Its thread does that, the file is open there.
+/// Whether the server has to do the rest of the job. A window of a changed file is compared with what was handed out,
+/// which only the server knows.
 pub fn is_for_the_asker(job: &Job, outcome: &Outcome) -> bool {
     match (job, &outcome.done) {
         (Job::Load(_), Done::Window(Window::Absent | Window::Changed)) => true,
@@ -147,7 +146,7 @@ impl Reply {
             Content::Open(open) => Some(open.as_fd()),
             Content::Memory(_) => None,
         });
-        // An answer that says only that nothing has changed holds no open file.
+        // A reply that the entry is unchanged has no open file.
         open.collect()
     }
 }
@@ -157,9 +156,9 @@ const HERE: u8 = 0;
 /// The name leads to another device.
 const ELSEWHERE: u8 = 1;
 
-/// What the helper says that its calls took: times that can be added up without end.
-fn spent(words: &mut Reader<'_>) -> Option<Spent> {
-    let mut ns = || words.u64().map(|ns| ns.min(SPENT_NS_MAX));
+/// The times of the helper's calls. They are limited, so that sums cannot overflow.
+fn spent(message: &mut Reader<'_>) -> Option<Spent> {
+    let mut ns = || message.u64().map(|ns| ns.min(SPENT_NS_MAX));
     Some(Spent { walk_ns: ns()?, open_ns: ns()?, read_ns: ns()?, ..Spent::default() })
 }
 

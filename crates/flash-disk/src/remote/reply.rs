@@ -1,4 +1,4 @@
-//! Answers: a job's result in words, and back again with nothing believed that can be checked.
+//! Replies: encodes a job's result, and decodes it. The decoder checks all that can be checked.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::lookup_error::LookupError;
 use crate::snapshot::Snapshot;
 use crate::stat;
 
-/// Why an answer has no meaning.
+/// The error of a malformed reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -56,66 +56,66 @@ const NOTHING: u8 = 0;
 const A_FILE: u8 = 1;
 const A_FOLDER: u8 = 2;
 
-pub(super) fn write(job: &Job, done: &Done, words: &mut Writer) {
+pub(super) fn write(job: &Job, done: &Done, message: &mut Writer) {
     match (job, done) {
         (Job::Find(Find { known: Some(known), .. }), Done::Found(entry)) if Arc::ptr_eq(known, entry) => {
-            words.u8(UNCHANGED);
+            message.u8(UNCHANGED);
         }
-        (_, Done::Found(entry)) => write_target(&entry.resource, words),
+        (_, Done::Found(entry)) => write_target(&entry.resource, message),
         (_, Done::Window(window)) => match window {
-            Window::Warmed => words.u8(WARMED),
+            Window::Warmed => message.u8(WARMED),
             Window::Copied(bytes) => {
-                words.u8(COPIED);
-                words.bytes(bytes);
+                message.u8(COPIED);
+                message.bytes(bytes);
             }
-            Window::Changed => words.u8(CHANGED),
-            // Only the asker can say what is resident when it is needed.
-            Window::Resident(_) | Window::Absent | Window::Failed => words.u8(UNREADABLE),
+            Window::Changed => message.u8(CHANGED),
+            // Only the server can tell what is resident when it sends.
+            Window::Resident(_) | Window::Absent | Window::Failed => message.u8(UNREADABLE),
         },
         (_, Done::Folder(FolderRead::Names { names, next, .. })) => {
-            words.u8(NAMES);
-            request::write_names(names, words);
-            words.u8(next.is_some().into());
-            next.iter().for_each(|next| words.u64(*next));
+            message.u8(NAMES);
+            request::write_names(names, message);
+            message.u8(next.is_some().into());
+            next.iter().for_each(|next| message.u64(*next));
         }
         (_, Done::Folder(FolderRead::Details(seen))) => {
-            words.u8(DETAILS);
-            seen.iter().for_each(|seen| write_seen(seen.as_ref(), words));
+            message.u8(DETAILS);
+            seen.iter().for_each(|seen| write_seen(seen.as_ref(), message));
         }
         (_, Done::Listed(_)) => unreachable!("a helper process makes no listing"),
         (_, Done::Spooled(_) | Done::Unspooled(_)) => unreachable!("a helper process keeps no bodies"),
         (_, Done::Failed(failure) | Done::Unchecked { failure, .. }) => {
-            words.u8(FAILED);
-            words.u8(FAILURES.iter().position(|other| other == failure).unwrap_or_default() as u8);
+            message.u8(FAILED);
+            message.u8(FAILURES.iter().position(|other| other == failure).unwrap_or_default() as u8);
         }
     }
 }
 
-fn write_target(target: &Resource, words: &mut Writer) {
+fn write_target(target: &Resource, message: &mut Writer) {
     let variants = match target {
-        Resource::Folder => return words.u8(FOLDER),
-        Resource::FolderWithoutSlash => return words.u8(FOLDER_WITHOUT_SLASH),
-        Resource::Refused(Status::FORBIDDEN) => return words.u8(FORBIDDEN),
-        Resource::Refused(_) => return words.u8(NOT_FOUND),
+        Resource::Folder => return message.u8(FOLDER),
+        Resource::FolderWithoutSlash => return message.u8(FOLDER_WITHOUT_SLASH),
+        Resource::Refused(Status::FORBIDDEN) => return message.u8(FORBIDDEN),
+        Resource::Refused(_) => return message.u8(NOT_FOUND),
         Resource::Script(name) => {
-            words.u8(SCRIPT);
-            return words.bytes(name);
+            message.u8(SCRIPT);
+            return message.bytes(name);
         }
         Resource::File(variants) => variants,
     };
-    words.u8(FILE);
-    words.bytes(variants.identity.media.content_type.as_bytes());
-    words.u8(variants.coded.len() as u8);
+    message.u8(FILE);
+    message.bytes(variants.identity.media.content_type.as_bytes());
+    message.u8(variants.coded.len() as u8);
     for file in std::iter::once(&variants.identity).chain(&variants.coded) {
-        words.u8(request::code_of(file.coding));
-        stamp::put(words, &file.stamp);
+        message.u8(request::code_of(file.coding));
+        stamp::put(message, &file.stamp);
         match &file.content {
             Content::Memory(bytes) => {
-                words.u8(IN_HEAP);
-                words.bytes(bytes);
+                message.u8(IN_HEAP);
+                message.bytes(bytes);
             }
-            // Of what is open, snapshots alone hold memory.
-            Content::Open(open) => words.u8(if open.memory_bytes() > 0 { IN_SNAPSHOT } else { ON_DISK }),
+            // Of open files, only snapshots hold memory.
+            Content::Open(open) => message.u8(if open.memory_bytes() > 0 { IN_SNAPSHOT } else { ON_DISK }),
         }
     }
 }
@@ -123,21 +123,21 @@ fn write_target(target: &Resource, words: &mut Writer) {
 pub(super) fn read(
     disk: &Disk,
     job: &Job,
-    words: &mut Reader<'_>,
+    message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Done, Malformed> {
-    let kind = words.u8().ok_or(Malformed)?;
+    let kind = message.u8().ok_or(Malformed)?;
     if kind == FAILED {
-        let failure = words.u8().and_then(|code| FAILURES.get(usize::from(code))).ok_or(Malformed)?;
+        let failure = message.u8().and_then(|code| FAILURES.get(usize::from(code))).ok_or(Malformed)?;
         return Ok(job.failed(*failure));
     }
     match job {
-        Job::Find(find) => read_found(disk, find, kind, words, descriptors),
-        Job::Load(load) => read_window(load, kind, words).map(Done::Window).ok_or(Malformed),
+        Job::Find(find) => read_found(disk, find, kind, message, descriptors),
+        Job::Load(load) => read_window(load, kind, message).map(Done::Window).ok_or(Malformed),
         Job::Folder(folder) => {
             let read = match &folder.part {
-                Part::Names { .. } => read_names(disk, folder, kind, words, descriptors),
-                Part::Details(names) => read_details(names.len(), kind, words),
+                Part::Names { .. } => read_names(disk, folder, kind, message, descriptors),
+                Part::Details(names) => read_details(names.len(), kind, message),
             };
             read.map(Done::Folder).ok_or(Malformed)
         }
@@ -150,7 +150,7 @@ fn read_found(
     disk: &Disk,
     find: &Find,
     kind: u8,
-    words: &mut Reader<'_>,
+    message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Done, Malformed> {
     let resource = match (kind, &find.known) {
@@ -162,11 +162,11 @@ fn read_found(
         (FOLDER_WITHOUT_SLASH, _) => Resource::FolderWithoutSlash,
         (FORBIDDEN, _) => Resource::Refused(Status::FORBIDDEN),
         (NOT_FOUND, _) if descriptors.as_slice().is_empty() => {
-            folder::read(&disk.root, find.path.relative(), words).ok_or(Malformed)?;
+            folder::read(&disk.root, find.path.relative(), message).ok_or(Malformed)?;
             Resource::Refused(Status::NOT_FOUND)
         }
-        (SCRIPT, _) => Resource::Script(read_script(disk, find, words).ok_or(Malformed)?),
-        (FILE, _) => match read_variants(disk, find, words, descriptors)? {
+        (SCRIPT, _) => Resource::Script(read_script(disk, find, message).ok_or(Malformed)?),
+        (FILE, _) => match read_variants(disk, find, message, descriptors)? {
             Some(variants) => Resource::File(variants),
             None => return Ok(find.failed(Failure::Overloaded)),
         },
@@ -175,19 +175,21 @@ fn read_found(
     Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms))))
 }
 
-/// `None` when there is no memory left for a copy that was made.
+/// `None` if the budget has no room for a copy that the helper has made.
 fn read_variants(
     disk: &Disk,
     find: &Find,
-    words: &mut Reader<'_>,
+    message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Option<Variants>, Malformed> {
-    let media = read_media(disk, find, words).ok_or(Malformed)?;
-    let count = words.u8().ok_or(Malformed)?;
+    let media = read_media(disk, find, message).ok_or(Malformed)?;
+    let count = message.u8().ok_or(Malformed)?;
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
-        let coding = words.u8().and_then(request::coding_of).ok_or(Malformed)?;
-        let stamp = stamp::take(words).ok_or(Malformed)?;
-        let Some((stamp, content)) = read_content(disk, stamp, words, descriptors)? else { return Ok(None) };
+        let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
+        let stamp = stamp::take(message).ok_or(Malformed)?;
+        let Some((stamp, content)) = read_content(disk, stamp, message, descriptors)? else {
+            return Ok(None);
+        };
         let varies = count > 0;
         Ok(Some(Arc::new(File::new(stamp, media, coding, varies, &disk.settings.template, content))))
     };
@@ -203,10 +205,10 @@ fn read_variants(
     if identity.coding.is_some() { Err(Malformed) } else { Ok(Some(Variants { identity, coded })) }
 }
 
-/// The path leads to it: it is the path, or its beginning, or an index below it.
-fn read_script(disk: &Disk, find: &Find, words: &mut Reader<'_>) -> Option<Box<[u8]>> {
+/// The script's name has to be the path, or a prefix of it, or an index below it.
+fn read_script(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Box<[u8]>> {
     let path = find.path.as_bytes();
-    let name = words.bytes(path.len() + NAME_BYTES_MAX)?;
+    let name = message.bytes(path.len() + NAME_BYTES_MAX)?;
     let is_script = disk.settings.scripts.iter().any(|suffix| name.ends_with(suffix));
     let leads = match path.strip_prefix(name) {
         Some(info) => matches!(info, [] | [b'/', ..]),
@@ -218,26 +220,26 @@ fn read_script(disk: &Disk, find: &Find, words: &mut Reader<'_>) -> Option<Box<[
     (is_script && leads).then(|| name.into())
 }
 
-/// The media type is that of a name which the path could have led to.
-fn read_media(disk: &Disk, find: &Find, words: &mut Reader<'_>) -> Option<Media> {
-    let content_type = words.bytes(TYPE_BYTES_MAX)?;
+/// The media type has to be that of a name that the path can lead to.
+fn read_media(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Media> {
+    let content_type = message.bytes(TYPE_BYTES_MAX)?;
     let own = std::iter::once(find.path.relative());
     let names = own.chain(disk.settings.index.iter().map(Vec::as_slice)).chain(disk.settings.spa.as_deref());
     names.map(media::of).chain([media::of(b"")]).find(|media| media.content_type.as_bytes() == content_type)
 }
 
-/// The content, and the stamp as far as this process can see it for itself.
+/// The content, and the stamp, which is read from the file itself if it is open.
 fn read_content(
     disk: &Disk,
     stamp: Stamp,
-    words: &mut Reader<'_>,
+    message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Option<(Stamp, Content)>, Malformed> {
-    let kind = words.u8().ok_or(Malformed)?;
+    let kind = message.u8().ok_or(Malformed)?;
     if kind == IN_HEAP {
-        let bytes = words.bytes(HEAP_FILE_BYTES_MAX as usize).ok_or(Malformed)?;
+        let bytes = message.bytes(HEAP_FILE_BYTES_MAX as usize).ok_or(Malformed)?;
         let whole = bytes.len() as u64 == stamp.size && stamp.size <= disk.settings.memory_file_bytes_max;
-        // The helper was told how much room there was.
+        // The request said how much room there was.
         let held = || BudgetedBytes::new(owned(bytes), disk.copies.reserve_beyond(stamp.size)).into();
         return whole.then(|| Some((stamp, Content::Memory(held())))).ok_or(Malformed);
     }
@@ -257,7 +259,7 @@ fn read_content(
         }
         ON_DISK => {
             let open = disk.open_file(descriptor, &examined);
-            // The file may have changed on the way, so its own stamp counts.
+            // The file may have changed meanwhile, so its own stamp counts.
             Ok(Some((examined.stamp, Content::Open(Arc::new(open)))))
         }
         _ => Err(Malformed),
@@ -268,13 +270,13 @@ fn owned(bytes: &[u8]) -> Bytes {
     Bytes::from_owner(HeapBuf::from(bytes))
 }
 
-fn read_window(load: &Load, kind: u8, words: &mut Reader<'_>) -> Option<Window> {
+fn read_window(load: &Load, kind: u8, message: &mut Reader<'_>) -> Option<Window> {
     match kind {
         WARMED if !load.copy => Some(Window::Warmed),
         COPIED => {
             let range = load.file.range_for(&load.window);
             let length = usize::try_from(range.end - range.start).ok()?;
-            let bytes = words.bytes(length)?;
+            let bytes = message.bytes(length)?;
             load.file.read_elsewhere(&load.window, owned(bytes))
         }
         CHANGED => Some(Window::Changed),
@@ -287,14 +289,14 @@ fn read_names(
     disk: &Disk,
     folder: &Folder,
     kind: u8,
-    words: &mut Reader<'_>,
+    message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Option<FolderRead> {
     if kind != NAMES {
         return None;
     }
-    let names = request::read_names(words)?;
-    let next = if words.bool()? { Some(words.u64()?) } else { None };
+    let names = request::read_names(message)?;
+    let next = if message.bool()? { Some(message.u64()?) } else { None };
     let open = match &folder.part {
         Part::Names { open: Some(open), .. } => Arc::clone(open),
         _ => request::open_folder(disk, descriptors.next()?)?,
@@ -302,24 +304,24 @@ fn read_names(
     Some(FolderRead::Names { names, open, next })
 }
 
-fn write_seen(seen: Option<&Seen>, words: &mut Writer) {
-    let Some(Seen { details, folder }) = seen else { return words.u8(NOTHING) };
-    words.u8(if *folder { A_FOLDER } else { A_FILE });
-    words.u64(details.size);
-    words.i64(details.modified);
+fn write_seen(seen: Option<&Seen>, message: &mut Writer) {
+    let Some(Seen { details, folder }) = seen else { return message.u8(NOTHING) };
+    message.u8(if *folder { A_FOLDER } else { A_FILE });
+    message.u64(details.size);
+    message.i64(details.modified);
 }
 
-fn read_details(count: usize, kind: u8, words: &mut Reader<'_>) -> Option<FolderRead> {
+fn read_details(count: usize, kind: u8, message: &mut Reader<'_>) -> Option<FolderRead> {
     if kind != DETAILS {
         return None;
     }
     let mut seen = || {
-        let folder = match words.u8()? {
+        let folder = match message.u8()? {
             NOTHING => return Some(None),
             kind @ (A_FILE | A_FOLDER) => kind == A_FOLDER,
             _ => return None,
         };
-        let details = Details { size: words.u64()?, modified: words.i64()? };
+        let details = Details { size: message.u64()?, modified: message.i64()? };
         Some(Some(Seen { details, folder }))
     };
     (0..count).map(|_| seen()).collect::<Option<_>>().map(FolderRead::Details)

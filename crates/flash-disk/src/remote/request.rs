@@ -1,7 +1,7 @@
-//! Questions: what a helper has to know to do a job.
+//! Requests: encodes a job for a helper, and decodes it.
 //!
-//! Of an entry that is known already a helper learns the stamps, which is enough to see that nothing has changed. Of a
-//! listing it is asked for parts of the folder; the listing itself is made in the process that serves.
+//! Of a known entry a helper gets the stamps, which is enough to see whether it has changed. For a listing it reads
+//! parts of the folder, and the server makes the listing itself.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -34,29 +34,29 @@ const PATH_BYTES_MAX: usize = 1 << 20;
 /// A file and its copies in each coding.
 const VARIANTS_MAX: usize = 1 + Coding::ALL.len();
 
-pub(super) fn write<'a>(job: &'a Job, reserved_bytes: u64, words: &mut Writer) -> Option<BorrowedFd<'a>> {
-    words.u64(reserved_bytes);
+pub(super) fn write<'a>(job: &'a Job, reserved_bytes: u64, message: &mut Writer) -> Option<BorrowedFd<'a>> {
+    message.u64(reserved_bytes);
     match job {
-        // No helper process needs to: the file is open in the server.
+        // The spool is open in the server only.
         Job::Spool(_) => unreachable!("the server's own threads keep bodies"),
         Job::Find(find) => {
-            words.u8(FIND);
-            words.bytes(find.path.as_bytes());
+            message.u8(FIND);
+            message.bytes(find.path.as_bytes());
             let known: Vec<&Arc<File>> = find.known.iter().flat_map(|entry| entry.files()).collect();
-            words.u32(known.len() as u32);
+            message.u32(known.len() as u32);
             for file in known {
-                words.u8(code_of(file.coding));
-                stamp::put(words, &file.stamp);
+                message.u8(code_of(file.coding));
+                stamp::put(message, &file.stamp);
             }
             None
         }
         Job::Load(Load { file, window, copy, completes: _ }) => {
             let window = file.range_for(window);
-            words.u8(LOAD);
-            stamp::put(words, &file.stamp);
-            words.u64(window.start);
-            words.u64(window.end);
-            words.u8((*copy).into());
+            message.u8(LOAD);
+            stamp::put(message, &file.stamp);
+            message.u64(window.start);
+            message.u64(window.end);
+            message.u8((*copy).into());
             match &file.content {
                 Content::Open(open) => Some(open.as_fd()),
                 Content::Memory(_) => None,
@@ -64,16 +64,16 @@ pub(super) fn write<'a>(job: &'a Job, reserved_bytes: u64, words: &mut Writer) -
         }
         Job::Folder(folder) => match &folder.part {
             Part::Names { open, from } => {
-                words.u8(NAMES);
-                words.bytes(folder.path.as_bytes());
-                words.u64(*from);
-                words.u8(open.is_some().into());
+                message.u8(NAMES);
+                message.bytes(folder.path.as_bytes());
+                message.u64(*from);
+                message.u8(open.is_some().into());
                 open.as_ref().map(|open| open.as_fd())
             }
             Part::Details(names) => {
-                words.u8(DETAILS);
-                words.bytes(folder.path.as_bytes());
-                write_names(names, words);
+                message.u8(DETAILS);
+                message.bytes(folder.path.as_bytes());
+                write_names(names, message);
                 None
             }
         },
@@ -81,39 +81,39 @@ pub(super) fn write<'a>(job: &'a Job, reserved_bytes: u64, words: &mut Writer) -
     }
 }
 
-pub(super) fn read(disk: &Disk, words: &mut Reader<'_>, descriptors: Vec<OwnedFd>) -> Option<Job> {
-    let kind = words.u8()?;
+pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<OwnedFd>) -> Option<Job> {
+    let kind = message.u8()?;
     let mut descriptors = descriptors.into_iter();
     let job = match kind {
         FIND => {
-            let path = path(words)?;
-            let known =
-                words.many(VARIANTS_MAX, |words| Some((coding_of(words.u8()?)?, stamp::take(words)?)))?;
+            let path = path(message)?;
+            let known = message
+                .many(VARIANTS_MAX, |message| Some((coding_of(message.u8()?)?, stamp::take(message)?)))?;
             Job::Find(Find { path, known: known_entry(disk, known)?, asked_ms: 0 })
         }
         LOAD => {
-            let (stamp, window) = (stamp::take(words)?, words.u64()?..words.u64()?);
-            let copy = words.bool()?;
+            let (stamp, window) = (stamp::take(message)?, message.u64()?..message.u64()?);
+            let copy = message.bool()?;
             let fits = window.start < window.end && window.end <= stamp.size;
             if !fits || window.end - window.start > WINDOW_BYTES {
                 return None;
             }
             let file = descriptors.next()?;
             let examined = stat::examine(&file).ok().filter(|it| it.kind == FileType::RegularFile)?;
-            // The process that sends it compares it with what was handed out.
+            // The server compares the window with what was handed out.
             let open = Content::Open(Arc::new(disk.open_window(file, &examined)));
             Job::Load(Load { file: bare_file(disk, stamp, None, open), window, copy, completes: None })
         }
         NAMES => {
-            let (path, from) = (path(words)?, words.u64()?);
-            let open = match words.bool()? {
+            let (path, from) = (path(message)?, message.u64()?);
+            let open = match message.bool()? {
                 true => Some(open_folder(disk, descriptors.next()?)?),
                 false => None,
             };
             Job::Folder(Box::new(Folder { path, part: Part::Names { open, from } }))
         }
         DETAILS => {
-            let (path, names) = (path(words)?, read_names(words)?);
+            let (path, names) = (path(message)?, read_names(message)?);
             Job::Folder(Box::new(Folder { path, part: Part::Details(names) }))
         }
         _ => return None,
@@ -126,21 +126,21 @@ pub(super) fn open_folder(disk: &Disk, folder: OwnedFd) -> Option<Arc<dyn OpenFo
     Some(Arc::new(disk.open_folder(folder)))
 }
 
-pub(super) fn write_names(names: &Batch, words: &mut Writer) {
-    words.u32(names.len() as u32);
+pub(super) fn write_names(names: &Batch, message: &mut Writer) {
+    message.u32(names.len() as u32);
     for (name, kind) in names.iter() {
-        words.bytes(name);
-        words.u8(KINDS.iter().position(|other| *other == kind).unwrap_or_default() as u8);
+        message.bytes(name);
+        message.u8(KINDS.iter().position(|other| *other == kind).unwrap_or_default() as u8);
     }
 }
 
-pub(super) fn read_names(words: &mut Reader<'_>) -> Option<Batch> {
+pub(super) fn read_names(message: &mut Reader<'_>) -> Option<Batch> {
     let mut names = Batch::default();
-    words.many(READ_NAMES_MAX, |words| {
-        let name = words.bytes(NAME_BYTES_MAX)?;
+    message.many(READ_NAMES_MAX, |message| {
+        let name = message.bytes(NAME_BYTES_MAX)?;
         let is_name =
             !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0));
-        let kind = KINDS.get(usize::from(words.u8()?))?;
+        let kind = KINDS.get(usize::from(message.u8()?))?;
         is_name.then(|| names.push(name, *kind))
     })?;
     Some(names)
@@ -148,16 +148,16 @@ pub(super) fn read_names(words: &mut Reader<'_>) -> Option<Batch> {
 
 const KINDS: [Kind; 3] = [Kind::File, Kind::Folder, Kind::Unclear];
 
-/// A path is canonical or none at all, whoever sends it.
-fn path(words: &mut Reader<'_>) -> Option<SitePath<'static>> {
-    let bytes = words.bytes(PATH_BYTES_MAX)?;
+/// Decodes a path, which has to be canonical.
+fn path(message: &mut Reader<'_>) -> Option<SitePath<'static>> {
+    let bytes = message.bytes(PATH_BYTES_MAX)?;
     let mut encoded = Vec::with_capacity(bytes.len());
     percent::encode_path(bytes, &mut encoded);
     let path = SitePath::parse(&encoded).ok()?.into_owned();
     (path.as_bytes() == bytes).then_some(path)
 }
 
-/// An entry with the stamps that are known, and nothing in it.
+/// An entry with the known stamps, and without content.
 fn known_entry(disk: &Disk, known: Vec<(Option<Coding>, Stamp)>) -> Option<Option<Arc<Entry>>> {
     let file =
         |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(BudgetedBytes::from(vec![]).into()));

@@ -1,4 +1,4 @@
-//! The blocks of the spool's file. Each block belongs to one body at a time. What is in it is its body's matter.
+//! The blocks of the spool's file. Each block belongs to one body at a time. What bodies write is not known here.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ impl Store {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Every change leaves them whole.
+        // Each change leaves them consistent.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -52,14 +52,14 @@ impl Store {
         for &number in numbers {
             let start = u64::from(number) * BLOCK_BYTES;
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            // Where the filesystem cannot do that, the room is used again, or given back with the last body.
+            // If the filesystem cannot do that, the space is reused, or freed with the last body.
             let _ = retry_on_intr(|| fallocate(&self.file, hole, start, BLOCK_BYTES));
         }
         let mut counts = self.counts();
         counts.free.extend_from_slice(numbers);
         if counts.free.len() == counts.blocks as usize {
             *counts = Counts::default();
-            // Under the lock, so that nobody writes meanwhile.
+            // Under the lock, so that no thread writes meanwhile.
             let _ = retry_on_intr(|| ftruncate(&self.file, 0));
         }
     }
