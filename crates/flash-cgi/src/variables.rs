@@ -10,7 +10,7 @@ mod pairs;
 mod request;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 pub use self::pairs::Pairs;
 use crate::script::Split;
@@ -35,7 +35,14 @@ pub struct Server {
 /// The two ends of a client's connection; `None` where they are a Unix socket's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    Inet { local: SocketAddr, peer: SocketAddr },
+    Inet {
+        local: SocketAddr,
+        peer: SocketAddr,
+    },
+    /// A Unix socket, whose proxy says who the client is.
+    Proxied {
+        client: IpAddr,
+    },
     Unix,
 }
 

@@ -17,6 +17,7 @@ mod exchange;
 mod exchange_id;
 mod failure;
 pub mod file;
+pub mod forwarded;
 pub mod header;
 pub mod job;
 pub mod listing;

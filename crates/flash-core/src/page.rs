@@ -9,15 +9,23 @@ use flash_http::status::Status;
 pub struct Pages {
     /// The site's own pages, and plain ones for the most frequent statuses.
     ready: HashMap<u16, Vec<u8>>,
+    /// Whether the site has a page of its own for 404.
+    has_missing: bool,
 }
 
 impl Pages {
     /// Pages by status code, in HTML.
     pub fn new(mut own: HashMap<u16, Vec<u8>>) -> Self {
+        let has_missing = own.contains_key(&Status::NOT_FOUND.0);
         for status in [Status::FORBIDDEN, Status::NOT_FOUND, Status::SERVICE_UNAVAILABLE] {
             own.entry(status.0).or_insert_with(|| plain(status).into_bytes());
         }
-        Self { ready: own }
+        Self { ready: own, has_missing }
+    }
+
+    /// Whether the site has a page of its own for names that lead nowhere.
+    pub fn has_missing(&self) -> bool {
+        self.has_missing
     }
 
     pub(crate) fn get(&self, status: Status) -> Cow<'_, [u8]> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::cache::PathCache;
+use crate::forwarded::TrustedProxies;
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Job};
 use crate::page::Pages;
@@ -42,6 +43,10 @@ pub struct Settings {
     pub lookup_as_job: bool,
     /// Whether exchanges are recorded.
     pub log: bool,
+    /// The site's own `/404.html` is the page for names that lead nowhere, as long as there is one.
+    pub own_missing_page: bool,
+    /// Who may say which client a request is from.
+    pub trusted_proxies: TrustedProxies,
 }
 
 impl Default for Settings {
@@ -59,6 +64,8 @@ impl Default for Settings {
             list: false,
             lookup_as_job: false,
             log: false,
+            own_missing_page: false,
+            trusted_proxies: TrustedProxies::default(),
         }
     }
 }

@@ -54,6 +54,38 @@ impl Address {
         }
     }
 
+    /// The socket's name, of a Unix address.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Unix(address) => Some(&address.path),
+            Self::Inet(_) => None,
+        }
+    }
+
+    /// Connects and closes again, to see whether anything listens there. Waits half a second for each address at most.
+    ///
+    /// # Errors
+    /// Why the last one cannot be reached.
+    pub fn reach(&self) -> io::Result<()> {
+        let patience = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+        let mut result = Err(Errno::ADDRNOTAVAIL);
+        for which in 0..self.count() {
+            result = match self.dial(which) {
+                Ok(Dialed::Connected(_) | Dialed::Full) => Ok(()),
+                Ok(Dialed::InProgress(stream)) => {
+                    let mut writable = [PollFd::new(&stream, PollFlags::OUT)];
+                    let waited = rustix::io::retry_on_intr(|| poll(&mut writable, Some(&patience)));
+                    waited.and_then(|_| connect_result(&stream).unwrap_or(Err(Errno::TIMEDOUT)))
+                }
+                Err(error) => Err(error),
+            };
+            if result.is_ok() {
+                break;
+            }
+        }
+        Ok(result?)
+    }
+
     /// Begins a connection to one of them.
     pub(crate) fn dial(&self, which: usize) -> Result<Dialed, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use flash_arch::{Arch, HelperLimits, Limits, Listener, Offload, ServerParts};
 use flash_core::cache::{CacheLimits, PathCache};
+use flash_core::forwarded::TrustedProxies;
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::site::{Settings, Site};
@@ -32,6 +33,7 @@ mod logs;
 mod memory;
 mod privileges;
 mod programs;
+mod reach;
 mod shares;
 mod supervisor;
 
@@ -89,6 +91,9 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
             let _ = writeln!(io::stderr(), "flash: {warning}");
         }
         privileges.log_unenforced();
+        for refusal in plan.programs.refusals() {
+            let _ = writeln!(io::stderr(), "flash: {refusal}");
+        }
     };
     let needed: Vec<Child> = process.iter().map(|process| process.child()).collect();
     let parts = || plan.parts(&folder, &pages, &logs, &privileges, fork_helper.as_ref());
@@ -124,7 +129,7 @@ impl Plan<'_> {
             None => None,
         };
         let site = Site {
-            settings: self.settings(access_log.is_some()),
+            settings: self.settings(access_log.is_some(), pages),
             template: self.template(),
             pages: pages.clone(),
             paths: PathCache::new(self.cache_limits()),
@@ -148,7 +153,7 @@ impl Plan<'_> {
         Ok(ServerParts { site, disk, access_log, error_log, helper_kind, programs, verbose: flags.verbose })
     }
 
-    fn settings(&self, log: bool) -> Settings {
+    fn settings(&self, log: bool, pages: &Pages) -> Settings {
         let flags = self.flags;
         let mut settings = Settings {
             body_bytes_max: flags.body_bytes_max,
@@ -161,6 +166,8 @@ impl Plan<'_> {
             dotfiles: flags.dotfiles,
             list: flags.list,
             log,
+            own_missing_page: !pages.has_missing(),
+            trusted_proxies: TrustedProxies::new(flags.trusted_proxy.clone()),
             ..Settings::default()
         };
         settings.head.head_bytes_max = flags.head_bytes_max as usize;

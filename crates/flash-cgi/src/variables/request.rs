@@ -4,7 +4,7 @@
 //! §4.1.11); and what one server alone has, as nginx's DOCUMENT_URI and Apache's SERVER_SIGNATURE.
 
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use flash_http::head::{Body, Target};
 use flash_http::{RequestHead, Scheme};
@@ -37,7 +37,7 @@ impl Variables {
         // php-cgi refuses a request unless the server says that it has looked at it (cgi.force_redirect).
         variables.push(b"REDIRECT_STATUS", b"200");
         variables.add_request_line(head, protocol);
-        variables.add_ends(head.host, ends);
+        variables.add_ends(head.host, scheme, ends);
         variables.add_fields(head);
         variables
     }
@@ -59,7 +59,7 @@ impl Variables {
         pairs::push_joined(&mut self.pairs, b"REQUEST_URI", [path, mark, query.unwrap_or_default()]);
     }
 
-    fn add_ends(&mut self, host: Option<&[u8]>, ends: &Ends) {
+    fn add_ends(&mut self, host: Option<&[u8]>, scheme: Scheme, ends: &Ends) {
         // §4.1.14: the name that the client asked for; one site has them all.
         let name = host.map(without_port).filter(|name| !name.is_empty());
         if let Some(name) = name {
@@ -81,17 +81,25 @@ impl Variables {
                 let address = Text::ip(peer.ip());
                 self.push(b"REMOTE_ADDR", address.as_bytes());
                 self.push(b"REMOTE_HOST", address.as_bytes());
-                self.push_number(b"REMOTE_PORT", peer.port().into());
+                // A proxy names the client's address without its port.
+                if peer.port() > 0 {
+                    self.push_number(b"REMOTE_PORT", peer.port().into());
+                }
             }
             // §4.1.8 and §4.1.15 demand an address and a port. Who connects to a Unix socket is on this machine, most
             // likely a proxy, and 80 is where an http URI without a port leads.
-            Ends::Unix => {
+            Ends::Unix | Ends::Proxied { .. } => {
                 if name.is_none() {
                     self.push(b"SERVER_NAME", b"localhost");
                 }
-                self.push(b"SERVER_PORT", b"80");
-                self.push(b"REMOTE_ADDR", b"127.0.0.1");
-                self.push(b"REMOTE_HOST", b"127.0.0.1");
+                self.push(b"SERVER_PORT", if scheme == Scheme::Https { b"443" } else { b"80" });
+                let client = match ends {
+                    Ends::Proxied { client } => *client,
+                    Ends::Inet { .. } | Ends::Unix => Ipv4Addr::LOCALHOST.into(),
+                };
+                let address = Text::ip(client);
+                self.push(b"REMOTE_ADDR", address.as_bytes());
+                self.push(b"REMOTE_HOST", address.as_bytes());
             }
         }
     }

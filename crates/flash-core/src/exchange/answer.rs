@@ -26,6 +26,8 @@ pub(crate) enum Answer {
     /// A folder's listing, and its first page.
     Listing(Arc<Listing>, Bytes),
     Error(Status),
+    /// 404, with the site's own page.
+    Missing(Option<Arc<Entry>>),
     Options,
 }
 
@@ -68,6 +70,7 @@ pub(crate) fn next(
                 Answer::Entry(Arc::clone(entry))
             }
             Lookup::Listed(listing, page) => Answer::Listing(Arc::clone(listing), page.clone()),
+            Lookup::Page(page) => Answer::Missing(page.clone()),
             Lookup::Failed(failure) => Answer::Error(failure.status()),
             Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked => return Next::Wait,
         },
@@ -100,7 +103,25 @@ pub(crate) fn next(
     {
         return Next::Lookup(FileLookup::of_listing(list));
     }
+    if cx.site.settings.own_missing_page && head.method.is_retrieval() && answer.is_missing() {
+        match lookup::find_file(lookup::MISSING_PAGE, cx.site, cx.local, cx.now) {
+            Found::Entry(page) => return Next::Respond { answer: Answer::Missing(Some(page)), age_s: None },
+            Found::Unknown(find) => return Next::Lookup(FileLookup::of_page(find)),
+            Found::Program | Found::Refused(_) => {}
+        }
+    }
     Next::Respond { answer, age_s }
+}
+
+impl Answer {
+    /// Whether it says that nothing is there.
+    fn is_missing(&self) -> bool {
+        match self {
+            Answer::Error(status) => *status == Status::NOT_FOUND,
+            Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Refused(Status::NOT_FOUND)),
+            Answer::Missing(_) | Answer::Listing(..) | Answer::Options => false,
+        }
+    }
 }
 
 /// The listing that answers, if the entry is a folder. A response to HEAD needs no listing.
@@ -119,6 +140,7 @@ impl<S: ResponseSink> Responder<'_, S> {
             Answer::Entry(entry) => self.respond(head, &entry),
             Answer::Listing(listing, page) => self.listing(Some((&listing, page))),
             Answer::Error(status) => self.error(status),
+            Answer::Missing(page) => self.missing(page.as_deref()),
             Answer::Options => self.options(),
         }
     }

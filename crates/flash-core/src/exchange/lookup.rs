@@ -28,6 +28,8 @@ pub(crate) struct FileLookup {
     pub(crate) state: Lookup,
     /// The listing's progress after its last step.
     progress: u64,
+    /// It is the site's page for missing names that is looked for.
+    is_page: bool,
 }
 
 #[derive(Debug)]
@@ -41,16 +43,26 @@ pub(crate) enum Lookup {
     Stale(Arc<Entry>),
     /// A listing, and its first page.
     Listed(Arc<Listing>, Bytes),
+    /// What was asked for leads nowhere, and this is the site's page for that, if it has one.
+    Page(Option<Arc<Entry>>),
     Failed(Failure),
 }
 
+/// Where a site's page for missing names is.
+pub(crate) const MISSING_PAGE: &[u8] = b"/404.html";
+
 impl FileLookup {
     pub(crate) fn of_file(find: Find) -> Self {
-        Self { state: Lookup::Wanted(find), progress: 0 }
+        Self { state: Lookup::Wanted(find), progress: 0, is_page: false }
     }
 
     pub(crate) fn of_listing(list: List) -> Self {
-        Self { state: Lookup::ListWanted(list), progress: 0 }
+        Self { state: Lookup::ListWanted(list), progress: 0, is_page: false }
+    }
+
+    /// For the page that says of something else that it is missing.
+    pub(crate) fn of_page(find: Find) -> Self {
+        Self { state: Lookup::Wanted(find), progress: 0, is_page: true }
     }
 
     /// The job that is wanted. Returns it once.
@@ -67,7 +79,7 @@ impl FileLookup {
 
     /// Takes the result of the job that [`FileLookup::ask`] returned.
     pub(crate) fn take(&mut self, done: Done, now_ms: u64, revalidate_ms: u64) {
-        self.state = match done {
+        let state = match done {
             Done::Found(entry) => Lookup::Found(entry),
             Done::Unchecked { known, failure } => {
                 let is_young = known.age_ms(now_ms) < STALE_AFTER * revalidate_ms;
@@ -97,6 +109,12 @@ impl FileLookup {
                 Lookup::Failed(Failure::Broken)
             }
         };
+        self.state = match (self.is_page, state) {
+            (true, Lookup::Found(entry) | Lookup::Stale(entry)) => Lookup::Page(Some(entry)),
+            // Whose job is still under way, its connection cannot go on: that stays a failure.
+            (true, Lookup::Failed(failure)) if failure != Failure::TimedOut => Lookup::Page(None),
+            (_, state) => state,
+        };
     }
 
     /// Whether the job has made no progress, because another helper was in one call all the time.
@@ -109,7 +127,10 @@ impl FileLookup {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.state, Lookup::Found(_) | Lookup::Stale(_) | Lookup::Listed(..) | Lookup::Failed(_))
+        matches!(
+            self.state,
+            Lookup::Found(_) | Lookup::Stale(_) | Lookup::Listed(..) | Lookup::Page(_) | Lookup::Failed(_)
+        )
     }
 }
 

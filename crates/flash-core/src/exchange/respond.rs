@@ -201,8 +201,30 @@ impl<S: ResponseSink> Responder<'_, S> {
     }
 
     pub(crate) fn options(&mut self) -> Response {
-        let head_bytes = self.head(Status::NO_CONTENT).field(b"Allow", ALLOW).end();
+        let site = self.site;
+        let head_bytes =
+            self.head(Status::NO_CONTENT).field(b"Allow", ALLOW).lines(&site.template.fields).end();
         Response { status: Status::NO_CONTENT, head_bytes, rest: None }
+    }
+
+    /// Nothing is there, and the site has a page that says so: `404.html`, if that is a file now.
+    pub(crate) fn missing(&mut self, page: Option<&Entry>) -> Response {
+        let Some(entry::Resource::File(Variants { identity: file, .. })) = page.map(|page| &page.resource)
+        else {
+            return self.error(Status::NOT_FOUND);
+        };
+        let site = self.site;
+        let head_bytes = self
+            .head(Status::NOT_FOUND)
+            .lines(&site.template.fields)
+            .field(b"Content-Type", file.media.content_type.as_bytes())
+            .length(BodyLength::Known(file.size()))
+            .end();
+        let rest = match self.head_only {
+            true => None,
+            false => body::start(file, Parts::whole(file.size()), self.sink),
+        };
+        Response { status: Status::NOT_FOUND, head_bytes, rest }
     }
 
     pub(crate) fn error(&mut self, status: Status) -> Response {

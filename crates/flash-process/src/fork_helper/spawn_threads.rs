@@ -305,7 +305,8 @@ fn is_allowed_variable(name: &[u8], what: &ProgramRef) -> bool {
         ProgramRef::Script { .. } => &[b"HTTP_", b"REQUEST_", b"SERVER_", b"REMOTE_", b"CONTENT_"],
         ProgramRef::Command { .. } => return name == b"PHP_FCGI_MAX_REQUESTS",
     };
-    let others: [&[u8]; 4] = [b"GATEWAY_INTERFACE", b"QUERY_STRING", b"DOCUMENT_ROOT", b"REDIRECT_STATUS"];
+    let others: [&[u8]; 5] =
+        [b"GATEWAY_INTERFACE", b"QUERY_STRING", b"DOCUMENT_ROOT", b"REDIRECT_STATUS", b"HTTPS"];
     others.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -2,10 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
+use flash_core::forwarded::TrustedProxy;
 
 use super::value::{Switch, count};
 use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, duration, field, listen, name, size};
@@ -30,7 +32,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", value_parser = name::parse_path, help_heading = CONTENT)]
     pub spa: Option<String>,
 
-    /// Take the pages for errors from this folder: 404.html, 403.html and so on
+    /// Take the pages for errors from this folder: 404.html, 403.html and so on. Without this flag, a 404.html in DIR is the
+    /// page for names that do not exist
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = CONTENT)]
     pub error_pages: Option<PathBuf>,
 
@@ -62,6 +65,11 @@ pub(crate) struct Serve {
     /// is IPv4's too, unless that is asked for besides
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = LISTENING)]
     pub listen: Vec<Listen>,
+
+    /// Believe the X-Forwarded-For and X-Forwarded-Proto of this proxy: an address, a network such as 10.0.0.0/8, or unix for
+    /// the proxies at Unix sockets. The access log and programs then see its client. May be given repeatedly
+    #[arg(long, value_name = "ADDR", value_parser = TrustedProxy::from_str, help_heading = LISTENING)]
+    pub trusted_proxy: Vec<TrustedProxy>,
 
     /// The port to listen at, instead of 8080
     #[arg(long, short = 'p', value_name = "N", conflicts_with = "listen", help_heading = LISTENING)]

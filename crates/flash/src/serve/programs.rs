@@ -23,6 +23,7 @@ use flash_upstream::{
     Address, Application, LogDetached, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
 };
 
+use super::reach;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, RouteFlag, Upstream, Words};
 
@@ -84,6 +85,15 @@ impl Programs {
 
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// The FastCGI servers that cannot be reached now, and why.
+    pub(super) fn refusals(&self) -> Vec<String> {
+        let servers = self.list.iter().filter_map(|(route, upstream)| match upstream {
+            UpstreamConfig::FastCgi(address) => Some((&route.matches, address)),
+            UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => None,
+        });
+        servers.filter_map(|(place, address)| reach::refusal(&Shown(place).to_string(), address)).collect()
     }
 
     /// What the fork helper may run, if there is need of one.

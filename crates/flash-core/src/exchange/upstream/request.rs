@@ -94,17 +94,14 @@ impl Request {
             }
             None => routes.of(&path)?,
         };
-        let ends = match (peer, local) {
+        let client = site.settings.trusted_proxies.client(transport, head.fields);
+        let ends = match (client.peer, local) {
             (Peer::Inet(peer), Some(local)) => Ends::Inet { local, peer },
-            _ => Ends::Unix,
+            (Peer::Inet(client), None) => Ends::Proxied { client: client.ip() },
+            (Peer::Unix, _) => Ends::Unix,
         };
-        let mut variables = Variables::of_request(
-            &head,
-            head.framing.version.name(),
-            transport.scheme,
-            &routes.server,
-            &ends,
-        );
+        let mut variables =
+            Variables::of_request(&head, head.framing.version.name(), client.scheme, &routes.server, &ends);
         if let Some(bytes) = body_bytes {
             variables.add_content_length(bytes);
         }
@@ -119,7 +116,8 @@ impl Request {
         // How much a Unix socket has taken nobody knows, nor whether it takes more.
         let is_inet = matches!(peer, Peer::Inet(_));
         let may_be_direct = is_alone && is_inet && head.method == Method::Get && head.body == Body::None;
-        let direct = (route.direct && may_be_direct).then(|| Box::new(self.direct(&head, peer, timing, cx)));
+        let direct =
+            (route.direct && may_be_direct).then(|| Box::new(self.direct(&head, client.peer, timing, cx)));
         if route.direct && !may_be_direct {
             let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address";
             cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });

@@ -192,7 +192,7 @@ impl Http1 {
             RecordBuilder::new(
                 head,
                 head.framing.request_line,
-                self.transport.peer,
+                cx.site.settings.trusted_proxies.client(&self.transport, head.fields).peer,
                 (status, head_bytes),
                 timing,
                 cx.now,

@@ -214,7 +214,7 @@ impl Http1 {
                 *record = Some(RecordBuilder::new(
                     &head,
                     head.framing.request_line,
-                    self.transport.peer,
+                    cx.site.settings.trusted_proxies.client(&self.transport, head.fields).peer,
                     written,
                     *timing,
                     cx.now,

@@ -1,0 +1,79 @@
+//! Each FastCGI server is tried once at the start, as the user that will serve.
+//!
+//! A refusal is explained on standard error, with what usually mends it. Flash serves all the same, because the FastCGI server
+//! may start later. Requests are connected elsewhere.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use flash_os::user;
+use flash_upstream::Address;
+
+/// What is wrong with the server at that address, if it cannot be reached.
+pub(super) fn refusal(place: &str, address: &Address) -> Option<String> {
+    let error = address.reach().err()?;
+    let hint = hint(&error, address.path());
+    Some(format!("--fastcgi {place}: cannot connect to {address} yet ({error}): requests get 502{hint}"))
+}
+
+fn hint(error: &io::Error, socket: Option<&Path>) -> String {
+    match (error.kind(), socket) {
+        (ErrorKind::NotFound, Some(_)) => {
+            "; is the FastCGI server running? Of php-fpm, 'listen' in its pool's file names the socket".into()
+        }
+        (ErrorKind::PermissionDenied, Some(path)) => match fs::metadata(path) {
+            Ok(found) => {
+                let owner = user::name_of(found.uid()).map_or_else(
+                    || found.uid().to_string(),
+                    |name| String::from_utf8_lossy(&name).into_owned(),
+                );
+                format!("; the socket belongs to {owner}: start Flash as root with --user {owner}")
+            }
+            Err(_) => "; start Flash as root with --user and the user of the FastCGI server".into(),
+        },
+        (ErrorKind::ConnectionRefused, Some(_)) => {
+            "; the socket is there, and nothing listens at it: is the FastCGI server running?".into()
+        }
+        (ErrorKind::ConnectionRefused, None) => {
+            "; nothing listens at that port: is the FastCGI server running?".into()
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    use flash_upstream::UnixAddress;
+
+    use super::*;
+
+    #[test]
+    fn refusals_say_what_mends_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &Path| Address::Unix(UnixAddress::new(path).unwrap());
+        let said = |address: &Address| refusal(".php", address).unwrap_or_default();
+        let socket = folder.path().join("socket");
+        assert!(said(&at(&socket)).contains("'listen' in its pool's file"));
+        let listener = UnixListener::bind(&socket).unwrap();
+        assert_eq!(refusal(".php", &at(&socket)), None);
+        drop(listener);
+        let text = said(&at(&socket));
+        assert!(
+            text.starts_with("--fastcgi .php: cannot connect to unix:/")
+                && text.contains("nothing listens at it"),
+            "{text}"
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let inet = Address::Inet(vec![listener.local_addr().unwrap()]);
+        assert_eq!(refusal("/app", &inet), None);
+        drop(listener);
+        assert!(said(&inet).contains("nothing listens at that port"));
+        let denied = hint(&ErrorKind::PermissionDenied.into(), Some(Path::new("/")));
+        assert_eq!(denied, "; the socket belongs to root: start Flash as root with --user root");
+    }
+}
