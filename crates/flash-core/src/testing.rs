@@ -1,5 +1,5 @@
-//! What the tests of the request path stand on: a disk in memory, a clock turned by hand, and a driver that performs
-//! wants without a socket. None of it is in the server.
+//! The base of the request path's tests: a disk in memory, a clock set by hand, and a driver without sockets. The server
+//! contains none of it.
 
 mod disk;
 mod driver;

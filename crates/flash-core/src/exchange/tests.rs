@@ -1,5 +1,5 @@
-//! Exchanges without HTTP/1: a made-up protocol that has many of them at a time on one connection, whose jobs end in any
-//! order, and which gives each no more than its window of flow control.
+//! Exchanges without HTTP/1: a made-up protocol with many exchanges on one connection. Jobs end in any order. Each exchange
+//! has a flow-control window.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -30,7 +30,7 @@ use crate::upstream::{Open, Opened, UpstreamProtocol};
 struct Stream {
     /// Status, fields and the length of the body.
     head: Vec<String>,
-    /// What its exchange has written and its window has not let go.
+    /// Bytes that the exchange has written, and that flow control holds back.
     waiting: VecDeque<Part>,
     got: Vec<u8>,
     ended: bool,
@@ -116,7 +116,7 @@ impl BodySink for Stream {
 }
 
 impl Stream {
-    /// The window lets so much go.
+    /// The window lets this many bytes go.
     fn send(&mut self, mut window: u64, disk: &Disk) {
         while let Some(part) = self.waiting.front_mut().filter(|_| window > 0) {
             let (taken, left) = match part {
@@ -156,7 +156,7 @@ struct Running {
     is_over: bool,
 }
 
-/// What is made of a request as long as it is not answered: a job, or the beginning of an answer.
+/// The next step of a request that is not answered: a job, or the beginning of a response.
 fn go_on(running: &mut Running, cx: &mut Context<'_>) {
     let Ok(Parsed::Complete { head, .. }) = head::parse(&running.request, &cx.site.settings.head) else {
         panic!("a head")

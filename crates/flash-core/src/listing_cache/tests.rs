@@ -1,4 +1,4 @@
-//! Listings and their cache, with a folder in memory: requests share one listing, for a time and within a budget.
+//! Listings and their cache, with a folder in memory. Requests share one listing, for a time and within a budget.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ struct Helper {
     /// The size of every file.
     size: u64,
     steps_are_short: bool,
-    /// After this many parts, the next leads to another device.
+    /// After this many parts, the next part leads to another device.
     parts_left: usize,
-    /// Parts of the folder that were read.
+    /// How many parts of the folder were read.
     parts: usize,
     kept: usize,
 }
@@ -90,7 +90,7 @@ const KEEP_MS: u64 = 1_000;
 const BUDGET: u64 = 1 << 20;
 
 impl Bench {
-    /// A folder of so many files.
+    /// A folder of this many files.
     fn new(count: usize) -> Self {
         let names = (0..count).map(|number| (format!("file-{number:06}.txt"), Kind::File)).collect();
         let helper =
@@ -256,7 +256,7 @@ fn beyond_the_budget_there_is_no_listing_and_nothing_is_held() {
     assert!(matches!(done, Some(Done::Failed(Failure::OverBudget))), "{done:?}");
 }
 
-/// Names are what a listing needs. Its pages, and listings that are only kept, give way.
+/// A listing needs its names. Its pages, and listings that are only kept, are evicted.
 #[test]
 fn pages_that_find_no_room_are_written_for_each_reader() {
     let mut bench = Bench::new(3_000).budget(280_000);
@@ -333,7 +333,7 @@ impl Maker for Second {
     }
 }
 
-/// Is in the middle of a call all the time.
+/// A helper that is always in the middle of a call.
 struct First<'a>(&'a ListingCache);
 
 impl Maker for First<'_> {

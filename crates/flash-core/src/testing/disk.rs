@@ -1,4 +1,4 @@
-//! A disk in memory. What it says of a window follows a script, and it remembers what it has vouched for.
+//! A disk in memory. A script decides what a look at a window finds. The disk remembers which windows it called resident.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -22,11 +22,11 @@ use crate::memory_budget::BudgetedBytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Resident,
-    /// Only so many bytes at its beginning are.
+    /// Only this many bytes at the window's beginning are resident.
     ResidentUpTo(u64),
-    /// Not now; a helper warms it.
+    /// The window is absent; a helper warms it.
     Absent,
-    /// A copy, as those get whom the kernel tells nothing.
+    /// A copy, as for processes that the kernel denies `cachestat`.
     Copied,
     Changed,
     Failed,
@@ -60,9 +60,9 @@ enum Place {
 #[derive(Debug, Default)]
 struct Shared {
     script: VecDeque<Look>,
-    /// The windows that were said to be resident since the last wait.
+    /// The windows that were called resident since the last wait.
     vouched: Vec<(u64, Range<u64>)>,
-    /// Windows as they were asked for, of whomever.
+    /// All windows that were asked for.
     asked: Vec<Range<u64>>,
 }
 
@@ -112,13 +112,13 @@ impl Disk {
         self.places.remove(path);
     }
 
-    /// How many of the files that were opened, or made for bodies, are still held by somebody.
+    /// How many files, opened or stored bodies, are still held.
     pub(crate) fn open_files(&self) -> usize {
         Arc::strong_count(&self.shared) - 1
     }
 
-    /// A folder whose listing has as many pages as there are numbers, each with that many rows. The other names of a page
-    /// vanish between two looks; that of a single page has none.
+    /// A folder whose listing has a page for each number, with that many rows. The other names of a page vanish between two
+    /// looks. The names of a single page do not vanish.
     pub(crate) fn put_folder(&mut self, path: &'static str, pages: &[usize]) {
         self.places.insert(path, Place::Folder { pages: pages.to_vec() });
         if let Some(bare) = path.strip_suffix('/').filter(|bare| !bare.is_empty()) {
@@ -138,7 +138,7 @@ impl Disk {
         self.shared().script.extend(looks);
     }
 
-    /// Time has passed in which pages may have left the cache: nothing said before it counts.
+    /// Time has passed, so pages may have left the cache. No earlier look counts.
     pub(crate) fn forget_vouched(&self) {
         self.shared().vouched.clear();
     }
@@ -160,7 +160,7 @@ impl Disk {
         std::mem::take(&mut self.shared().asked)
     }
 
-    /// Does the job if that "needs no waiting": finds do, listings and absent windows do not.
+    /// Does the job if that "needs no waiting". Finds do not wait; listings and absent windows do.
     pub(crate) fn try_now(&mut self, job: &Job) -> Option<Done> {
         let done = match job {
             Job::Find(find) => self.find(find),
@@ -285,10 +285,10 @@ impl Disk {
 
 /// Names of a page of a listing, unless they are long.
 pub(crate) const PAGE_ROWS: usize = 256;
-/// Names that come at a time.
+/// How many names are read at a time.
 const READ_NAMES_MAX: usize = 100;
 
-/// Whoever does the job of a listing.
+/// Does the job of a listing.
 struct Worker<'a>(&'a Disk);
 
 impl Maker for Worker<'_> {
@@ -336,7 +336,7 @@ struct Opened {
     inode: u64,
     bytes: Arc<[u8]>,
     shared: Arc<Mutex<Shared>>,
-    /// Any descriptor does: nobody reads from it.
+    /// Any descriptor will do: no test reads from it.
     descriptor: io::Stdin,
 }
 
@@ -372,7 +372,7 @@ impl OpenFile for Opened {
         }
     }
 
-    /// A helper's load does not vouch for anything: by the time that the loop hears of it, the pages may be gone.
+    /// A helper's load does not call anything resident: when the loop sees the result, the pages may be gone.
     fn load_window(&self, _: &Stamp, window: Range<u64>, copy: bool) -> Window {
         self.shared.lock().expect("no test panics while it holds the lock").asked.push(window.clone());
         if copy { self.copy(window) } else { Window::Warmed }

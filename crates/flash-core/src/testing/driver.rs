@@ -1,5 +1,5 @@
-//! A driver turned by hand: it performs a connection's wants as the loops in `flash-arch` do, one connection at a
-//! time, and stops where they would wait.
+//! A driver for tests. It performs a connection's wants as the loops in `flash-arch` do, one connection at a time. It stops
+//! where a loop would wait.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -22,7 +22,7 @@ use crate::transport::TransportInfo;
 use crate::upstream::{Open, OpenError, Opened};
 use crate::want::{Direction, Interest, Want};
 
-/// A site on a disk, and what a thread of the server has besides.
+/// A site on a disk, and the other state of a server's thread.
 pub(crate) struct World {
     pub(crate) site: Site,
     pub(crate) disk: Disk,
@@ -32,18 +32,18 @@ pub(crate) struct World {
     pub(crate) tally: Tally,
     pub(crate) draining: bool,
     pub(crate) jobs: Jobs,
-    /// What programs are like. Without, none begins before the test says so.
+    /// How programs behave. If `None`, a program starts only when the test says so.
     pub(crate) manner: Option<Manner>,
 }
 
 /// Who does the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Jobs {
-    /// At once what needs no waiting; the rest when the test says [`World::complete`].
+    /// The disk at once, if the job needs no waiting; otherwise when the test calls [`World::complete`].
     AtOnceOrLater,
-    /// Every one of them when the test says so.
+    /// The disk, when the test says so.
     Later,
-    /// The driver, waiting for each.
+    /// The driver, which waits for each job.
     AtOnce,
 }
 
@@ -51,27 +51,27 @@ pub(crate) enum Jobs {
 pub(crate) struct Client {
     pub(crate) connection: Connection,
     pub(crate) socket: Socket,
-    /// What has come over the wire.
+    /// The bytes that arrived over the wire.
     pub(crate) got: Vec<u8>,
     /// A job of this connection that is not done yet.
     pub(crate) pending: Option<(ExchangeId, Job)>,
     pub(crate) write_is_shut: bool,
-    /// The server had the kernel forget what was left for it.
+    /// The server reset the connection.
     pub(crate) is_reset: bool,
-    /// It has closed its side, which nobody has seen yet.
+    /// The client has closed its side, which the driver has not noticed yet.
     pub(crate) leaves: bool,
-    /// What is to be begun, and for which exchange.
+    /// What has to be opened, and for which exchange.
     pub(crate) begin: Option<(ExchangeId, Open)>,
-    /// The program that runs for it, or the last one that did.
+    /// The program that runs for the client, or the last one that did.
     pub(crate) program: Option<Program>,
-    /// Those before it.
+    /// Earlier programs.
     pub(crate) past: Vec<Program>,
 }
 
 /// How much the wire takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Socket {
-    /// Until it blocks; `None` if it never does.
+    /// How many bytes until it blocks; `None` if it never does.
     room_bytes: Option<usize>,
     /// Bytes that the kernel has taken and the client has not acknowledged.
     pub(crate) unacknowledged: u64,
@@ -83,7 +83,7 @@ pub(crate) enum Waits {
     ForBytes,
     ForRoom,
     ForJob,
-    /// For a program to begin, or for one of two sockets.
+    /// Waits for a program to start, or for a socket.
     ForProgram(Interest),
     Detached,
     Closed,
@@ -93,9 +93,9 @@ pub(crate) enum Waits {
 const PEER: Peer = Peer::Inet(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 7), 1024)));
 
 impl Socket {
-    /// Takes everything.
+    /// A wire that takes everything.
     pub(crate) const WIDE: Self = Self { room_bytes: None, unacknowledged: 0 };
-    /// Takes nothing before somebody makes room.
+    /// A wire that takes nothing until a test makes room.
     pub(crate) const FULL: Self = Self::with_room(0);
 
     pub(crate) const fn with_room(bytes: usize) -> Self {
@@ -196,7 +196,7 @@ impl World {
         self.turn(client)
     }
 
-    /// The program of a client says something, and whatever else the test does with it; then it is heard.
+    /// The test acts on the client's program, and then the driver reads what the program wrote.
     pub(crate) fn hear(&mut self, client: &mut Client, what: impl FnOnce(&mut Program)) -> Waits {
         what(client.program.as_mut().expect("a program runs"));
         let exchange = client.program.as_ref().expect("a program runs").exchange;
@@ -204,7 +204,7 @@ impl World {
         self.turn(client)
     }
 
-    /// The program that was asked for begins.
+    /// The program that was asked for starts.
     pub(crate) fn begin(&mut self, client: &mut Client, manner: Manner) -> Waits {
         let (id, begin) = client.begin.take().expect("a program is wanted");
         let (program, backend) = Program::new(id, begin, manner);
@@ -217,14 +217,14 @@ impl World {
         self.turn(client)
     }
 
-    /// It does not begin.
+    /// The program fails to start.
     pub(crate) fn refuse(&mut self, client: &mut Client, refusal: OpenError) -> Waits {
         let (id, _) = client.begin.take().expect("a program is wanted");
         self.with(client, |connection, cx| connection.begun(id, Opened::Failed(refusal), cx));
         self.turn(client)
     }
 
-    /// A new client's bytes, and all that comes back until something has to be waited for that only the client has.
+    /// Sends a new client's bytes. Returns all that comes back until only the client can continue.
     pub(crate) fn ask(&mut self, request: impl AsRef<[u8]>) -> Vec<u8> {
         let mut client = self.connect();
         self.receive(&mut client, request.as_ref());
@@ -232,8 +232,8 @@ impl World {
         client.got
     }
 
-    /// A new client whose bytes arrive in pieces of these sizes, over a wire that takes so many bytes at a time and
-    /// blocks in between; sizes are used again from the start. Jobs are done when there is nothing else to do.
+    /// A new client whose bytes arrive in pieces of these sizes. Its wire takes this many bytes at a time and blocks in
+    /// between; sizes repeat from the start. Jobs are done when nothing else can be done.
     pub(crate) fn exchange(&mut self, input: &[u8], pieces: &[usize], rooms: &[usize]) -> Client {
         let mut client = self.connect();
         client.socket = Socket::FULL;
@@ -300,13 +300,13 @@ impl World {
         waits
     }
 
-    /// The wire takes so much more.
+    /// The wire takes this much more.
     pub(crate) fn make_room(&mut self, client: &mut Client, bytes: usize) -> Waits {
         client.socket.room_bytes = Some(client.socket.room_bytes.unwrap_or(0) + bytes);
         self.turn(client)
     }
 
-    /// Time passes, and then the connection's deadline is looked at.
+    /// Time passes, and then the connection's deadline is checked.
     pub(crate) fn pass_ms(&mut self, client: &mut Client, ms: u64) -> Waits {
         let later = self.now.us + ms * 1000;
         self.now.advance(later);

@@ -1,4 +1,4 @@
-//! Chance from a seed: the same seed makes the same choices, so that a simulation that failed can be run again.
+//! Chance from a seed. The same seed makes the same choices, so that a failed simulation can be repeated.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
@@ -33,8 +33,8 @@ impl Random {
     }
 }
 
-/// Runs a simulation with seeds that are always the same and with `FLASH_SEEDS` new ones (one, if that is not set), or
-/// with nothing but `FLASH_SEED`.
+/// Runs a simulation with fixed seeds, and with `FLASH_SEEDS` new ones (one, if that is not set). If `FLASH_SEED` is set,
+/// runs that seed only.
 pub(crate) fn each_seed(always: Range<u64>, simulation: impl Fn(u64)) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a seed is a number"));
     let seeds: Vec<u64> = match number("FLASH_SEED") {
@@ -53,7 +53,7 @@ pub(crate) fn each_seed(always: Range<u64>, simulation: impl Fn(u64)) {
     }
 }
 
-/// Says which seed it was, should its simulation panic.
+/// Prints the seed if its simulation panics.
 struct Failing(u64);
 
 impl Drop for Failing {

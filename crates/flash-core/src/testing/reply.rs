@@ -1,10 +1,10 @@
-//! Responses as a client reads them: heads apart from bodies, by what the heads say.
+//! Responses as a client reads them: each head says how its body ends.
 
 /// One response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// With its status line and its empty line.
+    /// The head, with its status line and its empty line.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
@@ -21,7 +21,7 @@ impl Reply {
         value
     }
 
-    /// The multiple ranges of a body: what Content-Range says of each, and its bytes.
+    /// The multiple ranges of a body: the `Content-Range` of each, and its bytes.
     pub(crate) fn parts(&self) -> Vec<(String, Vec<u8>)> {
         let content_type = self.field("Content-Type").expect("a multipart body has a type");
         let boundary =
@@ -47,8 +47,8 @@ impl Reply {
     }
 }
 
-/// Reads all responses in `bytes`, which must end with the last one. `heads` lists the responses, by their place,
-/// that answer HEAD and so have no body.
+/// Reads all responses in `bytes`, which must end with the last one. `heads` lists the positions of responses to HEAD,
+/// which have no body.
 #[track_caller]
 pub(crate) fn replies(bytes: &[u8], heads: &[usize]) -> Vec<Reply> {
     let mut replies = Vec::new();

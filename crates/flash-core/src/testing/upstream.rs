@@ -1,4 +1,4 @@
-//! A made-up program at the other end of a stream: what it is told, what it says, and what became of it.
+//! A made-up program at the other end of a stream: what it reads, what it writes, and how it ends.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -8,29 +8,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::exchange_id::ExchangeId;
 use crate::upstream::{Lease, Open, ReleaseMode, Upstream, UpstreamProtocol};
 
-/// What programs are like in a world.
+/// How programs behave in a world.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     pub(crate) protocol: UpstreamProtocol,
-    /// Its stream has carried other requests.
+    /// The stream has carried other requests.
     pub(crate) used: bool,
-    /// How much its stream takes at a time; 0 is a program that never reads.
+    /// How much its stream takes at a time. If 0, the program never reads.
     pub(crate) room: usize,
-    /// It answers this, when it has been told all, in pieces of so many bytes. Otherwise it says what a test lets it say.
+    /// The program writes this once it has read everything, in pieces of this size. Otherwise the test writes for it.
     pub(crate) answer: Option<(Vec<u8>, usize)>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) exchange: ExchangeId,
-    /// The server's end, as long as it has that.
+    /// The server's end, until that is dropped.
     pub(crate) stream: Option<OwnedFd>,
     pub(crate) begin: Open,
     pub(crate) manner: Manner,
-    /// All that has come to it.
+    /// All that the program has read.
     pub(crate) told: Vec<u8>,
     pub(crate) told_end: bool,
-    /// It closed its side: what is sent to it meets an error.
+    /// The program closed its side: a write to it fails.
     pub(crate) deaf: bool,
     pub(crate) room_left: usize,
     pub(crate) says: VecDeque<Vec<u8>>,
@@ -38,7 +38,7 @@ pub(crate) struct Program {
     pub(crate) fate: Fate,
 }
 
-/// What its lease has heard.
+/// What the lease has received.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fate(Arc<Mutex<Heard>>);
 
@@ -54,7 +54,7 @@ impl Fate {
         what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How it ended. `None` while it runs.
+    /// How the lease ended. `None` while the program runs.
     pub(crate) fn finish(&self) -> Option<Result<ReleaseMode, BrokenOff>> {
         self.with(|heard| heard.end)
     }
@@ -129,7 +129,7 @@ impl Program {
         count
     }
 
-    /// Time passes: it reads, and answers if it has all that it waits for. Whether anything came of it.
+    /// Time passes: the program reads, and answers if it has everything. Returns whether it did something.
     pub(crate) fn live(&mut self) -> bool {
         let read = self.room_left < self.manner.room;
         self.room_left = self.manner.room;
@@ -163,7 +163,7 @@ pub(crate) fn end_record() -> Vec<u8> {
     record(3, &[0; 8])
 }
 
-/// A whole answer, as an application sends it.
+/// A whole response, as an application sends it.
 fn records(answer: &[u8]) -> Vec<u8> {
     let mut bytes: Vec<u8> = answer.chunks(1000).flat_map(|piece| record(STDOUT, piece)).collect();
     bytes.extend(record(STDERR, b"a word\n"));
@@ -172,7 +172,7 @@ fn records(answer: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The body that a FastCGI program was told, when its end is there.
+/// The body that a FastCGI program has read, if it is complete.
 pub(crate) fn body_of(mut told: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {

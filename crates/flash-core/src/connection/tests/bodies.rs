@@ -1,4 +1,4 @@
-//! Request bodies are dropped as they come, and the next request begins right behind them.
+//! Request bodies are dropped as they arrive, and the next request begins directly behind them.
 
 use super::*;
 

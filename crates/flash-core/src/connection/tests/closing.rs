@@ -1,5 +1,4 @@
-//! How connections end: in the head's words, with a moment to listen where bytes may be unread, and when the
-//! server stops.
+//! How connections end: the `Connection` field, lingering after unread bytes, and closing when the server stops.
 
 use super::*;
 

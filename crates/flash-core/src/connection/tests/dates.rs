@@ -1,15 +1,15 @@
-//! Times of modification beside the date of the response: RFC 9110 §8.8.2.
+//! Modification times beside the date of the response: RFC 9110 §8.8.2.
 
 use super::*;
 
-/// Seconds from the time of modification of the tests' files to the clock of their world.
+/// Seconds from the modification time of the tests' files to the clock of their world.
 const AGE: u32 = 215_112_849;
 
 fn ask(world: &mut World, path: &str, fields: &str) -> Reply {
     reply(&world.ask(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n")))
 }
 
-/// Files of both kinds of content, modified so many seconds after now, or before.
+/// Files of both kinds of content, modified this many seconds after now, or before.
 fn world_of_files(seconds: i64) -> World {
     let mut world = world();
     let later = u32::try_from(i64::from(AGE) + seconds).expect("a time of this century");

@@ -1,4 +1,4 @@
-//! Deadlines: nobody keeps a connection, and no disk keeps a client, for longer than the settings say.
+//! Deadlines: no client keeps a connection for longer than the settings say, and no disk keeps a client for longer.
 
 use super::*;
 
@@ -84,8 +84,8 @@ fn a_reader_that_takes_nothing_is_let_go() {
     }
 }
 
-/// Drivers that wait with the connection try again every now and then; each attempt verifies the window again. That
-/// is no progress of the client's.
+/// Drivers that wait with the connection try again now and then. Each attempt verifies the window again. That is no
+/// progress of the client.
 #[test]
 fn looking_at_a_window_again_does_not_give_a_slow_reader_more_time() {
     let mut world = world();
@@ -167,8 +167,7 @@ fn a_late_window_ends_the_connection_and_its_result_is_ignored() {
     assert_eq!(client.got.len(), before);
 }
 
-/// What was sent in the meantime says nothing about the job: the client that has read everything so far is owed its
-/// answer, late or not.
+/// Bytes sent during a job do not move its deadline. The client that has read everything still gets its answer.
 #[test]
 fn a_late_find_behind_a_response_that_has_left_is_answered_503_too() {
     let mut world = world();

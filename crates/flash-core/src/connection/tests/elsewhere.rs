@@ -1,4 +1,4 @@
-//! Answers that are not a program's document: another path's in its place, a page of ours, or what goes past the server.
+//! Responses that are not a program's document: a local redirection, an error page, or output that bypasses the server.
 
 use super::programs::{GET, manner, post, running, world_of_programs};
 use super::*;

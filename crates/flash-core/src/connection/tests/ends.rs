@@ -1,4 +1,4 @@
-//! How exchanges end that do not go as they should: late, half way, or with more than was asked for.
+//! Exchanges that end too late, halfway, or with more bytes than were asked for.
 
 use super::programs::{ANSWER, GET, fate, manner, post, running, world_of_programs};
 use super::*;
@@ -50,7 +50,8 @@ fn a_program_that_floods_behind_its_answer_is_left_to_itself() {
     assert!(client.connection.is_idle());
 }
 
-/// It has no other end than that of its stream: a program must not see that before it is ended.
+/// A CGI program knows a body by the end of its stream. If the body is cut short, the program is ended before it sees that
+/// end.
 #[test]
 fn half_an_upload_is_not_taken_for_a_whole_one() {
     for sent in ["ab", ""] {
@@ -68,7 +69,7 @@ fn half_an_upload_is_not_taken_for_a_whole_one() {
     assert_eq!(fate(&client), Some(Ok(ReleaseMode::Aborted)));
 }
 
-/// Of a body in chunks a FastCGI program is told the length, and leaves nothing in the stream.
+/// A FastCGI program is told the length of a chunked body, and leaves nothing in the stream.
 #[test]
 fn a_stream_that_has_carried_chunks_is_kept() {
     let chunked =

@@ -1,4 +1,4 @@
-//! Finding files: what is remembered and for how long, and how the ways in which it can fail are answered.
+//! Finding files: what the caches keep and for how long, and how failures are answered.
 
 use super::*;
 use crate::local::LocalCache;
@@ -12,7 +12,7 @@ fn a_second_request_asks_nobody() {
     assert_eq!(world.disk.done["find"], 1);
 }
 
-/// A name that leads nowhere has to be asked for twice, or a flood of made-up names would evict what visitors need.
+/// A missing name gets an entry at its second request. Otherwise made-up names would evict useful entries.
 #[test]
 fn a_missing_name_is_remembered_when_it_is_asked_for_again() {
     let mut world = world();

@@ -1,4 +1,4 @@
-//! Clients that close their side of the connection while a program answers, and clients that are gone.
+//! Clients that close their side of the connection while a program answers, and clients that have vanished.
 
 use super::programs::{ANSWER, GET, fate, manner, post, running, world_of_programs};
 use super::*;

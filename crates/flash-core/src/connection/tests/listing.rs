@@ -1,5 +1,5 @@
-//! Listings are sent page by page, with their length if all pages are there, and never with an empty chunk before the
-//! last (RFC 9112 §7.1).
+//! Listings are sent page by page. Their length is sent if all pages are in memory. No chunk before the last is empty (RFC
+//! 9112 §7.1).
 
 use super::*;
 use crate::job::{Done, List, Listed};
@@ -60,7 +60,7 @@ fn a_long_listing_leaves_page_by_page() {
     assert_eq!(links(&reply), ["0-0.txt", "0-1.txt", "0-2.txt", "1-0.txt", "1-1.txt"]);
 }
 
-/// The second request finds all pages, the first of which was sent in chunks.
+/// The second request finds all pages. The first of them was sent in chunks.
 #[test]
 fn who_comes_later_needs_no_job() {
     let mut world = slow_world();
@@ -117,8 +117,8 @@ fn requests_that_come_meanwhile_join_it_and_those_that_leave_end_it() {
     assert_eq!(world.disk.open_files(), 0, "nobody waits for it");
 }
 
-/// A part of a folder may have vanished since its names were read. An empty chunk would end the body there, and the
-/// rest of it would be taken for the next response.
+/// A part of a folder may have vanished since its names were read. An empty chunk would end the body there, and the client
+/// would read the rest as the next response.
 #[test]
 fn a_page_without_rows_does_not_end_the_body() {
     for mut world in [world(), slow_world()] {
@@ -190,7 +190,7 @@ fn a_folder_that_cannot_be_read_is_an_error_and_after_the_head_the_end() {
     }
 }
 
-/// Each step has the time that any job has; all of them together may take longer.
+/// Each step has the deadline of a job. All steps together may take longer.
 #[test]
 fn a_step_that_takes_too_long_is_late() {
     let mut world = slow_world();
@@ -204,7 +204,7 @@ fn a_step_that_takes_too_long_is_late() {
     assert_eq!(reply(&client.got).status, 503);
 }
 
-/// Another helper does not return from a call for it, and no step comes any further.
+/// Another helper does not return from a call for the listing, so no step makes progress.
 #[test]
 fn a_listing_that_stands_still_is_late() {
     let mut world = slow_world();
@@ -239,7 +239,7 @@ fn a_listing_beyond_the_budget_is_refused_and_memory_comes_back() {
     assert_eq!(reply(&world.ask(get("/empty/"))).status, 200, "what is kept makes room");
 }
 
-/// A reader that is slow holds the names, which are few bytes, and the page that it is sent.
+/// A slow reader holds the names, which are few bytes, and the page that it is sent.
 #[test]
 fn readers_at_their_own_pace_get_the_same_from_one_listing() {
     let mut world = slow_world();

@@ -1,4 +1,4 @@
-//! What a connection holds: next to nothing while it is idle, and never more than a bound.
+//! What a connection holds: almost nothing while it is idle, and never more than a limit.
 
 use std::io::IoSlice;
 
@@ -43,7 +43,7 @@ fn a_new_connection_has_no_buffers() {
     assert!(!client.connection.h1().holds_output());
 }
 
-/// A client that asks without end and reads nothing is answered so far, and no further.
+/// A client that sends requests without end and reads nothing gets a limited number of responses.
 #[test]
 fn the_output_is_bounded() {
     for path in ["/small.txt", "/missing", "/middle.txt"] {

@@ -38,7 +38,7 @@ const MEMORY_FILE_BYTES_MAX: u64 = 8 << 10;
 /// Two windows and a bit.
 const LARGE_BYTES: usize = 2 * WINDOW_BYTES as usize + 40_000;
 
-/// A site with a bit of everything, whose settings are the default ones but for its listings and its log.
+/// A site with one of everything. Its settings are the default ones, with listings and the log switched on.
 fn world() -> World {
     world_with(Settings::default())
 }
@@ -55,7 +55,7 @@ fn world_with(settings: Settings) -> World {
     World::new(Settings { list: true, log: true, ..settings }, disk)
 }
 
-/// Bytes in which every place looks different from those around it. Made once: the laws build many worlds.
+/// Bytes that differ at every position. They are made once, because the tests build many worlds.
 static TEXT: LazyLock<Arc<[u8]>> =
     LazyLock::new(|| (0..LARGE_BYTES).map(|at| (at * 31 + at / 251 + at / 65_536) as u8).collect());
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Calls `run` with every sequence of choices that it can make. It is handed a function that chooses one of so many.
+/// Calls `run` with every sequence of choices that it can make. `run` gets a function that chooses a number below a limit.
 fn for_every_choice(mut run: impl FnMut(&mut dyn FnMut(usize) -> usize)) -> usize {
     let mut made: Vec<(usize, usize)> = Vec::new();
     let mut runs = 0;
@@ -29,7 +29,7 @@ fn for_every_choice(mut run: impl FnMut(&mut dyn FnMut(usize) -> usize)) -> usiz
     }
 }
 
-/// Serves these inputs at the same time, ending jobs in the order chosen, and returns what each client got.
+/// Serves these inputs at the same time, and ends jobs in the chosen order. Returns what each client got.
 fn serve(mut world: World, inputs: &[String], choose: &mut dyn FnMut(usize) -> usize) -> Vec<Vec<u8>> {
     world.jobs = Jobs::Later;
     let mut clients: Vec<Client> = inputs.iter().map(|_| world.connect()).collect();

@@ -1,5 +1,5 @@
-//! Laws of exchanges with programs: how bytes are cut on any of their four ways changes nothing; and whatever a program
-//! does, nobody is left hanging and nothing grows. The second from seeds, as all simulations.
+//! Laws of exchanges with programs. It changes nothing how bytes are cut on their four ways. Whatever a program does, every
+//! client's connection ends, and no memory grows. The second law runs from seeds, as all simulations do.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -88,13 +88,13 @@ fn whatever_programs_do_nobody_is_left_hanging() {
     each_seed(1..20, |seed| Life::new(seed).run(3_000));
 }
 
-/// A client, and a program of any behaviour; when the connection is over, the next client comes.
+/// A client, and a program of any behaviour. The next client comes after this connection is over.
 struct Life {
     random: Random,
     world: World,
     client: Client,
     waits: Waits,
-    /// What is left to be said by the client.
+    /// The bytes that the client has not sent yet.
     input: Vec<u8>,
     exchanges: usize,
 }
@@ -229,7 +229,7 @@ impl Life {
         }
     }
 
-    /// Its connection is over: whatever ran for it has been told.
+    /// The connection is over: its program has been told.
     fn end(&mut self) {
         let client = &mut self.client;
         for program in client.past.drain(..).chain(client.program.take()) {

@@ -1,4 +1,4 @@
-//! Exchanges with programs: what a program is told, what becomes of its answer, and who waits for whom.
+//! Exchanges with programs: the request that a program gets, its response, and backpressure in both directions.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) fn manner(protocol: UpstreamProtocol) -> Manner {
     Manner { protocol, used: false, room: 1 << 20, answer: None }
 }
 
-/// A client whose program has begun.
+/// A client whose program has started.
 pub(super) fn running(world: &mut World, request: &str, protocol: UpstreamProtocol) -> Client {
     let mut client = world.connect();
     let waits = world.receive(&mut client, request.as_bytes());

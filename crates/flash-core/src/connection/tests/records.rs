@@ -1,4 +1,4 @@
-//! What the access log is told: one record for each exchange, in order, with the body bytes that have left.
+//! The records for the access log: one for each exchange, in order, with the number of body bytes sent.
 
 use super::*;
 use crate::job::Outcome;
@@ -92,7 +92,7 @@ fn an_aborted_response_has_the_bytes_that_left() {
     }
 }
 
-/// The bytes that have left belong to the first of them, whatever stands behind it.
+/// The sent bytes belong to the first response, whatever stands behind it.
 #[test]
 fn aborted_pipelined_responses_are_recorded_in_order_each_with_its_own_bytes() {
     for second in ["/small.txt", "/one-window.bin"] {
@@ -108,7 +108,7 @@ fn aborted_pipelined_responses_are_recorded_in_order_each_with_its_own_bytes() {
     }
 }
 
-/// An interim response is not the response's body, whether its body had come along with the head or not.
+/// An interim response is not a part of the response's body, whether the request's body came with its head or not.
 #[test]
 fn continue_is_not_counted() {
     let head = "GET /small.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";

@@ -1,4 +1,4 @@
-//! How fast a client has to be: on average, whatever the kernels on the way hold and however they show it.
+//! How fast a client has to be: on average, whatever the kernels between it and the server hold.
 
 use super::programs::{post, world_of_programs};
 use super::*;
@@ -8,13 +8,13 @@ use crate::testing::{Manner, Program};
 use crate::upstream::UpstreamProtocol;
 
 const LEAST: u64 = 500;
-/// More than the kernel may have without being watched.
+/// More than the kernel may hold while Flash does not watch.
 const FILM_BYTES: usize = 700_000;
 const CLOSE: &str = "GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 const STEP_MS: u64 = 250;
 
-/// The kernels between the server and a program that reads at a steady speed. What arrives is acknowledged at once, but a
-/// receive buffer that was full takes nothing more before the program has read all of it, as Linux has it over loopback.
+/// The kernels between the server and a program that reads at a steady speed. Arriving bytes are acknowledged at once. A
+/// receive buffer that was full takes nothing more until the program has read all of it, as Linux does over loopback.
 struct Line {
     bytes_per_second: u64,
     receive_buffer: u64,
@@ -24,7 +24,7 @@ struct Line {
     is_full: bool,
 }
 
-/// How it ended, and after how many milliseconds.
+/// How the connection ended, and after how many milliseconds.
 #[derive(Debug, PartialEq, Eq)]
 enum Course {
     GotAll,
@@ -79,7 +79,7 @@ impl Line {
     }
 }
 
-/// Of the receiver and of the sender. The first is what Linux makes of a buffer of 4 KiB.
+/// The buffers of the receiver and the sender. The first is what Linux makes of a buffer of 4 KiB.
 const BUFFERS: [(u64, u64); 6] = [
     (4_608, 16 << 10),
     (4_608, 4 << 20),
@@ -101,7 +101,7 @@ fn a_client_at_twice_the_least_speed_is_never_cut_off() {
     }
 }
 
-/// What its kernel has taken in advance is to its credit, because nobody can tell it from what the client has read.
+/// The client gets credit for what its kernel took in advance, because Flash cannot tell that from what the client read.
 #[test]
 fn a_client_at_half_the_least_speed_is_cut_off_when_its_kernel_takes_no_more() {
     for end in ["", "Connection: close\r\n"] {
@@ -146,7 +146,7 @@ fn a_least_speed_of_nothing_waits_for_any_client() {
     }
 }
 
-/// The client can do nothing for its credit while it has everything there is.
+/// A client that has received everything cannot earn credit.
 #[test]
 fn time_that_the_disk_takes_is_not_the_clients() {
     let mut world = world_with(Settings { bytes_per_second_min: 200_000, ..Settings::default() });
@@ -191,7 +191,7 @@ fn what_the_socket_has_taken_is_asked_for_only_when_a_client_may_be_too_slow() {
     assert!(!client.is_reset);
 }
 
-/// All of a response may be in the kernel, which delivers it for as long as the client takes.
+/// The kernel may hold all of a response, and delivers it for as long as the client reads.
 #[test]
 fn a_kept_connection_is_idle_when_its_client_has_the_response() {
     let mut world = world();
@@ -264,7 +264,7 @@ fn a_connection_closes_when_its_client_has_a_large_response() {
     assert!(!last.is_reset);
 }
 
-/// Closing with bytes unread would have the kernel throw away what the client has yet to take.
+/// If the server closed with bytes unread, the kernel would drop what the client has not read.
 #[test]
 fn lingering_goes_on_while_the_client_takes_what_it_was_sent() {
     let mut world = world();
@@ -278,7 +278,7 @@ fn lingering_goes_on_while_the_client_takes_what_it_was_sent() {
     assert_eq!(world.pass_ms(&mut client, 2_000), Waits::Closed);
 }
 
-/// What a proxy on the same machine has not read yet its kernel counts together with its own bookkeeping.
+/// For a proxy on the same machine, the kernel counts unread bytes together with its own bookkeeping.
 #[test]
 fn of_a_local_client_what_its_socket_took_counts() {
     let mut world = world();

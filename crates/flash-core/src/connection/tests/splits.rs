@@ -1,4 +1,4 @@
-//! Laws: how the bytes are cut on their way, in or out, changes nothing, and neither does where a file's bytes are.
+//! Laws: it changes nothing how bytes are cut on their way in or out, and where a file's bytes are.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::sample::select;
 
 use super::*;
 
-/// Requests after which the connection goes on.
+/// Requests after which the connection stays open.
 static GOING_ON: LazyLock<Vec<String>> = LazyLock::new(|| {
     let window = WINDOW_BYTES;
     let across = format!("bytes={}-{}", window - 50, window + 50);
@@ -36,7 +36,7 @@ const PLAIN: &[&str] = &[
     "GET /small.txt HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
 ];
 
-/// What may come last.
+/// Requests that may come last.
 const LAST: &[&str] = &[
     "",
     "GET /small.txt HTTP/1.1\r\nHo",
@@ -53,7 +53,7 @@ fn input() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(requests, last)| (requests.concat() + last).into_bytes())
 }
 
-/// What a client gets, and what the log says of it.
+/// What a client gets, and what the log says about it.
 #[derive(PartialEq, Eq)]
 struct Outcome {
     got: Vec<u8>,
@@ -61,7 +61,7 @@ struct Outcome {
 }
 
 impl std::fmt::Debug for Outcome {
-    /// Short enough to be read: bodies in full would fill the screen.
+    /// Short enough to be read: whole bodies would fill the screen.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let got = String::from_utf8_lossy(&self.got);
         let lines: Vec<&str> = got.lines().filter(|line| line.starts_with("HTTP/1.1 ")).collect();

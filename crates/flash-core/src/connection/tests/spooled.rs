@@ -1,4 +1,4 @@
-//! Request bodies that come in chunks: a program is told their length, wherever they were kept until they were whole.
+//! Chunked request bodies: a program is told their length, wherever they were stored.
 
 use super::programs::{ANSWER, fate, manner, world_of_programs};
 use super::*;
@@ -8,7 +8,7 @@ use crate::testing::{Manner, Program, body_of};
 use crate::upstream::{ReleaseMode, UpstreamProtocol};
 
 const HEAD: &str = "POST /cgi/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-/// What is kept in memory in any case.
+/// How much is kept in memory in any case.
 const MEMORY_BYTES: usize = 16 << 10;
 
 fn chunked(body: &[u8], chunk_bytes: usize) -> Vec<u8> {
@@ -127,7 +127,7 @@ fn a_body_that_is_too_large_or_broken_is_refused_and_nothing_begins() {
     }
 }
 
-/// A client whose body's first part is about to be written.
+/// A client, the first part of whose body is about to be written.
 fn spooling(world: &mut World) -> Client {
     let mut client = world.connect();
     let request = request(UpstreamProtocol::Cgi, text(40_000), 20_000);
@@ -251,7 +251,7 @@ fn a_program_that_closes_its_ears_is_read_nothing_more() {
     assert!(client.connection.is_idle());
 }
 
-/// A step of *pipelined* that has the job done hears of no socket meanwhile.
+/// A stage of *pipelined* that waits for the job gets no events of sockets meanwhile.
 #[test]
 fn what_happened_while_a_part_was_brought_back_is_not_missed() {
     let mut world = world_of_programs();
@@ -285,7 +285,7 @@ fn a_slow_client_has_no_more_time_because_its_body_is_written() {
     assert!((63_000..66_000).contains(&waited_ms), "{waited_ms}");
 }
 
-/// Ten thousand clients that have begun to send: what all of them have in memory is bounded.
+/// Ten thousand clients that have begun to send: their memory is limited together.
 #[test]
 fn many_bodies_take_no_more_memory_than_there_is() {
     let mut world = world_of_programs();

@@ -1,8 +1,8 @@
-//! Large files, window by window: each is looked at right before it is sent, and again after every wait.
+//! Large files, window by window: each window is verified right before it is sent, and again after every wait.
 
 use super::*;
 
-/// The windows that were looked at or loaded since the last question: from where to where.
+/// The ranges of the windows that were verified or loaded since the last call.
 fn asked(world: &World) -> Vec<(u64, u64)> {
     world.disk.take_asked().into_iter().map(|range| (range.start, range.end)).collect()
 }
@@ -40,7 +40,7 @@ fn reply_body_bytes(got: &[u8]) -> u64 {
     (got.len() - head) as u64
 }
 
-/// The wire fills up within the head: the window behind it has not left either, and waits as long.
+/// The wire fills up within the head. The window behind it has not left either, and is verified again.
 #[test]
 fn a_window_behind_a_blocked_head_is_looked_at_again() {
     let mut world = world();

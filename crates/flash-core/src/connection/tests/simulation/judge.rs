@@ -1,4 +1,4 @@
-//! What a client got, read as a client reads it, against what it asked for and what the site had.
+//! Reads what a client got as a client does, and compares it with the requests and the site.
 
 use flash_http::range::{self, Ranges};
 
@@ -6,11 +6,11 @@ use super::places::Places;
 use super::script::{Request, What};
 use super::*;
 
-/// A response as far as it came.
+/// A response, as far as it arrived.
 struct Response<'a> {
     status: u16,
     head: &'a str,
-    /// As it came, with its chunks' sizes.
+    /// The body as it arrived, with its chunk sizes.
     raw: &'a [u8],
     body: Vec<u8>,
     is_whole: bool,
@@ -80,7 +80,7 @@ pub(super) fn judge(guest: &Guest, places: &Places, listings: &[(&str, Vec<u8>)]
 }
 
 impl Guest {
-    /// Whether the script's end was not cut off this request.
+    /// Whether the end of the script left this request whole.
     fn is_complete(&self, request: &Request) -> bool {
         request.to <= self.script.input.len()
     }
@@ -94,7 +94,7 @@ fn field<'a>(response: &Response<'a>, name: &str) -> Option<&'a str> {
     response.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
-/// Whether this is an answer to that request that the site could give.
+/// Whether this is a response to that request that the site could give.
 fn answers(
     request: &Request,
     response: &Response<'_>,
@@ -139,13 +139,13 @@ fn answers(
     }
 }
 
-/// All of it, or its beginning where it was cut short.
+/// All of the body, or its beginning if it was cut short.
 fn is_body(request: &Request, response: &Response<'_>, expected: &[u8]) -> bool {
     let expected = if request.head_only { &[] } else { expected };
     expected.starts_with(&response.body) && (!response.is_whole || response.body.len() == expected.len())
 }
 
-/// Reads responses as far as they came. Interim ones are passed over.
+/// Reads responses as far as they arrived. Interim ones are skipped.
 fn responses<'a>(mut got: &'a [u8], requests: &[Request], may_be_cut: bool) -> Vec<Response<'a>> {
     let mut all: Vec<Response<'a>> = Vec::new();
     while !got.is_empty() {
@@ -198,7 +198,7 @@ fn responses<'a>(mut got: &'a [u8], requests: &[Request], may_be_cut: bool) -> V
     all
 }
 
-/// The data of a chunked body as far as it came, and how long it is if all of it did.
+/// The data of a chunked body as far as it arrived, and its length if it is complete.
 fn unframed(bytes: &[u8]) -> (Option<usize>, Vec<u8>) {
     let (mut at, mut body) = (0, Vec::new());
     while let Some(line) = memchr::memmem::find(&bytes[at..], b"\r\n") {

@@ -1,5 +1,5 @@
-//! Thousands of clients at once, from a seed: what they ask, how they read and leave, what the disk does and when, and
-//! in which order it all happens. Time is virtual, and nothing is left to chance that the seed does not decide.
+//! Thousands of clients at once, from a seed. The seed decides what they request, how they read and leave, and when the
+//! disk does what. Time is virtual.
 //!
 //! What a client got is judged when its connection has ended; see [`judge`].
 
@@ -37,15 +37,15 @@ struct Simulation {
     random: Random,
     world: World,
     places: Places,
-    /// By time; what happens at the same time happens in any order.
+    /// Events by time. Events at the same time happen in any order.
     events: BTreeMap<(u64, u64), Event>,
     guests: Vec<Option<Box<Guest>>>,
-    /// What whole listings look like.
+    /// The HTML of whole listings.
     listings: Vec<(&'static str, Vec<u8>)>,
     course: Course,
 }
 
-/// What happened, in short.
+/// A summary of what happened.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Course {
     answers: BTreeSet<u16>,
@@ -63,9 +63,9 @@ enum Event {
     /// It takes what has come.
     Read(usize),
     Vanish(usize),
-    /// The driver looks at the connection without a reason, as an event that says nothing new makes it.
+    /// The driver looks at the connection without a reason, as after a spurious event.
     Look(usize),
-    /// Somebody does the job, whose result then takes a while.
+    /// The job is done. Its result takes a while to arrive.
     DoJob(usize),
     Result(usize, Done),
     Expire(usize),
@@ -73,7 +73,7 @@ enum Event {
     Drain,
 }
 
-/// A client with its connection, and what is known of both.
+/// A client with its connection, and what the simulation knows of both.
 struct Guest {
     client: Client,
     waits: Waits,
@@ -81,12 +81,12 @@ struct Guest {
     /// How many of its pieces are on the wire.
     pieces: usize,
     spoken: usize,
-    /// How much of that the connection has been given.
+    /// How many of those bytes the connection has been given.
     heard: usize,
     shut: Told,
-    /// A job is on its way.
+    /// A job is under way.
     job: Work,
-    /// What the last job that was done led to, and whose it was.
+    /// The result of the last job, and its exchange.
     told: Option<(ExchangeId, Done)>,
     read_is_planned: bool,
     deadline_ms: u64,
@@ -98,7 +98,7 @@ struct Guest {
     faults: BTreeMap<usize, u16>,
     /// Which response, if any, may be a 408.
     too_slow: Option<usize>,
-    /// Something has happened after which responses may be missing or incomplete.
+    /// Whether responses may be missing or incomplete, because of an earlier event.
     may_be_cut: bool,
     events: usize,
 }
@@ -114,7 +114,7 @@ enum Told {
 enum Work {
     None,
     UnderWay,
-    /// The deadline answered in its place.
+    /// The deadline answered before the job.
     Abandoned,
 }
 
@@ -192,7 +192,7 @@ impl Simulation {
         self.comes_to_rest()
     }
 
-    /// Whatever has happened, afterwards everybody gets what is there now, and nothing is held.
+    /// Whatever has happened, each later client gets what is there now, and no memory is held.
     fn comes_to_rest(mut self) -> Course {
         self.world.draining = false;
         self.world.jobs = Jobs::AtOnce;
@@ -260,7 +260,7 @@ impl Simulation {
         self.with(number, |_, _| {});
     }
 
-    /// Something happens to a connection, which then goes on for as long as it can.
+    /// An event happens to a connection, which then continues for as long as it can.
     fn with(&mut self, number: usize, what: impl FnOnce(&mut Self, &mut Guest)) {
         let Some(mut guest) = self.guests[number].take() else { return };
         guest.events += 1;
@@ -280,7 +280,7 @@ impl Simulation {
         self.guests[number] = Some(guest);
     }
 
-    /// The connection takes what is on the wire, in pieces as they may come.
+    /// The connection takes what is on the wire, in pieces.
     fn hear(&mut self, guest: &mut Guest) {
         while guest.waits == Waits::ForBytes {
             if guest.heard < guest.spoken {
@@ -480,8 +480,7 @@ impl Guest {
     }
 }
 
-/// The hash differs from run to run, and who shares a place in this cache with it. Where nobody does, one run is like
-/// another.
+/// The hash of this cache differs from run to run, and so do collisions. Without collisions, all runs are alike.
 fn local_cache_without_collisions() -> LocalCache {
     let missing = Entry::new(crate::entry::Resource::Refused(Status::NOT_FOUND), 0);
     let targets: Vec<String> = (0..4)

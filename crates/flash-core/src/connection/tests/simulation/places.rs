@@ -1,4 +1,4 @@
-//! What the simulated site has and has had: every version of every file, by which answers are judged.
+//! The files of the simulated site, with every version of each. Responses are judged by them.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! What a simulated client says, when, and how it reads and ends.
+//! What a simulated client sends and when, and how it reads and leaves.
 
 use super::places::{LISTED, Places};
 use crate::testing::Random;
 
-/// All that a client is going to do, decided before it connects.
+/// All that a client will do, decided before it connects.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) input: Vec<u8>,
@@ -11,7 +11,7 @@ pub(super) struct Script {
     /// How long it pauses and how many bytes it then sends.
     pub(super) pieces: Vec<(u64, usize)>,
     pub(super) reading: Reading,
-    /// Of what has been sent, this much at the end is with the server's kernel still.
+    /// The server's kernel still holds this much of what was sent.
     pub(super) unacknowledged_bytes: u64,
     pub(super) ending: Ending,
 }
@@ -25,7 +25,7 @@ pub(super) struct Request {
     pub(super) what: What,
     pub(super) head_only: bool,
     pub(super) http10: bool,
-    /// It asks for its connection to be closed, or HTTP/1.0 does.
+    /// The request closes its connection: by a field, or because it is HTTP/1.0.
     pub(super) closes: bool,
     pub(super) has_body: bool,
 }
@@ -47,7 +47,7 @@ pub(super) enum What {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reading {
     Everything,
-    /// So many bytes at most, every so often.
+    /// At most this many bytes, at this interval.
     Slowly {
         bytes: u64,
         pause_us: u64,
@@ -57,11 +57,11 @@ pub(super) enum Reading {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ending {
-    /// It keeps the connection for as long as it may.
+    /// The client keeps the connection for as long as it may.
     Stays,
-    /// It shuts its side so long after its last word.
+    /// The client shuts down its side, this long after its last byte.
     Shuts { after_us: u64 },
-    /// It is gone so long after it came, whatever is under way.
+    /// The client vanishes, this long after it connected, whatever is under way.
     Vanishes { after_us: u64 },
 }
 
@@ -97,7 +97,7 @@ impl Script {
     }
 }
 
-/// Most clients say all at once, some in pieces, and a few are very slow.
+/// Most clients send everything at once, some in pieces, and a few are very slow.
 fn pieces(random: &mut Random, bytes: usize) -> Vec<(u64, usize)> {
     let (piece_max, pause_max_us) = match random.within(0..10) {
         0..=4 => (u64::MAX, 1),
