@@ -4,7 +4,7 @@ use crate::output::Output;
 
 #[derive(Debug, Default)]
 pub struct BufferPool {
-    // Boxed because it moves in and out of connections, which hold a pointer's worth of room for it.
+    // Boxed, because outputs move in and out of connections, and an idle connection has room for a pointer only.
     #[allow(clippy::vec_box)]
     outputs: Vec<Box<Output>>,
     inputs: Vec<Vec<u8>>,

@@ -40,7 +40,7 @@ pub struct PathCache {
     local_bytes_max: u64,
 }
 
-// On cache lines of their own, or two processors with different shards would still wait for each other.
+// Each shard has cache lines of its own. Otherwise processors with different shards would wait for each other.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard(RwLock<Cache<Key, Arc<Entry>, Weigh, Hashed, Collect>>);
@@ -82,7 +82,7 @@ const DOORKEEPER_NAMES: usize = 4096;
 
 impl PathCache {
     pub fn new(limits: CacheLimits) -> Self {
-        // Metadata needs room even where content is to have none.
+        // Metadata needs room even if content is to have none.
         let metadata = limits.entries_max as u64 * 1024;
         let bytes = limits.bytes_max.max(metadata);
         let threads = limits.threads.max(1) as u64;
@@ -148,7 +148,7 @@ impl PathCache {
     }
 
     fn shard(&self, hash: u64) -> Option<&Shard> {
-        // The cache itself begins with the low bits.
+        // The low bits choose the place within the shard.
         let number = (hash >> 48) as usize & self.shards.len().wrapping_sub(1);
         self.shards.get(number)
     }

@@ -195,7 +195,7 @@ impl Deadline {
                 return (self.ms <= now_ms).then_some(Expired::Late(Waiting::Idle));
             }
             Waiting::Body if self.credit_ms == 0 => {
-                // It is told so, and may take its time for that.
+                // The client gets a 408 response, with time to read it.
                 self.ms = now_ms.saturating_add(CREDIT_MS.into());
                 return Some(Expired::Late(Waiting::Body));
             }

@@ -16,7 +16,7 @@ use crate::path::SitePath;
 pub struct ListingCache {
     keep_ms: u64,
     budget: Arc<Budget>,
-    // Never locked while a listing is dropped: that may take a while.
+    // Never locked while a listing is dropped, because that may take a while.
     known: Mutex<Known>,
 }
 

@@ -61,7 +61,8 @@ impl LocalCache {
 
     /// Offers an entry of the shared cache, which is fresh until `until_ms`.
     pub(crate) fn offer(&mut self, target: &[u8], entry: &Entry, now_ms: u64, until_ms: u64) {
-        // What holds files open stays with the shared cache, which counts them. Sending those takes far longer than a lock.
+        // The shared cache counts open files, so their entries stay there. Sending such a file takes far longer than a
+        // lock.
         if self.slots.is_empty() || until_ms <= now_ms || entry.descriptors() > 0 {
             return;
         }

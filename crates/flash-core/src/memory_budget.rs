@@ -46,7 +46,7 @@ impl Budget {
     }
 
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
-        // Counted before it is compared, so that two who come at the same time cannot both have the last of it.
+        // Added before the comparison, so that two threads cannot both reserve the last bytes.
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let room = Reservation { budget: Arc::clone(self), bytes };
         (before + bytes <= self.bytes_max).then_some(room)

@@ -203,7 +203,7 @@ impl Output {
                 self.bytes.shrink_to(BYTES_KEPT_MAX);
             }
         } else if self.bytes_sent >= self.bytes.len().max(BYTES_KEPT_MAX) / 2 {
-            // Behind a client that is never done, what has been sent would stay for ever.
+            // While a client pipelines without end, sent bytes would stay for ever.
             self.bytes.drain(..self.bytes_sent);
             self.bytes_sent = 0;
         }
@@ -213,7 +213,7 @@ impl Output {
     /// client is slow, so they are verified again before the next attempt. A copy is made again when the socket is
     /// writable, so that slow clients hold no memory.
     pub(crate) fn take_back_window(&mut self) -> Option<Range<u64>> {
-        // Nothing is ever written behind it, so it is the last.
+        // Nothing is ever written behind a window, so it is the last segment.
         let range = match self.segments.back()? {
             Segment::Resident(_, range) => range.clone(),
             Segment::Copied(bytes, Some(offset)) => *offset..offset + bytes.len() as u64,

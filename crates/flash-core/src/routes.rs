@@ -51,7 +51,7 @@ impl Routes {
     /// Programs are told `software` and `document_root`, an absolute path without a slash at its end. `answers_bytes_max`
     /// is for responses that clients have not received, and for request bodies that are not whole.
     pub fn new(mut list: Vec<Route>, software: &[u8], document_root: &[u8], answers_bytes_max: u64) -> Self {
-        // The longest prefix wins, and a suffix within it does not count.
+        // The longest prefix wins. Suffixes do not count below a prefix.
         list.sort_by_key(|route| match &route.matches {
             RouteMatch::Prefix(prefix) => std::cmp::Reverse(1 + prefix.len()),
             RouteMatch::Suffix(_) => std::cmp::Reverse(0),

@@ -89,7 +89,7 @@ pub(crate) fn next(
         return Next::Upstream(Some(Arc::clone(entry)));
     }
     let answer = match (asked, answer) {
-        // There was reason to hope for a program.
+        // The path could have led to a program, but does not.
         (Asked::Program(_), _) if head.method.is_retrieval() && body_waits => return Next::DropBody,
         (Asked::Program(_), Answer::Entry(_)) if head.method == Method::Options => Answer::Options,
         (Asked::Program(_), Answer::Entry(entry)) if !head.method.is_retrieval() => match entry.resource {

@@ -27,7 +27,7 @@ pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {
     };
     match (head.method, head.expect, head.body) {
         (Method::Unknown, ..) => Asked::Refused(Status::NOT_IMPLEMENTED),
-        // Both are meant for a proxy (RFC 9110 §9.3.6, §9.3.8), and a program would only be confused.
+        // Both are meant for proxies (RFC 9110 §9.3.6, §9.3.8). A program could misunderstand them.
         (Method::Known("CONNECT" | "TRACE"), ..) => Asked::Refused(Status::METHOD_NOT_ALLOWED),
         (Method::Known(_), ..) if program().is_none() => Asked::Refused(Status::METHOD_NOT_ALLOWED),
         (_, Expect::Other, _) => Asked::Refused(Status::EXPECTATION_FAILED),

@@ -200,7 +200,7 @@ impl Body {
                         parts.advance(bytes.len() as u64, sink, |sink| sink.push_copied(bytes, offset));
                     }
                     Window::Warmed => {
-                        // Ask once more; should it have left the cache by then, ask for the bytes themselves.
+                        // Ask once more. If the window has left the page cache by then, ask for its bytes.
                         *copy = true;
                         self.piece = Piece::Wanted;
                     }

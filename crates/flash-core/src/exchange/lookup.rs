@@ -150,7 +150,7 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, no
         Err(PathError::Unnameable) => return Found::Refused(Status::NOT_FOUND),
     };
     if site.routes.as_ref().is_some_and(|routes| routes.holds(&path)) {
-        // What is hidden in an application's own names, it alone can say.
+        // Only the application knows which of its names are hidden.
         return Found::Program;
     }
     if !site.settings.dotfiles && path.is_hidden() {

@@ -233,7 +233,7 @@ impl UpstreamExchange {
         let mut upstream = match begun {
             Opened::Running((), upstream) => upstream,
             Opened::Failed(refusal) => return Err(refusal.into()),
-            // Nobody asked for that.
+            // This exchange did not ask for that.
             Opened::Detached => return Err(OpenError::Broken.into()),
         };
         upstream.lease.begins();
@@ -248,7 +248,7 @@ impl UpstreamExchange {
         if self.body_has_ended && self.spooled.is_none() {
             self.outgoing.end_body(upstream.protocol);
         }
-        // What has been told nothing says nothing: there is no need to look before waiting for it.
+        // A program that has read nothing writes nothing, so the first read can wait for an event.
         (self.blocked.upstream_in, self.blocked.upstream_out) = (true, false);
         self.stage =
             Stage::Running(Running { upstream, decoder: Decoder::new(), heard: false, surplus_bytes: 0 });
@@ -286,7 +286,7 @@ impl UpstreamExchange {
         if running.upstream.protocol != UpstreamProtocol::FastCgi {
             self.reply.take(bytes, writer)?;
             if self.reply.is_complete() {
-                // It may have more to do, but nothing more to say.
+                // The program may continue, but its response is complete.
                 self.over(ReleaseMode::Ended);
             }
             return Ok(Ended::Well);
@@ -307,7 +307,7 @@ impl UpstreamExchange {
                 Event::End(end) => {
                     request_ended(end)?;
                     self.reply.end(writer)?;
-                    // A part of the request that is still here would be taken for the next one's beginning.
+                    // The program would take unsent bytes of this request for the beginning of the next one.
                     let clean = rest.is_empty() && self.outgoing.left() == 0;
                     let clean = clean && self.outgoing.write_half == WriteHalf::Shut;
                     self.over(if clean { ReleaseMode::Reusable } else { ReleaseMode::Ended });

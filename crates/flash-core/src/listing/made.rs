@@ -209,7 +209,7 @@ impl Listing {
             Ok(page) => page,
             Err(step) => return step,
         };
-        // A response whose pages are all there can begin with its length.
+        // If all pages are in memory, the response can say its length.
         if number == 0 && ready.starts.len() <= WHOLE_PAGES_MAX {
             for number in 1..ready.starts.len() {
                 if maker.is_over() || self.written(ready, number, maker).is_err() {
@@ -291,7 +291,7 @@ impl Listing {
             let name = match is_unclear(kind).then(|| seen.next().flatten()) {
                 None => Name { name, details: None, folder: kind == Kind::Folder },
                 Some(Some(Seen { details, folder })) => Name { name, details: Some(details), folder },
-                // It has vanished, or leads to nothing that would be served.
+                // The name has vanished, or leads to nothing that would be served.
                 Some(None) => continue,
             };
             while names.push(name) == Err(OverBudget) {
@@ -350,7 +350,7 @@ impl Listing {
         let page = match (before.filter(|before| *before == html), self.budget.reserve(html.len() as u64)) {
             (Some(before), _) => before,
             (None, Some(room)) => Bytes::from_owner(BudgetedBytes::new(maker.hold(&html), room)),
-            // Only those who wait for it now get it.
+            // Only the requests that wait for this page now get it.
             (None, None) => return Ok(maker.hold(&html)),
         };
         let place = &mut lock(&ready.pages)[number];
@@ -410,7 +410,7 @@ impl Listing {
                 Some(details) => Some(Seen { details, folder: name.folder }),
                 None => seen.next().flatten(),
             };
-            // What has vanished since the names were read, or leads out of the root, is not shown.
+            // A name that has vanished since, or that leads out of the root, has no row.
             if let Some(Seen { details, folder }) = seen {
                 html::row(&Name { folder, ..name }, details, &mut out);
             }

@@ -52,13 +52,13 @@ impl Http1 {
                 self.phase = Phase::Closed;
                 return Want::Close;
             }
-            // A client that connects and says nothing is not an idle one: its first head is due.
+            // A new client that sends nothing is not idle: its first head is due.
             Phase::ReadRequest if self.input.is_empty() && !self.deadline.is_for(Waiting::Head) => {
                 Waiting::Idle
             }
             Phase::ReadRequest => Waiting::Head,
             Phase::DropBody(_) => Waiting::Body,
-            // The kernel goes on without the server.
+            // The kernel delivers the rest without the server.
             Phase::Lingering { why: Why::Unflushed, .. } if cx.draining => {
                 self.phase = Phase::Closed;
                 return Want::Close;
@@ -84,7 +84,8 @@ impl Http1 {
     /// The job that the state needs, if the job has not been handed out.
     fn job(&mut self, site: &Site) -> Option<(ExchangeId, Job)> {
         match &mut self.phase {
-            // It leaves for another thread. What was answered before goes out first, and does not wait there with it.
+            // The connection moves to another thread with its look-up. Earlier responses are sent first, so that they do
+            // not wait there.
             Phase::Exchange(current)
                 if site.settings.lookup_as_job
                     && self.output.is_some()
@@ -173,7 +174,7 @@ impl Http1 {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, framing, .. } = &mut **current;
         if exchange.id != id || !exchange.awaits_job() {
-            // Too late: the deadline has answered in its place.
+            // Too late: the deadline has answered.
             return;
         }
         self.deadline.job_ended(exchange.stands_still(&done));

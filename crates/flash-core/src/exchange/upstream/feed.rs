@@ -61,7 +61,7 @@ impl UpstreamExchange {
 
     /// Takes the result of the job.
     pub(crate) fn job_done(&mut self, done: Done) -> Result<(), GatewayError> {
-        // The connection may have been where nothing is heard of its sockets.
+        // The connection may have been in a stage that gets no events of sockets.
         self.upstream_ready();
         let protocol = match &self.stage {
             Stage::Running(running) => Some(running.upstream.protocol),

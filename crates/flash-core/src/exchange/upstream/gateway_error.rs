@@ -21,7 +21,7 @@ impl GatewayError {
     /// A chunked body could not be stored, or not be read back.
     pub(crate) fn of_spool(failure: Failure) -> Self {
         let reason = match failure {
-            // Whoever refuses jobs says so.
+            // The component that refuses a job logs that.
             Failure::Overloaded | Failure::OverBudget | Failure::DeviceDown => None,
             Failure::TimedOut => {
                 Some("cannot have its request's body: the folder for temporary files takes too long")

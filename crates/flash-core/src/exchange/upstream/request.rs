@@ -88,7 +88,7 @@ impl Request {
         let path = SitePath::parse(path).ok()?;
         let Routed { route, split } = match self.script.as_deref() {
             Some(name) => {
-                // An index stands below the path, and so nothing follows it.
+                // An index file lies below the path, so no path follows the script's name.
                 let info = path.as_bytes().strip_prefix(name).unwrap_or_default();
                 Routed { route: routes.of_script(name)?, split: Split { name, info } }
             }
@@ -105,7 +105,7 @@ impl Request {
         if let Some(bytes) = body_bytes {
             variables.add_content_length(bytes);
         }
-        // Which CGI script it is, whoever begins it finds out.
+        // Below a prefix, the opener finds the CGI script.
         if !matches!(
             (&route.matches, route.protocol),
             (RouteMatch::Prefix(_), UpstreamProtocol::Cgi | UpstreamProtocol::Nph)
@@ -113,7 +113,7 @@ impl Request {
             let file = [&*routes.document_root, split.name].concat();
             variables.add_script(&split, Some(&file), &routes.document_root);
         }
-        // How much a Unix socket has taken nobody knows, nor whether it takes more.
+        // A Unix socket does not tell how many bytes its client has read.
         let is_inet = matches!(peer, Peer::Inet(_));
         let may_be_direct = is_alone && is_inet && head.method == Method::Get && head.body == Body::None;
         let direct =

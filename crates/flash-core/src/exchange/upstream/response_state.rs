@@ -84,7 +84,7 @@ impl ResponseState {
                 Ok(())
             }
             Self::Body { left: Some(left) } => {
-                // What is beyond would be taken for the next response.
+                // The client would take bytes beyond the length for the next response.
                 let bytes = &bytes[..bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX))];
                 *left -= bytes.len() as u64;
                 writer.sink.write(bytes);
@@ -96,7 +96,7 @@ impl ResponseState {
             Self::Discard { left } => {
                 match left.checked_sub(bytes.len()) {
                     Some(rest) => *left = rest,
-                    // Its client has all that it asked for.
+                    // The client has the whole response.
                     None => *self = Self::Complete,
                 }
                 Ok(())

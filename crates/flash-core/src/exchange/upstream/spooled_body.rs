@@ -75,7 +75,7 @@ impl SpooledBody {
     pub(super) fn put(&mut self, data: &[u8]) {
         let needed = self.memory.len() + data.len();
         if needed > self.memory.capacity() {
-            // Doubled, as it would be anyway, but for the last time: what lies idle there is not counted.
+            // Doubled, as `Vec` would, but never beyond the reservation: spare capacity is not counted.
             let capacity = (2 * self.memory.capacity()).min(self.watermark.bytes_max()).max(needed);
             self.memory.reserve_exact(capacity - self.memory.len());
         }

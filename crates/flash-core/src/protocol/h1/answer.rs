@@ -51,7 +51,7 @@ impl Http1 {
                 return self.run_program(head, head_bytes, script.as_deref(), framing, timing, cx);
             }
         };
-        // A body that is not waited for hides where the next request begins.
+        // If the body is not read, the beginning of the next request is unknown.
         let linger = match asked {
             Asked::Refused(_) => head.body != head::Body::None || head.expect != Expect::None,
             Asked::File(_) | Asked::Program(_) | Asked::Options => body_waits,
@@ -111,7 +111,7 @@ impl Http1 {
         let request = Request::new(head, head_bytes, script);
         let id = self.exchange_id();
         let mut upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
-        // Such a program begins when its request's body is there, so that its client cannot wait for it.
+        // This program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && std::mem::take(&mut upstream.request.expects);
         self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, framing, timing);
         if leave {

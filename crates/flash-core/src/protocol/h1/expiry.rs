@@ -30,7 +30,7 @@ impl Http1 {
     /// The deadline has passed. `unacknowledged` returns how many sent bytes the client has not acknowledged. It is called
     /// only if the number matters.
     pub(crate) fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
-        // What has left for a client on the same machine is with that client.
+        // Bytes sent over a Unix socket have arrived.
         let is_local = matches!(self.transport.peer, Peer::Unix);
         let unacknowledged = || if is_local { 0 } else { unacknowledged() };
         let (now_ms, settings) = (cx.now.ms(), &cx.site.settings);
@@ -74,7 +74,7 @@ impl Http1 {
     /// A job about the body has taken too long.
     fn body_is_late(&mut self, cx: &mut Context<'_>) {
         if let Phase::Exchange(current) = &mut self.phase {
-            // It may be done yet, and must not be taken for what the next request asks for.
+            // The job may still end. Its result must not be taken for one of the next request.
             current.framing.persistence = Persistence::Closes;
         }
         self.give_up(GatewayError::of_spool(Failure::TimedOut), cx);
@@ -91,7 +91,7 @@ impl Http1 {
         if let Phase::Exchange(current) = &mut self.phase
             && current.exchange.upstream().is_some_and(UpstreamExchange::is_opening)
         {
-            // It may begin yet, and must not be taken for what the next request asks for.
+            // The program may still start. It must not be taken for the next request's program.
             current.framing.persistence = Persistence::Closes;
         }
         self.give_up(status, cx);

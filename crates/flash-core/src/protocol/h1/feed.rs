@@ -36,7 +36,7 @@ impl Http1 {
 
     /// A job has written a part of the body, or read it back.
     pub(super) fn body_moved(&mut self, done: Done, cx: &mut Context<'_>) {
-        // The connection may have been where nothing is heard of its sockets.
+        // The connection may have been in a stage that gets no events of sockets.
         self.client_ready();
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Some(upstream) = current.exchange.upstream_mut() else { return };

@@ -60,7 +60,7 @@ impl Http1 {
             Phase::Exchange(current) => {
                 let Current { exchange, body, client, .. } = &mut **current;
                 let Some(upstream) = exchange.upstream() else { return };
-                // It may still listen: only sending tells. But no program may take a part of a request for the whole.
+                // The client may still read: only sending tells. But no program may take a part of a request for the whole.
                 client.has_ended = true;
                 if !(body.ends_within(&self.input) || upstream.is_over()) {
                     self.abort(cx);

@@ -78,7 +78,7 @@ impl Http1 {
         local: Option<SocketAddr>,
         cx: &mut Context<'_>,
     ) -> Option<Open> {
-        // Whatever else there is of this client would be lost, or stand in the middle of the answer.
+        // Other input or output of this client would be lost, or land in the middle of the response.
         let is_alone = self.output.is_none() && self.input.is_empty();
         let transport = self.transport;
         let exchange = self.exchange_mut(id)?;
@@ -104,7 +104,7 @@ impl Http1 {
         }
         match upstream.begun(begun) {
             Ok(()) => {
-                // RFC 9110 §10.1.1: a client that has begun to send needs no leave.
+                // RFC 9110 §10.1.1: a client that has begun to send needs no 100 response.
                 let waits = upstream.request.expects && !upstream.body_has_ended();
                 upstream.request.expects = false;
                 if waits && self.input.is_empty() {
@@ -198,7 +198,7 @@ impl Http1 {
         }
         let mut new_framing = *framing;
         if !upstream.reply.has_begun() && !body.is_complete() {
-            // What the program leaves of its request's body would have to be read to its end.
+            // The program may leave a part of the request's body unread, and the next request stands behind it.
             new_framing.persistence = Persistence::Closes;
         }
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
@@ -225,7 +225,7 @@ impl Http1 {
             && let Some(record) = record.take()
         {
             output.push_end(record);
-            // Where all has been sent before, this is its end.
+            // If all bytes have been sent already, this records the end.
             output.sent(0, cx.now.us, &mut cx.tally.records);
         }
         if let Some(routes) = &cx.site.routes {
