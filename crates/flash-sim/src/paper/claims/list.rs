@@ -151,7 +151,7 @@ pub(super) static CLAIMS: [Claim; 28] = [
             let closest = most(one.xs("figure5a", |_| true).into_iter().map(over));
             (closest, closest < 0.0)
         },
-        otherwise: "SPED is lowest: its one process waits for the disk. MP shares content by mapping, as Table 1 has it, and where the cache is fixed its books take nothing from it.",
+        otherwise: "SPED is lowest: its one process waits for the disk. MP shares content by mapping, as in Table 1. Here the cache is fixed, so MP's cache entries take nothing from it.",
     },
     Claim {
         id: "C4",
@@ -165,7 +165,7 @@ pub(super) static CLAIMS: [Claim; 28] = [
                 percent_more(bandwidth(one, "figure5b", Mp, 500), bandwidth(one, "figure5b", Mp, 200));
             (change, (-50.0..=-2.0).contains(&change))
         },
-        otherwise: "One processor is the bottleneck from 5 clients on, and MP has 32 processes whoever waits: nothing that the paper gives a number for grows with clients.",
+        otherwise: "One processor is the bottleneck from 5 clients on, and MP has 32 processes with any number of clients. No cost that the paper gives a number for grows with clients.",
     },
     Claim {
         id: "C5a",
@@ -193,7 +193,7 @@ pub(super) static CLAIMS: [Claim; 28] = [
             let wider = lead(16) - lead(5);
             (wider, wider > 2.0)
         },
-        otherwise: "PIPELINED against MT, see C5a. Against SPED and AMPED alone its lead does grow, since their books take their cache.",
+        otherwise: "For PIPELINED against MT, see C5a. Against SPED and AMPED alone its lead does grow, because their cache entries take memory from their cache.",
     },
     Claim {
         id: "C5c",
@@ -234,7 +234,7 @@ pub(super) static CLAIMS: [Claim; 28] = [
             let lead = least(few.map(|x| one.lead("figure6b", Amped, &[Mp, Mt, Sped, Pipelined], x)));
             (lead, lead >= -1.0)
         },
-        otherwise: "The disk is the bottleneck from the second processor on, and AMPED's books take some of its cache with each. At one processor what AMPED spares in switches is less than what MT, with 32 threads, gains from asking the disk early.",
+        otherwise: "The disk is the bottleneck from the second processor on, and AMPED's cache entries take some of its cache with each processor. At one processor AMPED saves switches. MT, with 32 threads, gains more by starting disk reads early.",
     },
     Claim {
         id: "C7a",
@@ -248,7 +248,7 @@ pub(super) static CLAIMS: [Claim; 28] = [
             let lead = least(many.map(|x| one.lead("figure6c", Pipelined, &OTHERS, x)));
             (lead, lead >= -1.0)
         },
-        otherwise: "Connections are dealt out to PIPELINED's pools, and one with large replies has work while another is idle; MT's threads run wherever a processor is free. SPED and AMPED are left behind, as claimed.",
+        otherwise: "Each connection is assigned to one of PIPELINED's pools, so a pool with large responses works while another is idle. MT's threads run on any free processor. SPED and AMPED are behind, as claimed.",
     },
     Claim {
         id: "C7b",
@@ -262,7 +262,7 @@ pub(super) static CLAIMS: [Claim; 28] = [
             let farthest = most(one.xs("figure6c", |x| x <= 8).into_iter().map(far));
             (farthest, farthest <= 10.0)
         },
-        otherwise: "AMPED is; SPED waits for each miss itself. With one disk access for each file it would hold.",
+        otherwise: "AMPED is comparable; SPED waits for each miss itself. With one disk access for each file the claim would hold.",
     },
     Claim {
         id: "C7c",
@@ -371,7 +371,7 @@ pub(super) static CLAIMS: [Claim; 28] = [
             let smallest = least([Mt, Sped, Amped, Pipelined].map(gain));
             (smallest, smallest > 2.0 && smallest > gain(Mp))
         },
-        otherwise: "At 3 GB the disk holds nobody up any more but SPED and MP.",
+        otherwise: "At 3 GB the disk slows only SPED and MP.",
     },
     Claim {
         id: "C12a",
@@ -415,7 +415,7 @@ pub(super) static CLAIMS: [Claim; 28] = [
             let more = percent_more(wait("figure8d"), wait("figure8a"));
             (more, (10.0..=30.0).contains(&more))
         },
-        otherwise: "The locks are taken for less than a tenth of the time, and with a fixed number of threads no more of them stand there when more clients wait outside. With a thread for each client (server.thread_per_client) it grows many times.",
+        otherwise: "The locks are held for less than a tenth of the time. The number of threads is fixed, so more clients do not make more threads wait at the locks. With a thread for each client (server.thread_per_client) the wait grows many times.",
     },
 ];
 
@@ -424,21 +424,21 @@ fn lead_over_mt(one: &One, panel: &str, from: f64, to: f64) -> (f64, bool) {
     (lead, (from..=to).contains(&lead))
 }
 
-const LOG: &str = "Synthesised, the beginning of ClarkNet misses so little at 150 MB that one processor at 24 us for 512 B \
-    hides it. The real NASA log, truncated to 120 MB, misses 3 %, and there all models drop by a third, AMPED least.";
+const LOG: &str = "The synthesised beginning of ClarkNet misses little at 150 MB. One processor at 24 us for 512 B hides that. \
+    The real NASA log, truncated to 120 MB, misses 3 %. With it all models drop by a third, AMPED least.";
 
 const ALIKE: &str = "MT and PIPELINED have the same cache and the same disk, and locks and switches are less than 1 % of the \
-    processors' time. A switch for each packet of 512 B, 5 us to 24, would put MT a fifth behind, but with WorldCup98 too, where \
-    the paper has it level (C8).";
+    processors' time. A switch for each packet of 512 B (5 us to 24) would put MT a fifth behind. But then MT would also be \
+    behind with WorldCup98, where the paper has it level (C8).";
 
-const BLOCKS: &str = "AMPED falls after 5 processors and MT and PIPELINED are flat, but SPED goes on rising a little. With an \
-    access for each 4 KB instead of 8 it falls too; UC Berkeley would then reach half of what Figure 6(b) shows. Short runs \
-    differ by 20 %, since a few giants among the misses decide.";
+const BLOCKS: &str = "AMPED falls after 5 processors, and MT and PIPELINED are flat, but SPED continues to rise a little. With an \
+    access for each 4 KB instead of 8 it falls too. UC Berkeley would then reach half of what Figure 6(b) shows. Short runs \
+    differ by 20 %, because a few very large files among the misses decide.";
 
-const BALANCED: &str = "The lead grows with clients as claimed, but not for the paper's reason: PIPELINED lets every client wait at \
-    the disk and goes on serving hits, MT has only as many threads. How large it is depends on how far the disk's queue has \
-    settled.";
+const BALANCED: &str = "The lead grows with clients as claimed, but not for the paper's reason. In PIPELINED every client can wait \
+    for the disk while others get hits; MT has only as many threads. The size of the lead depends on how far the disk's queue \
+    has settled.";
 
-const MEASURED: &str = "The paper measured these sizes rather than computed them. Its parameters (850 B for each 15 KB file, \
-    0.7 MB of paths and 3 MB of helpers for each server) give less; entries of 1.5 KB and 5 MB for each server would give both \
-    numbers, but then one server would have 15 MB of overhead with 100 MB, and its figure shows 5.";
+const MEASURED: &str = "The paper measured these sizes; it did not compute them. Its parameters (850 B for each 15 KB file, 0.7 MB \
+    of paths and 3 MB of helpers for each server) give less. Entries of 1.5 KB and 5 MB for each server would give both numbers. \
+    But then one server would have 15 MB of overhead with 100 MB, and its figure shows 5.";
