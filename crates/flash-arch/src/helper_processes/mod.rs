@@ -13,13 +13,13 @@ mod roles;
 use std::sync::Arc;
 
 use flash_core::job::{Failure, Job, Outcome};
-use flash_disk::{Device, remote};
+use flash_disk::{Device, Disk, remote};
+use flash_observe::ErrorLog;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
 use self::process::Reply;
 pub use self::processes::HelperProcesses;
 pub use self::roles::HelperRoles;
-use crate::server_state::ServerState;
 
 /// Whether helpers' jobs are executed by their threads or by helper processes.
 #[derive(Default)]
@@ -67,31 +67,34 @@ impl HelperKind {
 }
 
 impl JobExecutor {
-    /// Does a job, as [`Disk::help`](flash_disk::Disk::help) would.
-    pub(crate) fn help(&self, shared: &ServerState, job: &Job, device: Device) -> Option<Outcome> {
-        let outcome = match (&self.kind, job) {
-            (ExecutorKind::ThisThread, _) => shared.disk.help(job, device),
+    /// Does a job, as [`Disk::help`] would. Logs lost processes to `error_log`.
+    pub(crate) fn help(
+        &self,
+        disk: &Disk,
+        error_log: &ErrorLog,
+        job: &Job,
+        device: Device,
+    ) -> Option<Outcome> {
+        match (&self.kind, job) {
+            (ExecutorKind::ThisThread, _) => disk.help(job, device),
             // The file is open in the server, which needs no rights to it.
             (ExecutorKind::Process(_), Job::Spool(_)) => {
                 self.clock.set(CpuClock::of_this_thread());
-                shared.disk.help(job, device)
+                disk.help(job, device)
             }
             // The listing is made here, of parts of the folder that the process reads.
-            (ExecutorKind::Process(processes), Job::List(list)) => {
-                shared.disk.list_with(list, device, |part| ask(processes, &self.clock, shared, part, device))
-            }
-            (ExecutorKind::Process(processes), _) => match ask(processes, &self.clock, shared, job, device) {
-                Some(outcome) if remote::is_for_the_asker(job, &outcome) => {
-                    self.clock.set(CpuClock::of_this_thread());
-                    shared.disk.help(job, device)
+            (ExecutorKind::Process(processes), Job::List(list)) => disk
+                .list_with(list, device, |part| ask(processes, &self.clock, disk, error_log, part, device)),
+            (ExecutorKind::Process(processes), _) => {
+                match ask(processes, &self.clock, disk, error_log, job, device) {
+                    Some(outcome) if remote::is_for_the_asker(job, &outcome) => {
+                        self.clock.set(CpuClock::of_this_thread());
+                        disk.help(job, device)
+                    }
+                    outcome => outcome,
                 }
-                outcome => outcome,
-            },
-        };
-        if let Some(outcome) = &outcome {
-            shared.note(job, &outcome.done);
+            }
         }
-        outcome
     }
 
     pub(crate) fn clock(&self) -> &Arc<CurrentClock> {
@@ -110,18 +113,17 @@ impl Drop for JobExecutor {
 fn ask(
     processes: &HelperProcesses,
     clock: &CurrentClock,
-    shared: &ServerState,
+    disk: &Disk,
+    error_log: &ErrorLog,
     job: &Job,
     device: Device,
 ) -> Option<Outcome> {
-    let log_lost = |what: std::fmt::Arguments<'_>| shared.error_log.log_limited(&processes.lost, what);
+    let log_lost = |what: std::fmt::Arguments<'_>| error_log.log_limited(&processes.lost, what);
     for _ in 0..TRIES_MAX {
         let mut process = match processes.process(|idle| log_lost(format_args!("{idle} ended: replaced"))) {
             Ok(process) => process,
             Err(error) => {
-                shared
-                    .error_log
-                    .log_limited(&processes.refused, format_args!("cannot start a helper: {error}"));
+                error_log.log_limited(&processes.refused, format_args!("cannot start a helper: {error}"));
                 return Some(job.failed(Failure::Overloaded).into());
             }
         };
@@ -130,7 +132,7 @@ fn ask(
             continue;
         };
         clock.set(its_clock);
-        match process.ask(&shared.disk, job, device) {
+        match process.ask(disk, job, device) {
             Reply::Answered(outcome) => {
                 processes.keep(process);
                 return outcome;

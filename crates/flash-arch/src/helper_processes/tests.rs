@@ -24,7 +24,7 @@ use super::fork_request::ForkRequest;
 use super::process::Process;
 use super::*;
 use crate::Limits;
-use crate::server_state::ServerParts;
+use crate::server_state::{ServerParts, ServerState};
 
 /// What a helper does with its jobs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Bench {
     fn find(&self, executor: &JobExecutor, known: Option<&Arc<Entry>>) -> Done {
         let path = SitePath::parse(b"/a.txt").unwrap().into_owned();
         let job = Job::Find(Find { path, known: known.cloned(), asked_ms: 0 });
-        executor.help(&self.shared, &job, Device::ELSEWHERE).unwrap().done
+        executor.help(&self.shared.disk, &self.shared.error_log, &job, Device::ELSEWHERE).unwrap().done
     }
 
     fn said(self) -> String {

@@ -270,11 +270,10 @@ impl Pool {
         let outcome = match begun.saturating_duration_since(*came) > deadline {
             // The client got an error when the deadline passed.
             true => Some(job.failed(Failure::TimedOut).into()),
-            false => catch_unwind(AssertUnwindSafe(|| executor.help(&self.shared, job, self.device)))
-                .unwrap_or_else(|panic| {
-                    self.shared.panicked(&*panic);
-                    Some(job.failed(Failure::Broken).into())
-                }),
+            false => catch_unwind(AssertUnwindSafe(|| self.execute(job, executor))).unwrap_or_else(|panic| {
+                self.shared.panicked(&*panic);
+                Some(job.failed(Failure::Broken).into())
+            }),
         };
         if let Some(outcome) = &outcome {
             while !self.shared.site.cache_result(job, &outcome.done) {
@@ -282,6 +281,15 @@ impl Pool {
             }
         }
         self.finish(&task, begun, outcome, Instant::now);
+    }
+
+    fn execute(&self, job: &Job, executor: &JobExecutor) -> Option<Outcome> {
+        let ServerState { disk, error_log, .. } = &*self.shared;
+        let outcome = executor.help(disk, error_log, job, self.device);
+        if let Some(outcome) = &outcome {
+            self.shared.note(job, &outcome.done);
+        }
+        outcome
     }
 
     /// A helper has finished a job: pushes the result to all who wait for it.
