@@ -43,7 +43,7 @@ pub enum Cause {
     CgroupThrottle,
     /// A signal or a debugger stopped it.
     Stopped,
-    /// A lock within the kernel that no other cause names.
+    /// A lock or another processor's work within the kernel, which no other cause names.
     KernelLock,
     /// No rule knows the stack.
     Unknown,

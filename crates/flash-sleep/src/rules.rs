@@ -108,7 +108,7 @@ pub(crate) const ANYWHERE: [Rule; 7] = [
 ];
 
 /// The innermost function that is here decides.
-pub(crate) const INNERMOST: [Rule; 13] = [
+pub(crate) const INNERMOST: [Rule; 14] = [
     rule(
         Cause::Journal,
         &[
@@ -290,6 +290,18 @@ pub(crate) const INNERMOST: [Rule; 13] = [
             "signalfd_*",
             "inotify_read",
             "do_accept",
+        ],
+    ),
+    rule(
+        Cause::KernelLock,
+        &[
+            "synchronize_rcu*",
+            "synchronize_srcu*",
+            "__synchronize_srcu",
+            "rcu_sync_*",
+            "__lru_add_drain_all",
+            "lru_add_drain_all",
+            "__flush_work",
         ],
     ),
     rule(Cause::Timer, &["do_nanosleep", "hrtimer_nanosleep", "common_nsleep*", "msleep*"]),

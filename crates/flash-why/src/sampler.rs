@@ -97,6 +97,15 @@ impl Instrument {
         }
     }
 
+    /// The thread's sleep now, if it sleeps outside a wait for events.
+    pub(crate) fn asleep_now(pid: u32, thread: u32) -> Option<Block> {
+        let mut sampled = Sampled::default();
+        (sampled.totals.pid, sampled.totals.thread) = (pid, thread);
+        let now = Instant::now();
+        sampled.sample(now, now, &mut |_| ());
+        sampled.asleep?.block
+    }
+
     pub(crate) fn threads(&self) -> Vec<ThreadTotals> {
         self.threads.values().map(|sampled| sampled.totals.clone()).collect()
     }

@@ -1,5 +1,6 @@
 //! A watch: the processes of a target, seen by the best level that rights allow.
 
+use std::collections::BTreeSet;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -95,6 +96,22 @@ impl Watch {
             #[cfg(has_bpf)]
             Instrument::Ebpf(kernel) => kernel.unfinished(found),
             Instrument::Proc(sampler) => sampler.unfinished(found),
+        }
+        if self.level == Level::Ebpf {
+            self.asleep_all_along(found);
+        }
+    }
+
+    /// Threads that slept before the watch began and have not moved since: a switch of theirs was never seen.
+    fn asleep_all_along(&mut self, found: &mut dyn FnMut(Block)) {
+        let moved: BTreeSet<u32> = self.threads().iter().map(|thread| thread.thread).collect();
+        for &pid in &self.pids {
+            for thread in proc::threads(pid).into_iter().filter(|thread| !moved.contains(thread)) {
+                if let Some(block) = sampler::Instrument::asleep_now(pid, thread) {
+                    let us = self.begun.elapsed().as_micros() as u64;
+                    found(Block { us, unfinished: true, ..block });
+                }
+            }
         }
     }
 

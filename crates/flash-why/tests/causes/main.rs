@@ -1,0 +1,287 @@
+//! Causes that are injected, one after the other: a loop that sleeps for a known reason, and what `flash why` calls it.
+//!
+//! It takes root, eBPF, and for some causes FUSE or cgroups. Where one is missing it says so.
+
+#![forbid(unsafe_code)]
+
+mod victim;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use flash_slowdisk::{SlowDisk, SlowImage};
+use flash_why::{Block, Level, Target, ThreadTotals, Watch};
+use tempfile::TempDir;
+
+/// Of a hundred blocks, so many have the right cause, and where there is one path, this path.
+const RIGHT_PERCENT: usize = 95;
+const BLOCKS_MIN: usize = 20;
+/// A watch ends when a thread has slept so often, but not before loops were found.
+const ENOUGH: usize = 100;
+const SHORTEST: Duration = Duration::from_millis(700);
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The loop that sleeps: this program again, with what to do in its environment.
+struct Victim(Child);
+
+impl Victim {
+    fn start(case: &str, folder: &Path, group: Option<&Group>) -> Victim {
+        let program = std::env::current_exe().expect("the test's program");
+        let mut command = Command::new(program);
+        command.args(["--exact", "victim::victim", "--nocapture", "--test-threads=1"]);
+        command.env(victim::CASE, case).env(victim::FOLDER, folder).stdout(std::process::Stdio::null());
+        if let Some(group) = group {
+            command.env(victim::GROUP, group.0.join("cgroup.procs"));
+        }
+        Victim(command.spawn().expect("the test runs itself"))
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Seen {
+    blocks: Vec<Block>,
+    threads: Vec<ThreadTotals>,
+}
+
+/// Why nothing can be tested, if so.
+fn missing() -> Option<String> {
+    Watch::begin(&Target::Pid(std::process::id()), Some(Level::Ebpf)).err().map(|error| error.to_string())
+}
+
+fn watch(case: &str, folder: &Path) -> Seen {
+    watch_while(case, folder, None, LONGEST, || ())
+}
+
+/// Watches a victim; `act` happens meanwhile, again and again.
+fn watch_while(
+    case: &str,
+    folder: &Path,
+    group: Option<&Group>,
+    longest: Duration,
+    mut act: impl FnMut(),
+) -> Seen {
+    let victim = Victim::start(case, folder, group);
+    let pid = victim.0.id();
+    let mut watch = Watch::begin(&Target::Pid(pid), Some(Level::Ebpf)).expect("it could begin before");
+    let (begun, mut blocks) = (Instant::now(), Vec::<Block>::new());
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    while begun.elapsed() < SHORTEST
+        || begun.elapsed() < longest && counts.values().all(|&count| count < ENOUGH)
+    {
+        act();
+        let note = &mut |block: Block| {
+            *counts.entry(block.thread).or_default() += 1;
+            blocks.push(block);
+        };
+        watch.poll(note).expect("the kernel tells");
+        std::thread::sleep(watch.interval());
+    }
+    watch.unfinished(&mut |block| blocks.push(block));
+    let threads = watch.threads();
+    assert_eq!(watch.lost(), 0, "{case}: records were lost");
+    Seen { blocks, threads }
+}
+
+impl Seen {
+    /// The blocks of the loop itself, after the time that the test's harness needs to start.
+    fn of_loop(&self) -> Vec<&Block> {
+        let loops: Vec<u32> =
+            self.threads.iter().filter(|thread| thread.is_loop).map(|thread| thread.thread).collect();
+        assert_eq!(loops.len(), 1, "one loop: {:?}", self.threads);
+        self.blocks
+            .iter()
+            .filter(|block| block.thread == loops[0])
+            .filter(|block| !is_harness(block))
+            .collect()
+    }
+}
+
+/// What the harness of tests does before the victim's loop begins.
+fn is_harness(block: &Block) -> bool {
+    let path = block.path.as_deref().unwrap_or_default();
+    path.contains("/deps/")
+        || path.contains("/lib/")
+        || path.ends_with("ld.so.cache")
+        || path.starts_with("/proc/")
+}
+
+fn judge(case: &str, seen: &Seen, right: &[&str], path: Option<&Path>) {
+    let blocks = seen.of_loop();
+    let mut causes: BTreeMap<String, usize> = BTreeMap::new();
+    for block in &blocks {
+        *causes.entry(format!("{} in {}", block.cause.name(), block.call)).or_default() += 1;
+    }
+    eprintln!("{case}: {} blocks, {causes:?}", blocks.len());
+    assert!(blocks.len() >= BLOCKS_MIN, "{case}: {} blocks only", blocks.len());
+    let rightly = blocks.iter().filter(|block| right.contains(&block.cause.name())).count();
+    if rightly * 100 < blocks.len() * RIGHT_PERCENT {
+        let wrong = blocks.iter().filter(|block| !right.contains(&block.cause.name())).take(5);
+        panic!("{case}: {rightly} of {}: {:#?}", blocks.len(), wrong.collect::<Vec<_>>());
+    }
+    if let Some(path) = path {
+        let path = path.to_str().expect("temporary paths are UTF-8");
+        let named = blocks.iter().filter(|block| block.path.as_deref() == Some(path)).count();
+        let other: Vec<_> = blocks
+            .iter()
+            .map(|block| &block.path)
+            .filter(|other| other.as_deref() != Some(path))
+            .take(5)
+            .collect();
+        assert!(
+            named * 100 >= blocks.len() * RIGHT_PERCENT,
+            "{case}: {named} of {} name {path}: {other:?}",
+            blocks.len()
+        );
+    }
+}
+
+#[test]
+fn sleeps_in_the_program() {
+    if let Some(missing) = missing() {
+        return eprintln!("NOT TESTED, causes of sleeps: {missing}");
+    }
+    let folder = TempDir::new().expect("a folder");
+    let cases = [
+        ("pipe", "pipe or socket"),
+        ("socket", "pipe or socket"),
+        ("futex", "user lock (futex)"),
+        ("timer", "timer"),
+        ("file-lock", "file lock"),
+        ("child", "child process"),
+    ];
+    for (case, right) in cases {
+        judge(case, &watch(case, folder.path()), &[right], None);
+    }
+}
+
+#[test]
+fn one_cold_file_among_hot_ones() {
+    if let Some(missing) = missing() {
+        return eprintln!("NOT TESTED, paths of blocks: {missing}");
+    }
+    // Of the disk that the build is on: temporary folders may be in memory.
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    for file in 0..20 {
+        fs::write(folder.path().join(format!("hot-{file}")), [7; 4096]).expect("a file");
+    }
+    let cold = folder.path().join("cold");
+    fs::write(&cold, vec![7; 8 << 20]).expect("a file");
+    fs::File::open(&cold).and_then(|file| file.sync_all()).expect("it is on the disk");
+    for case in ["cold-read", "cold-sendfile"] {
+        judge(case, &watch(case, folder.path()), &["page-cache read"], Some(&cold));
+    }
+}
+
+#[test]
+fn a_slow_disk_and_a_file_system_elsewhere() {
+    if let Some(missing) = missing().or_else(flash_slowdisk::missing) {
+        return eprintln!("NOT TESTED, causes of slow disks: {missing}");
+    }
+    let (site, point) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
+    for file in 0..400 {
+        let folder = site.path().join(format!("d{}", file % 40));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join(format!("f{file}")), [7; 4096]).expect("a file");
+    }
+    {
+        let disk = SlowDisk::mount(site.path(), point.path(), "delay fixed:3ms").expect("a slow disk");
+        judge("fuse", &watch("open-all", point.path()), &["FUSE or NFS request"], None);
+        disk.rule("open hang").expect("a rule");
+        let seen = watch_while("open-all", point.path(), None, SHORTEST, || ());
+        let hung: Vec<_> =
+            seen.blocks.iter().filter(|block| block.unfinished && block.us > 500_000).collect();
+        let hung = hung.iter().find(|block| block.cause.name() == "FUSE or NFS request");
+        let hung = hung.unwrap_or_else(|| panic!("no block hangs: {:?}", seen.blocks.last()));
+        let inside =
+            hung.path.as_deref().is_some_and(|path| path.starts_with(&*point.path().to_string_lossy()));
+        assert!(inside, "{hung:?}");
+        disk.clear();
+    }
+    let image =
+        SlowImage::mount(site.path(), point.path(), 64, "read delay fixed:2ms").expect("a slow image");
+    let drop_caches = || fs::write("/proc/sys/vm/drop_caches", "3").expect("root may");
+    let mut dropped = Instant::now();
+    let seen = watch_while("open-all", image.mountpoint(), None, LONGEST, || {
+        if dropped.elapsed() > Duration::from_millis(300) {
+            drop_caches();
+            dropped = Instant::now();
+        }
+    });
+    let blocks = seen.of_loop();
+    let of = |call: &str, cause: &str| {
+        let of_call: Vec<_> = blocks.iter().filter(|block| &*block.call == call).collect();
+        let right = of_call.iter().filter(|block| block.cause.name() == cause).count();
+        eprintln!("image: {right} of {} {call} are {cause}", of_call.len());
+        assert!(of_call.len() >= BLOCKS_MIN && right * 100 >= of_call.len() * RIGHT_PERCENT, "{of_call:#?}");
+    };
+    of("openat", "metadata read");
+    of("read", "page-cache read");
+}
+
+#[test]
+fn limits_of_a_cgroup() {
+    let cpu = Path::new("/sys/fs/cgroup/cpu");
+    let memory = Path::new("/sys/fs/cgroup/memory");
+    if let Some(missing) = missing() {
+        return eprintln!("NOT TESTED, causes by cgroups: {missing}");
+    }
+    if !cpu.join("cpu.cfs_quota_us").exists() && !cpu.join("cpu.cfs_period_us").exists() {
+        return eprintln!("NOT TESTED, causes by cgroups: no hierarchy of version 1");
+    }
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let group = Group::make(cpu, &[("cpu.cfs_period_us", "50000"), ("cpu.cfs_quota_us", "10000")]);
+    judge(
+        "cpu",
+        &watch_while("spin", folder.path(), Some(&group), LONGEST, || ()),
+        &["cgroup throttle"],
+        None,
+    );
+    drop(group);
+    let group = Group::make(memory, &[("memory.limit_in_bytes", "16777216")]);
+    let seen = watch_while("write", folder.path(), Some(&group), LONGEST, || ());
+    let right = ["memory reclaim", "writeback or dirty throttling"];
+    judge("memory", &seen, &right, None);
+}
+
+/// A cgroup of version 1, removed when it is dropped.
+struct Group(PathBuf);
+
+impl Group {
+    fn make(hierarchy: &Path, settings: &[(&str, &str)]) -> Group {
+        let group = Group(hierarchy.join(format!("flash-why-{}", std::process::id())));
+        fs::create_dir(&group.0).expect("a cgroup");
+        for (file, value) in settings {
+            fs::write(group.0.join(file), value).unwrap_or_else(|error| panic!("{file} = {value}: {error}"));
+        }
+        group
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Its last process has just been ended.
+        let asked = Instant::now();
+        while fs::remove_dir(&self.0).is_err() && asked.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn a_rename_storm_in_one_folder() {
+    if let Some(missing) = missing() {
+        return eprintln!("NOT TESTED, locks of folders: {missing}");
+    }
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let seen = watch("storm", folder.path());
+    judge("storm", &seen, &["inode or directory lock"], None);
+}
