@@ -1,7 +1,7 @@
-//! Bars in groups: a row for each, with its name before it and its value behind it, so that they need no key and have
-//! room on a phone.
+//! Bars in groups. Each bar is a row, with its name before it and its value behind it. So they need no legend, and fit on a
+//! phone.
 //!
-//! A logarithm has no zero to rise from, so there the rows have markers instead of bars.
+//! A logarithmic axis has no zero where a bar could start, so its rows have markers instead of bars.
 
 use crate::legend::{Entry, NAME_PX};
 use crate::lines;

@@ -19,12 +19,12 @@
 //! assert!(figure.csv().starts_with("series,kind,file size (KB),bandwidth (Mb/s),low,high\n"));
 //! ```
 //!
-//! **Looks.** A server has the same colour and marker in every figure, found by its name; no two series of a figure
-//! share them. Figures are laid out for a given width rather than scaled to it, so that their text stays as large on a
-//! phone as on a desk. Colours follow `prefers-color-scheme`, and nothing is told by colour alone.
+//! **Looks.** A server has the same colour and marker in every figure, by its name. No two series of a figure share them. A
+//! figure is laid out for a given width, not scaled to it. So its text is as large on a phone as on a desk. Colours follow
+//! `prefers-color-scheme`, and no meaning depends on colour alone.
 //!
-//! **Numbers.** Whatever is given is drawn as far as it can be: what is not a number is a gap, what an axis cannot show
-//! (zero, on a logarithm) is counted in a note below the figure.
+//! **Numbers.** A figure draws every value that it can. A value that is not a number leaves a gap. A note below the figure
+//! counts the values that an axis cannot show, such as zero on a logarithmic axis.
 //!
 //! It leaves out everything else: other kinds of plots, interaction, other file formats. Widths of text are estimates
 //! on the safe side, because no font is at hand.

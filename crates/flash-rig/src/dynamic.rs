@@ -1,5 +1,5 @@
-//! Programs that answer behind a server: a folder of CGI programs that the server starts, and php-fpm, which runs beside it
-//! as a process of ours and is the same for every server.
+//! Programs that answer requests behind a server: a folder of CGI programs, which the server starts, and php-fpm. php-fpm runs
+//! beside the server as a process of the rig's, the same for every server.
 
 use std::fs;
 use std::os::unix::net::UnixStream;

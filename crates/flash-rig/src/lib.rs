@@ -1,9 +1,10 @@
-//! Servers as processes on a prepared machine, measured, and everything put back.
+//! Starts servers as processes on a prepared machine, measures them, and restores the machine.
 //!
-//! The bench and the lab stand on it. It starts Flash and its peers, each configured as its best users would,
-//! pinned to processors and held in limits; it makes disks slow, caches cold and read-ahead small; it says what a
-//! server used, and what the machine is. It knows nothing of requests beyond one for a check, and of no experiment:
-//! load is the clients' matter, plans are the lab's.
+//! The bench and the lab use it. It starts Flash and its peers, each configured as its best users would, pinned to processors
+//! and with limits. It makes disks slow, caches cold and read-ahead small. It reports the resources that a server used, and
+//! describes the machine.
+//!
+//! It sends no requests except one check, and knows no experiment. Clients make the load; the lab has the plans.
 //!
 //! ```no_run
 //! use flash_rig::{Cpus, Disk, Limits, Machine, ServerSpec, Setup, empty_caches};

@@ -61,7 +61,7 @@ impl Image {
 pub enum Slow {
     /// The slow filesystem alone: a network mount.
     Network,
-    /// An ext4 image of this size, which the folder is copied into, on a loop device upon the slow filesystem: a slow
+    /// An ext4 image of this size, with a copy of the folder, on a loop device on the slow filesystem. It behaves like a slow
     /// local disk, whose metadata is slow too.
     Local { mebibytes: u32 },
 }

@@ -32,8 +32,9 @@ pub struct Setup<'a> {
     /// Event loops: Flash's loops, worker processes of nginx and lighttpd, threads of h2o, processors of Caddy, and
     /// the processes of Apache's event and worker.
     pub loops: usize,
-    /// Those who wait for the disk: helpers of amped and uring at most, threads of mt, processes of mp and of Apache's
-    /// prefork, threads of nginx's pool and of each process of Apache. Without a number, what the manner has.
+    /// How many threads or processes wait for the disk. They are helpers of amped and uring (at most), threads of mt, or
+    /// processes of mp and of Apache's prefork. For nginx they are threads of its pool, for Apache threads of each process.
+    /// Without a number, the variant's default counts.
     pub threads: Option<usize>,
     /// Connections that event-driven servers must be able to hold. A process or a thread holds one.
     pub connections_max: usize,

@@ -169,8 +169,8 @@ pub(crate) fn started_ticks(pid: Pid) -> Option<u64> {
     Stat::read(pid).map(|stat| stat.started_ticks)
 }
 
-/// Kills a process, unless its number belongs to another by now, and waits until it runs no more: whether its parent
-/// has asked for it is another matter. One that hangs in a disk's wait goes when the disk lets it.
+/// Kills a process, unless its number belongs to another process by now, and waits until it has ended. It may still be a zombie
+/// of its parent. A process that waits for a disk ends when the disk answers.
 pub(crate) fn kill(pid: Pid, started_ticks: u64) {
     let end = Instant::now() + Duration::from_secs(KILL_SECONDS_MAX);
     while runs(pid, started_ticks) && kill_process(pid, Signal::KILL).is_ok() && Instant::now() < end {

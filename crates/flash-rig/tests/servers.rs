@@ -156,8 +156,8 @@ fn ten_thousand_connections_stay() {
     }
 }
 
-/// A connection that has had one answer, from one of several addresses: one has too few ports, and
-/// those of the server before are not free yet.
+/// A connection that has had one response, from one of several addresses. One address has too few ports, and the ports of the
+/// server before are not free yet.
 fn ask(net: u8, port: u16, n: usize) -> anyhow::Result<TcpStream> {
     let source = Ipv4Addr::new(127, 1, net, 1 + (n / 2_500) as u8);
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;

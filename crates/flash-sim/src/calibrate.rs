@@ -1,5 +1,5 @@
-//! `flash sim calibrate`: what the models need to know, measured on this machine and with real servers, as a parameter file
-//! in which every line says where it comes from.
+//! `flash sim calibrate` measures the parameters of the models on this machine with real servers. It writes a parameter file in
+//! which every line says how it was measured.
 
 mod costs;
 mod disk;

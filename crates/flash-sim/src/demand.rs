@@ -9,12 +9,12 @@ use flash_traffic::Workload;
 pub struct Demand {
     /// Files whose size nobody knows are taken for empty. A sequence that ends begins again.
     pub workload: Arc<dyn Workload>,
-    /// Each file's share of the requests, up to a factor, where requests do not depend on earlier ones.
+    /// Each file's share of the requests, up to a factor, if requests do not depend on earlier ones.
     ///
-    /// Caches begin warm: requests pass through them in no time until they are full, and whatever is not full after two
-    /// requests a file (and no fewer than 100,000) is filled up, at its old end, with files in the order in which they were
-    /// likely asked for last. With these shares that is exact, however large the caches are; without, the requests that
-    /// passed are counted instead.
+    /// Caches start warm. Requests pass through them in no time until they are full, at most two for each file, and at least
+    /// 100,000. Then the rest of each cache is filled at its old end. The order of these files is the likely order of their
+    /// last requests. With these shares that order is exact for caches of any size. Without them, the model counts the requests
+    /// that passed.
     pub popularity: Option<Arc<[f64]>>,
     /// The request, counted from the first measured one, whose life [`Outcome::timeline`](crate::Outcome::timeline) shall tell.
     pub follow: Option<u64>,

@@ -1,5 +1,5 @@
-//! `flash sim explain`: one request's life, from the client's sending to its last byte: as a timeline, as a sum of what its
-//! time went into, and as a picture.
+//! `flash sim explain` shows one request, from the moment when the client sends it to its last byte. It prints a timeline and
+//! the sum of each kind of time, and draws a picture.
 
 mod picture;
 mod span;

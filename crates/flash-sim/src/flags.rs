@@ -10,10 +10,10 @@ use crate::failure::Failure;
 use crate::paper::Exhibit;
 use crate::scenario::Setting;
 
-/// Simulate web server architectures on machines that one does not have
+/// Simulate web server architectures on machines that you do not have
 ///
-/// MP, MT, SPED, AMPED and PIPELINED servers, on any number of processors, with any memory and disks, under the traces of
-/// the paper that proposed the pipeline (Choi, Kim, Ersoz and Das, WWW 2005) or any other load.
+/// MP, MT, SPED, AMPED and PIPELINED servers run on any number of processors, with any memory and disks. The load is any other,
+/// or that of the traces of the paper on pipelined servers (Choi, Kim, Ersoz and Das, WWW 2005).
 #[derive(Debug, Parser)]
 #[command(
     name = "flash sim",
@@ -48,8 +48,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Reproduce the paper: its tables, figures and claims
     ///
-    /// Writes Tables 1, 4 and 5 and Figures 2, 3, 5, 6, 7 and 8 of the PIPELINED paper as SVG, CSV and JSON, and what
-    /// became of its claims (claims.md, claims.json).
+    /// Writes Tables 1, 4 and 5 and Figures 2, 3, 5, 6, 7 and 8 of the PIPELINED paper as SVG, CSV and JSON. Also writes which
+    /// of its claims hold (claims.md, claims.json).
     #[command(after_help = ASSUMPTIONS)]
     Paper(Paper),
     /// Measure this machine and write a parameter file
@@ -60,7 +60,7 @@ pub(crate) enum Command {
     /// Compare the models with real servers on this machine
     ///
     /// Five architectures serve sites of three sizes to two numbers of clients, on one processor, with limited memory and a
-    /// slow disk, and the simulator predicts what they do. Takes some five minutes, and root.
+    /// slow disk. The simulator predicts their results. Takes some five minutes, and needs root.
     Validate(Validate),
 }
 

@@ -124,8 +124,8 @@ pub struct Server {
 pub enum Caches {
     /// One data cache and one pathname cache for all, under locks where several processors use them.
     Shared,
-    /// Every process keeps books of its own, 850 B a file, on content whose memory is shared by mapping it: what Table 1's
-    /// formulas and Figure 2 describe. Each process has a pathname cache of its own.
+    /// Each process has its own entries, 850 B a file, for content whose memory all processes share by mapping it. Table 1's
+    /// formulas and Figure 2 describe that. Each process has a pathname cache of its own.
     Replicated,
     /// Every process has an equal part of the memory to itself, for content, books and pathnames.
     Private,
@@ -158,8 +158,9 @@ pub enum LockWait {
     Spin,
 }
 
-/// What the time of sending occupies. The paper calls it a network latency, but has throughput grow with processors up to
-/// what 24 µs of processor time for 512 B give (5.8 ms a reply of 124.3 KB: 2,750/s for 16 processors, its Figure 6(a)).
+/// The resource that sending occupies. The paper calls its time a network latency. But in its Figure 6(a) throughput grows with
+/// processors, up to 2,750/s for 16. That is the result of 24 µs of processor time for 512 B: 5.8 ms for a response of 124.3
+/// KB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transmit {

@@ -1,5 +1,5 @@
-//! `flash sim sweep`: every combination of several settings. Each run is a file, and what has its file is done; so a sweep
-//! can be broken off and begun again, and its runs can be somebody else's, each a command of its own.
+//! `flash sim sweep` runs every combination of several settings. Each run writes a file, and a run whose file exists is
+//! skipped. So a sweep can be stopped and continued. A scheduler can run its runs too, each as a command of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};

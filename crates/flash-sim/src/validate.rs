@@ -1,8 +1,8 @@
-//! `flash sim validate`: what the models predict, beside what real servers do on this machine under the same load.
+//! `flash sim validate` compares the models' predictions with real servers on this machine, under the same load.
 //!
-//! Every architecture serves synthetic sites of several sizes to several numbers of clients, on one processor, with memory
-//! that the largest site does not fit into and a disk that does a known number of reads a second. The models get that
-//! machine, these sites, and the costs of a parameter file; nothing is fitted to the outcome.
+//! Every architecture serves synthetic sites of several sizes to several numbers of clients, on one processor. The largest site
+//! does not fit into memory, and the disk does a known number of reads a second. The models get the same machine and sites, and
+//! the costs of a parameter file. Nothing is fitted to the results.
 
 mod cell;
 mod measure;

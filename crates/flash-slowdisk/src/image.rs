@@ -1,13 +1,12 @@
 //! A slow local disk: an ext4 image in a folder that a [`SlowDisk`] shows, on a loop device, mounted. Names, inodes
 //! and pages of its files come from that disk when they are cold, and from the kernel's caches when they are warm.
 //!
-//! It is read-only from top to bottom. A site is read; the slow disk below refuses to write anyway; and no journal
-//! is replayed or written, whose waits would mix with those that a test is about. The image has no journal at all,
-//! so that not even `noload` is needed.
+//! Every layer is read-only. Tests only read a site, and the slow disk below refuses writes. The image has no journal, so no
+//! waits for a journal mix with the waits of a test. It does not even need `noload`.
 //!
-//! The loop device reads by direct I/O. Through the page cache it would keep a second copy of everything, which
-//! only makes cold things warm, and one kernel thread would read block after block: a disk that does one operation
-//! at a time, whatever its rules say.
+//! The loop device reads by direct I/O. Through the page cache it would keep a second copy of everything, which makes cold
+//! files warm. Also, one kernel thread would then read block after block. The disk would do one operation at a time, whatever
+//! its rules say.
 
 use std::fs;
 use std::io;

@@ -17,8 +17,8 @@ use signal_hook::iterator::Signals;
 
 /// Show a folder through a slow and faulty disk
 ///
-/// Mounts a read-only copy of a folder whose operations take the time and meet the fate that rules give them, and
-/// unmounts on SIGTERM or SIGINT. Needs root and /dev/fuse.
+/// Mounts a read-only copy of a folder. Rules decide how long an operation takes, and whether it fails or hangs. Unmounts on
+/// SIGTERM or SIGINT. Needs root and /dev/fuse.
 #[derive(Debug, Parser)]
 #[command(name = "flash-slowdisk", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Flags {

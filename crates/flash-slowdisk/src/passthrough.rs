@@ -1,7 +1,6 @@
-//! The filesystem that the kernel sees: the folder, read-only, and one file of our own at its root, by which the
-//! rules are read and written. Every operation goes through the [queue](crate::queue), but for those on the
-//! control file and the attributes of the root on the way to it: a disk that hangs altogether can still be told
-//! to go on.
+//! The filesystem that the kernel sees: the folder, read-only, and a control file at its root, which reads and writes the
+//! rules. Every operation goes through the [queue](crate::queue), except operations on the control file and the attributes of
+//! the root. So you can change the rules of a disk on which everything hangs.
 
 use std::ffi::OsStr;
 use std::io;

@@ -1,8 +1,8 @@
-//! The disk itself: operations wait here for one of the few threads that may work at a time, and each takes the
-//! time and the fate that the rules give it. What an operation does is the [passthrough](crate::passthrough)'s.
+//! The disk itself: operations wait here for one of a few threads. The rules decide how long each operation takes, and whether
+//! it fails or hangs. The [passthrough](crate::passthrough) executes the operation.
 //!
-//! A hung operation holds no thread, so that it stops nobody else. Every change of the rules is a new judgement
-//! for every operation that waits, hangs, or sits out its delay.
+//! A hung operation holds no thread, so it stops no other operation. Each change of the rules applies to every operation that
+//! waits, hangs, or is delayed.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -213,8 +213,8 @@ impl Queue {
         MutexGuard::unlocked(state, || (operation.work)(outcome, &rules));
     }
 
-    /// Answers EINTR to hung operations whose callers were killed. The kernel would let them wait for an answer
-    /// even then, so that no process that uses a hung mount could ever end; NFS lets them go, and so does this.
+    /// Answers EINTR to hung operations whose callers were killed. Otherwise the kernel would wait for an answer, and a killed
+    /// process that uses a hung mount could never end. NFS releases such processes too.
     fn let_killed_go(&self) {
         let mut state = self.state.lock();
         while state.phase == Phase::Open {

@@ -1,5 +1,5 @@
-//! What the disk does to whom, read from lines of text. A [`Rules`] never changes once it is in force: a new line
-//! makes a new one, so that an operation under way can tell that it must be judged again.
+//! Which operations are delayed, fail or hang, read from lines of text. A [`Rules`] in use never changes: a new line makes a
+//! new one. So a running operation can tell that it must compare itself with the rules again.
 
 use std::fmt;
 use std::path::Path;

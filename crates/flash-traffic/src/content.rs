@@ -1,5 +1,5 @@
-//! What made-up files hold: bytes that follow from a seed, the file's name and the place in it, so that any range of a reply
-//! can be checked without the file. They look random, and no coding makes them smaller.
+//! The content of synthetic files. Each byte follows from a seed, the file's name and the position. So any range of a response
+//! can be checked without the file. The bytes look random, and no coding makes them smaller.
 
 use std::os::unix::ffi::OsStrExt;
 

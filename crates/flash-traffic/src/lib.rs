@@ -1,6 +1,6 @@
-//! What clients ask for. A [`Workload`] names every file that may be asked for, its [`Catalogue`], and hands out the order
-//! of the requests, a [`Sequence`] for each thread of clients. The load generator sends them; the simulator puts prices on
-//! them. Who asks and when (clients, pacing, connections) is theirs, and so is everything about sockets.
+//! What clients request. A [`Workload`] names every file that clients may request, its [`Catalogue`]. It gives each thread of
+//! clients the order of its requests, a [`Sequence`]. The load generator sends the requests, and the simulator computes their
+//! costs. Clients, pacing, connections and sockets are not in this crate.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Names that are safe on both sides: in a request line, and below a folder. Every file of a made-up or logged site gets
-//! the one target that [`of_target`] gives its name, so that what is asked for is what [`path_of`] writes.
+//! Names that are safe in a request line, and below a folder. Every file of a synthetic or logged site has exactly one target,
+//! which [`of_target`] makes from its name. So clients request the paths that [`path_of`] writes.
 //!
 //! - A target in absolute form becomes its path (RFC 9112 §3.2.2), `http://host` becomes `/`.
-//! - Escapes are decoded, and what must not stand in a target as it is gets one; a `%` without two digits is an escaped `%`.
+//! - Escapes are decoded, and each byte that a target must not contain is escaped. A `%` without two digits is an escaped `%`.
 //! - Empty segments and those of a single dot are left out: on a disk `/a//b` and `/a/./b` are `/a/b`.
 //! - A name that ends in one of these is that folder's `index.html`.
 //! - The rest is [refused](Refused).
@@ -37,8 +37,8 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 /// What filesystems take for one name.
 const SEGMENT_BYTES_MAX: usize = 255;
 
-/// Far below what systems take for a path (4,096), so that there is room for the folder above, and encoded below what servers
-/// take for a request line (8,000).
+/// Far below the system's limit for a path (4,096), so the folder above has room. Encoded, it is below the servers' limit for a
+/// request line (8,000).
 const PATH_BYTES_MAX: usize = 2_048;
 
 /// The file that stands for a folder.

@@ -1,5 +1,5 @@
-//! The programs that answer a workload's dynamic requests, and the tables that they read: plain source, which a made site
-//! gets as `cgi-bin/…`, compiled, and as `….php`. What they do stands in their first lines.
+//! The programs that answer a workload's dynamic requests, and the tables that they read. They are plain source. A synthetic
+//! site gets them compiled, as `cgi-bin/…`, and as `….php`. Their first lines say what they do.
 
 use std::fs::{self, Permissions};
 use std::io;

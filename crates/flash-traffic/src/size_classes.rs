@@ -11,8 +11,8 @@ pub struct SizeClasses {
 }
 
 impl SizeClasses {
-    /// A class for sizes up to each of these, which are sorted; one for all that is larger; and one where only the server
-    /// knows the size, if there are such files: `up to 1000 B`, `above 1000 B`, `unknown size`.
+    /// A class for sizes up to each of these, which are sorted, and one for all larger sizes: `up to 1000 B`, `above 1000 B`.
+    /// If only the server knows the sizes of some files, they have a class too: `unknown size`.
     pub fn new(workload: Arc<dyn Workload>, upto_bytes: &[u64]) -> Self {
         let mut upto_bytes = upto_bytes.to_vec();
         upto_bytes.sort_unstable();

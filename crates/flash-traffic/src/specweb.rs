@@ -1,5 +1,5 @@
-//! A mix like SPECweb99's static one: directories of 36 files in four classes of size, asked for by Zipf's law over the
-//! directories and fixed shares within each.
+//! A mix like SPECweb99's static one: directories of 36 files in four classes of size. Requests follow Zipf's law over the
+//! directories, and fixed shares within each.
 
 pub(crate) mod dynamic;
 
@@ -136,9 +136,9 @@ mod tests {
         assert!(SpecWeb::new(0, Sessions::SpecWeb).is_none());
     }
 
-    /// Ruan and Pai (2006) tell how many MB the most popular requests cover, with 629 directories: 4.4, 101.8, 181.2 and
-    /// 385.7. By these shares, exactly computed, it is a little less; an exponent of 0.96 would explain the first of them, and
-    /// files that take whole blocks of 2 KiB the next two.
+    /// Ruan and Pai (2006) give the MB that the most popular requests cover, with 629 directories: 4.4, 101.8, 181.2 and 385.7.
+    /// These shares, computed exactly, give a little less. An exponent of 0.96 would explain the first figure. Files that
+    /// occupy whole blocks of 2 KiB would explain the next two.
     #[test]
     fn the_most_popular_requests_cover_nearly_what_the_paper_says() {
         let mix = SpecWeb::new(629, Sessions::Fixed(5)).unwrap();

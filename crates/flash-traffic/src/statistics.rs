@@ -92,8 +92,8 @@ fn median<T: Ord + Copy + Default>(values: &mut [T]) -> T {
     if values.is_empty() { T::default() } else { *values.select_nth_unstable(middle).1 }
 }
 
-/// How many of these requests find their file in a cache of so many bytes that begins empty and drops the file that was not
-/// asked for the longest. A file larger than the cache passes it by.
+/// How many of these requests find their file in an LRU cache of so many bytes that begins empty. A file larger than the cache
+/// is not cached.
 pub fn lru_hits(sizes: &[u64], asked: &[FileId], cache_bytes: u64) -> u64 {
     // Files by the time of their last use, and the time by file.
     let mut order: BTreeMap<u64, FileId> = BTreeMap::new();

@@ -38,8 +38,7 @@ pub enum References {
     /// By their distance in an LRU stack that begins as popularity would have it. Each part has a stack of its own, so one
     /// part alone has exactly these distances.
     LruStack(Distances),
-    /// Every file once in an order that is drawn, and then again in the same one: no cache that is smaller than the site is
-    /// of any use, if it drops what was used longest ago.
+    /// Every file once in a random order, and then again in the same order. An LRU cache smaller than the site gets no hits.
     RoundRobin,
 }
 

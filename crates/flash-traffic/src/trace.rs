@@ -1,8 +1,8 @@
-//! What a log's clients asked a site's files for.
+//! The static requests of a log.
 //!
-//! A static request is a GET that was answered with 200 or 304, has no `?`, does not lie below `/cgi-bin/`, and asks for a
-//! file whose size is known. A file's size is that of the largest 200 reply for its URL; where all of these were empty, it is
-//! not known. Everything else in a log is counted and left out.
+//! A static request is a GET with a response of 200 or 304, for a file whose size is known. Its target has no `?`, and is not
+//! below `/cgi-bin/`. A file's size is that of the largest 200 response for its URL. If all of them were empty, the size is not
+//! known. All other requests of a log are counted and left out.
 
 pub mod replay;
 #[cfg(test)]
@@ -52,8 +52,8 @@ pub struct Counts {
 }
 
 impl Trace {
-    /// Reads a log, of the given format or of the one that it seems to have. Unless an order is given, a World Cup log is
-    /// put in order of time, because it is a sample in no order, and others are left as they are.
+    /// Reads a log, in the given format or in the one that it seems to have. If no order is given, a World Cup log is sorted by
+    /// time, because it is a sample without order. Other logs keep their order.
     pub fn read(path: &Path, format: Option<Format>, order: Option<Order>) -> Result<Self, LogError> {
         let mut gathered = Gathered::default();
         let report = log::read(path, format, &mut |request| gathered.request(&request))?;

@@ -1,7 +1,7 @@
-//! A workload's files on a disk: [`make_site`] writes them below a folder, by several threads, and leaves alone what is
-//! there already. Beside the folder `site` a file `site.flash-site.json`, which no server of the folder serves, tells what
-//! was made; where a folder has files and no such note, somebody else made them, and nothing is written. Where programs
-//! answer some of the requests, they are put there too.
+//! A workload's files on a disk. [`make_site`] writes them below a folder, with several threads, and skips files that exist. A
+//! file `site.flash-site.json` beside the folder `site` records what was made; no server of the folder serves it. If a folder
+//! has files but no such record, [`make_site`] writes nothing, because the files are not its own. If programs answer some of
+//! the requests, it puts them there too.
 
 mod note;
 mod site_error;

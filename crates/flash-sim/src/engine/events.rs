@@ -5,10 +5,10 @@ use std::collections::BinaryHeap;
 
 use super::time::Time;
 
-/// The events to come. Those of one moment happen in the order in which they were announced.
+/// The future events. Events of one moment happen in the order in which they were scheduled.
 ///
-/// A closed system has about as many as it has stations, some dozens, so that the heap lies in a few lines of the cache;
-/// calendars and buckets pay off from thousands of events on.
+/// A closed system has about as many events as stations: some dozens. So the heap fits in a few cache lines. Calendar queues
+/// pay off from thousands of events on.
 #[derive(Debug)]
 pub struct Events<E> {
     heap: BinaryHeap<Entry<E>>,

@@ -1,8 +1,9 @@
-//! A discrete-event simulation's own parts: time, the events to come, waiting lines, stations. Nothing here knows of servers.
+//! The parts of any discrete-event simulation: time, future events, wait queues, stations. This module knows nothing of
+//! servers.
 //!
-//! Time is counted in whole nanoseconds from the beginning of a run, so that sums are exact and a run repeats to the last
-//! bit. Whoever waits is a number, a place in a slab that the simulation sizes once, and lines are threaded through a second
-//! slab of [`Links`] beside it: nothing is allocated while events happen.
+//! Time counts whole nanoseconds from the start of a run. So sums are exact, and a run repeats to the last bit. A waiting
+//! customer is a number: its place in a slab that the simulation sizes once. A second slab of [`Links`] holds the wait queues.
+//! So the engine allocates nothing while events happen.
 
 mod events;
 mod level;

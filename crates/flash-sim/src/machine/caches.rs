@@ -59,8 +59,8 @@ impl Caches {
         }
     }
 
-    /// Lets requests through without time, dealt out to the processes, until LRU has forgotten what was before: once a cache
-    /// had to evict, its content is what it would be had the requests gone on for ever, the files asked for last.
+    /// Passes requests through the caches without time, assigned to the processes in turn, until LRU has evicted. After an
+    /// eviction a cache holds the files that were requested last. That is its content after any number of requests.
     pub(super) fn warm(&mut self, requests: impl Iterator<Item = u32>) {
         let processes = self.path.len().max(self.data.len()) as u32;
         for (number, file) in requests.enumerate() {
@@ -79,9 +79,9 @@ impl Caches {
         self.path.iter().chain(&self.data).any(|lru| !lru.has_evicted())
     }
 
-    /// Fills what is cold, at the old end, with files in an order of `ages`: when each was last asked for, the latest first.
-    /// Where requests do not depend on each other this is exact as well: how long ago somebody asked for a file that was not
-    /// seen is exponential whatever was seen.
+    /// Fills the cold part of the caches, at the old end, with files in the order of `ages`. `ages` lists files by the time of
+    /// their last request, the latest first. If requests are independent, this is exact too. The time since the last request
+    /// for an unseen file is exponential, whatever other requests were seen.
     pub(super) fn fill(&mut self, ages: &[u32]) {
         for path in self.path.iter_mut().filter(|lru| !lru.has_evicted()) {
             fill(path, ages, |_| 1);

@@ -1,8 +1,8 @@
-//! Who gets a processor, and what there is for him to do.
+//! Assigns processors to runners, and work to each runner.
 //!
-//! A processor goes to whoever has waited longest; helpers go first, at the next point where somebody can be interrupted:
-//! between two requests, or two windows of a reply. The same runner keeps a processor until it has to wait, or until its time
-//! slice is over and others want to run.
+//! The runner that has waited longest gets a free processor. Helpers go first, at the next point where a runner can be
+//! interrupted: between two requests, or two windows of a response. A runner keeps its processor until it must wait, or until
+//! its time slice is over and other runners want to run.
 
 use super::World;
 use super::entities::{NONE, Runner};

@@ -37,8 +37,8 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// All files, by when each was last asked for, the latest first: an exponential time each, by its share of the requests, which
-/// is as given, or as `seen`.
+/// All files, by the time of their last request, the latest first. Each time is drawn from an exponential distribution, by the
+/// file's share of the requests. The share is the given `popularity`, or else follows from `seen`.
 pub(super) fn ages(popularity: Option<&[f64]>, seen: &[u32], seed: u64) -> Vec<u32> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut ages: Vec<(f64, u32)> = (0..seen.len())

@@ -1,6 +1,6 @@
-//! AMPED, PIPELINED §2: "one main Web server process and multiple helper processes to mainly handle I/O operations … If there
-//! is a cache miss, the main process forwards the request to a helper process, and then, the helper process fetches the data
-//! from the disk and sends it back to the main process". §3.1: "two helper processes, read and path translation helpers".
+//! AMPED, PIPELINED §2: "one main Web server process and multiple helper processes to mainly handle I/O operations". "If there
+//! is a cache miss, the main process forwards the request to a helper process". The helper "fetches the data from the disk and
+//! sends it back to the main process". §3.1: "two helper processes, read and path translation helpers".
 
 use super::{Cache, Kind, Manner, Model, Place, Work};
 use crate::parameters::{Caches, Parameters};

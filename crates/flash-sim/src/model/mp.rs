@@ -1,5 +1,5 @@
 //! MP, PIPELINED §2: "a process pool and each process is assigned to execute the basic steps associated with servicing a
-//! request … the difficulty to share any global information, since each process has its own private address" space.
+//! request". It has "the difficulty to share any global information, since each process has its own private address" space.
 
 use super::{Cache, Kind, Manner, Model, Place, Work};
 use crate::parameters::{Caches, Parameters};

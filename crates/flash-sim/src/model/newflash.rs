@@ -1,6 +1,7 @@
-//! New-Flash (Ruan and Pai, 2004): AMPED whose helpers "pass back open descriptors", with the mapped-file cache removed and one
-//! entry for a file's name and its descriptor. A file is sent by a `sendfile` that says when it would block: nothing is looked
-//! up for that, and content is the kernel's, in one copy for all processes. A helper that translates a name loads the file too.
+//! New-Flash (Ruan and Pai, 2004) is AMPED whose helpers "pass back open descriptors". It has no mapped-file cache, and one
+//! entry for a file's name and its descriptor. It sends a file by a `sendfile` that reports when it would block, so it needs no
+//! residency check. The kernel holds the content, in one copy for all processes. A helper that translates a name loads the file
+//! too.
 
 use super::{Cache, Kind, Manner, Model, Place, Work};
 use crate::parameters::{Caches, Parameters};

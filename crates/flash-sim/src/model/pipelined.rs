@@ -1,8 +1,8 @@
 //! PIPELINED §4: "an accept connection thread takes care of a connection from a user, and forwards this request to a read
-//! request thread. The read request thread parses the request, and then, the find file request thread checks whether the
-//! request is in a path translation cache … Otherwise, it forwards the request to a path translation helper thread. Next, the
-//! send header thread sends the response header to the client. Finally, the read file and send data threads send the requested
-//! data … a pipelined thread pool can be launched on each CPU and the threads can share the global information." §3.4's 7 × N
+//! request thread. The read request thread parses the request". Then "the find file request thread checks whether the request
+//! is in a path translation cache". "Otherwise, it forwards the request to a path translation helper thread. Next, the send
+//! header thread sends the response header to the client. Finally, the read file and send data threads send the requested
+//! data". "a pipelined thread pool can be launched on each CPU and the threads can share the global information." §3.4's 7 × N
 //! counts reading and sending as one thread, like its Figure 4.
 
 use super::{Cache, Kind, Manner, Model, Place, Work};

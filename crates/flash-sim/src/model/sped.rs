@@ -1,6 +1,6 @@
-//! SPED, PIPELINED §2: "a single Web server process" that "can avoid context switching and synchronization overheads … However,
-//! the non-blocking I/O operations in this model are actually blocked when it performs disk related operations". §3.3: "we may
-//! launch one Web server process per CPU."
+//! SPED, PIPELINED §2: "a single Web server process" that "can avoid context switching and synchronization overheads".
+//! "However, the non-blocking I/O operations in this model are actually blocked when it performs disk related operations".
+//! §3.3: "we may launch one Web server process per CPU."
 
 use super::{Cache, Kind, Manner, Model, Place, Work};
 use crate::parameters::{Caches, Parameters};

@@ -1,6 +1,6 @@
-//! uring: one process, an event loop on every processor, on one set of caches. What the loop would wait for goes into a ring
-//! that it shares with the kernel, which waits; the loop learns of the end like of any other event. No helpers, so no turning
-//! to them and back: an entry in the ring costs what a hand-off costs.
+//! uring: one process, with an event loop on every processor, on one set of caches. A loop puts each call that would block into
+//! a ring that it shares with the kernel, and the kernel waits. The completion reaches the loop like any other event. There are
+//! no helpers, so no switch to them and back. An entry in the ring costs as much as a hand-off.
 
 use super::{Cache, Kind, Manner, Model, Place, Work};
 use crate::parameters::{Caches, Parameters};

@@ -1,7 +1,7 @@
-//! What the paper claims (C1 to C13), each as a number that our runs give and a rule for it: claimed, ours, holds or not.
+//! The paper's claims (C1 to C13). Each is a number that our runs give, and a rule for it: claimed, ours, holds or not.
 //!
-//! A claim is looked at for each seed on its own, with the same requests for all architectures, so that its spread over the
-//! seeds is that of the comparison and not that of the traffic. The rules are stated beside the numbers; none is tuned.
+//! Each claim is checked for each seed on its own, with the same requests for all architectures. So its spread over the seeds
+//! is that of the comparison, not that of the traffic. The rules stand beside the numbers; none is tuned.
 
 mod claim;
 mod list;

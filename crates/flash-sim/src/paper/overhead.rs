@@ -1,8 +1,8 @@
-//! Section 3 of the paper: what its servers spend of the system memory on bookkeeping, and what is left as data cache. Table
-//! 1, Figures 2 and 3. Formulas only, those of the simulator's memory; nothing runs.
+//! Section 3 of the paper: the memory that its servers use for bookkeeping, and the rest, which is the data cache. Table 1,
+//! Figures 2 and 3. This module has only formulas, those of the simulator's memory; it runs nothing.
 //!
-//! A cached file is taken to weigh 15 KB, whatever the trace. The paper's own numbers show that it did so throughout: AMPED's
-//! "8 times" PIPELINED's overhead, said of a trace whose files weigh 124 KB, follows from 15 KB and from nothing larger.
+//! A cached file counts as 15 KB with any trace. The paper's own numbers show that it did so throughout. It gives AMPED "8
+//! times" PIPELINED's overhead for a trace whose files have 124 KB. That follows from 15 KB, and from nothing larger.
 
 use flash_figure::{Axis, Figure, Series};
 use flash_sim::machine::Division;

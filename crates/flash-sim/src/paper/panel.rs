@@ -104,15 +104,14 @@ pub(super) static PANELS: [Panel; 14] = [
     Panel::processors(8, "figure8d", "Figure 8(d). Penn State CSE, 2,500 clients", CSE, 2.0 * GB, 2500),
 ];
 
-/// A disk's block. The paper reads files of 124 KB with one access, as far as its text goes; its axes say otherwise. With a
-/// warm LRU cache of 1 GB, Penn State CSE misses 3 % of its requests at the skew that Table 5 asks for, so that one access
-/// for each would leave the disk idle and throughput at 2,600/s, where Figure 7(a) ends at 700. UC Berkeley would reach
-/// 2,300/s, where Figure 6(b) ends at 1,400. An access for each 8 KB, the block of the file system of those days, brings
-/// both into their axes.
+/// A disk's block. By its text, the paper reads files of 124 KB with one access; its axes say otherwise. With a warm LRU cache
+/// of 1 GB, Penn State CSE misses 3 % of its requests at the skew that Table 5 needs. One access for each miss would leave the
+/// disk idle and give 2,600/s, but Figure 7(a) ends at 700. UC Berkeley would reach 2,300/s, but Figure 6(b) ends at 1,400. An
+/// access for each 8 KB, the block of the file systems of that time, fits both axes.
 const BLOCK_KB: f64 = 8.192;
 
-/// Requests for each client before measuring begins. Where the disk is the bottleneck, nearly all clients end up in its
-/// queue, and they get there one miss at a time; until then, servers that answer hits meanwhile look faster than they are.
+/// Requests for each client before measuring begins. If the disk is the bottleneck, nearly all clients end up in its queue, one
+/// miss at a time. Until then, servers that answer hits meanwhile look faster than they are.
 const SETTLING_PER_CLIENT: u64 = 200;
 
 /// What is the same in all panels: our reading of the paper, and whatever is to be assumed instead.

@@ -39,8 +39,8 @@ impl Site {
         (0..files).map(|rank| zipf.weight(rank)).collect()
     }
 
-    /// The most popular files that weigh so much together, the least popular first: a cache that saw them holds what it would
-    /// after a long time, or nearly so.
+    /// The most popular files that have so many bytes together, the least popular first. After reading them a cache holds
+    /// nearly the files that it would hold after a long time.
     pub(super) fn sweep(&self, bytes: u64) -> Sweep {
         let catalogue = self.workload.catalogue().clone();
         let mut left = bytes;

@@ -1,7 +1,7 @@
-//! A site with lognormal sizes and Zipf popularity, asked for by independent references.
+//! A site with lognormal sizes, Zipf popularity and independent requests.
 //!
-//! Requests are drawn one by one and never stored, so that a trace of any length costs the memory of its files. Where a mean
-//! reply is asked for, sizes are dealt to ranks so that it comes out; nothing else ties a file's size to its rank.
+//! Requests are drawn one by one and never stored. So a trace of any length uses memory only for its files. If a mean response
+//! is given, sizes are assigned to ranks so that the mean is right. A file's size does not depend on its rank otherwise.
 
 use std::sync::Arc;
 
@@ -110,10 +110,10 @@ fn mean_reply(sizes: impl Iterator<Item = u64>, popularity: &Zipf) -> f64 {
     bytes / weights
 }
 
-/// Exchanges sizes between ranks until the mean reply is within one per cent of the target.
+/// Exchanges sizes between ranks until the mean response is within one per cent of the target.
 ///
-/// The pairs are a popular rank and any rank, whatever their sizes, so that this is a random walk over all ways to deal the
-/// sizes out, which stops at the first one that has the mean: no size is preferred for a rank.
+/// Each pair is a popular rank and any rank, whatever their sizes. So this is a random walk over all assignments of sizes to
+/// ranks. It stops at the first one with the right mean, and prefers no size for a rank.
 fn deal(
     sizes: &mut [u64],
     popularity: &Zipf,

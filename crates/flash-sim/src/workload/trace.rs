@@ -1,9 +1,9 @@
-//! The six traces of PIPELINED, Tables 4 and 5. The logs cannot be had; each is synthesised to the figures that the paper
-//! gives, with an exponent of Zipf's law that we fitted to Table 5.
+//! The six traces of PIPELINED, Tables 4 and 5. The logs are not available. Each trace is synthesised to the paper's figures,
+//! with an exponent of Zipf's law that is fitted to Table 5.
 //!
-//! The paper's kilobytes have 1,024 bytes: 48,079 files of 124.3 KB make 5.7 GB, 511,189 of 9.84 KB make 4.8 GB and 139,894
-//! of 15.7 KB make 2.1 GB in powers of two, and in no other units. For the other three, files times mean size is not the data
-//! set; the data set and the number of files are kept, and the mean follows from them.
+//! The paper's kilobytes have 1,024 bytes. Only in powers of two do 48,079 files of 124.3 KB make 5.7 GB. The same is true of
+//! 511,189 files of 9.84 KB (4.8 GB), and of 139,894 files of 15.7 KB (2.1 GB). For the other three, the number of files times
+//! the mean size is not the data set. They keep the data set and the number of files, and the mean follows from them.
 
 use flash_traffic::sample::Sizes;
 
@@ -124,9 +124,9 @@ impl PaperTrace {
         found.ok_or_else(|| format!("there is no trace '{name}': expected one of {}", names()))
     }
 
-    /// What is to be synthesised. The mean reply weighs what the mean file does: with the few files that draw most requests
-    /// of so skewed a trace, chance would otherwise decide over the throughput of a whole figure, and the axes of Figure 6
-    /// show about that mean.
+    /// The files of the synthesised trace. The mean response is as large as the mean file. In so skewed a trace a few files get
+    /// most requests. Without this rule chance would decide the throughput of a whole figure. The axes of Figure 6 show about
+    /// that mean.
     pub(crate) fn synthetic(&self) -> SyntheticFiles {
         SyntheticFiles {
             files: self.files,

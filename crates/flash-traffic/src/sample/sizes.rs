@@ -5,8 +5,8 @@ use std::fmt;
 use rand::Rng;
 use rand_distr::{Distribution, LogNormal};
 
-/// No size lies further above the mean of ln(size), in standard deviations: of a million files one lies at 4.75, and among
-/// fewer one such giant would be most of the data set, and another for each seed.
+/// No size is further above the mean of ln(size), in standard deviations. Of a million files one is at 4.75. Among fewer files
+/// one so large would be most of the data set, and each seed would give another data set.
 const TAIL_MAX_SD: f64 = 4.0;
 
 /// How large made-up files are.

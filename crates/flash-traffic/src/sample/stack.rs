@@ -1,6 +1,6 @@
-//! The LRU-stack model: a client asks again for what was asked for a lognormal number of other files ago. Real requests
-//! have such a memory, and popular files besides (Jin and Bestavros, 2000); independent draws have no memory, and a stack
-//! alone forgets in time what is popular.
+//! The LRU-stack model: a client requests a file again after requests for a lognormal number of other files. Real requests have
+//! such a memory, and also popular files (Jin and Bestavros, 2000). Independent draws have no memory. A stack alone forgets in
+//! time which files are popular.
 
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp1, LogNormal};
