@@ -91,7 +91,7 @@ impl Disk {
         let known = find.known.as_deref().and_then(variants_of);
         let media = media::of(&name);
         let siblings = if self.settings.precompressed && media.compressible {
-            siblings(root, &name, blocking)?
+            siblings(root, &name, &examined.stamp, blocking)?
         } else {
             Vec::new()
         };
@@ -281,12 +281,18 @@ fn variants_of(entry: &Entry) -> Option<&Variants> {
     }
 }
 
-/// The compressed copies that exist and may be read.
-fn siblings(root: &Root, name: &[u8], blocking: Blocking) -> Result<Vec<(Coding, Stamp)>, LookupError> {
+/// Compressed copies that are there and may be read. A copy that is older than the file was made of another version of it.
+fn siblings(
+    root: &Root,
+    name: &[u8],
+    identity: &Stamp,
+    blocking: Blocking,
+) -> Result<Vec<(Coding, Stamp)>, LookupError> {
     let mut found = Vec::new();
     for coding in Coding::ALL {
         let name = with_suffix(name, coding);
         let opened = match root.examine(&name, blocking) {
+            Ok(examined) if examined.stamp.modified_ns < identity.modified_ns => continue,
             Ok(examined) if examined.kind == FileType::RegularFile => root.open_file(&name, blocking),
             Ok(_) => continue,
             Err(stop) => Err(stop),

@@ -1,5 +1,7 @@
 //! What names lead to.
 
+use std::time::UNIX_EPOCH;
+
 use flash_http::negotiate::Coding;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -144,6 +146,33 @@ fn precompressed_siblings() {
     assert_eq!(variants(&find(&disk, "/style.css.gz")).identity.coding, None::<Coding>);
     let without = folder.disk_with(|settings| settings.precompressed = false);
     assert!(variants(&find(&without, "/style.css")).coded.is_empty());
+}
+
+#[test]
+fn a_compressed_copy_that_is_older_than_its_file_is_not_sent() {
+    let folder = Folder::new();
+    let date = |name: &str, seconds| {
+        let file = fs::File::options().write(true).open(folder.path(name)).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    };
+    for name in ["app.js", "app.js.gz", "app.js.br"] {
+        folder.put(name, name);
+    }
+    date("app.js", 1000);
+    // gzip gives the copy the time of its file.
+    date("app.js.gz", 1000);
+    date("app.js.br", 999);
+    let disk = folder.disk();
+    let codings = |entry: &Entry| {
+        variants(entry).coded.iter().map(|file| file.coding.unwrap().name()).collect::<Vec<_>>()
+    };
+    let entry = find(&disk, "/app.js");
+    assert_eq!(codings(&entry), ["gzip"]);
+    date("app.js.br", 1001);
+    let entry = find_again(&disk, "/app.js", &entry);
+    assert_eq!(codings(&entry).len(), 2, "it was made anew");
+    date("app.js", 1002);
+    assert_eq!(codings(&find_again(&disk, "/app.js", &entry)), [""; 0]);
 }
 
 #[test]
