@@ -11,6 +11,7 @@ use std::time::Duration;
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
+use flash_core::path_rules::PathRules;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
@@ -32,6 +33,8 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         precompressed: false,
         scripts: Vec::new(),
         program_folders: Vec::new(),
+        no_programs: PathRules::default(),
+        deny: PathRules::default(),
         spa: None,
         user_dirs: None,
         dotfiles: false,

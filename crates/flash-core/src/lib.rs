@@ -27,6 +27,7 @@ pub mod memory_budget;
 pub mod output;
 pub mod page;
 pub mod path;
+pub mod path_rules;
 mod protocol;
 pub mod record;
 pub mod routes;

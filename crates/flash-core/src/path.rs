@@ -57,6 +57,13 @@ impl<'a> SitePath<'a> {
         })
     }
 
+    /// The path of a name in this folder.
+    pub(crate) fn child(&self, name: &[u8]) -> SitePath<'static> {
+        let folder = self.as_bytes();
+        let slash: &[u8] = if folder.ends_with(b"/") { b"" } else { b"/" };
+        SitePath(Cow::Owned([folder, slash, name].concat()))
+    }
+
     pub fn into_owned(self) -> SitePath<'static> {
         SitePath(Cow::Owned(self.0.into_owned()))
     }

@@ -10,12 +10,15 @@ use flash_cgi::script::{self, Split};
 
 use crate::memory_budget::Budget;
 use crate::path::SitePath;
+use crate::path_rules::PathRules;
 use crate::upstream::UpstreamProtocol;
 
 /// All routes, and what every program is told about the server.
 #[derive(Debug)]
 pub struct Routes {
     list: Vec<Route>,
+    /// Paths that no program answers.
+    except: PathRules,
     pub(crate) server: Server,
     pub(crate) document_root: Box<[u8]>,
     /// Memory for responses that clients have not received, and for request bodies that are not whole.
@@ -58,10 +61,19 @@ impl Routes {
         });
         let server = Server::new(software, document_root);
         let answers = Budget::new(answers_bytes_max);
-        Self { list, server, document_root: document_root.into(), answers }
+        Self { list, except: PathRules::default(), server, document_root: document_root.into(), answers }
+    }
+
+    /// The same, but no program answers these paths.
+    #[must_use]
+    pub fn except(self, except: PathRules) -> Self {
+        Self { except, ..self }
     }
 
     pub(crate) fn of<'p>(&self, path: &'p SitePath<'_>) -> Option<Routed<'_, 'p>> {
+        if self.except.cover(path) {
+            return None;
+        }
         self.list.iter().find_map(|route| {
             let split = match &route.matches {
                 RouteMatch::Prefix(prefix) => script::below(path.as_bytes(), prefix),
@@ -99,9 +111,30 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path_rules::PathRule;
 
     fn route(place: RouteMatch, number: usize) -> Route {
         Route { matches: place, protocol: UpstreamProtocol::Cgi, direct: false, number }
+    }
+
+    #[test]
+    fn no_program_answers_an_excepted_path() {
+        let list = vec![
+            route(RouteMatch::Suffix(b".php".as_slice().into()), 0),
+            route(RouteMatch::Prefix(b"/app".as_slice().into()), 1),
+        ];
+        let except = ["/uploads", "/app/files"].map(|rule| PathRule::parse(rule).unwrap());
+        let routes = Routes::new(list, b"Flash", b"/srv", 0).except(except.into_iter().collect());
+        for (path, answered) in [
+            ("/a.php", true),
+            ("/uploads/a.php", false),
+            ("/uploads/a.php/more", false),
+            ("/uploads2/a.php", true),
+            ("/app/x", true),
+            ("/app/files/x", false),
+        ] {
+            assert_eq!(routes.of(&SitePath::parse(path.as_bytes()).unwrap()).is_some(), answered, "{path}");
+        }
     }
 
     #[test]

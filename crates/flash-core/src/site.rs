@@ -7,6 +7,7 @@ use crate::forwarded::TrustedProxies;
 use crate::header::HeaderTemplate;
 use crate::job::{Done, Job};
 use crate::page::Pages;
+use crate::path_rules::PathRules;
 use crate::routes::Routes;
 
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct Settings {
     /// How long an entry answers before the disk is asked again.
     pub revalidate_ms: u64,
     pub dotfiles: bool,
+    /// Paths that lead nowhere, whatever lies there.
+    pub deny: PathRules,
     pub list: bool,
     /// Every look-up that the worker's own cache does not answer becomes a job. The driver calls [`Site::look_up`] for it.
     /// Different threads can then read a request, find its file and answer it.
@@ -61,6 +64,7 @@ impl Default for Settings {
             program_silence_ms: 60_000,
             revalidate_ms: 1_000,
             dotfiles: false,
+            deny: PathRules::default(),
             list: false,
             lookup_as_job: false,
             log: false,

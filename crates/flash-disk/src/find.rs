@@ -69,7 +69,10 @@ impl Disk {
             }
             None => (&*self.root, find.path.relative()),
         };
-        let place = self.place(root, &find.path, name, blocking);
+        let place = match self.settings.deny.cover(&find.path) {
+            true => Err(LookupError::Missing),
+            false => self.place(root, &find.path, name, blocking),
+        };
         if matches!(place, Err(LookupError::Missing)) && self.learner.is_some() && blocking.waits() {
             root.learn_names(name);
         }
@@ -85,7 +88,9 @@ impl Disk {
         let (name, examined) = match place {
             Place::Folder => return Ok(Some(Resource::Folder)),
             Place::FolderWithoutSlash => return Ok(Some(Resource::FolderWithoutSlash)),
-            Place::File(name, _) if self.is_script(&name) => return self.script(root, &name).map(Some),
+            Place::File(name, _) if self.is_script(&name) => {
+                return self.script(root, &find.path, &name).map(Some);
+            }
             Place::File(name, examined) => (name, examined),
         };
         let known = find.known.as_deref().and_then(variants_of);

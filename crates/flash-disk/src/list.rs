@@ -12,6 +12,7 @@ use flash_core::job::{Done, Failure, Job, List, Listed};
 use flash_core::listing::{
     self, Batch, Details, Folder, FolderRead, Kind, Maker, NAME_BYTES_MAX, Part, Seen,
 };
+use flash_core::path::SitePath;
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{FileType, RawDir, SeekFrom, seek, tell};
 
@@ -86,7 +87,7 @@ impl Disk {
                     Some(open) => Arc::clone(open),
                     None => Arc::new(self.open_folder(root.open_folder(below, blocking)?)),
                 };
-                let (names, next) = self.names(open.as_fd(), *from)?;
+                let (names, next) = self.names(&folder.path, open.as_fd(), *from)?;
                 Ok(FolderRead::Names { names, open, next })
             }
             Part::Details(names) => {
@@ -104,7 +105,12 @@ impl Disk {
     }
 
     /// Reads the names that one call returns, from this position on. Also returns the next position.
-    fn names(&self, folder: BorrowedFd<'_>, from: u64) -> Result<(Batch, Option<u64>), LookupError> {
+    fn names(
+        &self,
+        path: &SitePath<'_>,
+        folder: BorrowedFd<'_>,
+        from: u64,
+    ) -> Result<(Batch, Option<u64>), LookupError> {
         // A helper process may have died after it had moved the position.
         if tell(folder).map_err(LookupError::of)? != from {
             seek(folder, SeekFrom::Start(from)).map_err(LookupError::of)?;
@@ -118,7 +124,9 @@ impl Disk {
             };
             let entry = entry.map_err(LookupError::of)?;
             let name = entry.file_name().to_bytes();
-            let hidden = matches!(name, b"." | b"..") || (name.starts_with(b".") && !self.settings.dotfiles);
+            let hidden = matches!(name, b"." | b"..")
+                || (name.starts_with(b".") && !self.settings.dotfiles)
+                || self.settings.deny.cover_in(path, name);
             let kind = match entry.file_type() {
                 FileType::RegularFile => Some(Kind::File),
                 FileType::Directory => Some(Kind::Folder),

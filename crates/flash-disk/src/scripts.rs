@@ -23,8 +23,13 @@ impl Disk {
 
     /// The resource of a script that exists. A script in a user's folder is refused, because programs run with the
     /// site's rights.
-    pub(crate) fn script(&self, root: &Root, name: &[u8]) -> Result<Resource, LookupError> {
-        match std::ptr::eq(root, &*self.root) {
+    pub(crate) fn script(
+        &self,
+        root: &Root,
+        path: &SitePath<'_>,
+        name: &[u8],
+    ) -> Result<Resource, LookupError> {
+        match std::ptr::eq(root, &*self.root) && !self.settings.no_programs.cover(path) {
             true => Ok(Resource::Script([b"/", name].concat().into())),
             false => Err(LookupError::Forbidden),
         }
@@ -42,7 +47,7 @@ impl Disk {
         for name in splits.filter(|split| !split.info.is_empty()).map(|split| &split.name[1..]) {
             match root.examine(name, blocking) {
                 Ok(examined) if examined.kind == FileType::RegularFile => {
-                    return self.script(root, name).map(Some);
+                    return self.script(root, path, name).map(Some);
                 }
                 Ok(_) | Err(LookupError::Missing) => {}
                 Err(stop) => return Err(stop),

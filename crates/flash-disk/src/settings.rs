@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use flash_core::header::HeaderTemplate;
+use flash_core::path_rules::PathRules;
 
 /// What is served of the folder, and how names lead to it.
 #[derive(Clone, Debug)]
@@ -15,6 +16,10 @@ pub struct Settings {
     pub scripts: Vec<Vec<u8>>,
     /// The real paths of folders of programs. No file in them is ever sent.
     pub program_folders: Vec<PathBuf>,
+    /// Paths where no program runs: a file with such a name is not sent there either.
+    pub no_programs: PathRules,
+    /// Paths that lead nowhere, whatever lies there. Listings leave them out.
+    pub deny: PathRules,
     /// Look for `.br`, `.zst` and `.gz` beside a file.
     pub precompressed: bool,
     /// Served in place of pages that do not exist, relative to the root.

@@ -12,6 +12,7 @@ use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::forwarded::TrustedProxies;
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
+use flash_core::path_rules::PathRule;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Disk, FollowLinks, SendMode, Spool};
 use flash_observe::{AccessLog, ErrorLog};
@@ -39,6 +40,8 @@ mod supervisor;
 
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
+/// What the names of files end in that editors and people leave beside the one that they change.
+const BACKUP_SUFFIXES: [&[u8]; 4] = [b"~", b".bak", b".swp", b".orig"];
 
 pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     privileges::check(flags)?;
@@ -164,6 +167,7 @@ impl Plan<'_> {
             program_silence_ms: ms(flags.programs.program_deadline),
             revalidate_ms: ms(flags.revalidate),
             dotfiles: flags.dotfiles,
+            deny: flags.deny.iter().cloned().collect(),
             list: flags.list,
             log,
             own_missing_page: !pages.has_missing(),
@@ -200,6 +204,13 @@ impl Plan<'_> {
         names.into_iter().map(String::into_bytes).collect()
     }
 
+    /// What may be the source of a program, left behind by an editor or a person.
+    fn backups(&self) -> impl Iterator<Item = PathRule> {
+        let is_denied = !self.programs.suffixes().is_empty() && !self.flags.programs.serve_backups;
+        let suffixes: &[&[u8]] = if is_denied { &BACKUP_SUFFIXES } else { &[] };
+        suffixes.iter().map(|&suffix| PathRule::Suffix(suffix.into()))
+    }
+
     fn disk(&self, folder: &Path, memory_file_bytes_max: u64) -> io::Result<Disk> {
         let flags = self.flags;
         let settings = flash_disk::Settings {
@@ -211,6 +222,8 @@ impl Plan<'_> {
             precompressed: !flags.no_precompressed,
             scripts: self.programs.suffixes(),
             program_folders: self.programs.folders().to_vec(),
+            no_programs: flags.programs.no_programs.iter().cloned().collect(),
+            deny: flags.deny.iter().cloned().chain(self.backups()).collect(),
             spa: flags.spa.clone().map(String::into_bytes),
             user_dirs: flags.user_dirs.then(|| PUBLIC_FOLDER.into()),
             dotfiles: flags.dotfiles,

@@ -6,6 +6,7 @@ mod cgi;
 mod chunked;
 mod direct;
 mod faults;
+mod kept_out;
 mod leaving;
 mod php;
 mod slow_folder;

@@ -14,6 +14,7 @@ use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Find};
 use flash_core::page::Pages;
 use flash_core::path::SitePath;
+use flash_core::path_rules::PathRules;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Device, Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
@@ -117,6 +118,8 @@ fn settings() -> flash_disk::Settings {
         precompressed: false,
         scripts: Vec::new(),
         program_folders: Vec::new(),
+        no_programs: PathRules::default(),
+        deny: PathRules::default(),
         spa: None,
         user_dirs: None,
         dotfiles: false,

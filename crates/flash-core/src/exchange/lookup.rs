@@ -149,6 +149,9 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, no
         Err(PathError::Malformed) => return Found::Refused(Status::BAD_REQUEST),
         Err(PathError::Unnameable) => return Found::Refused(Status::NOT_FOUND),
     };
+    if site.settings.deny.cover(&path) {
+        return Found::Refused(Status::NOT_FOUND);
+    }
     if site.routes.as_ref().is_some_and(|routes| routes.holds(&path)) {
         // Only the application knows which of its names are hidden.
         return Found::Program;

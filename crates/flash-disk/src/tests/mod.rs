@@ -25,6 +25,7 @@ use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
 use flash_core::path::SitePath;
+use flash_core::path_rules::PathRules;
 use tempfile::TempDir;
 
 use super::*;
@@ -72,6 +73,8 @@ impl Folder {
             precompressed: true,
             scripts: Vec::new(),
             program_folders: Vec::new(),
+            no_programs: PathRules::default(),
+            deny: PathRules::default(),
             spa: None,
             user_dirs: None,
             dotfiles: false,

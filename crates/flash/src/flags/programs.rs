@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use flash_core::path_rules::PathRule;
 use flash_core::routes::RouteMatch;
 
 use super::route::{self, RouteFlag, Upstream, Words};
@@ -32,6 +33,16 @@ pub(crate) struct Programs {
     /// suffix as in .php=php-cgi, to them. May be given repeatedly
     #[arg(long, value_name = "PREFIX=COMMAND", value_parser = route::command, help_heading = HEADING)]
     pub app: Vec<RouteFlag<Words>>,
+
+    /// Run no program for what RULE covers, such as /uploads, or *.inc.php. Scripts there are answered with 403. May be given
+    /// repeatedly
+    #[arg(long, value_name = "RULE", value_parser = PathRule::parse, help_heading = HEADING)]
+    pub no_programs: Vec<PathRule>,
+
+    /// Serve files that editors leave behind: names that end in ~, .bak, .swp or .orig. Without this flag, such a file is 404
+    /// if programs answer for a suffix, because it may be the source of a program
+    #[arg(long, help_heading = HEADING)]
+    pub serve_backups: bool,
 
     /// CGI programs that run at once
     #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 65_536), help_heading = HEADING)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use flash_core::forwarded::TrustedProxy;
+use flash_core::path_rules::PathRule;
 
 use super::value::{Switch, count};
 use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, duration, field, listen, name, size};
@@ -40,6 +41,11 @@ pub(crate) struct Serve {
     /// Serve files and folders whose names begin with a dot. `.well-known` is served without it
     #[arg(long, help_heading = CONTENT)]
     pub dotfiles: bool,
+
+    /// Answer 404 for what RULE covers, whatever lies there: /folder and all below it, *.suffix, or a name. May be given
+    /// repeatedly
+    #[arg(long, value_name = "RULE", value_parser = PathRule::parse, help_heading = CONTENT)]
+    pub deny: Vec<PathRule>,
 
     /// How far symbolic links are followed
     #[arg(long, value_name = "WHERE", value_enum, default_value_t = FollowLinks::Inside, help_heading = CONTENT)]

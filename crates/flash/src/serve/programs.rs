@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flash_core::path_rules::PathRules;
 use flash_core::routes::{Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::{AccessLog, ErrorLog};
@@ -49,6 +50,8 @@ pub(super) struct Programs {
     folders: Vec<PathBuf>,
     document_root: Vec<u8>,
     buffer_bytes: u64,
+    /// Paths where none of them runs.
+    except: PathRules,
 }
 
 impl Programs {
@@ -80,7 +83,8 @@ impl Programs {
         let is_needed = list.iter().any(|(_, service)| !matches!(service, UpstreamConfig::FastCgi(_)));
         let folders = setup.folders.iter().map(|folder| folder.path.clone()).collect();
         let setup = is_needed.then_some(setup);
-        Ok(Self { list, setup, settings: settings(programs), folders, document_root, buffer_bytes })
+        let except = programs.no_programs.iter().cloned().collect();
+        Ok(Self { list, setup, settings: settings(programs), folders, document_root, buffer_bytes, except })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -119,7 +123,8 @@ impl Programs {
     /// For the site.
     pub(super) fn routes(&self) -> Option<Routes> {
         let routes = self.list.iter().map(|(route, _)| route.clone()).collect();
-        (!self.is_empty()).then(|| Routes::new(routes, SOFTWARE, &self.document_root, self.buffer_bytes))
+        let routes = || Routes::new(routes, SOFTWARE, &self.document_root, self.buffer_bytes);
+        (!self.is_empty()).then(|| routes().except(self.except.clone()))
     }
 
     /// What the names of files end in that are programs' and never content.
