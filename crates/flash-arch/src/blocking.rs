@@ -26,7 +26,7 @@ use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 
 /// How long a call on a socket blocks before the worker looks at deadlines and signals.
-const LOOK_UP: Duration = Duration::from_millis(500);
+pub(crate) const LOOK_UP: Duration = Duration::from_millis(500);
 const RECEIVE_BYTES: usize = 16 << 10;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Within this time each worker with an idle client looks whether a connection waits for a permit.
@@ -124,7 +124,8 @@ impl<'a> Blocking<'a> {
             }
         }
         let mut waits = true;
-        loop {
+        // What is under way when the time to drain has passed is cut, and recorded as such.
+        while !self.worker.shared.has_given_up() {
             if waits == connection.is_exchanging() {
                 // If two sockets may become ready, the worker does not block on one of them.
                 waits = !waits;

@@ -74,6 +74,9 @@ fn slot_of<L>(slots: &Slab<Box<Slot<L>>>, token: u64) -> Option<&Slot<L>> {
     slots.get(index).map(|slot| &**slot).filter(|slot| slot.generation == generation)
 }
 
+/// A kernel may count a wait in 32 bits, and --drain may be longer.
+const TIMEOUT_MS_MAX: u64 = 3_600_000;
+
 impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     pub(crate) fn new(
         shared: Arc<ServerState>,
@@ -153,7 +156,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             return Some(Duration::ZERO);
         }
         let now_ms = self.worker.clock.now.ms();
-        let give_up = (give_up_ms != u64::MAX).then(|| give_up_ms.saturating_sub(now_ms));
+        let give_up = (give_up_ms != u64::MAX).then(|| give_up_ms.saturating_sub(now_ms).min(TIMEOUT_MS_MAX));
         let unreported = self.worker.has_unreported().then_some(0);
         let times = [unreported, self.timers.wait_ms(now_ms), self.acceptor.wait_ms(now_ms), give_up];
         let ms = times.into_iter().flatten().min()?;

@@ -95,6 +95,8 @@ fn work(
             // It was killed, so nobody else wakes those that wait for a connection.
             acceptor.shut();
         }
+        // The main thread ends the process when its connection has ended.
+        listening.wait_for_connections(Duration::ZERO);
     })?;
     Blocking::new(Arc::clone(&shared), listener).run();
     shared.close(false);

@@ -6,7 +6,7 @@ use std::thread;
 
 use flash_process::Child;
 
-use crate::blocking::Blocking;
+use crate::blocking::{Blocking, LOOK_UP};
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::server_state::{ServerParts, ServerState};
@@ -39,7 +39,7 @@ pub(crate) fn serve(
     for listener in listeners.iter() {
         listener.shut();
     }
-    shared.wait_for_connections();
+    shared.wait_for_connections(LOOK_UP * 2);
     shared.close(true);
     stopped
 }

@@ -44,6 +44,8 @@ pub struct ServerState {
     pub(crate) loops: OnceLock<Vec<Arc<CompletionQueue>>>,
     /// Finish requests under way, and accept nothing new.
     draining: AtomicBool,
+    /// The time to drain has passed: workers that block end what is under way.
+    gave_up: AtomicBool,
 }
 
 impl ServerState {
@@ -62,6 +64,7 @@ impl ServerState {
             permits: ConnectionPermits::new(limits.connections_max),
             loops: OnceLock::new(),
             draining: AtomicBool::new(false),
+            gave_up: AtomicBool::new(false),
         })
     }
 
@@ -94,12 +97,23 @@ impl ServerState {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until all connections are closed, or the time to drain has passed.
-    pub(crate) fn wait_for_connections(&self) {
-        let give_up = Instant::now() + self.limits.drain;
-        while self.permits.are_taken() && Instant::now() < give_up {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+    /// Waits until all connections are closed. When the time to drain has passed, has workers end the others, and waits for
+    /// their last lines in the log.
+    pub(crate) fn wait_for_connections(&self, worker_patience: Duration) {
+        let wait = |patience| {
+            let give_up = Instant::now() + patience;
+            while self.permits.are_taken() && Instant::now() < give_up {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        wait(self.limits.drain);
+        self.gave_up.store(true, Ordering::Relaxed);
+        wait(worker_patience);
+    }
+
+    /// Whether a worker shall end what is under way.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.gave_up.load(Ordering::Relaxed)
     }
 
     /// Closes the logs. Logs the metrics before that, if `say` is set.

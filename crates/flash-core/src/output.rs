@@ -232,7 +232,7 @@ impl Output {
     pub(crate) fn abandon(&mut self, now_us: u64, records: &mut Vec<Record>) {
         for segment in self.segments.drain(..) {
             if let Segment::End(exchange) = segment {
-                records.extend(exchange.map(|exchange| exchange.finish(self.response_bytes_sent, now_us)));
+                records.extend(exchange.map(|exchange| exchange.cut(self.response_bytes_sent, now_us)));
                 self.response_bytes_sent = 0;
             }
         }

@@ -42,6 +42,8 @@ pub struct Record {
     pub status: u16,
     /// Body bytes passed to the kernel. They are fewer than promised if the client left.
     pub body_bytes: u64,
+    /// The response ended before its last byte left: the client went, its program failed, or the server stopped.
+    pub cut: bool,
 }
 
 /// When a request's head was complete, and the time that its jobs have taken since.
@@ -106,6 +108,11 @@ impl RecordBuilder {
         self.waited_ns += spent.queue_ns + spent.help_ns;
     }
 
+    /// As [`RecordBuilder::finish`], for a response that ended before its last byte left.
+    pub(crate) fn cut(self, bytes_sent: u64, now_us: u64) -> Record {
+        Record { cut: true, ..self.finish(bytes_sent, now_us) }
+    }
+
     /// `bytes_sent` includes the head.
     pub fn finish(self, bytes_sent: u64, now_us: u64) -> Record {
         Record {
@@ -133,6 +140,7 @@ impl Record {
             user_agent: nothing(),
             status: status.0,
             body_bytes: 0,
+            cut: false,
         }
     }
 }

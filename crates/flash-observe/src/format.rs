@@ -20,6 +20,7 @@ pub enum Format {
     /// `user_agent`; and of the duration, in microseconds too: what jobs took to `walk`, to `open` and to `read`, how long
     /// they waited in the helpers' `queue`, what the `help` took in all, and what it took to `send` the response. What was
     /// refused because it was no request, or came too slowly, has the `reason`.
+    /// A response that ended before its last byte left has `"cut":true`; `bytes` are those that left.
     Json,
     /// `200 GET /index.html 1.2 KB 0.3 ms`, for a person at a terminal. A client on another machine stands in front.
     Short,
@@ -86,7 +87,11 @@ fn json(record: &Record, line: &mut Vec<u8>) {
         line.extend_from_slice(b"\",\"reason\":\"");
         json_text(record.reason.as_bytes(), line);
     }
-    line.extend_from_slice(b"\"}\n");
+    line.push(b'"');
+    if record.cut {
+        line.extend_from_slice(b",\"cut\":true");
+    }
+    line.extend_from_slice(b"}\n");
 }
 
 fn short(record: &Record, line: &mut Vec<u8>) {
@@ -102,7 +107,7 @@ fn short(record: &Record, line: &mut Vec<u8>) {
     if !record.reason.is_empty() {
         put(line, format_args!(" ({})", record.reason));
     }
-    line.push(b'\n');
+    line.extend_from_slice(if record.cut { b", cut\n" } else { b"\n" });
 }
 
 /// A number of bytes as people say it: three digits at most, with units of a thousand.

@@ -43,6 +43,9 @@ const DESCRIPTORS_READY: usize = 128 << 10;
 /// What the names of files end in that editors and people leave beside the one that they change.
 const BACKUP_SUFFIXES: [&[u8]; 4] = [b"~", b".bak", b".swp", b".orig"];
 
+/// For `--drain 0`: a century.
+const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     privileges::check(flags)?;
     let folder = flags
@@ -84,7 +87,8 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let _ = flash_os::preload::grow_descriptor_table(table.limit.min(DESCRIPTORS_READY));
     let privileges = Privileges::give_up(flags, &site, process.as_ref())?;
     let connections_max = share.connections.min(flags.connections_max.unwrap_or(usize::MAX));
-    let limits = Limits { connections_max, drain: flags.drain };
+    let drain = if flags.drain.is_zero() { AS_LONG_AS_IT_TAKES } else { flags.drain };
+    let limits = Limits { connections_max, drain };
     let ready = || {
         let (folder, shape, caches) = (folder.display(), Shape(plan.arch), plan.caches());
         let line = format!("flash: serving {folder} at {places} ({shape}{privileges}{caches})\n");

@@ -47,6 +47,8 @@ enum GiveUp {
 }
 
 const EVENTS_MAX: usize = 256;
+/// A kernel may count a wait in 32 bits, and --drain may be longer.
+const TIMEOUT_MS_MAX: u64 = 3_600_000;
 /// The token of the completion queue. No connection has it.
 const COMPLETIONS_TOKEN: u64 = NEW;
 /// Connections that other stages have aborted come here within this time.
@@ -271,7 +273,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         let now_ms = self.worker.clock.now.ms();
         let give_up = match self.give_up {
             GiveUp::Never => None,
-            GiveUp::At { ms } if now_ms < ms => Some(ms - now_ms),
+            GiveUp::At { ms } if now_ms < ms => Some((ms - now_ms).min(TIMEOUT_MS_MAX)),
             GiveUp::At { .. } => Some(LOOK_UP_MS),
         };
         let unreported = self.worker.has_unreported().then_some(0);

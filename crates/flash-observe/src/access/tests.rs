@@ -33,6 +33,7 @@ fn record(n: usize) -> Record {
         user_agent: none,
         status: 200,
         body_bytes: 1,
+        cut: false,
     }
 }
 

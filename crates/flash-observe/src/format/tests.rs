@@ -16,6 +16,7 @@ fn record() -> Record {
         user_agent: b"Mozilla/5.0 (X11)"[..].into(),
         status: 200,
         body_bytes: 2326,
+        cut: false,
     }
 }
 
@@ -155,4 +156,12 @@ fn bytes_as_people_say_them() {
     ] {
         assert_eq!(shown_bytes(bytes), shown);
     }
+}
+
+#[test]
+fn a_response_that_was_cut_is_marked() {
+    let cut = Record { cut: true, ..record() };
+    assert!(line(Format::Json, &cut).ends_with(",\"cut\":true}\n"));
+    assert!(!line(Format::Json, &record()).contains("cut"));
+    assert!(line(Format::Short, &cut).ends_with(" 0.4 ms, cut\n"));
 }

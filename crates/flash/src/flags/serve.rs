@@ -160,7 +160,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = size::parse, help_heading = LIMITS)]
     pub body_bytes_max: u64,
 
-    /// Time for requests under way to finish after SIGTERM or SIGINT
+    /// Time for requests under way to finish after SIGTERM or SIGINT. Responses that take longer are cut. 0 waits for as long
+    /// as it takes
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = LIMITS)]
     pub drain: Duration,
 

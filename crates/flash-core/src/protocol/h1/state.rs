@@ -175,7 +175,7 @@ impl Http1 {
         if let Some(mut output) = self.output.take() {
             output.abandon(cx.now.us, &mut cx.tally.records);
             if let Some(unfinished) = record {
-                cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
+                cx.tally.records.push(unfinished.cut(output.response_bytes_sent(), cx.now.us));
             }
             cx.buffers.give_back_output(output);
         }
