@@ -113,6 +113,12 @@ impl Cause {
         }
     }
 
+    /// Whether threads that have no loop sleep so when they have nothing to do.
+    pub fn is_idle(self) -> bool {
+        use Cause::*;
+        matches!(self, Events | UserLock | PipeOrSocket | Timer | Signal | Child)
+    }
+
     /// Whether files are behind it, so that a helper would take it off a loop.
     pub fn is_of_files(self) -> bool {
         use Cause::*;

@@ -20,8 +20,16 @@ pub(crate) fn advice(rows: &[Row], whole: Weight, loops: usize) -> String {
             _ => format!("{who} slept outside its wait for events."),
         };
     }
+    // Where there is no loop, most sleeps are for want of work.
+    let idle = |row: &Row| loops == 0 && row.cause.is_idle();
+    let busy = rows.iter().filter(|row| !idle(row));
+    let (begin, whole_us) = match busy.clone().map(|row| row.weight.us).sum() {
+        0 => ("", whole.us),
+        busy_us if busy_us == whole.us => ("", busy_us),
+        busy_us => ("Apart from waiting for work, ", busy_us),
+    };
     let mut sums: BTreeMap<(Arc<str>, Cause), Weight> = BTreeMap::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| begin.is_empty() || !idle(row)) {
         let sum = sums.entry((Arc::clone(&row.call), row.cause)).or_default();
         sum.count += row.weight.count;
         sum.us += row.weight.us;
@@ -32,8 +40,8 @@ pub(crate) fn advice(rows: &[Row], whole: Weight, loops: usize) -> String {
         of_these.filter_map(|row| Some((row.path.as_deref()?, row.weight.us))).collect();
     let place = place(&paths, sum.us).map(|place| format!(" {place}")).unwrap_or_default();
     // In time, as one long sleep is worse than two short ones.
-    let percent = percent(sum.us, whole.us);
-    format!("{percent} of the time asleep: {call}{place} {}: {}.", waits_for(*cause), remedy(*cause))
+    let percent = percent(sum.us, whole_us);
+    format!("{begin}{percent} of the time asleep: {call}{place} {}: {}.", waits_for(*cause), remedy(*cause))
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -143,6 +151,24 @@ mod tests {
         );
         let one = advice(&rows[2..], Weight { count: 1, us: 80 }, 1);
         assert!(one.starts_with("100 % of the time asleep: read of /etc/x waits for file"), "{one}");
+    }
+
+    #[test]
+    fn without_a_loop_waiting_for_work_is_no_fault() {
+        let rows = [
+            row("accept4", Cause::PipeOrSocket, "socket:[7]", 900),
+            row("read", Cause::PageCacheRead, "/a/b", 100),
+        ];
+        let whole = Weight { count: 2, us: 1000 };
+        assert!(
+            advice(&rows, whole, 0)
+                .starts_with("Apart from waiting for work, 100 % of the time asleep: read of /a/b")
+        );
+        assert!(advice(&rows, whole, 1).starts_with("90 % of the time asleep: accept4 waits"));
+        assert!(
+            advice(&rows[..1], Weight { count: 1, us: 900 }, 0)
+                .starts_with("100 % of the time asleep: accept4")
+        );
     }
 
     #[test]

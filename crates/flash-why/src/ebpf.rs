@@ -53,6 +53,7 @@ pub(crate) struct Instrument {
     gone: Vec<ThreadTotals>,
     begun_ns: u64,
     look: Look,
+    ending: bool,
     /// Records whose other half was lost.
     halves: u64,
 }
@@ -113,6 +114,7 @@ impl Instrument {
             gone: Vec::new(),
             begun_ns: now_ns(),
             look: Look { attached: None, until: Instant::now() },
+            ending: false,
             halves: 0,
         })
     }
@@ -136,7 +138,10 @@ impl Instrument {
 
     /// Gives every block that has ended since it was last asked.
     pub(crate) fn poll(&mut self, found: &mut dyn FnMut(Block)) -> Result<(), Error> {
-        self.time_looks()?;
+        if !self.ending {
+            self.time_looks()?;
+        }
+        let begun = Instant::now();
         // Read in a function of its own: the ring is borrowed as long as the record is.
         while let Some(record) = next(&mut self.records) {
             match record {
@@ -155,12 +160,24 @@ impl Instrument {
                 Some(Record::Gone(gone)) => self.gone.push(totals_of(gone)),
                 None => self.halves += 1,
             }
+            // Whoever writes records faster than they are read must not hold the rest up.
+            if !self.ending && begun.elapsed() > POLL_LONGEST {
+                break;
+            }
         }
         Ok(())
     }
 
-    /// Gives the blocks that have not ended.
+    /// Gives what is still in the ring, and the blocks that have not ended. Nothing is watched any more then.
     pub(crate) fn unfinished(&mut self, found: &mut dyn FnMut(Block)) {
+        let pids = self.watched();
+        if let Ok(mut watched) = KernelMap::<_, u32, u8>::try_from(self.map("watched")) {
+            for pid in pids {
+                let _ = watched.remove(&pid);
+            }
+        }
+        self.ending = true;
+        let _ = self.poll(found);
         for begin in std::mem::take(&mut self.asleep).into_values() {
             found(self.block(&begin, None));
         }
@@ -301,6 +318,9 @@ impl Instrument {
         name
     }
 }
+
+/// How long records are read at a time.
+const POLL_LONGEST: Duration = Duration::from_millis(50);
 
 const NAMES_MAX: usize = 100_000;
 /// The size of the kernel's `struct thread`, in words.

@@ -101,7 +101,8 @@ impl Live {
         }
         if self.drawn.is_none_or(|drawn| drawn.elapsed() >= REFRESH) {
             self.drawn = Some(Instant::now());
-            let (threads, seconds) = (watch.threads(), watch.watched_for().as_secs_f64());
+            let (mut threads, seconds) = (watch.threads(), watch.watched_for().as_secs_f64());
+            summary.settle_loops(&mut threads);
             let (head, view) = (format!("{}, {seconds:.0} s", self.head), &self.view);
             self.terminal
                 .draw(|frame| view.draw(frame, &head, summary, &threads, seconds))

@@ -68,7 +68,8 @@ fn work() -> Result<(), Error> {
     let over = run(&flags, &mut watch, &mut summary, &mut lines, &mut live, &stop)?;
     let seconds = watch.watched_for().as_secs_f64();
     watch.unfinished(&mut |block| note(&block, &mut summary, &mut lines));
-    let (threads, lost) = (watch.threads(), watch.lost());
+    let (mut threads, lost) = (watch.threads(), watch.lost());
+    summary.settle_loops(&mut threads);
     drop(live);
     if let Some(lines) = &mut lines {
         let totals = Totals { level: watch.level().number(), seconds, threads: &threads, lost };

@@ -1,11 +1,11 @@
 //! Blocks summed up: by call, cause and path, over time, and by stack. Its size is limited whatever comes in.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use flash_sleep::Cause;
 
-use crate::block::Block;
+use crate::block::{Block, ThreadTotals};
 
 /// All blocks of a watch.
 #[derive(Default)]
@@ -57,6 +57,9 @@ pub struct Row {
 /// Groups, beyond which paths are no longer told apart.
 const GROUPS_MAX: usize = 100_000;
 const STACKS_MAX: usize = 20_000;
+/// A loop that is in trouble blocks in idle ways too, but hardly ever more often than it waits.
+const IDLE_PER_WAIT: u64 = 4;
+const IDLE_MORE: u64 = 50;
 /// The shortest time that figures tell apart.
 pub(crate) const STEP_US: u64 = 100_000;
 
@@ -164,9 +167,17 @@ impl Summary {
         causes
     }
 
-    /// The threads that blocked.
-    pub fn threads(&self) -> BTreeSet<u32> {
-        self.groups.keys().map(|key| key.thread).collect()
+    /// Takes those threads out of the loops that only ask for events now and then: whose idle time is in `accept`, in a
+    /// blocking read or in a lock, as that of a pool's workers is.
+    pub fn settle_loops(&self, threads: &mut [ThreadTotals]) {
+        let mut idle: HashMap<u32, u64> = HashMap::new();
+        for (key, group) in self.groups.iter().filter(|(key, _)| key.cause.is_idle()) {
+            *idle.entry(key.thread).or_default() += group.weight.count;
+        }
+        for thread in threads {
+            let idle = idle.get(&thread.thread).copied().unwrap_or(0);
+            thread.is_loop &= idle <= IDLE_MORE + IDLE_PER_WAIT * thread.waits;
+        }
     }
 }
 
@@ -222,4 +233,34 @@ fn steps_are_an_eighth_wide() {
         let middle = middle_of(step_of(us));
         assert!(middle.abs_diff(us) * 8 <= us, "{us} became {middle}");
     }
+}
+
+#[test]
+fn workers_of_a_pool_have_no_loop() {
+    let mut summary = Summary::default();
+    let block = |thread| Block {
+        time_us: 0,
+        pid: 1,
+        thread,
+        name: "w".into(),
+        call: "accept".into(),
+        args: String::new(),
+        path: None,
+        cause: Cause::PipeOrSocket,
+        us: 9,
+        stack: Arc::from([]),
+        waker: None,
+        ready: None,
+        cpu: 0,
+        sampled: false,
+        unfinished: false,
+    };
+    for _ in 0..200 {
+        summary.add(&block(1));
+        summary.add(&block(2));
+    }
+    let thread = |thread, waits| ThreadTotals { thread, waits, is_loop: true, ..ThreadTotals::default() };
+    let mut threads = [thread(1, 10), thread(2, 300), thread(3, 0)];
+    summary.settle_loops(&mut threads);
+    assert_eq!(threads.map(|thread| thread.is_loop), [false, true, true]);
 }

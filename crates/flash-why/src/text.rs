@@ -7,8 +7,8 @@ use crate::advice::advice;
 use crate::block::ThreadTotals;
 use crate::summary::{Row, Summary};
 
-/// Lines of a table.
-const ROWS_MAX: usize = 20;
+/// Lines of tables.
+const PATHS_MAX: usize = 8;
 const CAUSES_MAX: usize = 12;
 const THREADS_MAX: usize = 16;
 
@@ -20,8 +20,9 @@ pub fn report(summary: &Summary, threads: &[ThreadTotals], seconds: f64, lost: u
     let mut text = String::new();
     let rows = summary.rows(&of_loops);
     if !rows.is_empty() {
-        text.push_str(&table(&rows, ROWS_MAX, seconds * loops.len() as f64));
-        text.push('\n');
+        let of_seconds = seconds * loops.len() as f64;
+        let _ = writeln!(text, "{}", table(&summary.rows_by_cause(&of_loops), CAUSES_MAX, of_seconds));
+        let _ = writeln!(text, "Paths:\n{}", table(&rows, PATHS_MAX, of_seconds));
     }
     let others = summary.rows_by_cause(&of_others);
     if !others.is_empty() {
