@@ -51,13 +51,17 @@ impl Bench {
 
     /// Asks for a job; its result is to be told to this token.
     fn submit(&self, job: &Job, token: u64) -> bool {
+        self.submit_at(job, token, Instant::now())
+    }
+
+    fn submit_at(&self, job: &Job, token: u64, came: Instant) -> bool {
         let waiter = Some(Waiter {
             completions: Arc::clone(&self.completions),
             token,
             exchange: ExchangeId::default(),
             client: Client::default(),
         });
-        self.pool.submit(Submission { job: job.clone(), waiter, came: Instant::now() }).is_ok()
+        self.pool.submit(Submission { job: job.clone(), waiter, came }).is_ok()
     }
 
     /// Asks for a job whose result nobody waits for.
@@ -417,14 +421,20 @@ fn what_a_helper_finds_the_site_remembers() {
 
 #[test]
 fn a_device_that_hangs_is_down_until_a_job_comes_back() {
-    let mut bench = Bench::with_deadline(4, 16, 50);
+    // Long enough for a helper of low priority to begin a job on a busy machine.
+    let mut bench = Bench::with_deadline(4, 16, 2_000);
     let (file, has_begun, let_go) = gated();
     assert!(bench.submit(&load(&file, 0, false), 0));
     has_begun.recv_timeout(PATIENCE).unwrap();
     let probe = || load(&file, 10, false);
     assert!(bench.watch(), "a helper is at work");
-    thread::sleep(Duration::from_millis(80));
-    bench.watch();
+    // Asked with a queue, the breaker lets no probe pass.
+    let state = |bench: &Bench| bench.pool.breaker.ask(server_us(Instant::now()), true);
+    assert_eq!(state(&bench), BreakerState::Closed);
+    bench.wait_until("it is down", |bench| {
+        bench.watch();
+        state(bench) == BreakerState::Open
+    });
     // The next request is let through to see; its client is not kept waiting.
     assert_eq!(bench.submit_for_nobody(probe()), Err(SubmitError::DeviceDown));
     bench.wait_until("it is tried", |bench| bench.pool.state.lock().helpers == 3);
@@ -442,12 +452,12 @@ fn a_device_that_hangs_is_down_until_a_job_comes_back() {
 
 #[test]
 fn who_waited_too_long_for_a_helper_costs_the_disk_nothing() {
-    let mut bench = Bench::with_deadline(1, 16, 50);
+    let deadline = Duration::from_secs(10);
+    let mut bench = Bench::with_deadline(1, 16, deadline.as_millis() as u64);
     let (file, has_begun, let_go) = gated();
     assert!(bench.submit(&load(&file, 0, false), 0));
     has_begun.recv_timeout(PATIENCE).unwrap();
-    assert!(bench.submit(&load(&file, 10, false), 1));
-    thread::sleep(Duration::from_millis(80));
+    assert!(bench.submit_at(&load(&file, 10, false), 1, Instant::now() - 2 * deadline));
     let_go.send(()).unwrap();
     bench.completed(2);
     for (token, outcome) in &bench.results {
