@@ -1,5 +1,5 @@
-//! CGI response heads: no output of a program may panic, cutting it must not change the verdict, and what is passed on
-//! must be well-formed to whoever reads it next.
+//! CGI response heads. No output of a program may cause a panic, and cutting it must not change the verdict. The fields that
+//! the client gets must be well-formed.
 
 #![no_main]
 

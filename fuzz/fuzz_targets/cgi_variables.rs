@@ -1,5 +1,5 @@
-//! Variables: whatever a client's head says, the pairs are whole, names are there once and are names, and the records of a
-//! FastCGI request hold what was meant.
+//! Variables. For every head of a client the pairs are complete, and each name is valid and appears once. The records of a
+//! FastCGI request have the same content.
 
 #![no_main]
 

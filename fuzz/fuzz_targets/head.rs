@@ -1,5 +1,5 @@
-//! Heads: no input may panic, cutting the input must not change the verdict, and what was read must make sense to
-//! those who read on: conditions, ranges, negotiation.
+//! Heads. No input may cause a panic, and cutting the input must not change the verdict. Conditions, ranges and negotiation
+//! must accept the parsed fields.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Ranges: no input may panic, parts lie inside the representation and apart from each other, and a body of several
-//! parts is as long as promised. The first eight bytes are the representation's size.
+//! Ranges. No input may cause a panic. Parts are inside the representation and do not overlap. A body of several parts has the
+//! promised length. The first eight bytes of the input are the representation's size.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What a site shows and learns at its edges: its own page for missing names, fields of OPTIONS answers, clients behind a
-//! trusted proxy, FastCGI servers that are not there.
+//! A site's own page for missing names, fields of responses to OPTIONS, clients behind a trusted proxy, and FastCGI servers
+//! that cannot be reached.
 
 #![forbid(unsafe_code)]
 

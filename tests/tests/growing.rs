@@ -1,5 +1,5 @@
-//! Files that change while they are sent: a log that grows is sent as long as it was promised, a file that was touched is
-//! sent on, and one that was rewritten in place never reaches a client as a mixture.
+//! Files that change while Flash sends them. A log that grows is sent with its promised length, and a file that was touched is
+//! sent to its end. A file that was rewritten in place never reaches a client as a mixture.
 
 #![forbid(unsafe_code)]
 

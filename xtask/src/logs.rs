@@ -1,5 +1,5 @@
-//! Made-up logs of requests, for the lab's plans where no real ones are at hand: a few requests for files of many sizes, the
-//! popular ones most. They show that plans run, and nothing of what their figures would be.
+//! Synthetic logs of requests, for the lab's plans if no real logs are at hand. They have a few requests for files of many
+//! sizes, most of them for popular files. They show that plans run; their figures mean nothing.
 
 use std::fmt::Write;
 use std::fs;

@@ -1,11 +1,14 @@
-//! Programs on bytes: what CGI and FastCGI programs are told of a request, and what they answer.
+//! CGI and FastCGI on bytes: the variables of a request, and the responses of programs.
 //!
-//! The request path speaks to programs through this crate. A path is split at the script that it names ([`script`]);
-//! what the program is told becomes [`Variables`]; a FastCGI program gets them, and the request's body, in records
-//! ([`fastcgi`]); and whatever a program writes begins with a head, which is read in [`response`].
+//! The request path uses this crate for programs:
 //!
-//! Nothing here performs I/O, starts a program, or knows of files and connections. The two framings of one exchange
-//! differ in [`fastcgi`] alone.
+//! - [`script`] splits a path at the script that it names.
+//! - [`Variables`] are what the program is told of a request.
+//! - [`fastcgi`] puts them, and the request's body, into records.
+//! - [`response`] reads the head of the program's output.
+//!
+//! This crate performs no I/O, starts no program, and knows no files or connections. CGI and FastCGI differ in [`fastcgi`]
+//! alone.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! What a CGI program's output begins with: a head, and which of the four kinds of response it announces (RFC 3875 §6.2).
 //!
-//! The head is read strictly, from left to right and within limits, as a request's is: whatever a program writes, the
-//! client gets a well-formed response or a 502. A program may end its lines in LF alone (§6.3). What follows the head is
-//! not looked at here.
+//! The parser reads the head strictly, from left to right and within limits, like the head of a request. So the client gets a
+//! well-formed response or a 502, whatever a program writes. A program may end its lines in LF alone (§6.3). This module does
+//! not read the body.
 
 mod parse;
 mod parts;
@@ -22,8 +22,8 @@ pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Bad> {
     parse::parse(input, limits)
 }
 
-/// Whether bytes that arrived behind the first `seen` ones, on which [`parse`] said [`Parsed::Incomplete`], are reason
-/// to parse again: a line has ended, or the limit is reached. Asking first keeps a head that trickles in cheap.
+/// Whether to parse again after [`parse`] returned [`Parsed::Incomplete`] for the first `seen` bytes: a line has ended, or the
+/// limit is reached. This check keeps a head that arrives byte by byte cheap.
 pub fn may_progress(input: &[u8], seen: usize, limits: &Limits) -> bool {
     let new = &input[seen.min(input.len())..];
     memchr::memchr(b'\n', new).is_some() || input.len() >= limits.head_bytes_max
@@ -38,8 +38,9 @@ pub fn is_nph(script: &[u8]) -> bool {
 impl<'b> Head<'b> {
     /// The fields that the client gets as they are, Content-Type and Location among them.
     ///
-    /// Left out: Status and Content-Length, which are in the [`Head`]; Date and Server, which this server writes; and
-    /// those that belong to one connection (§6.3.4, RFC 9110 §7.6.1), which the program does not have.
+    /// Status and Content-Length are left out, because they are in the [`Head`]. Date and Server are left out, because this
+    /// server writes them. Fields of one connection are left out too, because the program has no connection (§6.3.4, RFC 9110
+    /// §7.6.1).
     pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + use<'b> {
         Fields::of_checked(self.lines).filter(|(name, _)| parse::is_passed_on(name))
     }

@@ -31,9 +31,9 @@ pub fn below<'p>(path: &'p [u8], prefix: &[u8]) -> Option<Split<'p>> {
 
 /// Finds the script among the folders and files below `prefix`: the longest leading part of the path that is one.
 ///
-/// `look` is asked about names relative to that folder, without slashes at their ends: `a`, then `a/b` if `a` is a
-/// folder, and so on. Since nothing lies below a script, the first one is the longest, and a path of a thousand
-/// segments is looked at only as far as it exists.
+/// `look` gets names relative to that folder, without slashes at their ends: `a`, then `a/b` if `a` is a folder, and so on.
+/// Nothing lies below a script, so the first script is the longest. A path of a thousand segments costs look-ups only for the
+/// segments that exist.
 ///
 /// # Errors
 /// The first that `look` returns.

@@ -1,10 +1,10 @@
 //! The meta-variables: what a program is told of a request (RFC 3875 §4.1).
 //!
-//! They are built into one buffer, as the name-value pairs that FastCGI sends (FastCGI §3.4), so that the frequent way
-//! out needs no second encoding; a CGI program's environment is written from the same pairs.
+//! They are built into one buffer, as the name-value pairs that FastCGI sends (FastCGI §3.4). So FastCGI, the frequent case,
+//! needs no second encoding. A CGI program's environment is made from the same pairs.
 //!
-//! What users expect decides where RFC 3875 leaves a choice; [`request`] says each time why. What lies on the disk is
-//! not known here: whoever finds the script completes the variables with [`Variables::add_script`].
+//! If RFC 3875 leaves a choice, users' expectations decide; [`request`] gives each reason. This module knows nothing of the
+//! disk: the code that finds the script adds its variables with [`Variables::add_script`].
 
 mod pairs;
 mod request;

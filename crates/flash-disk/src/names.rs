@@ -1,9 +1,9 @@
 //! Name tables: which names a folder holds, so that a loop can tell that a name is missing without waiting for the disk.
 //!
-//! The dentry cache has an answer for a name that was looked up before. For a new name `RESOLVE_CACHED` says EAGAIN, even
-//! if every block of the folder is in memory. A helper that finds a name missing therefore [reads](read) all names of the
-//! folder, if they are few, and publishes a table of their hashes. A loop that looks for another new name there compares
-//! the folder's stamp with that of the table: if they are equal and the table lacks the name, the name is missing.
+//! The dentry cache has an answer for a name that was looked up before. For a new name `RESOLVE_CACHED` says EAGAIN, even if
+//! every block of the folder is in memory. A helper that finds a name missing therefore [reads](read) all names of the folder,
+//! if they are few, and publishes a table of their hashes. A loop that looks for another new name there compares the folder's
+//! stamp with that of the table. If they are equal and the table lacks the name, the name is missing.
 //!
 //! If the table has an equal hash, the disk is asked. [`root`](crate::root) decides how a loop looks at a folder.
 

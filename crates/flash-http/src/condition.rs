@@ -57,9 +57,9 @@ pub fn evaluate(head: &RequestHead<'_>, validators: Option<&Validators<'_>>) -> 
     Outcome::Proceed
 }
 
-/// Whether the value of If-Range stands for this very representation, so that a part of it may be sent
-/// (RFC 9110 §13.1.5), in Unix seconds `now`. A date must be the very one in Last-Modified, not merely a later one, and
-/// strong: within the second of its modification a file may change again, and its date be the same (§8.8.2.2).
+/// Whether the value of If-Range matches this representation exactly, so that Flash may send a part of it (RFC 9110 §13.1.5).
+/// `now` is in Unix seconds. A date must equal Last-Modified; a later date is not enough. It must also be strong: a file may
+/// change twice in a second and keep its date (§8.8.2.2).
 pub fn if_range_holds(value: &[u8], validators: &Validators<'_>, now: i64) -> bool {
     match value {
         [b'"', ..] => etag::matches(value, validators.etag, Comparison::Strong),

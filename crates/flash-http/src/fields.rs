@@ -11,8 +11,8 @@ pub struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    /// `lines` begins with a field line, or the empty one, and has been found valid down to the empty one at least;
-    /// whatever follows that one is not read. Lines may end in LF alone, as those of CGI programs do.
+    /// `lines` begins with a field line or the empty line, and is valid down to the empty line at least. Bytes after the empty
+    /// line are not read. Lines may end in LF alone, as those of CGI programs do.
     pub const fn of_checked(lines: &'b [u8]) -> Fields<'b> {
         Fields { lines }
     }

@@ -1,9 +1,8 @@
 //! A request's head: from the bytes received to what the client asked for.
 //!
-//! The first step of every exchange. The parser is strict where leniency has let requests be smuggled past one
-//! server into another (RFC 9112 §11.2): what RFC 9112 does not allow, it refuses. It reads from left to right,
-//! and each refusal depends on no byte behind the one that caused it. That is why a head that arrives in pieces
-//! gets the same verdict as one that arrives whole.
+//! This is the first step of every exchange. The parser refuses all that RFC 9112 does not allow, because lenient parsers have
+//! made request smuggling possible (RFC 9112 §11.2). It reads from left to right, and each refusal depends on no byte behind
+//! the one that caused it. That is why a head that arrives in pieces gets the same verdict as one that arrives whole.
 //!
 //! It does not decode paths, and does not look at bodies.
 
@@ -50,10 +49,9 @@ pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Reject>
     }
 }
 
-/// Whether bytes that arrived behind the first `seen` ones, on which [`parse`] said [`Parsed::Incomplete`], are
-/// reason to parse again: a line has ended, or a limit may be reached. Asking first keeps a head that trickles in
-/// from costing quadratic time, with at most a parse for each line instead of one for each byte. A bad byte is then
-/// found when its line ends, with the same verdict.
+/// Whether to parse again after [`parse`] returned [`Parsed::Incomplete`] for the first `seen` bytes: a line has ended, or a
+/// limit may be reached. Without this check, a head that arrives byte by byte would cost quadratic time. With it, there is at
+/// most one parse for each line. The parser then finds a bad byte at the end of its line, with the same verdict.
 pub fn may_progress(input: &[u8], seen: usize, limits: &Limits) -> bool {
     let (old, new) = input.split_at(seen.min(input.len()));
     memchr::memchr(b'\n', new).is_some()

@@ -1,11 +1,14 @@
-//! HTTP on bytes: what a client asked for, and the words to answer with.
+//! HTTP on bytes: parses requests, and decides what their fields mean.
 //!
-//! This is the lowest layer of the request path. A [`head`] is read here, and the questions that its fields raise
-//! are answered here: may the body be ignored ([`chunked`]), does the client's copy still hold ([`condition`]),
-//! which bytes does it want ([`range`]), in which coding ([`negotiate`]), of which type ([`media`]).
+//! This is the lowest layer of the request path:
 //!
-//! Nothing here performs I/O, reads a clock, or knows of files and connections. Reading an ordinary head does not
-//! allocate.
+//! - [`head`] parses the head of a request.
+//! - [`chunked`] decodes chunked bodies.
+//! - [`condition`] decides whether the client's copy is still valid.
+//! - [`range`] decides which bytes the client gets.
+//! - [`negotiate`] chooses the coding, and [`media`] the media type.
+//!
+//! This crate performs no I/O, reads no clock, and knows no files or connections. Parsing an ordinary head does not allocate.
 
 #![forbid(unsafe_code)]
 

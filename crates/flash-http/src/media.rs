@@ -1,8 +1,8 @@
-//! Media types by file name: what a file found on the disk is announced as.
+//! Media types by file name: the Content-Type of a file.
 //!
-//! Asked once for each file, when it enters the cache. Content is never looked at. The table is our own because
-//! Content-Type must come with its charset as one static string, and because it is short: what the web is made of,
-//! and what people keep beside it.
+//! Flash looks it up once for each file, when the file enters the cache, and never looks at the content. The table is our own
+//! for two reasons. Content-Type must come with its charset as one static string. And the table is short: the types of the web,
+//! and a few others that people often serve.
 
 /// What a file's name says of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

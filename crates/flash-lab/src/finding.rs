@@ -1,8 +1,11 @@
-//! What the data say to a plan's findings: each holds, does not hold, or cannot be told, and by how much.
+//! Checks a plan's findings against the data: each holds, does not hold, or cannot be decided, with its figure.
 //!
-//! Rules that make an answer worth something: ratios are taken within a round, so that a machine that drifts hits both
-//! sides; a bound that lies between the lowest and the highest repeat is not decided; what was not measured is not
-//! decided. Of several places the one that speaks most against the claim counts.
+//! The rules:
+//!
+//! - A ratio is taken within a round, so a machine that drifts affects both sides.
+//! - A bound between the lowest and the highest repeat is not decided.
+//! - A claim without data is not decided.
+//! - Of several places, the one that speaks most against the claim counts.
 
 mod check;
 mod judgement;

@@ -1,5 +1,5 @@
-//! A plan: one experiment of the papers, or of our own, as data. Which servers, what is asked of them and how, on what
-//! machine, what is varied, what is drawn, and what the paper found, as checks that the data must decide.
+//! A plan: one experiment of the papers, or of our own, as data. It names the servers, their requests, the machine, the
+//! parameter that varies, and the figures. It states what the paper found, as checks that the data must decide.
 //!
 //! Plans are TOML files in `plans/`, built into the program; others are given by their path. A plan says nothing of how
 //! a server is configured (`flash-rig` knows that) nor of how a page looks (`report` does).

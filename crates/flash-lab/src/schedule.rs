@@ -1,5 +1,5 @@
-//! Who is measured when. Within a round every server has its turn at each place before the next place comes, so that a
-//! machine that drifts hits all alike; who begins moves on from place to place and round to round.
+//! The order of measurements. Within a round every server is measured at one place before the next place. So a machine that
+//! drifts affects all servers alike. The server that goes first changes from place to place and from round to round.
 
 use crate::plan::{At, Axis, Extent, Plan, ServerEntry};
 use crate::record::Measurement;

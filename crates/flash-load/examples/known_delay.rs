@@ -1,5 +1,6 @@
-//! What clients add to the waits that they measure, up to half of the load that they can make: a server answers after a
-//! delay, and writes down what the delay really was. The kernel's way there and back counts as theirs.
+//! Measures the delay that clients add to the waits that they measure, up to half of the load that they can make. A server
+//! answers after a delay, and records the real length of the delay. The kernel's way to the server and back counts as the
+//! clients' delay.
 //!
 //! `cargo run --release -p flash-load --example known_delay`: the server spins on processor 0, the clients have processor 1.
 

@@ -1,6 +1,6 @@
-//! Simultaneous connections that keep a minimum bit rate: SPECweb99's measure, and that of New-Flash. A client conforms
-//! whose answers came at that rate on the whole, over all of the measured time, pauses of the server counted, and of
-//! whose requests fewer than one in a hundred failed.
+//! Simultaneous connections that keep a minimum bit rate: SPECweb99's measure, and that of New-Flash. A client conforms if its
+//! responses came at that rate on average over the measured time, with pauses of the server counted. Also, fewer than one in a
+//! hundred of its requests may fail.
 
 use serde::{Deserialize, Serialize};
 

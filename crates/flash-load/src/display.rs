@@ -1,5 +1,5 @@
-//! What people see: progress while a run lasts, on a terminal as one line that changes and elsewhere as one line a second,
-//! and the report as a page of text or JSON.
+//! What people see: the progress of a run, and the report as text or JSON. On a terminal the progress is one line that changes;
+//! elsewhere it is one line a second.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};

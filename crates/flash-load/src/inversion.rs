@@ -1,10 +1,10 @@
-//! Service inversion (Ruan and Pai, 2006): how far the order in which answers come differs from that of their sizes. A
-//! server that never blocks answers small requests before large ones; one that does lets small ones wait behind large ones.
+//! Service inversion (Ruan and Pai, 2006): how far the order of responses differs from the order of their sizes. A server that
+//! never blocks sends small responses before large ones. In a server that blocks, small responses wait behind large ones.
 //!
-//! Answers are taken in windows of a thousand that ended one after the other. In a window, each has a rank by its wait and
-//! one by its size; the sum of the distances between the two is divided by the same sum for answers in the reversed order
-//! of their sizes. 0 is the order of sizes, 1 the reverse, and 2/3 what chance makes. Answers of equal size may come in any
-//! order among each other.
+//! A window is a thousand responses that ended one after the other. In it, each response has a rank by its wait and one by its
+//! size. The distances between the two ranks are added up. The sum is divided by the same sum for responses in the reversed
+//! order of their sizes. 0 is the order of sizes, 1 the reverse, and 2/3 the result of chance. The order among responses of
+//! equal size does not count.
 
 /// Answers that are ranked together.
 const WINDOW: usize = 1000;

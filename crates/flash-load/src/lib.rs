@@ -1,7 +1,7 @@
-//! Clients that measure a web server, any server, and tell the truth about it: a few threads play many clients, each on a
-//! connection of its own. [`Load`] says who asks for what and when, [`run`] does it, [`Report`] is what came of it.
+//! Clients that measure any web server. A few threads simulate many clients, each on a connection of its own. [`Load`]
+//! describes the clients and their requests, [`run`] executes it, and [`Report`] is the result.
 //!
-//! What is asked for is [`flash_traffic`]'s. Starting servers and comparing them is the laboratory's.
+//! [`flash_traffic`] has the requests. The lab starts and compares servers.
 
 #![forbid(unsafe_code)]
 

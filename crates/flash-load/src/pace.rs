@@ -1,6 +1,6 @@
-//! When requests are sent. A closed loop waits for answers, as a client does that needs one page to ask for the next; an
-//! open one does not, as people do not who know nothing of each other. An open loop's requests are timed from the moment
-//! they were due, so that a server which stalls cannot slow its own examiner down.
+//! When requests are sent. A closed loop waits for responses, like a client that needs one page to request the next. An open
+//! loop does not wait, like many independent people. An open loop's waits count from the time when a request was due. So a
+//! server that stalls cannot hide its stalls by slowing the clients.
 
 use std::fmt;
 use std::time::Duration;

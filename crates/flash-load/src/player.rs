@@ -1,6 +1,6 @@
-//! One thread that plays its share of the clients, in one loop on one epoll. It waits only there; everything else is done
-//! when an event, a timer or a due request says so. A request that is due goes out between two events, not after all of
-//! them, so that the clients' own work does not look like the server's.
+//! One thread that simulates its share of the clients, in one loop on one epoll. It waits only there, and acts on events,
+//! timers and due requests. A due request is sent between two events, not after all of them. So the clients' own work does not
+//! count as the server's.
 
 mod answers;
 mod client_shard;
@@ -33,7 +33,7 @@ use share::share;
 /// Bytes taken from a socket at once.
 const BUFFER_BYTES: usize = 128 << 10;
 const EVENTS_MAX: usize = 256;
-/// Connections that are being opened at once when the clients of a closed loop begin; more would overrun the queue of a
+/// Connections that are being opened at once when the clients of a closed loop begin. More would overrun the queue of a
 /// listener, and wait a second to try again.
 const OPENING_MAX: usize = 100;
 /// How long before a request is due its thread stops to sleep.
@@ -247,8 +247,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A client of a closed loop begins: at once, or at some moment of its first think time, so that they do not all ask
-    /// together for ever.
+    /// A client of a closed loop begins, at once or at a random moment of its first think time. Otherwise all clients would
+    /// send together for ever.
     fn begin(&mut self, place: usize, now: Instant) {
         match self.shards[self.connections[place].shard].pace {
             Pace::Closed { think, .. } if !think.is_zero() => {

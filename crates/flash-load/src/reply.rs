@@ -1,5 +1,5 @@
-//! A response, read as its bytes come: where its head and its body end (RFC 9112 §6), and what a measurement wants to know
-//! of it. It makes no system call and keeps no byte of a body; who wants to look at one hands a [`Body`] in.
+//! Reads a response as its bytes arrive: where its head and its body end (RFC 9112 §6), and the facts that a measurement needs.
+//! It makes no system call and keeps no byte of a body. A caller that needs the body passes a [`Body`].
 
 mod bad;
 mod chunks;

@@ -37,8 +37,8 @@ pub struct Report {
     pub connections: u64,
     /// Requests sent again because the server had closed an idle connection.
     pub retries: u64,
-    /// From when a request of an open loop was due until it was sent: the clients' own delay, and that of requests for which
-    /// no connection was free.
+    /// The time between the due time of an open loop's request and its sending. It is the clients' own delay, and the wait for
+    /// a free connection.
     pub lateness_us: Latency,
     /// How far the order of answers was from that of their sizes: 0 is none, 1 the reverse, 2/3 chance. None where all
     /// answers were of one size.
@@ -76,8 +76,8 @@ pub struct ClassReport {
     pub requests_per_second: f64,
     pub megabits_per_second: f64,
     pub latency_us: Latency,
-    /// The distribution of waits: upper bounds in microseconds, each a twentieth above the one before, and how many waits
-    /// were not above that one but above the one before. Empty steps are left out.
+    /// The distribution of waits: an upper bound in microseconds, and the number of waits up to it and above the bound before.
+    /// Each bound is a twentieth above the one before. Empty steps are left out.
     pub waits_us: Vec<(f64, u64)>,
 }
 

@@ -47,9 +47,9 @@ pub fn capacity(
     Ok(report)
 }
 
-/// Measures a closed loop with more and fewer clients until it is known, to a twentieth, how many can keep their
-/// [rate](Load::bits_per_second_min) at the same time. The report is that of the most who could, with all steps under
-/// `steps`. Only the first crowd grows.
+/// Searches for the greatest number of clients that can keep their [rate](Load::bits_per_second_min) at the same time, to a
+/// twentieth. Each step measures a closed loop. The report is that of the greatest number, with all steps under `steps`. Only
+/// the first group of clients grows.
 pub fn conforming(
     load: &Load,
     clients_max: u32,

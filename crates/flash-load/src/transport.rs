@@ -84,8 +84,8 @@ impl AsFd for Transport {
 }
 
 impl Link {
-    /// A fiftieth of a second's bytes, but no fewer than some segments, whatever the kernel adds to them: where a window is
-    /// shorter than a segment its sender tries a few bytes five times a second, and the line stands still.
+    /// A fiftieth of a second's bytes, but at least some segments with the kernel's overhead. If a window is shorter than a
+    /// segment, its sender tries a few bytes five times a second, and the line stops.
     fn buffer_bytes(self, per_second: u64) -> usize {
         (per_second / 50).clamp(16 << 10, 1 << 20) as usize
     }

@@ -1,5 +1,5 @@
-//! Whether bodies hold what they should, byte by byte, as they come. Looking a file up may wait for a disk, and so may all
-//! other clients of the thread then: what is verified is not to be timed to the microsecond.
+//! Compares bodies with the expected content, byte by byte, as they arrive. Opening a file may wait for a disk, and all other
+//! clients of the thread wait too. So waits are not exact to the microsecond in runs that verify.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,8 +1,8 @@
-//! The access log: a line per exchange, written by nobody who answers one.
+//! The access log: a line per exchange. Threads that answer requests never write it.
 //!
-//! A loop gathers the records of a turn and calls [`AccessLog::push`] once, which formats them without a lock and
-//! copies the bytes under one, or keeps them for the next turn if another thread holds it. It decides neither
-//! what is logged nor when an exchange is over.
+//! A loop gathers the records of a turn and calls [`AccessLog::push`] once. It formats them without a lock, and copies the
+//! bytes under one. If another thread holds the lock, it keeps the bytes for the next turn. It decides neither what is logged
+//! nor when an exchange is over.
 
 use std::fmt;
 use std::io;

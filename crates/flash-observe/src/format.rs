@@ -16,10 +16,10 @@ pub enum Format {
     /// `client - - [time] "request line" status bytes "referer" "user agent"`
     #[default]
     Combined,
-    /// An object with `time`, `client`, `request`, `host`, `status`, `bytes`, `duration_us`, `referer` and
-    /// `user_agent`; and of the duration, in microseconds too: what jobs took to `walk`, to `open` and to `read`, how long
-    /// they waited in the helpers' `queue`, what the `help` took in all, and what it took to `send` the response. What was
-    /// refused because it was no request, or came too slowly, has the `reason`.
+    /// An object with `time`, `client`, `request`, `host`, `status`, `bytes`, `duration_us`, `referer` and `user_agent`. It
+    /// also has parts of the duration in microseconds: the time of jobs to `walk`, `open` and `read`, and in the helpers'
+    /// `queue`. `help` is the time of helpers in all, and `send` that of sending the response. If Flash refused bytes that were
+    /// no request, or came too slowly, the object has the `reason`.
     /// A response that ended before its last byte left has `"cut":true`; `bytes` are those that left.
     Json,
     /// `200 GET /index.html 1.2 KB 0.3 ms`, for a person at a terminal. A client on another machine stands in front.
@@ -138,8 +138,8 @@ fn client(peer: Peer, line: &mut Vec<u8>) {
     }
 }
 
-/// As Apache's `ap_escape_logitem`: a backslash before quote and backslash, five controls by letter, every other
-/// byte that is not printable ASCII as `\xhh`; nothing at all is a dash.
+/// As Apache's `ap_escape_logitem`: a backslash before quote and backslash, and five controls by letter. Every other byte that
+/// is not printable ASCII becomes `\xhh`. An empty text is a dash.
 fn apache_text(text: &[u8], line: &mut Vec<u8>) {
     if text.is_empty() {
         return line.push(b'-');

@@ -1,10 +1,10 @@
-//! What the server says about itself: the access log, the error lines and metrics.
+//! The access log, the error log, and metrics.
 //!
-//! Off the request's way. Threads that answer requests leave finished lines in a bounded buffer
-//! ([`spool`]) and go on; a writer thread of the log's own does every write that may wait. A slow, full or
-//! stuck destination therefore costs lines, which are counted and said, and never a request.
+//! Threads that answer requests put finished lines into a bounded buffer ([`spool`]) and continue. Each log has a writer
+//! thread, which does every write that may wait. So a slow, full or stuck destination costs lines, and never delays a request.
+//! Lost lines are counted and reported.
 //!
-//! It does not decide what is logged, takes part in no answer, and nothing below `flash-arch` knows it.
+//! This crate does not decide what is logged, and takes part in no response. No crate below `flash-arch` depends on it.
 //!
 //! Threads do not survive `fork`: a process of the *mp* architecture opens its logs after it was forked. Files
 //! are opened for appending and written in whole lines, so that several processes may share one.

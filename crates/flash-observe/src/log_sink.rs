@@ -1,7 +1,7 @@
 //! The sink of a log: a file, opened at start, opened again after a rotation, written in whole batches.
 //!
-//! Every call here may wait as long as the destination likes, so only a log's writer thread makes them; the one
-//! exception is the opening at start, whose failure should end the start. It knows nothing of buffers.
+//! Every call here may wait for the destination without limit, so only a log's writer thread makes them. The one exception is
+//! the opening at the start, because its failure should end the start. This module knows no buffers.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

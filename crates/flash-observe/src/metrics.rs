@@ -1,7 +1,7 @@
-//! Metrics: what the server has done, and whether a loop was ever caught sleeping outside its wait.
+//! Metrics: counters of the server's work, and of sleeps of loops outside their wait.
 //!
-//! Rare events are counted here by any thread. What happens with every request each loop or worker counts in
-//! [`LoopMetrics`] of its own, so that processors do not contend for a cache line; a report sums them up.
+//! Any thread counts rare events here. Each loop or worker counts the events of every request in [`LoopMetrics`] of its own. So
+//! processors do not contend for a cache line. A report sums them up.
 
 mod loop_metrics;
 

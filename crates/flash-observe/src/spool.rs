@@ -1,8 +1,8 @@
 //! A bounded buffer of lines and the thread that empties it into an [`LogSink`].
 //!
-//! Whoever appends copies bytes under a short lock and goes on; it never waits for the destination, because the
-//! writer takes the whole buffer by a swap and writes with the lock open. When the buffer is full, lines are
-//! dropped and counted. Trouble is said through the error log, at most once per [`Limits::repeat_every`].
+//! A thread that appends copies bytes under a short lock and continues. It never waits for the destination, because the writer
+//! takes the whole buffer by a swap, and writes without the lock. If the buffer is full, lines are dropped and counted. The
+//! error log reports problems, at most once per [`Limits::repeat_every`].
 
 use std::fmt;
 use std::io;

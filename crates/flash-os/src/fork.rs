@@ -16,8 +16,8 @@ pub enum Forked {
 /// Forks. The child has its own copy of everything, and ends with its parent.
 ///
 /// # Errors
-/// When the process has more than one thread (the others would not exist in the child, nor ever release their
-/// locks), or when the kernel refuses another process.
+/// If the process has more than one thread: the others would not exist in the child, and would never release their locks. Or if
+/// the kernel refuses another process.
 pub fn fork() -> io::Result<Forked> {
     let threads = fs::read_dir("/proc/self/task")?.count();
     if threads != 1 {

@@ -1,8 +1,8 @@
 //! A lock-free queue with many producers and one consumer that drains it all at once: neither side ever blocks.
 //!
-//! A lock would not do between a loop and its helpers: a helper that the kernel interrupts while it holds one makes the
-//! loop sleep until the helper runs again. An interrupted producer blocks no other thread here. Waking the consumer is
-//! the owner's business: see [`crate::channel`].
+//! A lock would not do between a loop and its helpers. If the kernel interrupted a helper that holds the lock, the loop would
+//! sleep until the helper runs again. Here an interrupted producer blocks no other thread. The owner wakes the consumer: see
+//! [`crate::channel`].
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::io;
 
-/// Keeps the program's own code and constants in memory, with those of its libraries. On a machine that is short of
-/// memory the kernel would drop them, and whoever needs them next would wait for the disk that they come from.
+/// Keeps the program's own code and constants in memory, with those of its libraries. If memory is short, the kernel would drop
+/// them. The next thread that needs them would wait for the disk.
 pub fn mlock_program() -> io::Result<()> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     for (start, end) in maps.lines().filter_map(of_file) {
@@ -26,8 +26,8 @@ fn of_file(line: &str) -> Option<(usize, usize)> {
     (readable && path.starts_with('/')).then_some((address(start)?, address(end)?))
 }
 
-/// Makes the table of this process's descriptors large enough for so many, while nobody else uses it: later its growing
-/// would wait until every processor has noticed.
+/// Makes the table of this process's descriptors large enough for so many, while no other thread uses it. Later, each growth
+/// would wait for all processors.
 pub fn grow_descriptor_table(descriptors: usize) -> io::Result<()> {
     let last = libc::c_int::try_from(descriptors).unwrap_or(libc::c_int::MAX).saturating_sub(1);
     // SAFETY: numbers only. Whether standard error is open or not, no descriptor that anybody owns is touched.
@@ -40,8 +40,8 @@ pub fn grow_descriptor_table(descriptors: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps this process to ordinary pages. Where the kernel hands out huge ones unasked, the first touch of each clears two
-/// megabytes while somebody waits, and small things far apart take as much memory as large ones.
+/// Disables huge pages for this process. If the kernel uses them by itself, the first touch of each clears two megabytes while
+/// the thread waits. Also, small allocations far apart use as much memory as large ones.
 pub fn disable_huge_pages() -> io::Result<()> {
     // SAFETY: numbers only; it changes how later page faults are served, and no memory that is there.
     match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {

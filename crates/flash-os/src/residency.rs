@@ -98,8 +98,8 @@ impl Drop for Residency {
     }
 }
 
-/// Whether the kernel tells this process the truth about the file's pages: it does so to the owner, to root, and to
-/// whoever may write the file. To all others every page seems resident.
+/// Whether the kernel tells this process which of the file's pages are resident. It tells the owner, root, and users who may
+/// write the file. To all others every page seems resident.
 pub fn can_tell(owner: u32) -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     let user = unsafe { libc::geteuid() };

@@ -1,12 +1,12 @@
 //! Buffers from one heap that all threads share, so that memory that one thread frees is there for all.
 //!
-//! An allocator with a heap for each thread keeps what other threads give back until its own asks again. Where helpers
-//! read what a loop drops, and a loop what helpers drop, each heap stays as large as it ever was, and all together hold
-//! several times what is in use. One heap needs a lock. A thread that must not block only tries it: without the lock
-//! it allocates nothing, and queues the buffers that it drops for the next thread that allocates.
+//! An allocator with a heap for each thread keeps what other threads give back until its own asks again. Helpers allocate
+//! buffers that a loop frees, and the loop allocates buffers that helpers free. So each heap would keep its greatest size, and
+//! all together would hold several times the memory in use. One heap needs a lock. A thread that must not block only tries it.
+//! Without the lock it allocates nothing, and queues the buffers that it drops for the next thread that allocates.
 //!
-//! To get pages from the kernel or to return them is to wait until no thread has a page fault nearby. So only threads that
-//! may block do either. Pages come populated, so that no thread that writes to a buffer has a fault.
+//! Getting pages from the kernel, or returning them, waits until no thread has a page fault nearby. So only threads that may
+//! block do either. Pages come populated, so that no thread that writes to a buffer has a fault.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;

@@ -1,8 +1,8 @@
-//! Spawning: a program begins as a child of this process, with nothing of it but three descriptors.
+//! Spawning: starts a program as a child of this process. The child inherits only three descriptors.
 //!
-//! Two ways that differ in price alone. [`SpawnMethod::Vfork`] lends the child this process's memory until it is the program
-//! (`posix_spawn`'s way), so that no page table is copied and the price is the same however much memory there is;
-//! [`SpawnMethod::Fork`] copies everything, for comparison. Which program, and who waits for it, is decided elsewhere.
+//! Two methods differ only in cost. [`SpawnMethod::Vfork`] lends the child this process's memory until it executes the program,
+//! as `posix_spawn` does. So the kernel copies no page table, and the cost does not depend on the memory in use.
+//! [`SpawnMethod::Fork`] copies the page tables, for comparison. The caller decides which program runs, and waits for it.
 
 mod child;
 mod step;

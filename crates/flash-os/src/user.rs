@@ -102,8 +102,8 @@ pub fn all() -> Vec<User> {
     users
 }
 
-/// Makes this process, all of its threads, that user's for good, with that user's groups and no others; without a name,
-/// with the first of them alone.
+/// Makes this process that user's for good, with all of its threads. It gets that user's groups and no others; without a name,
+/// only the first of them.
 ///
 /// # Errors
 /// When the process is not root's.

@@ -1,5 +1,5 @@
-//! The codec of messages between processes of one server: numbers of fixed size in the machine's own order, since both
-//! sides run on one machine and are one program, and strings after their length.
+//! The codec of messages between processes of one server. Numbers have a fixed size and the machine's own byte order, because
+//! both sides are one program on one machine. A string follows its length.
 //!
 //! A [`Reader`] never reads past its end, and never believes a length before it has looked. It knows no message.
 

@@ -272,8 +272,8 @@ impl Helper {
         }
     }
 
-    /// Takes the newest request out of the queue, of the folder that has most of them there: a folder that does not
-    /// answer takes no place from others.
+    /// Takes the newest request of the folder with the most requests out of the queue. So a folder that hangs takes no place
+    /// from other folders.
     fn newest_of_longest(&mut self) -> Option<ProgramId> {
         let mut lengths: HashMap<usize, usize> = HashMap::new();
         for queued in self.queue.iter().filter(|queued| queued.is_counted()) {

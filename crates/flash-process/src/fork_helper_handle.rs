@@ -39,8 +39,8 @@ const NAME: &str = "the fork helper";
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 impl ForkHelper {
-    /// The fork helper, and its role. If its process is killed, server processes see their sockets close and register
-    /// again over the rendezvous socket, which its supervisor keeps open for the next. It ends in order after the last
+    /// The fork helper, and its role. If its process is killed, server processes see their sockets close. They register again
+    /// over the rendezvous socket, which its supervisor keeps open for the next fork helper. It ends in order after the last
     /// server process.
     ///
     /// # Errors
@@ -114,9 +114,9 @@ impl ForkHelper {
     }
 }
 
-/// The present limit, for programs. Many of them are many descriptors in the server and in the fork helper, which raise
-/// theirs, but each program shall find the limit that it would find elsewhere: some close all that there could be, and
-/// `select` knows 1,024.
+/// The present limit, for programs. The server and the fork helper raise their own limits, because many programs need many
+/// descriptors there. But each program gets the usual limit: some programs close every possible descriptor, and `select` knows
+/// only 1,024.
 pub fn descriptor_limit() -> Option<Limit> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let [soft, hard] = [current, maximum].map(|limit| limit.unwrap_or(u64::MAX));

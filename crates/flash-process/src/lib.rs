@@ -4,10 +4,10 @@
 //! A [`Supervisor`] replaces processes that end. The [`SupervisorProcess`] is one that a server with threads has start
 //! processes for it. All talk over one [`ipc`].
 //!
-//! [`ForkHelper`] is a small process that starts every program, so that the price of a start does not grow with the
-//! server. In each server process a [`ProcessMonitor`], a thread, sends it requests, reads how programs end and what they
-//! write to their standard error, and has the fork helper end those that have no user any more. What programs say in
-//! answer to requests does not pass through here.
+//! [`ForkHelper`] is a small process that starts every program, so that the price of a start does not grow with the server.
+//! Each server process has a [`ProcessMonitor`], a thread that sends it requests. The monitor reads how programs end, and their
+//! standard error. It also tells the fork helper to end programs that no client needs any more. Responses of programs do not
+//! pass through this crate.
 
 #![forbid(unsafe_code)]
 

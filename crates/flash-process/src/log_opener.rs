@@ -1,10 +1,10 @@
 //! The log opener: a small process that keeps the rights of the start, and opens the logs again after a rotation.
 //!
-//! A server that root starts opens its logs and becomes another user (`--user`), who may write to no folder of root's. The
-//! log opener is forked before that: a [supervisor process](crate::supervisor_process) of its own, because no other may
-//! have those rights. A request to it is the number of a log. A process is forked for it, so that a disk that does not
-//! answer delays no other log, and replies with a descriptor that appends to the log; nothing else can be asked. When logs
-//! are opened again, and what is done if that fails, is not decided here.
+//! A server that root starts opens its logs and becomes another user (`--user`), who may write to no folder of root's. The log
+//! opener is forked before that: a [supervisor process](crate::supervisor_process) of its own, because no other may have those
+//! rights. A request to it is the number of a log. Each request gets a forked process, so a disk that hangs delays no other
+//! log. The process replies with a descriptor that appends to the log. There is no other kind of request. Other code decides
+//! when logs are opened again, and what happens if that fails.
 //!
 //! The server's user may own the folder of the logs, and must not gain the rights of the start by it. So a log's path is
 //! resolved once, at the start. Later the log opener follows no link, and refuses a file that has a second name.

@@ -1,8 +1,8 @@
 //! The supervisor: starts a process for each role, watches it, replaces it after a pause, and ends it with the server.
 //!
-//! Each process that looks after others does it by this: the [supervisor process](crate::supervisor_process), mp's parent,
-//! and, for a process that is needed and cannot be started again from there, every server. What the processes do is
-//! not known here, and neither is how the caller learns that a child has ended (SIGCHLD, in its own way).
+//! The [supervisor process](crate::supervisor_process) and mp's parent use it. So does every server, for a process that it
+//! needs and cannot start again. This module does not know what the processes do. The caller learns in its own way that a child
+//! has ended (SIGCHLD).
 
 use std::fmt;
 use std::io;

@@ -5,8 +5,8 @@
 //! the role's own with a socket, which is all that the new process has. So no request waits for another, and the
 //! supervisor process never waits for a disk. It keeps the rights that it began with, but all it ever reads are requests.
 //!
-//! It leaves signals to the server, and ends after it, however that ended: processes that were requested are killed, and
-//! those that were not end by themselves, when their sockets close. If it is killed, the server ends in order
+//! It leaves signals to the server, and ends after the server in any case. It kills processes that the server requested. The
+//! others end by themselves, when their sockets close. If the supervisor process is killed, the server ends in order
 //! ([`Supervisor::reap`]).
 
 use std::ffi::CStr;

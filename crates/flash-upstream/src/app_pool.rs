@@ -1,12 +1,12 @@
 //! Applications that Flash starts itself: FastCGI programs, as many processes as are needed up to a limit.
 //!
-//! Each process has a listening socket of its own ([`private_address`]), because each serves one request at a time. So
-//! the pool knows which process serves what, which are idle and can end, how many requests each has served, and which
-//! to end when an answer is not wanted any more. With one socket for all, the kernel would choose, and an idle
-//! connection to one process would say nothing about the others.
+//! Each process has a listening socket of its own ([`private_address`]), because each serves one request at a time. So the pool
+//! knows which request each process serves, which processes are idle and can end, and how many requests each has served. It
+//! also knows which process to end if no client needs a response any more. With one socket for all, the kernel would choose.
+//! Then an idle connection to one process would say nothing about the others.
 //!
-//! A request gets an idle process at once, without help. All that takes time, such as starting a process, is done by
-//! the [background thread](crate::background), which calls the pool.
+//! A request gets an idle process at once. The [background thread](crate::background) does all work that takes time, such as
+//! starting a process. It calls the pool.
 
 mod draining;
 mod private_address;

@@ -1,7 +1,7 @@
 //! CGI upstreams: one script below a folder, for one request.
 //!
-//! Most scripts answer over a stream, which the request path reads. With `direct` the script has the client's socket
-//! itself; then this module only watches whether it makes progress, and how much it wrote in the end.
+//! Most scripts answer over a stream, which the request path reads. With `direct` the script has the client's socket itself.
+//! Then this module only observes whether the script makes progress, and how many bytes it wrote in the end.
 
 use std::fmt;
 use std::os::fd::OwnedFd;

@@ -67,8 +67,8 @@ enum Attempt {
     Full,
 }
 
-/// While a new connection has waited for so long, connections that could be kept are closed: it may be waiting for the
-/// process behind one of them. A slow program looks the same, and then requests cost a connection each for a while.
+/// If a new connection has waited for this long, returning connections are closed, because it may wait for the process of one
+/// of them. A slow program looks the same. Then each request costs a connection for a while.
 const FIRST_ANSWER: Duration = Duration::from_millis(100);
 /// How finely deadlines of connections are kept.
 const CONNECT_SLACK: Duration = Duration::from_millis(100);

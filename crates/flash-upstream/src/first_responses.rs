@@ -1,9 +1,8 @@
 //! Connections that wait for their first response, and since when.
 //!
-//! A FastCGI server such as php-fpm serves as many connections as it has processes, and each idle connection holds one
-//! of them: a new connection is not even accepted before an idle one is closed. So before a connection is kept, this
-//! table tells whether another one has waited for long. It is lock-free: each slot is a time that one thread sets and
-//! clears.
+//! A FastCGI server such as php-fpm serves as many connections as it has processes, and each idle connection holds a process.
+//! If all are held, it accepts a new connection only after an idle one is closed. So before Flash keeps a connection, this
+//! table tells whether another one has waited for long. It is lock-free: each slot is a time that one thread sets and clears.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

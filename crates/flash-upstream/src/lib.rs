@@ -1,9 +1,10 @@
-//! Upstreams: what answers the requests of a route. Scripts ([`Cgi`]), FastCGI servers that somebody else runs, to which
-//! idle connections are kept, and applications that are started here, as many processes as are needed.
+//! Upstreams answer the requests of a route. They are scripts ([`Cgi`]), FastCGI servers outside of Flash, and applications
+//! that Flash starts. Flash keeps idle connections to FastCGI servers, and starts as many processes of an application as
+//! requests need.
 //!
-//! [`RouteUpstreams`] is what the request path asks, whatever a route leads to. Its background thread does what an event
-//! loop may not wait for: connects that take time, starts of applications, and closing what has been idle for long. Bytes
-//! of requests and responses do not pass through here: they are the request path's business, in `flash-core`.
+//! The request path asks [`RouteUpstreams`] for every kind of upstream. Its background thread does the work for which an event
+//! loop must not wait. It finishes slow connects, starts applications, and closes what was idle for long. Bytes of requests and
+//! responses do not pass through this crate; the request path moves them, in `flash-core`.
 
 #![forbid(unsafe_code)]
 

@@ -10,8 +10,8 @@ use flash_why::{Error, Level, Target};
 
 /// Say what puts a server's loops to sleep
 ///
-/// Watches any server and says what puts its event loops to sleep outside their wait for events: which system call, on
-/// which file, for which cause in the kernel, how often and for how long, and how many other connections waited
+/// Watches any server and says what puts its event loops to sleep outside their wait for events. It names the system call, the
+/// file and the cause in the kernel. It says how often and how long loops slept, and how many other connections waited
 /// meanwhile. A loop is a thread that waits in epoll, poll, select or io_uring.
 #[derive(Debug, Parser)]
 #[command(name = "flash why", bin_name = "flash why", version, max_term_width = 100, after_help = AFTER_HELP)]

@@ -1,8 +1,8 @@
 //! `flash why`: what puts a server's loops to sleep, how often, for how long, on which file, and who else waited.
 //!
 //! A [`Watch`] sees the sleeps of some processes' threads. A loop is a thread that waits for events (epoll, poll, select,
-//! io_uring); every other sleep of it is a [`Block`], with its system call, file, kernel stack and [cause](flash_sleep::Cause).
-//! Blocks are summed up in a [`Summary`], which becomes text, a page or lines of JSON.
+//! io_uring). Every other sleep of it is a [`Block`], with its system call, file, kernel stack and [cause](flash_sleep::Cause).
+//! A [`Summary`] sums blocks up, and becomes text, a page or lines of JSON.
 //!
 //! There are levels, by the rights of who asks: eBPF, or samples of `/proc`. It leaves out what a server did while it did not
 //! sleep, and everything that would need the server's help.

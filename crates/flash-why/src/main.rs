@@ -1,4 +1,4 @@
-//! The program `flash-why`, which `flash why` runs: flags become a [`Watch`], and what it sees a table, a page, lines of JSON,
+//! The program `flash-why`, which `flash why` runs. Flags become a [`Watch`]. Its blocks become a table, a page, lines of JSON,
 //! and a report at the end.
 
 #![forbid(unsafe_code)]

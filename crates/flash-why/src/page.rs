@@ -1,5 +1,5 @@
-//! The report as one HTML page: figures of sleeps over time and by cause, a flame graph of sleeping stacks, the paths that
-//! were slept on most, and what each thread did. It needs nothing from elsewhere.
+//! The report as one HTML page. It has figures of sleeps over time and by cause, and a flame graph of sleeping stacks. It also
+//! lists the paths with the most sleep, and what each thread did. It loads no other files.
 
 use flash_figure::{Axis, DESK_PX, Figure, PHONE_PX, Series};
 use maud::{DOCTYPE, Markup, PreEscaped, html};

@@ -1,7 +1,7 @@
 //! The `flash` command.
 //!
-//! Reads the command line and hands over: to the server, to what is made of the flags (manual page, shell
-//! completions), or to a sibling program `flash-NAME`. It does nothing itself but say what failed, on one line.
+//! Reads the command line and calls the server, the generators of manual pages and shell completions, or a sibling program
+//! `flash-NAME`. If one of them fails, it prints the reason on one line.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Request bodies that come in chunks: a program is told their length before it begins (RFC 3875 §4.1.2), wherever they are
-//! kept until then, and nothing is left of them.
+//! Chunked request bodies. A program is told their length before it starts (RFC 3875 §4.1.2). That is true for bodies in memory
+//! and in the file. Afterwards nothing of them is left.
 
 use std::fs;
 use std::io::{Read, Write};

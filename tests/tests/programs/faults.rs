@@ -10,7 +10,7 @@ use flash_tests::{ARCHITECTURES, PATIENCE, Server, family, read_all, reply, scri
 
 const FLAGS: [&str; 4] = ["--processes", "4", "--cgi-max", "4"];
 
-/// How long a program may be silent in tests that wait for that: a program that is not has to say something by then, on a busy
+/// How long a program may be silent, in tests that wait for that. Other programs must write a byte in that time, on a busy
 /// machine too.
 const DEADLINE: [&str; 2] = ["--program-deadline", "4s"];
 
@@ -170,8 +170,8 @@ fn a_fork_helper_that_is_killed_is_replaced() {
     });
 }
 
-/// The supervisor is killed, so that no fork helper would follow the one that there is: what is under way is finished, and
-/// whoever supervises the server hears of a failure.
+/// The supervisor is killed, so no new fork helper could replace the present one. The server finishes its running requests, and
+/// its exit code reports a failure.
 #[test]
 fn without_its_supervisor_the_server_ends_in_order() {
     let (site, scripts) = (site::make(), scripts::make());

@@ -1,5 +1,5 @@
-//! The load of the proof: clients on kept connections who ask for files anywhere in the tree, for names that are not
-//! there, and for one file again and again; meanwhile memory is forgotten and files are replaced.
+//! The load of the proof. Clients on kept-alive connections request files anywhere in the tree, names that do not exist, and
+//! one hot file. Meanwhile caches are dropped and files are replaced.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

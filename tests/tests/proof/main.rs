@@ -1,9 +1,9 @@
-//! The proof that loops never block: a tree of very many files, cold again and again, and two witnesses. The server's
-//! own metrics count sleeps outside the loops' wait; the kernel's scheduler, asked from outside, has every sleep of a
-//! loop's thread and where it was. Both must say 0, and for *sped*, which does wait for the disk, both must say many.
+//! The proof that loops never block: a tree of very many files, cold again and again, and two witnesses. The server's own
+//! metrics count sleeps outside the loops' wait. The kernel's scheduler reports every sleep of a loop's thread, with its place.
+//! Both must say 0. For *sped*, which does wait for the disk, both must say many.
 //!
-//! The size of it is set by `FLASH_PROOF_FILES` and `FLASH_PROOF_REQUESTS`; the full proof, whose result stands in
-//! ARCHITECTURE.md, has 1000000 and 200000. `FLASH_PROOF_ONLY` names the contestants, with commas between.
+//! `FLASH_PROOF_FILES` and `FLASH_PROOF_REQUESTS` set its size. The full proof has 1000000 and 200000; its result is in
+//! docs/never-blocking.md. `FLASH_PROOF_ONLY` names the servers, with commas between.
 
 #![forbid(unsafe_code)]
 

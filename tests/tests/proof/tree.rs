@@ -1,7 +1,8 @@
-//! A tree of very many small files, and a few large ones, on a filesystem of its own, so that forgetting it makes it cold and nothing else.
+//! A tree of very many small files, and a few large ones, on a filesystem of its own. So dropping its caches makes only this
+//! tree cold.
 //!
-//! It is an ordinary ext4, with a journal and with times of access, on a loop device that reads past the page cache:
-//! what the kernel drops has to come from the disk again.
+//! It is an ordinary ext4, with a journal and access times, on a loop device that reads past the page cache. So the disk must
+//! read again what the kernel drops.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,8 +23,8 @@ pub(crate) struct Tree {
 
 const FILES_PER_FOLDER: usize = 1000;
 const FILE_BYTES: usize = 100;
-/// The last file of each folder is too large for a copy in the heap, and of every tenth folder too large for any copy:
-/// it goes out in windows.
+/// The last file of each folder is too large for a copy in the heap. In every tenth folder it is too large for any copy, and is
+/// sent in windows.
 const LARGE_FILE_BYTES: usize = 512 << 10;
 const LARGEST_FILE_BYTES: usize = 5 << 20;
 /// A block for each file's bytes, half of that for its inode and its name, and as much for its share of the large ones.

@@ -1,5 +1,5 @@
-//! Cached content: processor time per request, one case after the other, all servers within each round, so
-//! that what the machine does meanwhile falls on all of them.
+//! Cached content: processor time per request, one case after the other. Each round measures all servers, so other work of the
+//! machine affects all of them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,6 @@
-//! The clients of the hot and cold comparison, in one thread on one epoll: closed-loop ones that ask for the
-//! next cold file as soon as they have one, and an open-loop one that asks for the hot file at fixed times
-//! whatever has come back. A wait is counted from the intended time, so that a server that stalls cannot slow
-//! its own examiner down.
+//! The clients of the hot and cold comparison, in one thread on one epoll. Closed-loop clients request the next cold file as
+//! soon as they have one. An open-loop client requests the hot file at fixed times, with or without responses. A wait counts
+//! from the intended time. So a server that stalls cannot hide its stalls by slowing the clients.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;

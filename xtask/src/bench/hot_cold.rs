@@ -1,6 +1,6 @@
-//! The promise, measured: how long a hot file is waited for while the disk is saturated by requests for cold
-//! ones. The server has 256 MB of memory and 3,000 reads a second; the hot file is asked for 2,000 times a
-//! second, on a fixed schedule, first alone and then beside 64 clients who want cold files.
+//! Measures Flash's promise: a hot file's wait while requests for cold files saturate the disk. The server has 256 MB of memory
+//! and 3,000 reads a second. Clients request the hot file 2,000 times a second, on a fixed schedule, first alone and then
+//! beside 64 clients of cold files.
 
 use std::path::Path;
 use std::time::Duration;

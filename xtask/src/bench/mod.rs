@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: this server and its peers side by side, as processor time per request in ratios to a
-//! floor, memory per idle connection, and the wait for a hot file while the disk is saturated or programs run. It
-//! serves one machine's comparison in one run; figures for publication are the lab's.
+//! `cargo xtask bench` compares this server and its peers side by side. It measures processor time per request in ratios to a
+//! floor, and memory per idle connection. It also measures the wait for a hot file while the disk is saturated or programs run.
+//! A run compares servers on one machine; the lab makes figures for publication.
 
 mod cached;
 mod client;

@@ -1,6 +1,6 @@
-//! The promise for programs, measured: how long a hot file is waited for while 64 clients run programs that sleep, spin or
-//! flood, against the wait while the same programs are run by hand, 64 at a time, on the server's processor. What a
-//! machine loses to its programs nobody can help; what the server adds is the figure.
+//! Measures a hot file's wait while 64 clients run programs that sleep, spin or flood. For comparison the same programs run by
+//! hand, 64 at a time, on the server's processor. The programs themselves slow any machine; the figure is the wait that the
+//! server adds.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

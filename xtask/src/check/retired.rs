@@ -1,7 +1,7 @@
-//! Words that the glossary (docs/glossary.md) has retired: no item and no file has such a name again, and a few phrases are
-//! not in comments either. Each finding says which word to use instead.
+//! Words that the glossary (docs/glossary.md) has retired. No item and no file may have such a name again, and comments must
+//! not contain a few phrases. Each finding says which word to use instead.
 //!
-//! Only names where they are declared are looked at, so that what other crates call theirs, and English, are left alone.
+//! The rule looks only at names where they are declared. So it ignores other crates' names, and English.
 
 use super::Finding;
 use super::source::Source;

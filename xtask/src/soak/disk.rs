@@ -88,8 +88,8 @@ impl DiskWatch {
         }
     }
 
-    /// Whether the disk stood still when a request was refused that was sent at `asked`: it did so shortly before or
-    /// meanwhile, and for half of the last deadline.
+    /// Whether the disk stood still when the server refused a request that was sent at `asked`. It must have done so shortly
+    /// before or meanwhile, and for half of the last deadline.
     pub(crate) fn excuses(&self, asked: Instant, refused: Instant) -> bool {
         let reads = self.reads();
         let under_way = reads.under_way.map(|begun| (begun, refused));

@@ -1,6 +1,6 @@
-//! `cargo xtask soak`: every architecture for a long time among visitors, slow clients, rude ones and a flood, on files
-//! that are cold or change. Every byte of every response is checked, the age of every answer, who is cut and who is not, and
-//! that memory, descriptors and threads stay flat. It is no part of `cargo xtask ci`, for its worth is its length.
+//! `cargo xtask soak` runs every architecture for a long time with visitors, slow clients, rude clients and a flood, on files
+//! that are cold or change. It checks every byte and the age of every response, and which clients are cut. It also checks that
+//! memory, descriptors and threads do not grow. It is not a part of `cargo xtask ci`, because its value is its length.
 
 mod ask;
 mod checker;

@@ -1,5 +1,5 @@
-//! The site that is served. What stays as it is is made once below the target folder, on a real disk, and used again;
-//! files that change and programs are made anew for each architecture.
+//! The site that is served. Files that never change are made once below the target folder, on a real disk, and used again.
+//! Files that change, and programs, are made again for each architecture.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,8 +16,8 @@ pub(crate) const COLD_FILES: usize = 8_000;
 pub(crate) const COLD_FOLDERS: usize = 64;
 /// Of the folder that is listed.
 pub(crate) const NAMES: usize = 20_000;
-/// Around each size at which Flash goes about a body in another way: in its head's buffer (4 KiB), from a copy in the heap
-/// (256 KiB), from a snapshot (4 MiB), and in windows.
+/// Around each size at which Flash sends a body in another way. The ways are: in its head's buffer (4 KiB), from a copy in the
+/// heap (256 KiB), from a snapshot (4 MiB), and in windows.
 const SIZES: [u64; 17] = [
     0,
     1,

@@ -1,5 +1,5 @@
-//! Visitors: they ask for anything, on kept and on closed connections, one after the other and in pairs, and take what
-//! comes as fast as they can.
+//! Visitors send all kinds of requests, on kept-alive and on closed connections, one after the other and in pairs. They read as
+//! fast as they can.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

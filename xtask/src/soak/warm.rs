@@ -1,8 +1,8 @@
-//! Before the clients come: where each thread or process serves one connection, every one of them does everything once.
+//! Before the clients come, each thread or process that serves one connection does everything once.
 //!
-//! Each keeps what it needed at most so far. They are many, and chance would take an hour to bring a long listing to the
-//! last of them: until then memory grows, and no leak would show. As many connections as there are runners, all held at
-//! the same time, reach each of them.
+//! Each of them keeps the most memory that it needed so far. By chance the last of them would get a long listing only after an
+//! hour. Until then memory would grow, and hide a leak. As many connections as threads or processes, all open at the same time,
+//! reach each of them.
 
 use std::thread;
 use std::time::Instant;

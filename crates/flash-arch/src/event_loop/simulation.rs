@@ -1,5 +1,5 @@
-//! A loop without a kernel, from a seed: connections come and go so that slots are used again and again, and events,
-//! results and deadlines reach it in any order, some of them long after whom they were meant for is gone.
+//! Simulates a loop without a kernel, from a seed. Connections open and close, so the loop reuses its slots. Events, results
+//! and deadlines reach it in any order, some of them long after their connection is closed.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};

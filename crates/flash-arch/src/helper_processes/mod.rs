@@ -1,8 +1,8 @@
 //! HelperKind: what a helper thread does its jobs with. Its own, or those of a helper process that it asks.
 //!
-//! With processes (New-Flash's design) the thread only waits for an answer: the walk, the opening and the reading happen
-//! in another process, which passes the open file back. When a process dies of a job, the job is done once more by
-//! another. Which jobs there are, and who waits for them, is the business of [`helpers`](crate::helpers).
+//! With processes (New-Flash's design) the thread only waits for a reply. Another process walks the path, opens and reads the
+//! file, and passes the open file back. If a process dies during a job, another process repeats the job.
+//! [`helpers`](crate::helpers) decides which jobs there are, and which threads wait for them.
 
 mod fork_request;
 mod helper;

@@ -1,5 +1,5 @@
-//! Connections that come, go and move their deadlines, from a seed: each is looked at when its time has come, and no
-//! place in the wheel is mistaken for that of another, however often its slot is used again.
+//! Simulates connections that open, close and move their deadlines, from a seed. The wheel reports each connection at its
+//! deadline. It never mistakes one connection's place for another's, even if a slot is reused many times.
 
 use slab::Slab;
 

@@ -71,8 +71,8 @@ impl Decoder {
         Decoder { state: NEXT_HEAD }
     }
 
-    /// Reads on to the next event, and takes what it read from the front of `input`. `None` means that all of it has been
-    /// taken; behind [`Event::End`] it means that nothing is taken any more, and what is left should not be there.
+    /// Reads to the next event, and takes the bytes that it read from the front of `input`. `None` means that it took all of
+    /// them. After [`Event::End`] it takes nothing more, and any bytes left are an error of the peer.
     ///
     /// # Errors
     /// For what the specification forbids, again and again. The connection is of no more use then.

@@ -1,7 +1,7 @@
-//! The variables that a request's head and its connection decide, with what was chosen and why.
+//! The variables that follow from a request's head and its connection, with the reason for each choice.
 //!
-//! Left out on purpose: AUTH_TYPE, REMOTE_USER and REMOTE_IDENT, because Flash asks nobody for a name (§4.1.1, §4.1.10,
-//! §4.1.11); and what one server alone has, as nginx's DOCUMENT_URI and Apache's SERVER_SIGNATURE.
+//! AUTH_TYPE, REMOTE_USER and REMOTE_IDENT are left out, because Flash does not authenticate clients (§4.1.1, §4.1.10,
+//! §4.1.11). Variables of one server alone are left out too, such as nginx's DOCUMENT_URI and Apache's SERVER_SIGNATURE.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};

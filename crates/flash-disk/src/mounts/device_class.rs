@@ -86,9 +86,9 @@ impl DeviceClass {
     }
 }
 
-/// Types that use only this machine's memory and disks. All others count as remote: those with a server (`nfs`,
-/// `cifs`, `9p`, `ceph`) or a program (`fuse` in all its forms), those whose walk waits (`autofs`), those that
-/// machines share (`gfs2`), and unknown ones.
+/// Types that use only this machine's memory and disks. All others count as remote. Some have a server (`nfs`, `cifs`, `9p`,
+/// `ceph`) or a program (`fuse` in all its forms). Others have walks that wait (`autofs`), or are shared by machines (`gfs2`).
+/// Unknown types count as remote too.
 const LOCAL: [&str; 31] = [
     "affs", "bcachefs", "btrfs", "cramfs", "devtmpfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs",
     "hfs", "hfsplus", "iso9660", "jffs2", "jfs", "minix", "msdos", "nilfs2", "ntfs3", "ramfs", "reiserfs",

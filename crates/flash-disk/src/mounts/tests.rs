@@ -1,4 +1,5 @@
-//! Real mounts, in a list of this test's own: a tmpfs is near, and a FUSE whose program never answers is as far as it gets.
+//! Real mounts, in a list of this test's own. A tmpfs is the most local mount; a FUSE mount whose program never answers is the
+//! most remote.
 
 use std::fs;
 use std::os::unix::fs::symlink;

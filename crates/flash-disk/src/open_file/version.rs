@@ -4,9 +4,9 @@
 //! still be sent as its head promised. A rewritten file may not, because a body would mix two versions. To find out,
 //! the disk is compared with [digests](super::digests) of what was handed out.
 //!
-//! - **Grown** (longer than the last accepted stamp): the first and the last block and the one before the window are
-//!   compared. Then the stamp is accepted. The last window of each response waits for a comparison of all that the
-//!   response got, because a write in the same tick leaves the same time.
+//! - **Grown** (longer than the last accepted stamp): the first and the last block and the one before the window are compared.
+//!   Then the stamp is accepted. The last window of each response waits for a comparison of all bytes of the response. The
+//!   reason is that a write in the same tick leaves the same time.
 //! - **Touched** (not longer): the stamp has to rest first. Then all blocks that were handed out are compared.
 //!
 //! A comparison waits for the disk, so a loop only learns that one is due.

@@ -1,5 +1,5 @@
-//! New names in folders whose names are held in memory: what is missing is known without waiting, and what is there is
-//! never said to be missing.
+//! New names in folders whose names are in memory. A loop knows a missing name without waiting, and never reports an existing
+//! name as missing.
 
 use std::os::unix::fs::symlink;
 use std::thread::{scope, sleep};

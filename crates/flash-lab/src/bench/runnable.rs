@@ -1,5 +1,5 @@
-//! How many of a server's threads want a processor at the same time: the burstiness that the scheduler sees in servers
-//! that have a process or a thread for each connection (Ruan and Pai 2006, Figure 14).
+//! How many of a server's threads want a processor at the same time. This is the burstiness that the scheduler sees in servers
+//! with a process or a thread for each connection (Ruan and Pai 2006, Figure 14).
 
 use std::collections::BTreeMap;
 use std::fs;

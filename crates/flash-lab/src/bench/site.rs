@@ -1,5 +1,5 @@
-//! The sites of a plan: for each place of its sweep the files that servers serve, made once and kept below the work
-//! folder, and the requests for them.
+//! The sites of a plan. For each place of its sweep there are files, which are made once and kept below the work folder, and
+//! the requests for them.
 
 use std::collections::HashMap;
 use std::fs;

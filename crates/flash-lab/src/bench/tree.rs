@@ -1,4 +1,4 @@
-//! A tree of many files of one size, each as likely to be asked for as the other, and names of it that are not there.
+//! A tree of many files of one size, which clients request with equal probability, and names that do not exist in it.
 
 use std::sync::Arc;
 
@@ -56,8 +56,7 @@ impl Workload for Tree {
     }
 }
 
-/// Every file once before any comes again: what was asked for is not asked for soon again, so that a tree larger than
-/// the memory stays cold.
+/// Every file once before any file again. So a tree larger than the memory stays cold.
 struct Shuffled {
     files: u64,
     next: u64,
@@ -73,8 +72,7 @@ impl Sequence for Shuffled {
     }
 }
 
-/// A number that has no divisor in common with `files`, near the golden section of them, so that its multiples visit all
-/// and neighbours are far apart.
+/// A number coprime to `files`, near the golden section of it. So its multiples visit all files, and neighbours are far apart.
 fn step(files: u64, seed: u64) -> u64 {
     let from = (files as f64 * 0.618_034) as u64 + seed % 1_000;
     (from.max(1)..).find(|step| gcd(*step, files) == 1).expect("a prime comes after any number")

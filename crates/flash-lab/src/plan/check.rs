@@ -19,8 +19,9 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Check {
-    /// One server's figure divided by another's, or by its own elsewhere, lies within bounds at every one of these
-    /// places (none given: wherever both were measured). Taken within each round, so that drift cancels out.
+    /// One server's figure divided by another's, or by its own at another place, is within bounds at each of these places. If
+    /// no place is given, all places count where both were measured. The ratio is taken within each round, so drift cancels
+    /// out.
     Ratio {
         figure: String,
         of: Term,

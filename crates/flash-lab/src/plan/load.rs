@@ -1,5 +1,5 @@
-//! How clients behave. Each asks for the next file as soon as it has the one before (infinite demand), unless the plan's
-//! axis is a load level: then requests come at random times (Poisson), whether answers come or not.
+//! How clients behave. Each client requests the next file as soon as it has the one before (infinite demand). If the plan's
+//! axis is a load level, requests come at random times instead (Poisson), with or without responses.
 
 use serde::{Deserialize, Serialize};
 

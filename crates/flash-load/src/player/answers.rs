@@ -22,8 +22,8 @@ const BACKOFF: Duration = Duration::from_millis(100);
 const DISCARD_BYTES_MIN: u64 = 16 << 10;
 
 impl Player<'_> {
-    /// Takes what has come. `why` says whether the end of the stream may be behind it, which no later event would tell, and
-    /// whether it may have been there before.
+    /// Takes the received bytes. `why` says whether the end of the stream may follow them, because no later event would report
+    /// that. It also says whether the end may have been there before.
     pub(super) fn receive(&mut self, place: usize, why: Why, mut now: Instant) -> Instant {
         let mut settled = false;
         loop {
@@ -154,9 +154,10 @@ impl Player<'_> {
         self.gone(place, if promised { Fault::WrongLength } else { Fault::Reset }, now)
     }
 
-    /// The connection is of no use any more. That is the fault of the oldest request, unless the server closed a connection
-    /// that had been used before without having said a word, which it may do when it has been idle: then all are asked again,
-    /// once, on a new one (RFC 9112 §9.3.1), unless one of them might do twice what is meant once. Those behind the oldest are asked again in any case. Whether there was a request.
+    /// The connection failed. Usually the oldest request on it fails, and the requests behind it are sent again. But a server
+    /// may close an idle connection that was used before. If it closed one without a byte, all requests are sent again, once,
+    /// on a new connection (RFC 9112 §9.3.1). A request that is not idempotent is an exception. Returns whether there was a
+    /// request.
     pub(super) fn gone(&mut self, place: usize, fault: Fault, now: Instant) -> bool {
         let connection = &mut self.connections[place];
         let shard = &self.shards[connection.shard];
@@ -262,8 +263,8 @@ impl Player<'_> {
         }
     }
 
-    /// Whether what ends now belongs to the measured time. In a closed loop all ends count that fall into it, for else the
-    /// slow ones would be missed that began before; in an open one the requests count that came due in it.
+    /// Whether a request that ends now belongs to the measured time. In a closed loop all requests count that end in it;
+    /// otherwise slow ones that began before would be lost. In an open loop the requests count that came due in it.
     fn counts(&self, shard: usize, due: Instant, now: Instant) -> bool {
         let moment = if self.shards[shard].is_closed_loop() { now } else { due };
         moment >= self.course.counted_from && self.end.is_none_or(|end| now <= end)

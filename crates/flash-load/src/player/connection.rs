@@ -162,9 +162,8 @@ impl Line {
         (bytes_per_second / 50).clamp(1, 1 << 20) as usize
     }
 
-    /// Books bytes that have come: when the last of them is here.
-    /// Bytes that waited for the line set out when it was free, however late we look: else it would carry less the busier
-    /// the clients are.
+    /// Books received bytes. Returns the time when the last of them has passed the line. Bytes that waited for the line start
+    /// when the line was free, however late the clients look. Otherwise busy clients would make the line slower.
     pub(super) fn book_down(&mut self, link: Link, bytes: usize, now: Instant, why: Why) -> Instant {
         let waited = self.down_until.filter(|_| why == Why::Waited);
         let from = waited.unwrap_or_else(|| self.down_until.map_or(now, |until| until.max(now)));

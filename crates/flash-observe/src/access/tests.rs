@@ -141,8 +141,8 @@ fn a_failed_reopen_is_said_and_the_old_file_stays() {
     assert!(said.contains("flash: access log: cannot reopen ") && said.contains("the old file stays in use"));
 }
 
-/// A FIFO that nobody reads takes a pipe's worth and then nothing: no call waits, the drops are counted and said
-/// while it is stuck, the close is bounded.
+/// A FIFO without a reader takes as many bytes as a pipe holds. Then no call waits, drops are counted and logged while it is
+/// stuck, and closing takes a limited time.
 #[test]
 fn a_fifo_that_nobody_reads_holds_up_nobody() {
     let folder = TempDir::new().unwrap();

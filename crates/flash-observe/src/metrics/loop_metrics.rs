@@ -1,8 +1,8 @@
 //! The metrics of one loop or worker. Only its own thread writes them.
 //!
 //! A loop brackets each turn with [`LoopMetrics::begin`] and [`LoopMetrics::end`], and each call that could sleep with
-//! [`LoopMetrics::watch_blocking`]. Asking the kernel costs more than a cached request may, so turns as a whole are asked about one
-//! time in [`SAMPLE_EVERY`]: that is for sleeps outside those calls.
+//! [`LoopMetrics::watch_blocking`]. Asking the kernel costs too much for each cached request. So a whole turn is checked only
+//! one time in [`SAMPLE_EVERY`], to find sleeps outside those calls.
 
 use std::fmt::{self, Write};
 use std::sync::OnceLock;

@@ -1,8 +1,8 @@
 //! The programs that run, as children of this process: started, ended with their process groups, and reaped.
 //!
-//! A program is over when its first process ends. The rest of its process group is ended a little later: a process that
-//! is to outlive a request has to leave the group (`setsid`), and has that long to do so. SIGTERM comes first, and
-//! SIGKILL after the grace.
+//! A program has ended when its first process has ended. The fork helper ends the rest of its process group a little later. A
+//! process that must outlive a request has that time to leave the group (`setsid`). The fork helper sends SIGTERM first, and
+//! SIGKILL after the grace period.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! Runs tests as `cargo test` does, each in a process of its own: a fork helper is forked by a process of one thread, and
-//! what a test leaves behind can be counted.
+//! Runs tests as `cargo test` does, each in a process of its own. So a process with one thread can fork the fork helper, and
+//! the runner can count the processes that a test leaves.
 
 use std::env;
 use std::process::{Command, ExitCode};

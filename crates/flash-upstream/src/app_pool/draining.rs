@@ -1,5 +1,4 @@
-//! The rest of an answer that has no reader any more: read to its end, for as long as a process may take to notice that
-//! its client is gone.
+//! Reads the rest of a response that has no reader any more. A process has a limited time to notice that its client left.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
-//! Where one process of an application accepts its connections: a Unix socket that nobody else can reach.
+//! The address where one process of an application accepts its connections: a Unix socket that no other user can reach.
 //!
-//! Its name lies in a folder of ours alone, and is gone as soon as the socket is open by it, so that nothing is left
-//! behind whatever happens. Whoever holds that descriptor can still connect. An abstract name would be open to everybody
-//! on the machine, and so would a port be; and an application does what it is told by whoever connects.
+//! Its name is in a folder that only this user can open. Flash removes the name as soon as the socket is open, so no file is
+//! left after a crash. A process with that descriptor can still connect. Every process of the machine could connect to an
+//! abstract name or a port, and an application obeys each client.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

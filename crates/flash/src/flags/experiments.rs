@@ -1,5 +1,5 @@
-//! Switches that serve nobody but those who study servers: each takes away one thing that makes Flash what it is, or puts
-//! back what an earlier server did.
+//! Switches for people who study servers. Each switch removes one technique of Flash, or restores the technique of an earlier
+//! server.
 
 use clap::{Args, ValueEnum};
 

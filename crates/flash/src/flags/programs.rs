@@ -29,8 +29,8 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "PREFIX=ADDR", value_parser = route::upstream, help_heading = HEADING)]
     pub fastcgi: Vec<RouteFlag<Upstream>>,
 
-    /// Start FastCGI applications with COMMAND, as many as are needed, and pass what lies below PREFIX, or files with a
-    /// suffix as in .php=php-cgi, to them. May be given repeatedly
+    /// Start as many FastCGI applications as needed with COMMAND. Pass them requests below PREFIX, or for files with a suffix
+    /// as in .php=php-cgi. May be given repeatedly
     #[arg(long, value_name = "PREFIX=COMMAND", value_parser = route::command, help_heading = HEADING)]
     pub app: Vec<RouteFlag<Words>>,
 
@@ -52,10 +52,10 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "N", default_value = "256", value_parser = count(0, 1 << 20), help_heading = HEADING)]
     pub cgi_queue_max: usize,
 
-    /// Memory for what programs have answered and slow clients have not taken yet, so that no program waits for them, and
-    /// for request bodies in chunks until they are whole; one answer or body has a 64th of it at most. What is more of a body
-    /// lies in a file in TMPDIR or /var/tmp. 0: programs wait for whoever is 64 KiB behind. Without this flag, an eighth of
-    /// the memory there is, 64M at most
+    /// Memory for responses of programs that slow clients have not taken yet, and for chunked request bodies until they are
+    /// complete. One response or body may use a 64th of it. The rest of a body goes to a file in TMPDIR or /var/tmp. 0: a
+    /// program waits for a client that is 64 KiB behind. Without this flag, an eighth of the machine's or cgroup's memory, 64M
+    /// at most
     #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = HEADING)]
     pub program_buffer_bytes: Option<u64>,
 

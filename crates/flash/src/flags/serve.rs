@@ -111,8 +111,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     pub programs: Programs,
 
-    /// Become this user once the listeners and logs are open: a name or a number, with a group after a colon if it is not to
-    /// be the user's own. Without it, a server that root starts stays root
+    /// Become this user once the listeners and logs are open: a name or a number. A group after a colon replaces the user's
+    /// own. Without it, a server that root starts stays root
     #[arg(long, value_name = "USER[:GROUP]", help_heading = RIGHTS)]
     pub user: Option<String>,
 

@@ -1,8 +1,8 @@
-//! How the table of open files is shared out: to the server itself, its helpers and programs, to clients' connections,
-//! and to the files that caches hold open.
+//! Divides the table of open files among the server itself, its helpers and programs, clients' connections, and the files that
+//! caches hold open.
 //!
-//! The first thousand connections, or as many as were asked for, go before the caches, and the caches before more. How
-//! the limit is raised, and what becomes of a request when the table is full all the same, is not known here.
+//! The first thousand connections, or as many as the flag says, have priority over the caches. The caches have priority over
+//! more connections. This module does not raise the limit, and does not handle requests while the table is full.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

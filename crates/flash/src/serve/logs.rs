@@ -57,8 +57,9 @@ impl Logs {
         self.access.as_ref().map(|sink| sink.again(self.opener(helper_kind))).transpose()
     }
 
-    /// The log opener has the rights of the start. Where it fails, the server's user may still have some that it lacks: root
-    /// writes to no folder of NFS, and follows no link that was made later. In a sandbox the supervisor process has that user's.
+    /// The log opener has the rights of the start. If it fails, the server's user may still have rights that it lacks. Root
+    /// cannot write to a folder of NFS, and follows no link that was made later. In a sandbox the supervisor process has that
+    /// user's rights.
     fn opener(&self, helper_kind: &HelperKind) -> Option<Opener> {
         let as_user: Option<Opener> = match helper_kind {
             HelperKind::Threads => None,

@@ -62,8 +62,8 @@ impl Group {
         Some(Self { file_system, path: path.into() })
     }
 
-    /// Where the cgroup is mounted, and its path below that. In a container only a part of the tree may be mounted, and
-    /// the path be one outside of it: then the part is the container's.
+    /// Where the cgroup is mounted, and its path below that. In a container only a part of the tree may be mounted, and the
+    /// path may be outside of it. Then that part is the container's.
     fn folder(&self, mounts: &str) -> Option<(PathBuf, PathBuf)> {
         let mounts = mounts.lines().filter_map(|line| Mount::of_line(line, self.file_system));
         let place = |mount: Mount| {

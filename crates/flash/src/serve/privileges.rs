@@ -1,8 +1,8 @@
-//! The server's rights, in the order in which it gives them up: root's, if it began as root, then what helper processes
-//! have from now on in its place.
+//! The server's rights, in the order in which it gives them up. The first are root's, if it started as root. Then come the
+//! rights that helper processes have from now on in its place.
 //!
-//! All of this happens while the process has one thread, after it has opened its listeners and logs. What a sandbox is,
-//! [`flash_arch::sandbox`] knows.
+//! All of this happens while the process has one thread, after it has opened its listeners and logs. [`flash_arch::sandbox`]
+//! defines the sandbox.
 
 use std::cell::RefCell;
 use std::fmt;

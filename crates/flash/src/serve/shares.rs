@@ -1,9 +1,8 @@
-//! What each part of the server may have of the machine, where no flag says it: shares of the memory there is, and never
-//! more than a large machine's.
+//! The size of each part of the server if no flag sets it: a share of the machine's or cgroup's memory, up to a maximum.
 //!
-//! All of them together, and what the process itself takes, fit into the memory of a small container: half of it for files
-//! (a quarter in the cache, and half as much again on its way to clients), an eighth for what programs have answered, and
-//! a quarter for helpers or processes. Listings have what a quarter of the file cache is.
+//! All of them together, and the process itself, fit into the memory of a small container. Half of the memory is for files: a
+//! quarter in the cache, and up to half as much again in responses. An eighth is for responses of programs, and a quarter for
+//! helpers or processes. Listings may use a quarter of the file cache's size.
 
 use crate::flags::{self, Helpers};
 
@@ -13,8 +12,8 @@ const PROGRAM_BUFFER_BYTES_MAX: u64 = 64 << 20;
 const LISTINGS_BYTES_LEAST: u64 = 8 << 20;
 const HELPERS_MAX: u64 = 64;
 const PROCESSES_MAX: u64 = 32;
-/// The memory of a machine that can have one of them: at work, a helper thread holds a quarter of a mebibyte, a helper
-/// process one, and a process of mp one beside its part of the caches.
+/// The memory of a machine for each helper or process. A busy helper thread holds a quarter of a mebibyte, a helper process
+/// one. A process of mp holds one, and its part of the caches.
 const HELPER_THREAD_BYTES: u64 = 1 << 20;
 const HELPER_PROCESS_BYTES: u64 = 6 << 20;
 const PROCESS_BYTES: u64 = 4 << 20;
@@ -52,8 +51,8 @@ impl Shares {
         }
     }
 
-    /// The memory for listings, of each of so many processes: of the file cache a quarter, so that they grow with it, but
-    /// no less than the names of a huge folder take.
+    /// The memory for listings of each of so many processes. It is a quarter of the file cache, but at least the size of the
+    /// names of a huge folder.
     pub(super) fn listings_bytes(&self, processes: usize) -> u64 {
         let processes = processes as u64;
         let least = (self.memory_bytes / 8 / processes).min(LISTINGS_BYTES_LEAST);

@@ -1,5 +1,5 @@
-//! A pool without threads, from a seed: loops ask, helpers take and come back, in any order and at virtual times, and
-//! after each step a plain model says what must be so.
+//! Simulates a pool without threads, from a seed. Loops queue jobs, and helpers take and finish them, in any order and at
+//! virtual times. After each step a plain model checks the pool's state.
 
 use std::collections::{HashMap, HashSet};
 
@@ -290,8 +290,8 @@ impl Simulation {
         assert_eq!(kinds.len(), state.pending.len());
     }
 
-    /// The definition. A helper has not used the processor for longer than the deadline, and no job that began later has
-    /// come back; where every helper is taken there can be none, and then all of them have to be stuck.
+    /// The definition. A helper has not used the processor for longer than the deadline, and no job that began later has come
+    /// back. If every helper has a job, no later job can begin; then all of them must be stuck.
     fn is_late(&self) -> bool {
         let is_late = |job: &InFlight| self.now_us - job.moved_us >= DEADLINE_US;
         let nothing_since = |begun: u64| self.model.came_back_us.iter().all(|back| *back < begun);

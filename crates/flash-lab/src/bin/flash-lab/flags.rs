@@ -25,8 +25,8 @@ pub(crate) enum Command {
     },
     /// Run plans: measure what is not measured yet, then say what the findings come to
     ///
-    /// Servers get processors of their own, and where a plan says so, little memory and a slow disk; that needs the
-    /// superuser, and everything is put back. Ctrl-C stops a run; the same command goes on where it stopped.
+    /// Servers get processors of their own. Some plans also give them little memory and a slow disk. That needs root, and every
+    /// setting is restored. Ctrl-C stops a run; the same command continues it.
     Run(RunFlags),
     /// Write a page about everything that was run: DIR/report.html
     Report {
