@@ -167,8 +167,8 @@ impl Summary {
         causes
     }
 
-    /// Takes those threads out of the loops that only ask for events now and then: whose idle time is in `accept`, in a
-    /// blocking read or in a lock, as that of a pool's workers is.
+    /// Removes threads from the loops that only ask for events now and then. Their idle time is in `accept`, in a blocking read
+    /// or in a lock, like that of a pool's workers.
     pub fn settle_loops(&self, threads: &mut [ThreadTotals]) {
         let mut idle: HashMap<u32, u64> = HashMap::new();
         for (key, group) in self.groups.iter().filter(|(key, _)| key.cause.is_idle()) {

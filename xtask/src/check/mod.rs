@@ -10,6 +10,7 @@ mod links;
 mod manifest;
 mod names;
 mod retired;
+mod sentences;
 mod source;
 mod steps;
 #[cfg(test)]
@@ -50,7 +51,9 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     for source in &read(root, "toml")? {
         findings.extend(manifest::check(source));
     }
-    for page in &pages(root)? {
+    let pages = pages(root)?;
+    findings.extend(sentences::check(&sources, &pages));
+    for page in &pages {
         findings.extend(links::check(page, |path| root.join(path).exists()));
     }
     for text in sequence::stale(root)? {
