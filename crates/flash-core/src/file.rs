@@ -26,6 +26,8 @@ pub struct File {
     pub coding: Option<Coding>,
     /// Whether other requests for the same name may get another coding.
     pub varies: bool,
+    /// Which of the site's values of Cache-Control it has.
+    pub cache_rule: Option<u8>,
     /// The strong validator, with its quotes.
     pub etag: EntityTag,
     pub head: HeaderBlock,
@@ -114,12 +116,13 @@ impl File {
         media: Media,
         coding: Option<Coding>,
         varies: bool,
-        template: &HeaderTemplate,
+        (template, cache_rule): (&HeaderTemplate, Option<u8>),
         content: Content,
     ) -> Self {
         let etag = EntityTag::new(stamp.modified_ns, stamp.size, coding.map_or("", Coding::name));
-        let head = HeaderBlock::of_file(template, &stamp, &media, coding, etag.as_bytes(), varies);
-        Self { stamp, media, coding, varies, etag, head, content }
+        let head =
+            HeaderBlock::of_file(template, &stamp, &media, coding, etag.as_bytes(), varies, cache_rule);
+        Self { stamp, media, coding, varies, cache_rule, etag, head, content }
     }
 
     /// Makes the header block again, without its cache.
@@ -131,6 +134,7 @@ impl File {
             self.coding,
             self.etag.as_bytes(),
             self.varies,
+            self.cache_rule,
         )
     }
 

@@ -13,6 +13,7 @@ use flash_http::media::Media;
 use flash_http::negotiate::Coding;
 use flash_http::status::Status;
 
+use crate::path_rules::PathRule;
 use crate::stamp::Stamp;
 
 const DATE_BYTES: usize = 29;
@@ -25,8 +26,8 @@ const LAST_MODIFIED: Range<usize> = 15..15 + DATE_BYTES;
 pub struct HeaderTemplate {
     /// Whole field lines with their CRLFs, added to every response.
     pub fields: Vec<u8>,
-    /// The value of `Cache-Control` on files.
-    pub cache_control: Option<Vec<u8>>,
+    /// Values of `Cache-Control` on files, and which files have them: all, without a rule. The first that covers counts.
+    pub cache_control: Vec<(Option<PathRule>, Vec<u8>)>,
     /// Pad file heads to a multiple of 32 bytes (Flash §5.5, byte position alignment).
     pub padding: bool,
     /// Make the block again for every response, for experiments (Flash §5.3 without its cache).
@@ -40,7 +41,18 @@ impl HeaderTemplate {
     /// How many bytes the template's fields take.
     pub fn bytes(&self) -> usize {
         self.fields.len()
-            + self.cache_control.as_ref().map_or(0, |value| "Cache-Control: \r\n".len() + value.len())
+            + self
+                .cache_control
+                .iter()
+                .map(|(_, value)| "Cache-Control: \r\n".len() + value.len())
+                .max()
+                .unwrap_or(0)
+    }
+
+    /// Which of the values a file of this name has, below the root and without a slash before it.
+    pub fn cache_rule(&self, name: &[u8]) -> Option<u8> {
+        let covers = |rule: &Option<PathRule>| rule.as_ref().is_none_or(|rule| rule.covers_name(name));
+        self.cache_control.iter().position(|(rule, _)| covers(rule)).and_then(|rule| rule.try_into().ok())
     }
 }
 
@@ -62,6 +74,7 @@ impl HeaderBlock {
         coding: Option<Coding>,
         etag: &[u8],
         varies: bool,
+        cache_rule: Option<u8>,
     ) -> Self {
         let mut bytes = Vec::with_capacity(384);
         bytes.extend_from_slice(OK_LINE);
@@ -73,7 +86,8 @@ impl HeaderBlock {
         if varies {
             field(&mut bytes, b"Vary", b"Accept-Encoding");
         }
-        if let Some(value) = &template.cache_control {
+        let value = cache_rule.and_then(|rule| template.cache_control.get(usize::from(rule)));
+        if let Some((_, value)) = value {
             field(&mut bytes, b"Cache-Control", value);
         }
         bytes.extend_from_slice(&template.fields);

@@ -41,12 +41,16 @@ impl PathRule {
     }
 
     fn covers(&self, path: &SitePath<'_>) -> bool {
-        let mut segments = path.relative().split(|&byte| byte == b'/');
+        self.covers_name(path.relative())
+    }
+
+    /// Whether it covers a name below the root, without the slash before it.
+    pub(crate) fn covers_name(&self, name: &[u8]) -> bool {
+        let mut segments = name.split(|&byte| byte == b'/');
         match self {
-            Self::Below(prefix) => path
-                .as_bytes()
-                .strip_prefix(&**prefix)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")),
+            Self::Below(prefix) => {
+                name.strip_prefix(&prefix[1..]).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+            }
             Self::Suffix(suffix) => segments.any(|segment| segment.ends_with(suffix)),
             Self::Name(name) => segments.any(|segment| segment == &**name),
         }

@@ -275,7 +275,9 @@ impl Disk {
         varies: bool,
         content: Content,
     ) -> File {
-        File::new(stamp, media::of(typed_as), coding, varies, &self.settings.template, content)
+        let template = &self.settings.template;
+        let template = (template, template.cache_rule(typed_as));
+        File::new(stamp, media::of(typed_as), coding, varies, template, content)
     }
 }
 

@@ -187,7 +187,7 @@ impl Plan<'_> {
         let line = |field: &flags::Field| format!("{}: {}\r\n", field.name, field.value).into_bytes();
         HeaderTemplate {
             fields: self.flags.header.iter().flat_map(line).collect(),
-            cache_control: self.flags.cache_control.clone().map(String::into_bytes),
+            cache_control: self.flags.cache_rules(),
             padding: self.flags.experiments.header_padding == flags::Switch::On,
             uncached: self.flags.experiments.header_cache == flags::Switch::Off,
         }

@@ -314,7 +314,7 @@ fn done(job: &Job) -> Done {
     let stamp = Stamp { size: bytes.len() as u64, inode: path, ..Stamp::default() };
     let media = flash_http::media::of(b"x.txt");
     let content = Content::Memory(memory_budget::BudgetedBytes::from(bytes).into());
-    let file = File::new(stamp, media, None, false, &HeaderTemplate::default(), content);
+    let file = File::new(stamp, media, None, false, (&HeaderTemplate::default(), None), content);
     let resource = Resource::File(Variants { identity: Arc::new(file), coded: Vec::new() });
     Done::Found(Arc::new(Entry::new(resource, find.asked_ms)))
 }

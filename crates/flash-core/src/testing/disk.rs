@@ -241,7 +241,14 @@ impl Disk {
             let (inode, bytes, shared) = (stamp.inode, Arc::clone(bytes), Arc::clone(&self.shared));
             Content::Open(Arc::new(Opened { inode, bytes, shared, descriptor: io::stdin() }))
         };
-        File::new(*stamp, media::of(path.as_bytes()), None, false, &HeaderTemplate::default(), content)
+        File::new(
+            *stamp,
+            media::of(path.as_bytes()),
+            None,
+            false,
+            (&HeaderTemplate::default(), None),
+            content,
+        )
     }
 
     fn read_folder(&self, folder: &Folder) -> Result<FolderRead, Failure> {

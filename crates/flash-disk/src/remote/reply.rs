@@ -91,6 +91,9 @@ pub(super) fn write(job: &Job, done: &Done, message: &mut Writer) {
     }
 }
 
+/// In the place of a rule about Cache-Control.
+const NO_RULE: u8 = u8::MAX;
+
 fn write_target(target: &Resource, message: &mut Writer) {
     let variants = match target {
         Resource::Folder => return message.u8(FOLDER),
@@ -105,6 +108,7 @@ fn write_target(target: &Resource, message: &mut Writer) {
     };
     message.u8(FILE);
     message.bytes(variants.identity.media.content_type.as_bytes());
+    message.u8(variants.identity.cache_rule.unwrap_or(NO_RULE));
     message.u8(variants.coded.len() as u8);
     for file in std::iter::once(&variants.identity).chain(&variants.coded) {
         message.u8(request::code_of(file.coding));
@@ -183,6 +187,8 @@ fn read_variants(
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Option<Variants>, Malformed> {
     let media = read_media(disk, find, message).ok_or(Malformed)?;
+    let rule = message.u8().ok_or(Malformed)?;
+    let template = (&disk.settings.template, (rule != NO_RULE).then_some(rule));
     let count = message.u8().ok_or(Malformed)?;
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
         let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
@@ -191,7 +197,7 @@ fn read_variants(
             return Ok(None);
         };
         let varies = count > 0;
-        Ok(Some(Arc::new(File::new(stamp, media, coding, varies, &disk.settings.template, content))))
+        Ok(Some(Arc::new(File::new(stamp, media, coding, varies, template, content))))
     };
     let Some(identity) = read_file()? else { return Ok(None) };
     let mut coded: Vec<Arc<File>> = Vec::new();

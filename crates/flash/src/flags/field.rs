@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use flash_core::path_rules::PathRule;
+
 /// A field for every response, as `--header "Name: value"` gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
@@ -22,6 +24,19 @@ impl FromStr for Field {
         }
         Ok(Field { name: name.into(), value: parse_value(value)? })
     }
+}
+
+/// A value of Cache-Control, and which files have it: all, without a rule.
+pub(crate) type CacheControl = (Option<PathRule>, Vec<u8>);
+
+/// `VALUE`, `*.js=VALUE` or `/assets=VALUE`. No value begins as a rule does.
+pub(crate) fn parse_cache_control(text: &str) -> Result<CacheControl, String> {
+    let (rule, value) = match text.split_once('=') {
+        Some((rule, value)) if rule.starts_with(['*', '/']) => (Some(PathRule::parse(rule)?), value),
+        _ if text.starts_with(['*', '/']) => return Err(format!("add the value, as in {text}=no-cache")),
+        _ => (None, text),
+    };
+    Ok((rule, parse_value(value)?.into_bytes()))
 }
 
 /// A field value without the white space around it (RFC 9110 §5.5).
@@ -77,6 +92,17 @@ mod tests {
             ["", "X-A", ": x", "X A: x", "X-A : x", "é: x", "X: a\r\nY: b", "X: a\0", "X: a\x7f", "X\n: a"]
         {
             assert!(field(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_cache_control() {
+        let value = |text: &str| parse_cache_control(text).map(|(rule, value)| (rule.is_some(), value));
+        assert_eq!(value("max-age=60, public"), Ok((false, b"max-age=60, public".to_vec())));
+        assert_eq!(value("*.js=max-age=60"), Ok((true, b"max-age=60".to_vec())));
+        assert_eq!(value("/assets/=no-cache"), Ok((true, b"no-cache".to_vec())));
+        for text in ["*.js", "/assets", "*=x", "*.a/b=x", "/a//b=x", "*.js=a\nb"] {
+            assert!(parse_cache_control(text).is_err(), "{text}");
         }
     }
 

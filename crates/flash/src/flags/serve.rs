@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use flash_core::forwarded::TrustedProxy;
 use flash_core::path_rules::PathRule;
 
+use super::field::CacheControl;
 use super::value::{Switch, count};
 use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, duration, field, listen, name, size};
 
@@ -55,9 +56,10 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub user_dirs: bool,
 
-    /// Send this Cache-Control with every file
-    #[arg(long, value_name = "VALUE", value_parser = field::parse_value, help_heading = CONTENT)]
-    pub cache_control: Option<String>,
+    /// Send this Cache-Control with every file, or with those that RULE covers: *.js, or /folder and all below it. May be
+    /// given repeatedly. The first rule that covers a file counts, and the value without a rule comes last
+    #[arg(long, value_name = "[RULE=]VALUE", value_parser = field::parse_cache_control, help_heading = CONTENT)]
+    pub cache_control: Vec<CacheControl>,
 
     /// Send this field with every response. May be given repeatedly, up to 32K in all
     #[arg(long, value_name = "NAME: VALUE", help_heading = CONTENT)]
@@ -214,6 +216,13 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
+    /// The values of Cache-Control in the order in which they are tried.
+    pub(crate) fn cache_rules(&self) -> Vec<CacheControl> {
+        let (rules, all): (Vec<_>, Vec<_>) =
+            self.cache_control.iter().cloned().partition(|(rule, _)| rule.is_some());
+        rules.into_iter().chain(all).collect()
+    }
+
     /// Puts --port and --host into the place that --listen would have given.
     pub(super) fn settle(mut self: Box<Self>) -> Box<Self> {
         if self.port.is_some() || self.host.is_some() {

@@ -337,7 +337,7 @@ fn jobs() -> Vec<Job> {
     let media = flash_http::media::of(b"x.bin");
     let file = || {
         let template = HeaderTemplate::default();
-        Arc::new(File::new(Stamp::default(), media, None, false, &template, content.clone()))
+        Arc::new(File::new(Stamp::default(), media, None, false, (&template, None), content.clone()))
     };
     let (one, other) = (file(), file());
     let load = |file: &Arc<File>, start, copy| {

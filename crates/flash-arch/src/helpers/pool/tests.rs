@@ -120,7 +120,14 @@ pub(in crate::helpers) fn gated() -> (Arc<flash_core::file::File>, Receiver<()>,
 fn made(content: Content) -> Arc<flash_core::file::File> {
     let stamp = Stamp { size: 1 << 20, ..Stamp::default() };
     let media = flash_http::media::of(b"x.bin");
-    Arc::new(flash_core::file::File::new(stamp, media, None, false, &HeaderTemplate::default(), content))
+    Arc::new(flash_core::file::File::new(
+        stamp,
+        media,
+        None,
+        false,
+        (&HeaderTemplate::default(), None),
+        content,
+    ))
 }
 
 impl AsFd for Latch {
