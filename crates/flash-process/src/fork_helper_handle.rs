@@ -45,9 +45,13 @@ impl ForkHelper {
     ///
     /// # Errors
     /// When the process cannot have two descriptors more.
-    pub fn new(setup: Setup) -> io::Result<(Self, Role<'static>)> {
+    pub fn new(mut setup: Setup) -> io::Result<(Self, Role<'static>)> {
         let (rendezvous, theirs) = ipc::pair()?;
         let theirs = Rc::new(theirs);
+        // A server that has raised its own since has said what programs are to find.
+        if !setup.limits.iter().any(|limit| limit.resource == spawn::Resource::Descriptors) {
+            setup.limits.extend(descriptor_limit());
+        }
         let (socket, setup) = (Rc::clone(&theirs), Arc::new(setup));
         let main = move || {
             // The kernel keeps 15 bytes of a name.

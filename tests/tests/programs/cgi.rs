@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, scripts, site};
+use flash_tests::{ARCHITECTURES, Server, need, scripts, site};
 
 fn server(arch: &str, site: &tempfile::TempDir, scripts: &tempfile::TempDir, flags: &[&str]) -> Server {
     let cgi = format!("/cgi={}", scripts.path().display());
@@ -266,4 +266,17 @@ fn both_ways(server: &Server, request: &[u8]) -> Reply {
     let bytes = flash_tests::read_all(&mut client);
     sending.join().unwrap().expect("the server takes the request");
     reply::only(&bytes)
+}
+
+/// The server raises its own limit, and the fork helper too.
+#[test]
+fn a_program_finds_the_limit_of_descriptors_that_the_server_was_started_with() {
+    need("prlimit", "util-linux");
+    let (site, scripts) = (site::make(), scripts::make());
+    scripts::script(scripts.path(), "limit", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'; ulimit -n");
+    let cgi = format!("/cgi={}", scripts.path().display());
+    let wrapper = ["prlimit", "--nofile=300:4000"];
+    let server = Server::start_under(&wrapper, "amped", site.path(), &["--cgi", &cgi]);
+    assert_eq!(text(&server.get("/cgi/limit")), "300\n");
+    server.stop();
 }

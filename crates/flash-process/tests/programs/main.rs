@@ -1,4 +1,4 @@
-//! Real programs under a real fork helper, each test in a process of its own.
+//! Real programs under a real fork helper, and a supervisor of real processes, each test in a process of its own.
 
 #![forbid(unsafe_code)]
 
@@ -7,11 +7,12 @@ mod faults;
 mod limits;
 mod runner;
 mod scripts;
+mod supervisor;
 
 use std::process::ExitCode;
 
 use crate::runner::Test;
 
 fn main() -> ExitCode {
-    runner::main(&[scripts::TESTS, limits::TESTS, faults::TESTS])
+    runner::main(&[scripts::TESTS, limits::TESTS, faults::TESTS, supervisor::TESTS])
 }
