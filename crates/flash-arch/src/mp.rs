@@ -16,9 +16,9 @@ use crate::blocking::Blocking;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::server_state::{ServerParts, ServerState};
-use crate::signals::{Heard, Signals};
+use crate::signals::{SignalEvent, Signals};
 
-/// After a worker that lived shortly, at most.
+/// The longest pause before a worker is restarted that ended soon.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 const IDLE_MAX_MS: u64 = 5_000;
 
@@ -40,21 +40,23 @@ pub(crate) fn serve(
             main: Rc::new(move || work(number, limits, listener, parts)),
         })?;
     }
-    // Only now, because the workers have signal handlers of their own.
+    // The workers have signal handlers of their own, so these come after the forks.
     let mut signals = Signals::new()?;
     ready();
     let lost = 'serving: loop {
-        // Before a signal tells: one may have ended before they were heard.
+        // A process may have ended before its signal could be received, so this comes first.
         if let Some(lost) = supervisor.reap() {
             break Some(lost);
         }
-        for heard in signals.wait(&supervisor)? {
-            match heard {
-                Heard::Stop => break 'serving None,
-                Heard::Reopen => supervisor.signal(|_| Signal::USR1),
-                // One of them says so, in the error log.
-                Heard::HangUp => supervisor.signal(|at| if at == 0 { Signal::HUP } else { Signal::USR1 }),
-                Heard::Tell => supervisor.signal(|_| Signal::USR2),
+        for event in signals.wait(&supervisor)? {
+            match event {
+                SignalEvent::Stop => break 'serving None,
+                SignalEvent::Reopen => supervisor.signal(|_| Signal::USR1),
+                // One of them logs it.
+                SignalEvent::HangUp => {
+                    supervisor.signal(|at| if at == 0 { Signal::HUP } else { Signal::USR1 })
+                }
+                SignalEvent::LogMetrics => supervisor.signal(|_| Signal::USR2),
             }
         }
     };
@@ -70,7 +72,7 @@ pub(crate) fn serve(
     lost.map_or(Ok(()), |lost| Err(lost.into()))
 }
 
-/// A worker's life.
+/// The body of a worker process.
 fn work(
     number: usize,
     limits: Limits,
@@ -82,17 +84,17 @@ fn work(
     }
     let signals = Signals::new()?;
     let mut parts = parts().map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
-    // A process is too much to be kept for an idle client for long.
+    // A process costs too much to wait long for an idle client.
     parts.site.settings.idle_timeout_ms = parts.site.settings.idle_timeout_ms.min(IDLE_MAX_MS);
     let shared = ServerState::new(parts, limits);
     let listening = Arc::clone(&shared);
     let (parent, acceptor) = (getppid(), listener.try_clone()?);
     thread::Builder::new().name("signals".into()).spawn(move || {
-        // They are the parent's to wait for.
+        // The parent watches the needed processes.
         let _ = signals.wait_for_stop(&listening, &[]);
         listening.drain();
         if getppid() != parent {
-            // It was killed, so nobody else wakes those that wait for a connection.
+            // The parent was killed, so this process has to wake its own accept.
             acceptor.shut();
         }
         // The main thread ends the process when its connection has ended.

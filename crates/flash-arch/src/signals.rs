@@ -1,4 +1,4 @@
-//! Signals: stop, stop at once, open the logs again, tell what has been done.
+//! Signals: stop, stop at once, reopen the logs, log the metrics.
 //!
 //! SIGHUP has two meanings. From an operator it reopens the logs, because many log rotators send it. From a terminal that was
 //! closed it stops the server in order, so that a preview does not outlive its window.
@@ -21,23 +21,23 @@ use crate::server_state::ServerState;
 
 pub(crate) struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
-    /// From now on the next one ends the process.
+    /// Once set, the next signal to stop ends the process.
     stopping: Arc<AtomicBool>,
     /// Which of standard input, output and error were terminals at the start.
     terminals: [bool; 3],
 }
 
-/// What a supervisor of processes hears.
+/// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum SignalEvent {
     Stop,
     Reopen,
-    /// SIGHUP from an operator: as `Reopen`, and a line that says so.
+    /// SIGHUP from an operator: as `Reopen`, and a log line.
     HangUp,
-    Tell,
+    LogMetrics,
 }
 
-/// What SIGHUP did, for an operator who expected new settings.
+/// The log line after SIGHUP, for an operator who expected new settings.
 const HANG_UP: &str = "SIGHUP: the logs are reopened; settings are flags, so a restart changes them";
 
 fn terminals() -> [bool; 3] {
@@ -56,27 +56,27 @@ impl Signals {
         Ok(Self { delivery, stopping, terminals: terminals() })
     }
 
-    /// Waits for signals, or until the supervisor has something to do: then there may be none.
+    /// Waits for signals, or until the supervisor has work to do; then there may be no signal.
     ///
     /// # Errors
-    /// When the kernel has no room for the few things that this needs.
-    pub(crate) fn wait(&mut self, supervisor: &Supervisor<'_>) -> io::Result<Vec<Heard>> {
+    /// If the wait itself fails.
+    pub(crate) fn wait(&mut self, supervisor: &Supervisor<'_>) -> io::Result<Vec<SignalEvent>> {
         supervisor.wait(&[self.delivery.get_read().as_fd()])?;
         let pending = self.delivery.pending();
-        Ok(pending.filter_map(|signal| self.heard(signal)).collect())
+        Ok(pending.filter_map(|signal| self.event_of(signal)).collect())
     }
 
-    fn heard(&self, signal: c_int) -> Option<Heard> {
+    fn event_of(&self, signal: c_int) -> Option<SignalEvent> {
         match signal {
-            // The supervisor looks for those that have ended.
+            // The supervisor itself looks for children that have ended.
             SIGCHLD => None,
-            SIGUSR1 => Some(Heard::Reopen),
-            // A terminal that was closed answers no questions any more.
-            SIGHUP if terminals() == self.terminals => Some(Heard::HangUp),
-            SIGUSR2 => Some(Heard::Tell),
+            SIGUSR1 => Some(SignalEvent::Reopen),
+            // A closed terminal is no longer a terminal.
+            SIGHUP if terminals() == self.terminals => Some(SignalEvent::HangUp),
+            SIGUSR2 => Some(SignalEvent::LogMetrics),
             _ => {
                 self.stopping();
-                Some(Heard::Stop)
+                Some(SignalEvent::Stop)
             }
         }
     }
@@ -86,28 +86,28 @@ impl Signals {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until a signal says to stop, or the server has lost a process that it needs.
+    /// Waits until a signal to stop comes, or a needed process has ended.
     ///
     /// # Errors
-    /// In the second case, for whoever supervises the server to hear of when it has stopped in order.
+    /// If a needed process has ended. The server then stops in order, and reports the error.
     pub(crate) fn wait_for_stop(mut self, shared: &ServerState, needed: &[Child]) -> io::Result<()> {
         let mut supervisor = Supervisor::new(needed);
         loop {
-            // Before a signal tells: one may have ended before they were heard.
+            // A process may have ended before its signal could be received, so this comes first.
             if let Some(lost) = supervisor.reap() {
                 self.stopping();
                 shared.error_log.log(format_args!("{}", lost.farewell()));
                 return Err(lost.into());
             }
-            for heard in self.wait(&supervisor)? {
-                match heard {
-                    Heard::Stop => return Ok(()),
-                    Heard::Reopen => shared.reopen_logs(),
-                    Heard::HangUp => {
+            for event in self.wait(&supervisor)? {
+                match event {
+                    SignalEvent::Stop => return Ok(()),
+                    SignalEvent::Reopen => shared.reopen_logs(),
+                    SignalEvent::HangUp => {
                         shared.reopen_logs();
                         shared.error_log.log(format_args!("{HANG_UP}"));
                     }
-                    Heard::Tell => shared.log_metrics("serving"),
+                    SignalEvent::LogMetrics => shared.log_metrics("serving"),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What the server asks the supervisor process for. Each request comes with a socket for the process that fulfils it.
+//! The server's requests to the supervisor process. Each comes with a socket for the process that fulfils it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ForkRequest {
-    /// A helper process, which answers at the socket until it is closed.
+    /// A helper process, which answers on the socket until that is closed.
     Helper { number: usize },
-    /// A log opened again: its descriptor, or words that say why not.
+    /// Reopen a log. The reply is its descriptor, or an error text.
     Log { path: PathBuf },
-    /// The sockets' names removed. The socket is closed when that is done.
+    /// Remove the sockets' names. The process closes the socket when that is done.
     TidyUp,
 }
 

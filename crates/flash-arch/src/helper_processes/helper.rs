@@ -1,7 +1,6 @@
-//! A helper process: it confines itself, and then answers questions until nobody asks any more.
+//! A helper process. It confines itself, and then answers requests until the server closes the socket.
 //!
-//! It knows one socket and the folder. A question that makes no sense is its end: whoever asks is not the server it was
-//! made for.
+//! It has one socket and the folder. A malformed request ends it, because its server never sends one.
 
 use std::ffi::CString;
 use std::io;
@@ -20,7 +19,7 @@ pub(super) fn run(
     confine: &dyn Fn() -> io::Result<()>,
 ) -> io::Result<()> {
     rustix::thread::set_name(&CString::new(format!("helper-{number}"))?)?;
-    // Refused or not, the helper helps.
+    // If the kernel refuses, the helper runs all the same.
     let _ = flash_os::preload::disable_huge_pages();
     let _ = rustix::process::nice(HELPER_NICE);
     confine()?;
@@ -30,7 +29,7 @@ pub(super) fn run(
     while let Some(message) = ipc::receive(socket, &mut buffer)? {
         let Some(answer) = disk.answer(&message.bytes, message.descriptors) else { break };
         match ipc::send(socket, &answer.bytes, &answer.descriptors()) {
-            // The server has gone while it was working.
+            // The server has ended meanwhile.
             Err(Errno::PIPE) => break,
             sent => sent?,
         }

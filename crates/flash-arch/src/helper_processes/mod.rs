@@ -1,4 +1,4 @@
-//! HelperKind: what a helper thread does its jobs with. Its own, or those of a helper process that it asks.
+//! Where helpers' jobs are executed: in the helper thread itself, or in a helper process that it asks.
 //!
 //! With processes (New-Flash's design) the thread only waits for a reply. Another process walks the path, opens and reads the
 //! file, and passes the open file back. If a process dies during a job, another process repeats the job.
@@ -29,10 +29,10 @@ pub enum HelperKind {
     Processes(Arc<HelperProcesses>),
 }
 
-/// What one helper thread works with.
+/// Executes the jobs of one helper thread.
 pub(crate) struct JobExecutor {
     kind: ExecutorKind,
-    /// The processor time of the thread or process that does the present job.
+    /// The clock of the thread or process that does the present job.
     clock: Arc<CurrentClock>,
 }
 
@@ -41,11 +41,11 @@ enum ExecutorKind {
     Process(Arc<HelperProcesses>),
 }
 
-/// A job that was the end of two processes is not given to a third.
+/// If two processes have died during a job, no third gets it.
 const TRIES_MAX: usize = 2;
 
 impl HelperKind {
-    /// Removes the names of sockets that are shut, where this process has lost the right to.
+    /// Removes the names of shut sockets, if this process has lost the right to.
     pub(crate) fn tidy_up(&self) {
         match self {
             Self::Threads => {}
@@ -53,7 +53,7 @@ impl HelperKind {
         }
     }
 
-    /// For the calling thread, which is about to begin.
+    /// Makes an executor for the calling thread.
     pub(crate) fn executor(&self) -> JobExecutor {
         let kind = match self {
             Self::Threads => ExecutorKind::ThisThread,
@@ -77,12 +77,12 @@ impl JobExecutor {
     ) -> Option<Outcome> {
         match (&self.kind, job) {
             (ExecutorKind::ThisThread, _) => disk.help(job, device),
-            // The file is open in the server, which needs no rights to it.
+            // The spool is open in the server.
             (ExecutorKind::Process(_), Job::Spool(_)) => {
                 self.clock.set(CpuClock::of_this_thread());
                 disk.help(job, device)
             }
-            // The listing is made here, of parts of the folder that the process reads.
+            // The server makes the listing, of parts of the folder that the process reads.
             (ExecutorKind::Process(processes), Job::List(list)) => disk
                 .list_with(list, device, |part| ask(processes, &self.clock, disk, error_log, part, device)),
             (ExecutorKind::Process(processes), _) => {
@@ -137,7 +137,7 @@ fn ask(
                 processes.keep(process);
                 return outcome;
             }
-            // Nobody knows what it would say next, so it is never asked again.
+            // Its next reply could be for this job, so it is never asked again.
             Reply::Lost(why) => log_lost(format_args!("{process} {why} during a {}: replaced", job.name())),
         }
     }

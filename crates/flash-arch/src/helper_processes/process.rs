@@ -1,4 +1,4 @@
-//! A helper process as the process that serves sees it: a socket that is asked, and answers or ends.
+//! A helper process, as the server sees it: a socket for requests and replies.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -14,13 +14,13 @@ pub(super) struct Process {
     number: usize,
     socket: OwnedFd,
     buffer: Box<[u8]>,
-    /// Known once the process has said that it is ready.
+    /// Set when the process has reported that it is ready.
     clock: Option<CpuClock>,
 }
 
 pub(super) enum Reply {
     Answered(Option<Outcome>),
-    /// There is nothing to be expected of it any more.
+    /// The process cannot be used any more.
     Lost(LossReason),
 }
 
@@ -35,12 +35,12 @@ impl Process {
         Self { number, socket, buffer: ipc::buffer(), clock: None }
     }
 
-    /// Whether it waits to be asked: it has neither ended nor said anything that nobody wanted to know.
+    /// Whether the process waits for a request: it has not ended, and has sent nothing unasked.
     pub(super) fn is_waiting(&self) -> bool {
         ipc::is_idle(&self.socket)
     }
 
-    /// The clock of its processor time; waits until the process is ready. `None` if it never will be.
+    /// The clock of the process. Waits until the process is ready. `None` if it has ended before.
     pub(super) fn clock(&mut self) -> Option<CpuClock> {
         if self.clock.is_none() {
             let message = ipc::receive(&self.socket, &mut self.buffer).ok()??;
@@ -50,13 +50,13 @@ impl Process {
         self.clock
     }
 
-    /// Has it do a job, and waits as long as that takes.
+    /// Sends a job, and waits for the reply as long as it takes.
     pub(super) fn ask(&mut self, disk: &Disk, job: &Job, device: Device) -> Reply {
         flash_disk::again_if(Option::is_none, || self.ask_once(disk, job, device))
             .unwrap_or_else(|| Reply::Answered(Some(job.failed(Failure::Overloaded).into())))
     }
 
-    /// `None` when there is no memory or no descriptor left for it: a matter of time.
+    /// `None` if no memory or descriptor is left. A retry may succeed.
     fn ask_once(&mut self, disk: &Disk, job: &Job, device: Device) -> Option<Reply> {
         let question = disk.ask(job, device);
         match ipc::send(&self.socket, &question.bytes, question.descriptor.as_slice()) {

@@ -1,8 +1,8 @@
-//! Helper processes as the process that serves sees them: those without a job, and requests for more. Besides, requests
-//! for what only a process with more rights can do: to open a log again, and to remove the sockets' names.
+//! The helper processes of a server: the idle ones, and requests for more. It also requests what needs more rights:
+//! to reopen a log, and to remove the sockets' names.
 //!
-//! The processes that fulfil requests are [roles](super::roles) of the supervisor process. If that is killed, helpers go on
-//! until the server has ended in order, which it then does.
+//! The processes that fulfil requests are [roles](super::roles) of the supervisor process. If that process is killed,
+//! the server ends in order, and helpers go on until then.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -19,25 +19,26 @@ use parking_lot::Mutex;
 use super::fork_request::ForkRequest;
 use super::process::Process;
 
-/// How often trouble with helpers is logged.
+/// How often a failure of helpers is logged.
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
-/// Helper processes, and what else the supervisor process does for a server that cannot do it itself.
+/// The helper processes, and the socket to the supervisor process.
 pub struct HelperProcesses {
     supervisor: Arc<SupervisorProcess>,
     started: AtomicUsize,
     is_gone: AtomicBool,
-    /// Threads that have helpers do their jobs.
+    /// The number of threads that use helper processes.
     executors: AtomicUsize,
-    /// Helpers without a job, the one that had one last at the end.
+    /// Helpers without a job, the last used one at the end.
     pub(super) idle: Mutex<Vec<Process>>,
-    /// When it was last said that helpers were lost, and that none could be had.
+    /// Limits the lines about lost helpers, and about helpers that cannot start.
     pub(super) lost: RateLimit,
     pub(super) refused: RateLimit,
 }
 
 impl HelperProcesses {
-    /// None yet: they are requested from that supervisor process, which must know their [roles](super::HelperRoles).
+    /// Starts without helpers. They are requested from this supervisor process, which must know their
+    /// [roles](super::HelperRoles).
     #[must_use]
     pub fn new(supervisor: Arc<SupervisorProcess>) -> Self {
         Self {
@@ -51,7 +52,7 @@ impl HelperProcesses {
         }
     }
 
-    /// A helper process for one job. Tells of those that turn out to have ended meanwhile.
+    /// A helper process for one job. Calls `ended` for each idle one that has ended meanwhile.
     pub(super) fn process(&self, ended: impl Fn(&Process)) -> io::Result<Process> {
         loop {
             let Some(process) = self.idle.lock().pop() else { break };
@@ -64,7 +65,7 @@ impl HelperProcesses {
         Ok(Process::new(number, self.request(&ForkRequest::Helper { number })?))
     }
 
-    /// For the next job.
+    /// Keeps a helper for the next job.
     pub(super) fn keep(&self, process: Process) {
         self.idle.lock().push(process);
     }
@@ -73,7 +74,7 @@ impl HelperProcesses {
         self.executors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A thread less asks for helpers. One that is not needed any more ends, unless it could not be replaced.
+    /// Counts one thread less. Ends a helper that is not needed any more, unless it could not be replaced.
     pub(super) fn remove_executor(&self) {
         let executors = self.executors.fetch_sub(1, Ordering::Relaxed) - 1;
         let mut idle = self.idle.lock();
@@ -85,7 +86,7 @@ impl HelperProcesses {
     /// Opens a log that this process may not open.
     ///
     /// # Errors
-    /// As opening it fails.
+    /// If it cannot be opened.
     pub fn open_log(&self, path: &Path) -> io::Result<fs::File> {
         let socket = self.request(&ForkRequest::Log { path: path.to_owned() })?;
         let mut buffer = ipc::buffer();
@@ -97,7 +98,7 @@ impl HelperProcesses {
     /// Removes the names of the server's sockets.
     pub(super) fn tidy_up(&self) {
         if let Ok(socket) = self.request(&ForkRequest::TidyUp) {
-            // The end of the one who does it is its answer.
+            // The process ends when it has done it.
             let _ = ipc::receive(&socket, &mut ipc::buffer());
         }
     }

@@ -1,5 +1,5 @@
-//! The roles of processes that a server with helper processes requests: a helper, a log opened again, the sockets' names
-//! removed at the end. Each request is fulfilled by a process of its own, so that none waits for another.
+//! The roles of processes that a server with helper processes requests: a helper, reopening a log, and removing the
+//! sockets' names. Each request gets a process of its own, so that none waits for another.
 
 use std::fs;
 use std::io;
@@ -14,23 +14,23 @@ use flash_process::{OnEnd, Role, ipc};
 use super::fork_request::ForkRequest;
 use super::helper;
 
-/// What is done in other processes for a server that cannot do it itself.
+/// What these roles need to know.
 pub struct HelperRoles<'a> {
-    /// Opens the folder, in the process that will look after it.
+    /// Opens the folder in a helper.
     pub open: &'a dyn Fn() -> io::Result<Disk>,
     /// Confines a helper, once it has opened the folder.
     pub confine: &'a dyn Fn() -> io::Result<()>,
-    /// The logs that may be opened again.
+    /// The logs that may be reopened.
     pub logs: &'a [PathBuf],
-    /// Names of the sockets that the server listens at.
+    /// The names of the server's sockets.
     pub sockets: &'a [PathBuf],
 }
 
-/// In what these processes log.
+/// The name in log lines of these processes.
 const NAME: &str = "helper processes";
 
 impl HelperRoles<'_> {
-    /// The role of a process for that request, which came with that socket.
+    /// The role of a process for this request, which came with this socket.
     pub fn role(&self, request: &[u8], socket: Rc<OwnedFd>) -> Option<Role<'_>> {
         let request = ForkRequest::of_bytes(request)?;
         let to = Rc::clone(&socket);
@@ -50,7 +50,7 @@ impl HelperRoles<'_> {
             ForkRequest::Log { .. } => Ok(ipc::send(socket, b"it is none of the logs", &[])?),
             ForkRequest::TidyUp => {
                 for name in self.sockets {
-                    // It may have gone already.
+                    // The name may be gone already.
                     let _ = fs::remove_file(name);
                 }
                 Ok(())
