@@ -59,3 +59,47 @@ fn refused_requests_are_logged_with_their_lines_and_reasons() {
         }
     }
 }
+
+/// The page for the client says nothing. The error log says which of the reasons it was, once a minute.
+#[test]
+fn the_error_log_says_why_a_request_was_refused() {
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret.txt"), "secret").unwrap();
+    let site = tempfile::tempdir().unwrap();
+    let root = site.path();
+    std::os::unix::fs::symlink(outside.path().join("secret.txt"), root.join("link")).unwrap();
+    std::fs::create_dir(root.join("bare")).unwrap();
+    std::fs::write(root.join("run.php"), "<?php").unwrap();
+    let flags =
+        ["--app", ".php=/bin/false", "--sandbox", "off", "--no-programs", "/run.php", "--processes", "4"];
+    for arch in ARCHITECTURES {
+        let server = Server::start(arch, root, &[&flags[..], &["--body-bytes-max", "10"]].concat());
+        for _ in 0..3 {
+            for path in ["/link", "/bare/", "/run.php"] {
+                let reply = server.get(path);
+                let page = String::from_utf8(reply.body).unwrap();
+                assert_eq!(reply.status, 403, "{arch} {path}");
+                for told in ["link", "index", "program"] {
+                    assert!(!page.contains(told), "{arch}: {page}");
+                }
+            }
+        }
+        let large = "Content-Length: 11\r\n\r\n12345678901";
+        let chunked = "Transfer-Encoding: chunked\r\n\r\nb\r\n12345678901\r\n0\r\n\r\n";
+        for body in [large, chunked] {
+            let request = format!("GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{body}");
+            assert_eq!(reply::only(&server.raw(request.as_bytes())).status, 413, "{arch}: {body}");
+        }
+        let said = server.stop();
+        for line in [
+            "/link: 403: a symbolic link leads out of the folder that is served",
+            "/bare/: 403: the folder has no index file",
+            "/run.php: 403: it is a program, and no program runs there",
+            "/large: 413: the request's body is larger than --body-bytes-max",
+        ] {
+            // Each process of mp has a log of its own.
+            let count = said.matches(line).count();
+            assert!((1..=if arch == "mp" { 4 } else { 1 }).contains(&count), "{arch}: {line}: {said}");
+        }
+    }
+}

@@ -12,6 +12,7 @@ use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::path_rules::PathRules;
+use flash_core::refusal::RefusalLog;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
@@ -54,6 +55,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             template: HeaderTemplate::default(),
             pages: Pages::default(),
             paths: PathCache::new(cache),
+            refusals: RefusalLog::default(),
             routes: None,
         },
         disk: Disk::open(folder, settings).unwrap(),

@@ -250,14 +250,13 @@ mod tests {
     use crate::entry::Resource;
     use crate::job::{Done, Find, Job};
     use crate::testing::Disk;
-    use flash_http::status::Status;
 
     fn limits(entries_max: usize, bytes_max: u64) -> CacheLimits {
         CacheLimits { entries_max, bytes_max, descriptors_max: entries_max, threads: 1 }
     }
 
     fn missing() -> Arc<Entry> {
-        Arc::new(Entry::new(Resource::Refused(Status::NOT_FOUND), 0))
+        Arc::new(Entry::new(Resource::Missing, 0))
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flash_http::negotiate::{Accepts, Coding, CodingSet};
-use flash_http::status::Status;
 
 use crate::file::{Content, File};
+use crate::refusal::Refusal;
 
 #[derive(Debug)]
 pub struct Entry {
@@ -26,8 +26,10 @@ pub enum Resource {
     FolderWithoutSlash,
     /// A script, by its name in the site. Flash never opens it, and never sends it.
     Script(Box<[u8]>),
-    /// A refusal, with its status: 403 or 404.
-    Refused(Status),
+    /// There is nothing, or something that is not shown: 404.
+    Missing,
+    /// 403.
+    Forbidden(Refusal),
 }
 
 /// Whether an entry may answer, by the time since the last look at the disk.
@@ -74,7 +76,7 @@ impl Entry {
     }
 
     pub(crate) fn leads_somewhere(&self) -> bool {
-        !matches!(self.resource, Resource::Refused(_))
+        !matches!(self.resource, Resource::Missing | Resource::Forbidden(_))
     }
 
     pub fn files(&self) -> impl Iterator<Item = &Arc<File>> {
@@ -136,7 +138,8 @@ impl Entry {
             Resource::Folder => Resource::Folder,
             Resource::FolderWithoutSlash => Resource::FolderWithoutSlash,
             Resource::Script(name) => Resource::Script(name.clone()),
-            Resource::Refused(status) => Resource::Refused(*status),
+            Resource::Missing => Resource::Missing,
+            Resource::Forbidden(refusal) => Resource::Forbidden(*refusal),
         };
         Self::new(resource, self.checked_ms())
     }

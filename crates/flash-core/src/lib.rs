@@ -30,6 +30,7 @@ pub mod path;
 pub mod path_rules;
 mod protocol;
 pub mod record;
+pub mod refusal;
 pub mod routes;
 pub mod site;
 pub mod stamp;

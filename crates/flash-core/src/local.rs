@@ -98,10 +98,9 @@ mod tests {
     use crate::job::{Done, Find, Job};
     use crate::path::SitePath;
     use crate::testing::Disk;
-    use flash_http::status::Status;
 
     fn missing() -> Entry {
-        Entry::new(Resource::Refused(Status::NOT_FOUND), 0)
+        Entry::new(Resource::Missing, 0)
     }
 
     #[test]

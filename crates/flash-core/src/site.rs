@@ -8,6 +8,7 @@ use crate::header::HeaderTemplate;
 use crate::job::{Done, Job};
 use crate::page::Pages;
 use crate::path_rules::PathRules;
+use crate::refusal::RefusalLog;
 use crate::routes::Routes;
 
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub struct Site {
     pub template: HeaderTemplate,
     pub pages: Pages,
     pub paths: PathCache,
+    pub refusals: RefusalLog,
     /// The routes to upstreams, if there are any.
     pub routes: Option<Routes>,
 }

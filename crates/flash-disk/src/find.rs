@@ -10,10 +10,10 @@ use flash_core::file::{Content, File, Stamp};
 use flash_core::job::{Done, Find};
 use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
+use flash_core::refusal::Refusal;
 use flash_core::site::WINDOW_BYTES;
 use flash_http::media;
 use flash_http::negotiate::Coding;
-use flash_http::status::Status;
 use flash_os::residency;
 use rustix::fs::{Advice, FileType, fadvise};
 
@@ -52,8 +52,8 @@ impl Disk {
                 known.checked(find.asked_ms);
                 return Ok(Done::Found(Arc::clone(known)));
             }
-            Err(LookupError::Missing) => Resource::Refused(Status::NOT_FOUND),
-            Err(LookupError::Forbidden) => Resource::Refused(Status::FORBIDDEN),
+            Err(LookupError::Missing) => Resource::Missing,
+            Err(LookupError::Forbidden(refusal)) => Resource::Forbidden(refusal),
             Err(stop) => return Err(stop),
         };
         Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms))))
@@ -110,7 +110,7 @@ impl Disk {
             match self.file(root, &with_suffix(&name, coding), &name, Some(coding), varies, blocking) {
                 Ok(file) => coded.push(Arc::new(file)),
                 // The copy is gone, or may not be read. The file itself still serves.
-                Err(LookupError::Missing | LookupError::Forbidden) => {}
+                Err(LookupError::Missing | LookupError::Forbidden(_)) => {}
                 Err(stop) => return Err(stop),
             }
         }
@@ -176,7 +176,7 @@ impl Disk {
             looks_left -= 1;
             let (file, examined) = root.open_file(name, blocking)?;
             if self.is_program(&file) {
-                return Err(LookupError::Forbidden);
+                return Err(LookupError::Forbidden(Refusal::Program));
             }
             let class = self.root.mounts().table().device_of(examined.mount).class;
             if !blocking.waits() && !class.reads_now() {

@@ -1,6 +1,7 @@
 //! Why a look-up failed: from the kernel's error to the job's failure.
 
 use flash_core::job::Failure;
+use flash_core::refusal::Refusal;
 use rustix::io::Errno;
 
 /// Why a look-up failed.
@@ -9,7 +10,7 @@ pub(crate) enum LookupError {
     /// The call must not wait, and the answer is not in memory.
     WouldBlock,
     Missing,
-    Forbidden,
+    Forbidden(Refusal),
     /// No descriptor or memory is left. A retry may succeed.
     Busy,
     /// The name leads to a device that the call must not wait for.
@@ -22,7 +23,8 @@ impl LookupError {
         match error {
             Errno::AGAIN => Self::WouldBlock,
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::NXIO => Self::Missing,
-            Errno::ACCESS | Errno::PERM | Errno::XDEV => Self::Forbidden,
+            Errno::ACCESS | Errno::PERM => Self::Forbidden(Refusal::Permission),
+            Errno::XDEV => Self::Forbidden(Refusal::LinkOutside),
             Errno::MFILE | Errno::NFILE | Errno::NOMEM => Self::Busy,
             _ => Self::Broken,
         }
@@ -31,7 +33,7 @@ impl LookupError {
     /// The failure of a job because of this error.
     pub(crate) fn failure(self) -> Failure {
         match self {
-            Self::Missing | Self::Forbidden => Failure::NotFound,
+            Self::Missing | Self::Forbidden(_) => Failure::NotFound,
             Self::WouldBlock | Self::Busy => Failure::Overloaded,
             Self::Broken | Self::Elsewhere => Failure::Broken,
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use flash_core::refusal::Refusal;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat};
 use rustix::io::Errno;
 
@@ -127,7 +128,7 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         // A read sets the time of access, which may wait for the journal. Only the file's owner may prevent that.
         let (file, is_noted) = match self.open_name(name, flags | OFlags::NOATIME, blocking) {
-            Err(LookupError::Forbidden) => (self.open_name(name, flags, blocking)?, true),
+            Err(LookupError::Forbidden(_)) => (self.open_name(name, flags, blocking)?, true),
             file => (file?, false),
         };
         let examined = examine(&file)?;
@@ -295,7 +296,8 @@ impl Root {
         let place = self.real_path.join(OsStr::from_bytes(name));
         let real = timed(Stage::Walk, "readlink", || place.canonicalize())
             .map_err(|error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-        let below = real.strip_prefix(&self.real_path).map_err(|_| LookupError::Forbidden)?;
+        let below =
+            real.strip_prefix(&self.real_path).map_err(|_| LookupError::Forbidden(Refusal::LinkOutside))?;
         self.walk(below.as_os_str().as_bytes(), flags).map_err(LookupError::of)
     }
 }

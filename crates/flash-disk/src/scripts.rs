@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use flash_cgi::script;
 use flash_core::entry::Resource;
 use flash_core::path::SitePath;
+use flash_core::refusal::Refusal;
 use rustix::fs::{FileType, readlink};
 
 use crate::blocking::Blocking;
@@ -31,7 +32,7 @@ impl Disk {
     ) -> Result<Resource, LookupError> {
         match std::ptr::eq(root, &*self.root) && !self.settings.no_programs.cover(path) {
             true => Ok(Resource::Script([b"/", name].concat().into())),
-            false => Err(LookupError::Forbidden),
+            false => Err(LookupError::Forbidden(Refusal::Program)),
         }
     }
 

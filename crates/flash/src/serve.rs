@@ -13,6 +13,7 @@ use flash_core::forwarded::TrustedProxies;
 use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::path_rules::PathRule;
+use flash_core::refusal::RefusalLog;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Disk, FollowLinks, SendMode, Spool};
 use flash_observe::{AccessLog, ErrorLog};
@@ -140,6 +141,10 @@ impl Plan<'_> {
             template: self.template(),
             pages: pages.clone(),
             paths: PathCache::new(self.cache_limits()),
+            refusals: {
+                let error_log = error_log.clone();
+                RefusalLog::new(move |line| error_log.log(line))
+            },
             routes: self.programs.routes(),
         };
         let disk = match privileges.take_disk() {

@@ -15,6 +15,7 @@ use flash_core::job::{Done, Find};
 use flash_core::page::Pages;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
+use flash_core::refusal::RefusalLog;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Device, Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
@@ -76,6 +77,7 @@ impl Bench {
                     descriptors_max: 100,
                     threads: 1,
                 }),
+                refusals: RefusalLog::default(),
                 routes: None,
             },
             disk: {

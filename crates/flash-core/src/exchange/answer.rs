@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::entry::{self, Entry};
 use crate::job::List;
 use crate::listing::Listing;
+use crate::refusal::Refusal;
 
 /// What a request is answered with.
 #[derive(Debug)]
@@ -60,7 +61,12 @@ pub(crate) fn next(
 ) -> Next {
     let mut age_s = None;
     let answer = match (asked, lookup) {
-        (Asked::Refused(status), _) => Answer::Error(status),
+        (Asked::Refused(status), _) => {
+            if status == Status::CONTENT_TOO_LARGE {
+                cx.site.refusals.note(Refusal::BodyTooLarge, head.target.raw_path(), cx.now.ms());
+            }
+            Answer::Error(status)
+        }
         (Asked::File(_) | Asked::Options, _) if body_waits => return Next::DropBody,
         (Asked::Options, _) => Answer::Options,
         (Asked::File(_) | Asked::Program(_), Some(lookup)) => match lookup {
@@ -93,7 +99,8 @@ pub(crate) fn next(
         (Asked::Program(_), _) if head.method.is_retrieval() && body_waits => return Next::DropBody,
         (Asked::Program(_), Answer::Entry(_)) if head.method == Method::Options => Answer::Options,
         (Asked::Program(_), Answer::Entry(entry)) if !head.method.is_retrieval() => match entry.resource {
-            entry::Resource::Refused(status) => Answer::Error(status),
+            entry::Resource::Missing => Answer::Error(Status::NOT_FOUND),
+            entry::Resource::Forbidden(_) => Answer::Error(Status::FORBIDDEN),
             _ => Answer::Error(Status::METHOD_NOT_ALLOWED),
         },
         (_, answer) => answer,
@@ -118,7 +125,7 @@ impl Answer {
     fn is_missing(&self) -> bool {
         match self {
             Answer::Error(status) => *status == Status::NOT_FOUND,
-            Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Refused(Status::NOT_FOUND)),
+            Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Missing),
             Answer::Missing(_) | Answer::Listing(..) | Answer::Options => false,
         }
     }

@@ -21,6 +21,7 @@ use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
 use crate::file::{Content, File};
 use crate::listing::Listing;
 use crate::path::SitePath;
+use crate::refusal::Refusal;
 use crate::site::{INLINE_BYTES_MAX, Site};
 
 /// What a response is written with.
@@ -48,9 +49,16 @@ impl<S: ResponseSink> Responder<'_, S> {
             entry::Resource::File(variants) => self.file(head, variants),
             entry::Resource::FolderWithoutSlash => self.redirect(head),
             entry::Resource::Folder if self.site.settings.list => self.listing(None),
-            entry::Resource::Folder | entry::Resource::Script(_) => self.error(Status::FORBIDDEN),
-            entry::Resource::Refused(status) => self.error(*status),
+            entry::Resource::Folder => self.forbidden(head, Refusal::FolderWithoutIndex),
+            entry::Resource::Script(_) => self.forbidden(head, Refusal::Program),
+            entry::Resource::Forbidden(refusal) => self.forbidden(head, *refusal),
+            entry::Resource::Missing => self.error(Status::NOT_FOUND),
         }
+    }
+
+    fn forbidden(&mut self, head: &RequestHead<'_>, refusal: Refusal) -> Response {
+        self.site.refusals.note(refusal, head.target.raw_path(), self.now.ms());
+        self.error(Status::FORBIDDEN)
     }
 
     fn file(&mut self, head: &RequestHead<'_>, variants: &Variants) -> Response {

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use flash_http::media;
-use flash_http::status::Status;
 
 use crate::entry::{Entry, Resource, Variants};
 use crate::file::{Content, File, OpenFile, Stamp, Window};
@@ -54,7 +53,7 @@ enum Place {
     Folder { pages: Vec<usize> },
     FolderWithoutSlash,
     Script,
-    Refused(Status),
+    Forbidden,
 }
 
 #[derive(Debug, Default)]
@@ -130,8 +129,8 @@ impl Disk {
         self.places.insert(path, Place::Script);
     }
 
-    pub(crate) fn refuse(&mut self, path: &'static str, status: Status) {
-        self.places.insert(path, Place::Refused(status));
+    pub(crate) fn forbid(&mut self, path: &'static str) {
+        self.places.insert(path, Place::Forbidden);
     }
 
     pub(crate) fn script(&self, looks: impl IntoIterator<Item = Look>) {
@@ -215,9 +214,9 @@ impl Disk {
         }
         let path = std::str::from_utf8(find.path.as_bytes()).expect("the tests' paths are text");
         let resource = match self.places.get(path) {
-            None => Resource::Refused(Status::NOT_FOUND),
+            None => Resource::Missing,
             Some(Place::Script) => Resource::Script(path.as_bytes().into()),
-            Some(Place::Refused(status)) => Resource::Refused(*status),
+            Some(Place::Forbidden) => Resource::Forbidden(crate::refusal::Refusal::Permission),
             Some(Place::Folder { .. }) => Resource::Folder,
             Some(Place::FolderWithoutSlash) => Resource::FolderWithoutSlash,
             Some(Place::File(stamp)) => match &find.known {

@@ -16,6 +16,7 @@ use crate::local::LocalCache;
 use crate::output::{Front, Output};
 use crate::page::Pages;
 use crate::record::Peer;
+use crate::refusal::RefusalLog;
 use crate::site::{Settings, Site};
 use crate::testing::{Disk, Manner, Program};
 use crate::transport::TransportInfo;
@@ -135,7 +136,14 @@ impl World {
             CacheLimits { entries_max: 1000, bytes_max: 64 << 20, descriptors_max: 1000, threads: 1 };
         let (template, pages) = (HeaderTemplate::default(), Pages::default());
         Self {
-            site: Site { settings, template, pages, paths: PathCache::new(limits), routes: None },
+            site: Site {
+                settings,
+                template,
+                pages,
+                paths: PathCache::new(limits),
+                refusals: RefusalLog::default(),
+                routes: None,
+            },
             disk,
             now: Now::new(5_000_000, 1_000_000_000_000),
             local: LocalCache::new(1 << 20),

@@ -18,7 +18,6 @@ use flash_core::file::{Content, Window};
 use flash_core::job::{Done, Failure, Job, Outcome, Spent};
 use flash_core::listing::{FolderRead, Part};
 use flash_core::memory_budget::Budget;
-use flash_http::status::Status;
 use flash_process::codec::{Reader, Writer};
 
 pub use self::reply::Malformed;
@@ -79,7 +78,7 @@ impl Disk {
         [spent.walk_ns, spent.open_ns, spent.read_ns].into_iter().for_each(|ns| message.u64(ns));
         reply::write(&job, &done, &mut message);
         if let (Job::Find(find), Done::Found(entry)) = (&job, &done)
-            && matches!(entry.resource, Resource::Refused(Status::NOT_FOUND))
+            && matches!(entry.resource, Resource::Missing)
         {
             folder::write(&self.root, find.path.relative(), names_max, &mut message);
         }

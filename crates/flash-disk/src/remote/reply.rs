@@ -10,8 +10,8 @@ use flash_core::file::{Content, File, Stamp, Window};
 use flash_core::job::{Done, Failure, Find, Job, Load};
 use flash_core::listing::{Details, Folder, FolderRead, Part, Seen};
 use flash_core::memory_budget::BudgetedBytes;
+use flash_core::refusal::Refusal;
 use flash_http::media::{self, Media};
-use flash_http::status::Status;
 use flash_os::shared_heap::HeapBuf;
 use flash_process::codec::{Reader, Writer};
 use rustix::fs::FileType;
@@ -98,8 +98,11 @@ fn write_target(target: &Resource, message: &mut Writer) {
     let variants = match target {
         Resource::Folder => return message.u8(FOLDER),
         Resource::FolderWithoutSlash => return message.u8(FOLDER_WITHOUT_SLASH),
-        Resource::Refused(Status::FORBIDDEN) => return message.u8(FORBIDDEN),
-        Resource::Refused(_) => return message.u8(NOT_FOUND),
+        Resource::Forbidden(refusal) => {
+            message.u8(FORBIDDEN);
+            return message.u8(*refusal as u8);
+        }
+        Resource::Missing => return message.u8(NOT_FOUND),
         Resource::Script(name) => {
             message.u8(SCRIPT);
             return message.bytes(name);
@@ -164,10 +167,10 @@ fn read_found(
         }
         (FOLDER, _) => Resource::Folder,
         (FOLDER_WITHOUT_SLASH, _) => Resource::FolderWithoutSlash,
-        (FORBIDDEN, _) => Resource::Refused(Status::FORBIDDEN),
+        (FORBIDDEN, _) => Resource::Forbidden(message.u8().and_then(Refusal::of_number).ok_or(Malformed)?),
         (NOT_FOUND, _) if descriptors.as_slice().is_empty() => {
             folder::read(&disk.root, find.path.relative(), message).ok_or(Malformed)?;
-            Resource::Refused(Status::NOT_FOUND)
+            Resource::Missing
         }
         (SCRIPT, _) => Resource::Script(read_script(disk, find, message).ok_or(Malformed)?),
         (FILE, _) => match read_variants(disk, find, message, descriptors)? {

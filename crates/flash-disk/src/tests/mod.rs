@@ -149,7 +149,8 @@ pub(crate) fn outcome(entry: &Entry) -> String {
         Resource::Folder => "folder".to_owned(),
         Resource::FolderWithoutSlash => "redirect".to_owned(),
         Resource::Script(name) => format!("script {}", name.escape_ascii()),
-        Resource::Refused(status) => status.0.to_string(),
+        Resource::Missing => "404".into(),
+        Resource::Forbidden(_) => "403".into(),
     }
 }
 

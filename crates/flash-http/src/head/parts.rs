@@ -49,6 +49,17 @@ pub enum Target<'b> {
     Authority(&'b [u8]),
 }
 
+impl<'b> Target<'b> {
+    /// The path as the client sent it, still percent-encoded.
+    pub fn raw_path(self) -> &'b [u8] {
+        match self {
+            Self::Origin { path, .. } => path,
+            Self::Asterisk => b"*",
+            Self::Authority(authority) => authority,
+        }
+    }
+}
+
 /// What the head says about the length of the request's body (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {

@@ -13,7 +13,6 @@ use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
 use flash_core::site::Settings;
-use flash_http::status::Status;
 use tempfile::TempDir;
 
 use super::*;
@@ -317,7 +316,7 @@ impl Simulation {
 }
 
 fn missing() -> Arc<Entry> {
-    Arc::new(Entry::new(Resource::Refused(Status::NOT_FOUND), 0))
+    Arc::new(Entry::new(Resource::Missing, 0))
 }
 
 fn is_look(job: &Job) -> bool {

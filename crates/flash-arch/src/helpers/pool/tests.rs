@@ -14,7 +14,6 @@ use flash_core::listing::Order;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
 use flash_core::site::Settings;
-use flash_http::status::Status;
 use tempfile::TempDir;
 
 use super::*;
@@ -196,7 +195,7 @@ fn client(number: u8) -> Client {
 /// A second look.
 fn look(path: &str) -> Job {
     let Job::Find(job) = find(path) else { unreachable!() };
-    let known = Arc::new(Entry::new(Resource::Refused(Status::NOT_FOUND), 0));
+    let known = Arc::new(Entry::new(Resource::Missing, 0));
     Job::Find(Find { known: Some(known), ..job })
 }
 

@@ -22,8 +22,6 @@ mod windows;
 
 use std::sync::{Arc, LazyLock};
 
-use flash_http::status::Status;
-
 use super::*;
 use crate::context::Tally;
 use crate::job::{Failure, Job, Spent};
@@ -51,7 +49,7 @@ fn world_with(settings: Settings) -> World {
     disk.put("/large.bin", Arc::clone(&TEXT));
     disk.put("/one-window.bin", text(10_000));
     disk.put_folder("/folder/", &[3, 2]);
-    disk.refuse("/closed", Status::FORBIDDEN);
+    disk.forbid("/closed");
     World::new(Settings { list: true, log: true, ..settings }, disk)
 }
 

@@ -1,9 +1,12 @@
 //! The request's body on its way from the input to the program.
 
+use flash_http::status::Status;
+
 use super::state::{Current, Http1, Phase};
 use crate::context::Context;
 use crate::exchange::upstream::GatewayError;
 use crate::job::Done;
+use crate::refusal::Refusal;
 
 impl Http1 {
     /// Gives the upstream the part of the request's body that has arrived.
@@ -21,7 +24,13 @@ impl Http1 {
             let piece = &self.input[used..self.input.len().min(used + room)];
             match body.read(piece, cx.site.settings.body_bytes_max, |data| upstream.put_body(data)) {
                 Ok(taken) => used += taken,
-                Err(reject) => return self.give_up(GatewayError { status: reject.status, reason: None }, cx),
+                Err(reject) => {
+                    if reject.status == Status::CONTENT_TOO_LARGE {
+                        let name = upstream.request.name();
+                        cx.site.refusals.note(Refusal::BodyTooLarge, name.as_bytes(), cx.now.ms());
+                    }
+                    return self.give_up(GatewayError { status: reject.status, reason: None }, cx);
+                }
             }
             if body.is_complete() {
                 upstream.end_body();

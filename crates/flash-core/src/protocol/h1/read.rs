@@ -3,12 +3,14 @@
 //! Whole requests are answered out of the driver's buffer. The bytes of other requests stay in the connection's input.
 
 use flash_http::head::{self, Parsed};
+use flash_http::status::Status;
 
 use super::answer::Answered;
 use super::drop_body::Dropped;
 use super::state::{Current, Http1, Phase};
 use crate::context::Context;
 use crate::exchange::ExchangeState;
+use crate::refusal::Refusal;
 
 impl Http1 {
     pub(crate) fn received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
@@ -107,6 +109,10 @@ impl Http1 {
             Dropped::Some => self.deadline.progressed(bytes.len() as u64),
             Dropped::Refused(reject) => {
                 let head = body.take_head();
+                if reject.status == Status::CONTENT_TOO_LARGE {
+                    let target = head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+                    cx.site.refusals.note(Refusal::BodyTooLarge, target, cx.now.ms());
+                }
                 self.refuse(reject, &head, cx);
             }
             Dropped::All(used) => {

@@ -482,7 +482,7 @@ impl Guest {
 
 /// The hash of this cache differs from run to run, and so do collisions. Without collisions, all runs are alike.
 fn local_cache_without_collisions() -> LocalCache {
-    let missing = Entry::new(crate::entry::Resource::Refused(Status::NOT_FOUND), 0);
+    let missing = Entry::new(crate::entry::Resource::Missing, 0);
     let targets: Vec<String> = (0..4)
         .map(|number| format!("/missing-{number}"))
         .chain(PATHS.iter().chain(places::LISTED).chain(&["/closed", "/folder"]).map(|path| path.to_string()))

@@ -48,7 +48,7 @@ impl Places {
         for (path, chunks) in LISTED.iter().zip([&[3, 2][..], &[1], &[40, 0, 40, 7]]) {
             disk.put_folder(path, chunks);
         }
-        disk.refuse("/closed", Status::FORBIDDEN);
+        disk.forbid("/closed");
         places
     }
 
