@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_load::{Address, Arrivals, Crowd, Load, Manner, Pace, Report, Server, Until, Urls, run};
+use flash_load::{
+    Address, Arrivals, ClientGroup, ClientOptions, Load, Pace, Report, Server, Until, Urls, run,
+};
 use rustix::event::{Timespec, epoll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -78,7 +80,7 @@ fn ask(server: SocketAddr, pace: Pace, known: &Known) -> Result<Report, flash_lo
     let workload = Arc::new(Urls::new(["/".to_owned()], "all"));
     let load = Load {
         server: Server { address: Address::Tcp(server), authority: server.to_string() },
-        crowds: vec![Crowd { workload, pace, manner: Manner::default() }],
+        groups: vec![ClientGroup { workload, pace, options: ClientOptions::default() }],
         threads: 1,
         warm_up: WARM_UP,
         until: Until::Time(Duration::from_secs(SECONDS)),

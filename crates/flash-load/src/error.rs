@@ -1,12 +1,12 @@
 //! Why there is no report.
 
-/// What was asked for cannot be done.
+/// The load cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for makes no sense.
+    /// The flags make no sense.
     #[error("{0}")]
     Usage(String),
-    /// It made sense, but cannot be done here and now.
+    /// The flags make sense, but the run failed.
     #[error("{0}")]
     Run(String),
 }

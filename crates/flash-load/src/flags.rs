@@ -1,5 +1,5 @@
-//! The command line as data, and how it becomes a [`Load`]. Groups of flags lie in files of their own, each with what
-//! becomes of it.
+//! The command line as data, and how it becomes a [`Load`]. Each group of flags has a file of its own, which also turns it into
+//! a part of the load.
 
 mod client;
 mod pace;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
-use flash_load::{Crowd, Error, Load, Manner, Method, Server, Until, Url, Urls};
+use flash_load::{ClientGroup, ClientOptions, Error, Load, Method, Server, Until, Url, Urls};
 use flash_traffic::Workload;
 
 use client::ClientFlags;
@@ -23,8 +23,8 @@ use workload::WorkloadFlags;
 
 /// Measure a web server with many clients
 ///
-/// Plays many clients from a few threads against any HTTP server, and says how many answers came, how fast, and what went
-/// wrong. Without flags: 32 clients, each on a connection that it keeps, ask for URL again and again for ten seconds.
+/// A few threads simulate many clients of any HTTP server. The report has the number of responses, their times, and the errors.
+/// Without flags 32 clients, each on a connection that stays open, request URL again and again for ten seconds.
 #[derive(Debug, Parser)]
 #[command(name = "flash load", bin_name = "flash load", version, max_term_width = 100, after_help = AFTER_HELP)]
 #[command(
@@ -35,31 +35,31 @@ use workload::WorkloadFlags;
 pub(crate) struct Flags {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// http://HOST[:PORT]/PATH; whatever else is asked for lies on the same server
+    /// http://HOST[:PORT]/PATH; all other targets are on the same server
     #[arg(required = true)]
     url: Option<String>,
     #[command(flatten)]
-    asked: WorkloadFlags,
+    workload: WorkloadFlags,
     #[command(flatten)]
     pace: PaceFlags,
     #[command(flatten)]
-    manner: ClientFlags,
+    client: ClientFlags,
     /// How long to measure
     #[arg(long, short = 'd', value_name = "TIME", default_value = "10s", value_parser = units::span)]
     duration: Duration,
-    /// End after so many requests, instead of after a time
+    /// End after this many requests, instead of after a time
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration")]
     requests: Option<u64>,
-    /// How long to run before anything is counted
+    /// How long to run before measuring
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::span)]
     warm_up: Duration,
-    /// How long an answer may take
+    /// How long a response may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]
     timeout: Duration,
-    /// Threads that play the clients
+    /// Threads that simulate the clients
     #[arg(long, short = 't', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
-    /// What chance is drawn from; the same seed asks for the same
+    /// The seed of random numbers; the same seed sends the same requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Connect to this socket in the file system
@@ -68,28 +68,27 @@ pub(crate) struct Flags {
     /// Write the report to this file, as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Show no progress, and no report where --json has it
+    /// Show no progress, and no report if --json writes it
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make the files that a workload asks for
+    /// Make the files of a workload
     ///
-    /// Writes a file of the right size for everything that the same flags of 'flash load' ask for. What is there already
-    /// from an earlier time is kept; a folder with other files is left alone. The same seed writes the same bytes, which
-    /// --verify checks.
+    /// Writes a file of the right size for each target that the same flags of 'flash load' request. Keeps files of an earlier
+    /// run. Writes nothing into a folder with other files. The same seed writes the same bytes, which --verify checks.
     MakeSite(MakeSite),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct MakeSite {
-    /// The folder, which is made if need be
+    /// The folder; it is created if it does not exist
     pub(crate) folder: PathBuf,
     #[command(flatten)]
-    asked: WorkloadFlags,
-    /// What the files and the draws of a made-up site follow from
+    workload: WorkloadFlags,
+    /// The seed of the files, and of the random numbers of a synthetic site
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Show no progress
@@ -99,7 +98,7 @@ pub(crate) struct MakeSite {
 
 impl MakeSite {
     pub(crate) fn workload(&self) -> Result<Arc<dyn Workload>, Error> {
-        self.asked.workload(None, self.seed)
+        self.workload.workload(None, self.seed)
     }
 }
 
@@ -111,8 +110,8 @@ Examples:
   flash load http://localhost:8080/ --urls list.txt --levels 0.5,0.8,0.95
   flash load make-site /srv/site --specweb 20 && flash load http://localhost:8080/ --specweb 20 --verify";
 
-/// Reads a command line, of which the first word is the program's name. Help and version, where they are asked for, are
-/// printed here and end the process.
+/// Reads a command line, of which the first word is the program's name. It prints help and version if they are requested, and
+/// then ends the process.
 pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Error> {
     Flags::try_parse_from(words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
@@ -120,7 +119,7 @@ pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, E
     })
 }
 
-/// What clap says in paragraphs, on one line: what is wrong and its tips, without the usage and its hint.
+/// Puts clap's message on one line: the error and its tips, without the usage and its hint.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let said =
@@ -133,16 +132,16 @@ impl Flags {
     /// Reads the lists, finds the server and connects to it once.
     pub(crate) fn load(&self) -> Result<Load, Error> {
         let url = Url::parse(self.url.as_deref().unwrap_or_default())?;
-        let manner = self.manner.manner()?;
-        let mut crowds = vec![Crowd {
-            workload: self.asked.workload(Some(&url), self.seed)?,
+        let options = self.client.options()?;
+        let mut groups = vec![ClientGroup {
+            workload: self.workload.workload(Some(&url), self.seed)?,
             pace: self.pace.pace(),
-            manner: manner.clone(),
+            options: options.clone(),
         }];
         if let Some((targets, pace)) = self.pace.hot()? {
             // Whatever the others bring along: this one is looked at.
-            let manner = Manner { method: Method::Get, body: None, ..manner };
-            crowds.push(Crowd { workload: Arc::new(Urls::new(targets, "hot")), pace, manner });
+            let options = ClientOptions { method: Method::Get, body: None, ..options };
+            groups.push(ClientGroup { workload: Arc::new(Urls::new(targets, "hot")), pace, options });
         }
         let server = match &self.unix_socket {
             Some(path) => Server::reach_unix(path, &url)?,
@@ -150,7 +149,7 @@ impl Flags {
         };
         Ok(Load {
             server,
-            crowds,
+            groups,
             threads: self.threads,
             warm_up: self.warm_up,
             until: self.requests.map_or(Until::Time(self.duration), Until::Requests),
@@ -162,7 +161,7 @@ impl Flags {
 
     /// A sweep over sizes is one at a given pace.
     pub(crate) fn task(&self) -> Task {
-        match self.asked.sizes() {
+        match self.workload.sizes() {
             sizes if sizes.is_empty() => self.pace.task(),
             sizes => Task::Sizes(sizes),
         }

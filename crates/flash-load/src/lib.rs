@@ -25,7 +25,7 @@ mod verify;
 
 pub use conformance::Conformance;
 pub use error::Error;
-pub use load::{Body, Crowd, Keep, Link, Load, Manner, Method, Until};
+pub use load::{Body, ClientGroup, ClientOptions, Keep, Link, Load, Method, Until};
 pub use pace::{Arrivals, Pace};
 pub use report::{ClassReport, Latency, Report};
 pub use run::{Live, run};

@@ -13,8 +13,8 @@ use crate::{Pace, Server, Verify};
 #[derive(Clone)]
 pub struct Load {
     pub server: Server,
-    /// Who asks; all crowds at the same time.
-    pub crowds: Vec<Crowd>,
+    /// Who asks; all groups at the same time.
+    pub groups: Vec<ClientGroup>,
     pub threads: u32,
     /// The first time, which is not counted.
     pub warm_up: Duration,
@@ -34,40 +34,40 @@ pub enum Until {
     Requests(u64),
 }
 
-/// Clients of one kind.
+/// Clients with the same workload, pace and options.
 #[derive(Clone)]
-pub struct Crowd {
+pub struct ClientGroup {
     pub workload: Arc<dyn Workload>,
     pub pace: Pace,
-    pub manner: Manner,
+    pub options: ClientOptions,
 }
 
-/// How clients behave on their connections.
+/// How clients use their connections, and what their requests contain.
 #[derive(Clone, Debug)]
-pub struct Manner {
+pub struct ClientOptions {
     pub keep: Keep,
-    /// Requests under way at once on a connection.
+    /// Requests that may wait for a response at the same time on a connection.
     pub pipeline: u32,
     pub link: Option<Link>,
     pub method: Method,
-    /// What every request brings along, unless the workload says what this one does.
+    /// The body of every request to which the workload gives none.
     pub body: Option<Body>,
-    /// Which part of the requests for what a client has seen before are conditional, 0 to 1.
+    /// The part of the requests for files that a client has seen before, 0 to 1, that are conditional.
     pub conditional: f64,
-    /// Which part of the requests for files of known size ask for a range, 0 to 1.
+    /// The part of the requests for files of known size, 0 to 1, that request a range.
     pub ranges: f64,
-    /// Values of Accept-Encoding, each with its part of the requests; what is left to 1 goes without.
+    /// Values of Accept-Encoding, each with its part of the requests. The rest of the requests have none.
     pub encodings: Vec<(String, f64)>,
     /// More fields of every request, as `Name: value`.
     pub fields: Vec<String>,
-    /// What the bodies of answers are compared with.
+    /// The content that response bodies are compared with.
     pub verify: Verify,
 }
 
-impl Default for Manner {
-    /// Clients that stay, on fast lines, and simply ask.
-    fn default() -> Manner {
-        Manner {
+impl Default for ClientOptions {
+    /// Clients that send GET requests on kept-alive connections over fast lines.
+    fn default() -> ClientOptions {
+        ClientOptions {
             keep: Keep::Open,
             pipeline: 1,
             link: None,
@@ -193,10 +193,10 @@ const BODY_PIECE_BYTES: usize = 64 << 10;
 impl fmt::Display for Load {
     /// `32 clients, closed loop, against 127.0.0.1:80`, for titles.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, crowd) in self.crowds.iter().enumerate() {
-            let files = crowd.workload.catalogue().files.len();
+        for (number, group) in self.groups.iter().enumerate() {
+            let files = group.workload.catalogue().files.len();
             let and = if number > 0 { "; " } else { "" };
-            write!(f, "{and}{}, {files} {}", crowd.pace, if files == 1 { "target" } else { "targets" })?;
+            write!(f, "{and}{}, {files} {}", group.pace, if files == 1 { "target" } else { "targets" })?;
         }
         write!(f, "; against {}", self.server.address)
     }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// When the clients of a crowd ask.
+/// When the clients of a group ask.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// Each client asks, waits for the answer, thinks, and asks again.

@@ -109,9 +109,9 @@ impl<'a> Player<'a> {
             fastrand::Rng::with_seed(load.seed.wrapping_mul(65_537).wrapping_add(part.index.into()));
         // Numbers tell connections apart over all threads.
         let mut number = part.index as usize;
-        for crowd in &load.crowds {
-            let shard = ClientShard::new(load, crowd, part, connections.len(), classes, &mut random);
-            classes += crowd.workload.catalogue().classes.len();
+        for group in &load.groups {
+            let shard = ClientShard::new(load, group, part, connections.len(), classes, &mut random);
+            classes += group.workload.catalogue().classes.len();
             for _ in shard.places.clone() {
                 connections.push(Connection::new(shards.len(), number));
                 number += part.of as usize;
@@ -141,7 +141,7 @@ impl<'a> Player<'a> {
             buffer: vec![0; BUFFER_BYTES].into(),
             out: Vec::new(),
             tally: Tally::new(classes, course.start),
-            originals: load.crowds.iter().map(|_| Originals::default()).collect(),
+            originals: load.groups.iter().map(|_| Originals::default()).collect(),
             end,
             budget,
             next_due: Some(course.start),

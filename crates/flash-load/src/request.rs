@@ -1,6 +1,6 @@
-//! A request's bytes. Everything that all requests of a crowd have in common is written once.
+//! A request's bytes. Everything that all requests of a group have in common is written once.
 
-use crate::load::{Manner, Method};
+use crate::load::{ClientOptions, Method};
 use flash_traffic::Message;
 
 pub(crate) struct RequestTemplate {
@@ -22,28 +22,28 @@ pub(crate) struct Extras<'a> {
     pub(crate) body_bytes: Option<u64>,
     /// A conditional request's field, with its line's end.
     pub(crate) condition: Option<&'a str>,
-    /// The place of an Accept-Encoding among those of the manner.
+    /// The place of an Accept-Encoding among those of the options.
     pub(crate) encoding: Option<u8>,
     /// The connection ends after the answer.
     pub(crate) last: bool,
 }
 
-/// The method of a request with this message in a crowd with that method.
+/// The method of a request with this message in a group with that method.
 pub(crate) fn method(usual: Method, message: Option<&Message>) -> Method {
     if message.is_some_and(|message| message.body.is_some()) { Method::Post } else { usual }
 }
 
 impl RequestTemplate {
-    pub(crate) fn new(authority: &str, manner: &Manner) -> RequestTemplate {
+    pub(crate) fn new(authority: &str, options: &ClientOptions) -> RequestTemplate {
         let agent = concat!("flash-load/", env!("CARGO_PKG_VERSION"));
         let mut common = format!(" HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {agent}\r\n");
-        for field in &manner.fields {
+        for field in &options.fields {
             common.push_str(field);
             common.push_str("\r\n");
         }
-        let encodings = manner.encodings.iter();
+        let encodings = options.encodings.iter();
         RequestTemplate {
-            method: manner.method,
+            method: options.method,
             common: common.into_bytes(),
             encodings: encodings.map(|(value, _)| format!("Accept-Encoding: {value}\r\n").into()).collect(),
         }

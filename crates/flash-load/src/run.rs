@@ -65,7 +65,7 @@ pub fn run(load: &Load, stop: &AtomicBool, mut look: impl FnMut(Live)) -> Result
         Ok(tally)
     })?;
     let names: Vec<String> =
-        load.crowds.iter().flat_map(|crowd| crowd.workload.catalogue().classes.clone()).collect();
+        load.groups.iter().flat_map(|group| group.workload.catalogue().classes.clone()).collect();
     let seconds = tally.ended.saturating_duration_since(course.counted_from).as_secs_f64();
     let interrupted = course.stop.load(Ordering::Relaxed);
     let mut report = Report::new(load.to_string(), &tally, &names, seconds, interrupted);
@@ -75,23 +75,23 @@ pub fn run(load: &Load, stop: &AtomicBool, mut look: impl FnMut(Live)) -> Result
 
 fn check(load: &Load) -> Result<(), Error> {
     let usage = |what: &str| Err(Error::Usage(what.to_owned()));
-    if load.threads == 0 || load.crowds.is_empty() {
-        return usage("nobody would ask: at least one thread and one crowd of clients");
+    if load.threads == 0 || load.groups.is_empty() {
+        return usage("nobody would ask: at least one thread and one group of clients");
     }
     if matches!(load.until, Until::Time(time) if time.is_zero()) || load.until == Until::Requests(0) {
         return usage("nothing would be measured: the duration, or the number of requests, is 0");
     }
     if load.bits_per_second_min.is_some()
-        && !load.crowds.iter().any(|crowd| matches!(crowd.pace, Pace::Closed { .. }))
+        && !load.groups.iter().any(|group| matches!(group.pace, Pace::Closed { .. }))
     {
         return usage("only clients of a closed loop have a bit rate to keep");
     }
-    for crowd in &load.crowds {
-        if crowd.pace.connections_max() == 0 || crowd.manner.pipeline == 0 {
+    for group in &load.groups {
+        if group.pace.connections_max() == 0 || group.options.pipeline == 0 {
             return usage("nobody would ask: at least one client, connection and request at a time");
         }
         let reasonable = |number: f64| number.is_finite() && number > 0.0;
-        match crowd.pace {
+        match group.pace {
             Pace::Open { per_second, .. } if !reasonable(per_second) => {
                 return usage("a rate must be above 0");
             }
@@ -99,7 +99,7 @@ fn check(load: &Load) -> Result<(), Error> {
                 return usage("a speed-up must be above 0");
             }
             Pace::Recorded { .. } => {
-                let first = crowd.workload.sequence(Part::WHOLE, load.seed).next();
+                let first = group.workload.sequence(Part::WHOLE, load.seed).next();
                 if first.is_none_or(|ask| ask.at.is_none()) {
                     return usage("this workload has no times of its own to keep to");
                 }
@@ -112,7 +112,7 @@ fn check(load: &Load) -> Result<(), Error> {
 
 /// Every connection is a descriptor.
 fn raise_descriptors(load: &Load) -> Result<(), Error> {
-    let connections: u64 = load.crowds.iter().map(|crowd| u64::from(crowd.pace.connections_max())).sum();
+    let connections: u64 = load.groups.iter().map(|group| u64::from(group.pace.connections_max())).sum();
     let needed = connections + u64::from(load.threads) + DESCRIPTORS_BESIDE;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {

@@ -18,7 +18,7 @@ const WORTH: f64 = 1.02;
 const CONNECTIONS_MAX: u32 = 1024;
 
 /// Measures a closed loop with ever more clients, twice as many in each step, until two steps in a row bring less than 2 %.
-/// The report is that of the best step, with all of them under `steps`. Only the first crowd grows.
+/// The report is that of the best step, with all of them under `steps`. Only the first group grows.
 pub fn capacity(
     load: &Load,
     clients_max: u32,
@@ -88,9 +88,9 @@ pub fn conforming(
     Ok(report)
 }
 
-/// One step of a search: so many clients of the first crowd, who ask again as soon as they are answered.
+/// One step of a search: so many clients of the first group, who ask again as soon as they are answered.
 fn closed(load: &mut Load, clients: u32, stop: &AtomicBool, look: impl FnMut(Live)) -> Result<Report, Error> {
-    load.crowds[0].pace = Pace::Closed { clients, think: Duration::ZERO };
+    load.groups[0].pace = Pace::Closed { clients, think: Duration::ZERO };
     let mut report = run(load, stop, look)?;
     report.clients = Some(clients);
     Ok(report)
@@ -116,10 +116,10 @@ pub fn levels(
     let mut load = load.clone();
     let mut steps: Vec<Report> = Vec::new();
     for level in levels {
-        load.crowds[0].pace = Pace::Open {
+        load.groups[0].pace = Pace::Open {
             per_second: capacity * level,
             arrivals: Arrivals::Poisson,
-            connections_max: load.crowds[0].pace.connections_max().max(CONNECTIONS_MAX),
+            connections_max: load.groups[0].pace.connections_max().max(CONNECTIONS_MAX),
         };
         let mut report = run(&load, stop, &mut look)?;
         report.level = Some(*level);
@@ -147,7 +147,7 @@ pub fn sizes(
     let mut load = load.clone();
     let mut steps: Vec<Report> = Vec::new();
     for (bytes, workload) in sizes {
-        load.crowds[0].workload = workload.clone();
+        load.groups[0].workload = workload.clone();
         let mut report = run(&load, stop, &mut look)?;
         report.size_bytes = Some(*bytes);
         steps.push(report);

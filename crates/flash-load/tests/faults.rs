@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{answer, ask, closed, errors, load, run, serve};
-use flash_load::{Manner, Pace, Until, Verify};
+use flash_load::{ClientOptions, Pace, Until, Verify};
 use flash_traffic::{Ask, Catalogue, File, Part, Sequence, Workload};
 
 /// One file of a known size, asked for without end.
@@ -41,8 +41,8 @@ impl Workload for Known {
 
 /// What comes of requests for a file of known size.
 fn ask_known(server: std::net::SocketAddr, bytes: u64, requests: u64) -> flash_load::Report {
-    let mut load = load(server, closed(1), Manner::default(), Until::Requests(requests));
-    load.crowds[0].workload = Known::workload("/file", bytes);
+    let mut load = load(server, closed(1), ClientOptions::default(), Until::Requests(requests));
+    load.groups[0].workload = Known::workload("/file", bytes);
     run(&load)
 }
 
@@ -64,7 +64,7 @@ fn no_answer_in_time() {
             visitor.ok("hello");
         }
     });
-    let mut load = load(server, closed(1), Manner::default(), Until::Requests(2));
+    let mut load = load(server, closed(1), ClientOptions::default(), Until::Requests(2));
     load.timeout = Duration::from_millis(300);
     let report = run(&load);
     assert_eq!((errors(&report), report.requests), (vec![("timeout", 1)], 1));
@@ -151,13 +151,13 @@ fn content_that_is_not_the_files() {
             visitor.ok(&body);
         }
     });
-    let manner = Manner { verify: Verify::Root(root.path().into()), ..Manner::default() };
-    let mut checked = load(server, closed(1), manner, Until::Requests(5));
-    checked.crowds[0].workload = Known::workload("/file", content.len() as u64);
+    let options = ClientOptions { verify: Verify::Root(root.path().into()), ..ClientOptions::default() };
+    let mut checked = load(server, closed(1), options, Until::Requests(5));
+    checked.groups[0].workload = Known::workload("/file", content.len() as u64);
     let report = run(&checked);
     assert_eq!((errors(&report), report.requests), (vec![("wrong_content", 1)], 4));
     // Without a look at it, nobody knows.
-    checked.crowds[0].manner.verify = Verify::Nothing;
+    checked.groups[0].options.verify = Verify::Nothing;
     assert_eq!(errors(&run(&checked)), []);
 }
 
@@ -183,7 +183,7 @@ fn an_idle_connection_that_the_server_closes_is_no_error() {
         visitor.ok("hello");
     });
     let pace = Pace::Closed { clients: 4, think: Duration::from_millis(1) };
-    let report = run(&load(server, pace, Manner::default(), Until::Requests(100)));
+    let report = run(&load(server, pace, ClientOptions::default(), Until::Requests(100)));
     assert_eq!((errors(&report), report.requests), (vec![], 100));
     assert!(report.connections >= 100, "{}", report.connections);
 }

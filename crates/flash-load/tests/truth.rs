@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{answer, closed, load, run};
-use flash_load::{Arrivals, Link, Load, Manner, Pace, Until};
+use flash_load::{Arrivals, ClientOptions, Link, Load, Pace, Until};
 
 /// Each test measures time, and has the machine for itself meanwhile.
 fn alone() -> MutexGuard<'static, ()> {
@@ -39,7 +39,7 @@ fn waits_are_those_that_the_server_made() {
         log.lock().expect("no panic").push(came.elapsed());
         visitor.ok("hello");
     });
-    let report = run(&load(server, closed(1), Manner::default(), Until::Requests(100)));
+    let report = run(&load(server, closed(1), ClientOptions::default(), Until::Requests(100)));
     let mut made = made.lock().expect("no panic").clone();
     made.sort();
     assert_eq!((report.requests, made.len(), report.errors_total), (100, 100, 0));
@@ -78,7 +78,7 @@ fn an_open_loop_sees_a_stall_that_a_closed_one_misses() {
     let (server, gate) = stalling();
     // So few connections that most requests of the stall cannot even be sent: they wait all the same.
     let pace = Pace::Open { per_second: 200.0, arrivals: Arrivals::Constant, connections_max: 8 };
-    let open = load(server, pace, Manner::default(), seconds(3.0));
+    let open = load(server, pace, ClientOptions::default(), seconds(3.0));
     let report = with_a_stall(&open, &gate);
     // A third of the requests came due in the stall, and waited for what was left of it: half a second in the mean.
     let p90_ms = report.latency_us.p90 / 1000.0;
@@ -87,7 +87,7 @@ fn an_open_loop_sees_a_stall_that_a_closed_one_misses() {
 
     let (server, gate) = stalling();
     let pace = Pace::Closed { clients: 4, think: Duration::from_millis(20) };
-    let report = with_a_stall(&load(server, pace, Manner::default(), seconds(3.0)), &gate);
+    let report = with_a_stall(&load(server, pace, ClientOptions::default(), seconds(3.0)), &gate);
     assert!(report.requests > 100 && report.latency_us.p90 < 200_000.0, "{report:?}");
     assert!(report.latency_us.max > 950_000.0, "{}", report.latency_us.max);
 }
@@ -96,7 +96,7 @@ fn an_open_loop_sees_a_stall_that_a_closed_one_misses() {
 fn what_is_never_answered_counts_with_its_age() {
     let _alone = alone();
     let server = answer(|_, _| thread::sleep(Duration::from_secs(30)));
-    let report = run(&load(server, open(100.0, Arrivals::Constant), Manner::default(), seconds(1.0)));
+    let report = run(&load(server, open(100.0, Arrivals::Constant), ClientOptions::default(), seconds(1.0)));
     assert_eq!(
         (report.requests, report.asked, report.unanswered, report.latency_us.count),
         (0, 100, 100, 100)
@@ -110,7 +110,7 @@ fn rates_are_kept() {
     let _alone = alone();
     let server = answer(|visitor, _| visitor.ok("hello"));
     for threads in [1, 3] {
-        let mut load = load(server, open(700.0, Arrivals::Constant), Manner::default(), seconds(2.0));
+        let mut load = load(server, open(700.0, Arrivals::Constant), ClientOptions::default(), seconds(2.0));
         load.threads = threads;
         load.warm_up = Duration::from_millis(300);
         let report = run(&load);
@@ -118,7 +118,7 @@ fn rates_are_kept() {
         // The last answers may be late by a turn of the machine's scheduler.
         assert!((report.requests_per_second / 700.0 - 1.0).abs() < 0.03, "{}", report.requests_per_second);
     }
-    let report = run(&load(server, open(1000.0, Arrivals::Poisson), Manner::default(), seconds(2.0)));
+    let report = run(&load(server, open(1000.0, Arrivals::Poisson), ClientOptions::default(), seconds(2.0)));
     // The deviation of 2,000 arrivals is 45.
     assert!((1800..=2200).contains(&report.asked), "{}", report.asked);
 }
@@ -128,7 +128,7 @@ fn thinking_clients_think() {
     let _alone = alone();
     let server = answer(|visitor, _| visitor.ok("hello"));
     let pace = Pace::Closed { clients: 10, think: Duration::from_millis(100) };
-    let report = run(&load(server, pace, Manner::default(), seconds(2.0)));
+    let report = run(&load(server, pace, ClientOptions::default(), seconds(2.0)));
     // Ten clients, ten requests a second each, less what answers take.
     assert!((150..=201).contains(&report.requests), "{}", report.requests);
 }
@@ -143,7 +143,7 @@ fn the_warm_up_is_not_counted() {
         }
         visitor.ok("hello");
     });
-    let mut load = load(server, closed(2), Manner::default(), seconds(0.5));
+    let mut load = load(server, closed(2), ClientOptions::default(), seconds(0.5));
     load.warm_up = Duration::from_millis(1000);
     let report = run(&load);
     assert!(report.latency_us.max < 390_000.0, "{:?}", report.latency_us);
@@ -163,7 +163,7 @@ fn a_search_finds_what_the_server_can_do() {
         visitor.ok("hello");
     });
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let mut load = load(server, closed(1), Manner::default(), seconds(1.0));
+    let mut load = load(server, closed(1), ClientOptions::default(), seconds(1.0));
     let report = flash_load::capacity(&load, 64, &stop, |_| {}).expect("it can be run");
     let log = turn.lock().expect("no panic").clone();
     let real = (log.len() - 1) as f64 / (log[log.len() - 1] - log[0]).as_secs_f64();
@@ -202,14 +202,14 @@ fn clients_conform_as_long_as_the_server_can() {
     let _alone = alone();
     // 64 kbit/s for each: twelve clients would have all that there is, less what heads and sleeps take.
     let link = Link { down_bytes_per_second: 10_000, up_bytes_per_second: 1 << 20 };
-    let manner = Manner { link: Some(link), ..Manner::default() };
-    let mut load = load(narrow(), closed(4), manner, seconds(2.0));
+    let options = ClientOptions { link: Some(link), ..ClientOptions::default() };
+    let mut load = load(narrow(), closed(4), options, seconds(2.0));
     load.bits_per_second_min = Some(64_000);
     load.warm_up = Duration::from_millis(500);
     let kept = run(&load).conformance.expect("there is a rate");
     assert_eq!((kept.clients, kept.conforming, kept.holds()), (4, 4, true), "{kept:?}");
     assert!((64_000.0..82_000.0).contains(&kept.bits_per_second_median), "{kept:?}");
-    load.crowds[0].pace = closed(24);
+    load.groups[0].pace = closed(24);
     let kept = run(&load).conformance.expect("there is a rate");
     assert!(kept.conforming < 12 && !kept.holds(), "{kept:?}");
 

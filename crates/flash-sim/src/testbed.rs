@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use flash_load::{Crowd, Keep, Load, Manner, Pace, Report, Server, Until, Url};
+use flash_load::{ClientGroup, ClientOptions, Keep, Load, Pace, Report, Server, Until, Url};
 use flash_rig::{Cgroup, Cpus, Machine, Running, ServerSpec, Setup, find_own, interrupt};
 use flash_traffic::Workload;
 use tempfile::TempDir;
@@ -80,10 +80,10 @@ impl Testbed {
         interrupt::check()?;
         let url = Url::parse(&format!("http://127.0.0.1:{}/", server.port))?;
         let pace = Pace::Closed { clients: clients.number, think: Duration::ZERO };
-        let manner = Manner { keep: clients.keep, ..Manner::default() };
+        let options = ClientOptions { keep: clients.keep, ..ClientOptions::default() };
         let mut load = Load {
             server: Server::reach(&url)?,
-            crowds: vec![Crowd { workload: clients.workload, pace, manner }],
+            groups: vec![ClientGroup { workload: clients.workload, pace, options }],
             threads: 1,
             warm_up: clients.warm_up,
             until: clients.until,

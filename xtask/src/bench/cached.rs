@@ -16,16 +16,16 @@ use super::wrk::{self, Load};
 const CONNECTIONS: usize = 32;
 const WARM_UP_SECONDS: u64 = 1;
 
-/// One case: a file and a manner of asking for it.
+/// One case: a file and how clients request it.
 pub(crate) struct Cell {
     pub(crate) name: &'static str,
     pub(crate) file: &'static str,
     pub(crate) bytes: usize,
-    manner: Manner,
+    kind: CaseKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum CaseKind {
     KeepAlive,
     /// A connection per request.
     Close,
@@ -35,33 +35,33 @@ enum Manner {
     Missing,
 }
 
-const fn cell(name: &'static str, file: &'static str, bytes: usize, manner: Manner) -> Cell {
-    Cell { name, file, bytes, manner }
+const fn cell(name: &'static str, file: &'static str, bytes: usize, kind: CaseKind) -> Cell {
+    Cell { name, file, bytes, kind }
 }
 
 pub(crate) const CELLS: [Cell; 7] = [
-    cell("1k", "1k.html", 1 << 10, Manner::KeepAlive),
-    cell("10k", "10k.html", 10 << 10, Manner::KeepAlive),
-    cell("100k", "100k.html", 100 << 10, Manner::KeepAlive),
-    cell("1m", "1m.html", 1 << 20, Manner::KeepAlive),
-    cell("close-1k", "1k.html", 1 << 10, Manner::Close),
-    cell("304-1k", "1k.html", 1 << 10, Manner::Unchanged),
-    cell("404-new", "1k.html", 1 << 10, Manner::Missing),
+    cell("1k", "1k.html", 1 << 10, CaseKind::KeepAlive),
+    cell("10k", "10k.html", 10 << 10, CaseKind::KeepAlive),
+    cell("100k", "100k.html", 100 << 10, CaseKind::KeepAlive),
+    cell("1m", "1m.html", 1 << 20, CaseKind::KeepAlive),
+    cell("close-1k", "1k.html", 1 << 10, CaseKind::Close),
+    cell("304-1k", "1k.html", 1 << 10, CaseKind::Unchanged),
+    cell("404-new", "1k.html", 1 << 10, CaseKind::Missing),
 ];
 
 impl Cell {
     fn path(&self) -> String {
-        match self.manner {
-            Manner::Missing => "/missing".to_owned(),
+        match self.kind {
+            CaseKind::Missing => "/missing".to_owned(),
             _ => format!("/{}", self.file),
         }
     }
 
     fn fields(&self, etag: &str) -> Vec<String> {
-        match self.manner {
-            Manner::KeepAlive | Manner::Missing => Vec::new(),
-            Manner::Close => vec!["Connection: close".into()],
-            Manner::Unchanged => vec![format!("If-None-Match: {etag}")],
+        match self.kind {
+            CaseKind::KeepAlive | CaseKind::Missing => Vec::new(),
+            CaseKind::Close => vec!["Connection: close".into()],
+            CaseKind::Unchanged => vec![format!("If-None-Match: {etag}")],
         }
     }
 }
@@ -185,7 +185,7 @@ fn etag(running: &Running, cell: &Cell) -> Result<String> {
 fn measure(place: &Place, running: &Running, cell: &Cell, seconds: u64) -> Result<f64> {
     let etag = etag(running, cell)?;
     let (path, fields) = (cell.path(), cell.fields(&etag));
-    let missing = (cell.manner == Manner::Missing).then_some(place.work);
+    let missing = (cell.kind == CaseKind::Missing).then_some(place.work);
     let mut load =
         Load { port: running.port, path: &path, fields: &fields, connections: CONNECTIONS, seconds, missing };
     load.seconds = WARM_UP_SECONDS;
@@ -200,23 +200,24 @@ fn measure(place: &Place, running: &Running, cell: &Cell, seconds: u64) -> Resul
 /// What must hold on cached content.
 pub(crate) fn bars(figures: &Figures, cells: &[&Cell]) -> Vec<Bar> {
     let mut bars = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.manner != Manner::Unchanged) {
+    for cell in cells.iter().filter(|cell| cell.kind != CaseKind::Unchanged) {
         if matches!(cell.name, "1k" | "10k") {
             let ratio = figures.ratio(cell.name, Server::Amped, Server::Floor);
             bars.push(Bar::at_most(format!("{}: amped ÷ floor", cell.name), 1.12, ratio));
         }
-        for (name, manners) in Server::RIVALS {
-            if cell.manner == Manner::Missing && name != "nginx" {
+        for (name, variants) in Server::RIVALS {
+            if cell.kind == CaseKind::Missing && name != "nginx" {
                 continue;
             }
-            let ratios = manners.iter().filter_map(|&manner| figures.ratio(cell.name, Server::Amped, manner));
+            let ratios =
+                variants.iter().filter_map(|&variant| figures.ratio(cell.name, Server::Amped, variant));
             bars.push(Bar::below(
                 format!("{}: amped ÷ {name}", cell.name),
                 1.0,
                 ratios.max_by(f64::total_cmp),
             ));
         }
-        if cell.manner == Manner::Missing {
+        if cell.kind == CaseKind::Missing {
             // sped looks each name up, which amped need not.
             continue;
         }

@@ -1,4 +1,4 @@
-//! The servers that the bench knows, each in one manner of `flash-rig`'s.
+//! The servers that the bench knows, each in one variant of `flash-rig`'s.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) struct Place<'a> {
     pub(crate) dynamic: Option<Dynamic<'a>>,
 }
 
-/// A server program and the manner in which it runs.
+/// A server program and its variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Server {
     Floor,
@@ -62,7 +62,7 @@ impl Server {
         Caddy,
         Apache,
     ];
-    /// The peers that bars compare with where the content is cached, each in its best manner for the case.
+    /// The peers that bars compare with where the content is cached, each in its best variant for the case.
     pub(crate) const RIVALS: [(&str, &[Server]); 3] =
         [("nginx", &[Nginx, NginxCopy]), ("h2o", &[H2o]), ("lighttpd", &[Lighttpd])];
 

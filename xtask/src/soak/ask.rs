@@ -33,7 +33,7 @@ pub(crate) enum Target<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum RequestVariant {
     Whole,
     Head,
     /// From a byte to a byte, both of them included.
@@ -63,7 +63,7 @@ pub(crate) struct Known {
 
 pub(crate) struct Ask<'a> {
     pub(crate) target: Target<'a>,
-    pub(crate) manner: Manner,
+    pub(crate) variant: RequestVariant,
 }
 
 impl Ask<'_> {
@@ -79,27 +79,27 @@ impl Ask<'_> {
 
     /// For messages.
     fn shown(&self) -> String {
-        match &self.manner {
-            Manner::Whole => self.name().to_owned(),
-            manner => format!("{} ({manner})", self.name()),
+        match &self.variant {
+            RequestVariant::Whole => self.name().to_owned(),
+            variant => format!("{} ({variant})", self.name()),
         }
     }
 
     pub(crate) fn write(&self, closes: bool, request: &mut Vec<u8>) {
-        let method = match (&self.manner, &self.target) {
-            (Manner::Head, _) => "HEAD",
+        let method = match (&self.variant, &self.target) {
+            (RequestVariant::Head, _) => "HEAD",
             (_, Target::Echo(_)) => "POST",
             _ => "GET",
         };
         let mut text = format!("{method} {} HTTP/1.1\r\nHost: soak\r\n", self.name());
-        let written = match &self.manner {
-            Manner::Whole | Manner::Head => Ok(()),
-            Manner::Bytes { first, last } => write!(text, "Range: bytes={first}-{last}\r\n"),
-            Manner::From { first } => write!(text, "Range: bytes={first}-\r\n"),
-            Manner::Last { bytes } => write!(text, "Range: bytes=-{bytes}\r\n"),
-            Manner::Beyond => write!(text, "Range: bytes=99999999999-\r\n"),
-            Manner::Unless(known) => write!(text, "If-None-Match: {}\r\n", known.etag),
-            Manner::Since(known) => write!(text, "If-Modified-Since: {}\r\n", known.date),
+        let written = match &self.variant {
+            RequestVariant::Whole | RequestVariant::Head => Ok(()),
+            RequestVariant::Bytes { first, last } => write!(text, "Range: bytes={first}-{last}\r\n"),
+            RequestVariant::From { first } => write!(text, "Range: bytes={first}-\r\n"),
+            RequestVariant::Last { bytes } => write!(text, "Range: bytes=-{bytes}\r\n"),
+            RequestVariant::Beyond => write!(text, "Range: bytes=99999999999-\r\n"),
+            RequestVariant::Unless(known) => write!(text, "If-None-Match: {}\r\n", known.etag),
+            RequestVariant::Since(known) => write!(text, "If-Modified-Since: {}\r\n", known.date),
         };
         written.expect("a string takes everything");
         if closes {
@@ -133,13 +133,13 @@ impl Ask<'_> {
     }
 
     fn count(&self, report: &Report) {
-        report.count(match (&self.target, &self.manner) {
+        report.count(match (&self.target, &self.variant) {
             (Target::Missing(_), _) => Kind::Missing,
             (Target::Listing { .. }, _) => Kind::Listing,
             (Target::Echo(_) | Target::File, _) => Kind::Program,
-            (_, Manner::Whole) => Kind::Whole,
-            (_, Manner::Head) => Kind::Head,
-            (_, Manner::Unless(_) | Manner::Since(_)) => Kind::Conditional,
+            (_, RequestVariant::Whole) => Kind::Whole,
+            (_, RequestVariant::Head) => Kind::Head,
+            (_, RequestVariant::Unless(_) | RequestVariant::Since(_)) => Kind::Conditional,
             _ => Kind::Range,
         });
         if matches!(self.target, Target::Live(_)) {
@@ -148,39 +148,39 @@ impl Ask<'_> {
     }
 }
 
-impl Manner {
+impl RequestVariant {
     /// The status, and the bytes of a file of this length.
     fn expected(&self, length: u64) -> (u16, Range<u64>) {
         match *self {
-            Manner::Whole | Manner::Head => (200, 0..length),
-            Manner::Bytes { first, last } => (206, first..last + 1),
-            Manner::From { first } => (206, first..length),
-            Manner::Last { bytes } => (206, length - bytes..length),
-            Manner::Beyond => (416, 0..0),
-            Manner::Unless(_) | Manner::Since(_) => (304, 0..0),
+            RequestVariant::Whole | RequestVariant::Head => (200, 0..length),
+            RequestVariant::Bytes { first, last } => (206, first..last + 1),
+            RequestVariant::From { first } => (206, first..length),
+            RequestVariant::Last { bytes } => (206, length - bytes..length),
+            RequestVariant::Beyond => (416, 0..0),
+            RequestVariant::Unless(_) | RequestVariant::Since(_) => (304, 0..0),
         }
     }
 
     fn known(&self) -> Option<&Known> {
         match self {
-            Manner::Unless(known) | Manner::Since(known) => Some(known),
+            RequestVariant::Unless(known) | RequestVariant::Since(known) => Some(known),
             _ => None,
         }
     }
 }
 
 /// As it stands in the request, for messages.
-impl fmt::Display for Manner {
+impl fmt::Display for RequestVariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Manner::Whole => f.write_str("whole"),
-            Manner::Head => f.write_str("HEAD"),
-            Manner::Bytes { first, last } => write!(f, "bytes {first}-{last}"),
-            Manner::From { first } => write!(f, "bytes {first}-"),
-            Manner::Last { bytes } => write!(f, "bytes -{bytes}"),
-            Manner::Beyond => f.write_str("bytes behind its end"),
-            Manner::Unless(known) => write!(f, "unless it is {}, {}", known.etag, known.seen),
-            Manner::Since(known) => write!(f, "if changed since {}, {}", known.date, known.seen),
+            RequestVariant::Whole => f.write_str("whole"),
+            RequestVariant::Head => f.write_str("HEAD"),
+            RequestVariant::Bytes { first, last } => write!(f, "bytes {first}-{last}"),
+            RequestVariant::From { first } => write!(f, "bytes {first}-"),
+            RequestVariant::Last { bytes } => write!(f, "bytes -{bytes}"),
+            RequestVariant::Beyond => f.write_str("bytes behind its end"),
+            RequestVariant::Unless(known) => write!(f, "unless it is {}, {}", known.etag, known.seen),
+            RequestVariant::Since(known) => write!(f, "if changed since {}, {}", known.date, known.seen),
         }
     }
 }
@@ -227,16 +227,16 @@ impl Reader<'_> {
 
     /// Reads a body that nothing is known of.
     fn pass(&self, connection: &mut Connection) -> Result<Option<Known>, Broken> {
-        connection.body(self.head, self.ask.manner == Manner::Head, |_| ())?;
+        connection.body(self.head, self.ask.variant == RequestVariant::Head, |_| ())?;
         Ok(None)
     }
 
     fn file(&self, file: Checked, connection: &mut Connection) -> Result<Option<Known>, Broken> {
-        let manner = &self.ask.manner;
+        let variant = &self.ask.variant;
         let Some(length) = self.whole_length() else { return self.other(Fault::WrongAnswer, connection) };
         // A file that has changed since is sent whole.
-        let anew = matches!(file, Checked::Live(_)) && manner.known().is_some() && self.head.status == 200;
-        let (status, range) = if anew { (200, 0..length) } else { manner.expected(length) };
+        let anew = matches!(file, Checked::Live(_)) && variant.known().is_some() && self.head.status == 200;
+        let (status, range) = if anew { (200, 0..length) } else { variant.expected(length) };
         let still_length = match file {
             Checked::Still(still) => still.bytes,
             Checked::Live(_) => length,
@@ -261,7 +261,7 @@ impl Reader<'_> {
             Checked::Still(still) => Checker::still(&still.target, range.start),
             Checked::Live(live) => Checker::live(live, range.start),
         };
-        let head_only = *manner == Manner::Head;
+        let head_only = *variant == RequestVariant::Head;
         let bytes = connection.body(self.head, head_only || !has_body, |piece| checker.take(piece));
         // What was wrong in a response that was cut says how it came to be cut.
         let version = checker.version();
@@ -273,7 +273,7 @@ impl Reader<'_> {
             return Ok(None);
         }
         let shows_version = bytes > 0;
-        let seen = match (status, manner.known()) {
+        let seen = match (status, variant.known()) {
             (304, Some(known)) => known.seen,
             _ => Seen::Present {
                 version: version.filter(|_| shows_version),
@@ -294,7 +294,7 @@ impl Reader<'_> {
         match self.head.status {
             200 => self.head.length(),
             206 | 416 => self.head.field("content-range")?.rsplit_once('/')?.1.parse().ok(),
-            304 => match self.ask.manner.known()?.seen {
+            304 => match self.ask.variant.known()?.seen {
                 Seen::Present { bytes, .. } => Some(bytes),
                 Seen::Absent => None,
             },
@@ -416,14 +416,14 @@ mod tests {
     #[test]
     fn only_the_right_answer_is_right() {
         let still = Still { target: "/x".into(), bytes: 100 };
-        let ask = |manner| Ask { target: Target::Still(still.clone()), manner };
-        let whole = ask(Manner::Whole);
+        let ask = |variant| Ask { target: Target::Still(still.clone()), variant };
+        let whole = ask(RequestVariant::Whole);
         assert_eq!(faults(&whole, answer("200 OK", "/x", 0, 100)), []);
         assert_eq!(faults(&whole, answer("200 OK", "/x", 0, 99)), [Fault::WrongAnswer]);
         assert_eq!(faults(&whole, answer("200 OK", "/y", 0, 100)), [Fault::WrongBytes]);
         assert_eq!(faults(&whole, answer("404 Not Found", "/x", 0, 9)), [Fault::WrongAnswer]);
         assert_eq!(faults(&whole, answer("503 Busy", "/x", 0, 9)), [Fault::Refused]);
-        let range = ask(Manner::Bytes { first: 10, last: 49 });
+        let range = ask(RequestVariant::Bytes { first: 10, last: 49 });
         assert_eq!(range.shown(), "/x (bytes 10-49)");
         let of = |range: &str| format!("206 Partial\r\nContent-Range: bytes {range}");
         assert_eq!(faults(&range, answer(&of("10-49/100"), "/x", 10, 40)), []);
@@ -432,8 +432,8 @@ mod tests {
         assert_eq!(faults(&range, answer(&of("10-49/101"), "/x", 10, 40)), [Fault::WrongAnswer]);
         assert_eq!(faults(&range, answer("200 OK", "/x", 0, 100)), [Fault::WrongAnswer]);
         let beyond = answer("416 No\r\nContent-Range: bytes */100", "/error", 0, 30);
-        assert_eq!(faults(&ask(Manner::Beyond), beyond), []);
-        let last = ask(Manner::Last { bytes: 9 });
+        assert_eq!(faults(&ask(RequestVariant::Beyond), beyond), []);
+        let last = ask(RequestVariant::Last { bytes: 9 });
         assert_eq!(faults(&last, answer(&of("91-99/100"), "/x", 91, 9)), []);
     }
 
@@ -448,7 +448,7 @@ mod tests {
         let mut new = vec![0; 295];
         live.content(1).fill(0, &mut new);
         mixed[200..].copy_from_slice(&new[200..294]);
-        let ask = Ask { target: Target::Live(&live), manner: Manner::Whole };
+        let ask = Ask { target: Target::Live(&live), variant: RequestVariant::Whole };
         let answer = |body: &[u8]| {
             [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
         };

@@ -17,7 +17,7 @@ use super::history::{History, State};
 const TOUCHED_FROM: i64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum ChangePattern {
     /// A new file takes its name, around this size.
     Replaced { bytes: u64 },
     /// It grows from one size to the other; then a new one takes its name.
@@ -28,21 +28,21 @@ pub(crate) enum Manner {
     ComesAndGoes { bytes: u64 },
 }
 
-const FILES: [(&str, Manner); 14] = [
-    ("replaced-300", Manner::Replaced { bytes: 300 }),
-    ("replaced-4k", Manner::Replaced { bytes: 4 << 10 }),
-    ("replaced-60k", Manner::Replaced { bytes: 60_000 }),
-    ("replaced-256k", Manner::Replaced { bytes: 256 << 10 }),
-    ("replaced-1m", Manner::Replaced { bytes: 1 << 20 }),
-    ("replaced-4m", Manner::Replaced { bytes: 4 << 20 }),
-    ("replaced-6m", Manner::Replaced { bytes: 6 << 20 }),
-    ("log-5m", Manner::Grows { from: 5 << 20, to: 9 << 20 }),
-    ("log-4m", Manner::Grows { from: (4 << 20) + 1, to: 7 << 20 }),
-    ("log-small", Manner::Grows { from: 1_000, to: 600_000 }),
-    ("touched-2k", Manner::Touched { bytes: 2_000 }),
-    ("touched-1m", Manner::Touched { bytes: 1 << 20 }),
-    ("comes-and-goes-1k", Manner::ComesAndGoes { bytes: 1_000 }),
-    ("comes-and-goes-300k", Manner::ComesAndGoes { bytes: 300_000 }),
+const FILES: [(&str, ChangePattern); 14] = [
+    ("replaced-300", ChangePattern::Replaced { bytes: 300 }),
+    ("replaced-4k", ChangePattern::Replaced { bytes: 4 << 10 }),
+    ("replaced-60k", ChangePattern::Replaced { bytes: 60_000 }),
+    ("replaced-256k", ChangePattern::Replaced { bytes: 256 << 10 }),
+    ("replaced-1m", ChangePattern::Replaced { bytes: 1 << 20 }),
+    ("replaced-4m", ChangePattern::Replaced { bytes: 4 << 20 }),
+    ("replaced-6m", ChangePattern::Replaced { bytes: 6 << 20 }),
+    ("log-5m", ChangePattern::Grows { from: 5 << 20, to: 9 << 20 }),
+    ("log-4m", ChangePattern::Grows { from: (4 << 20) + 1, to: 7 << 20 }),
+    ("log-small", ChangePattern::Grows { from: 1_000, to: 600_000 }),
+    ("touched-2k", ChangePattern::Touched { bytes: 2_000 }),
+    ("touched-1m", ChangePattern::Touched { bytes: 1 << 20 }),
+    ("comes-and-goes-1k", ChangePattern::ComesAndGoes { bytes: 1_000 }),
+    ("comes-and-goes-300k", ChangePattern::ComesAndGoes { bytes: 300_000 }),
 ];
 
 /// No file that changes is ever shorter.
@@ -50,7 +50,7 @@ pub(crate) const BYTES_MIN: u64 = 200;
 
 pub(crate) struct Live {
     pub(crate) target: String,
-    pub(crate) manner: Manner,
+    pub(crate) pattern: ChangePattern,
     path: PathBuf,
     history: Mutex<History>,
 }
@@ -58,9 +58,9 @@ pub(crate) struct Live {
 impl Live {
     /// Makes the first state of each file.
     pub(crate) fn make_all(folder: &Path) -> Result<Vec<Live>> {
-        let make = |(name, manner): (&str, Manner)| {
+        let make = |(name, pattern): (&str, ChangePattern)| {
             let history = Mutex::new(History::new(State::Absent, Instant::now()));
-            let live = Live { target: format!("/live/{name}"), manner, path: folder.join(name), history };
+            let live = Live { target: format!("/live/{name}"), pattern, path: folder.join(name), history };
             live.appear(0, live.bytes_of(0))?;
             Ok(live)
         };
@@ -77,23 +77,23 @@ impl Live {
 
     /// Whether 404 may be an answer.
     pub(crate) fn may_be_absent(&self) -> bool {
-        matches!(self.manner, Manner::ComesAndGoes { .. })
+        matches!(self.pattern, ChangePattern::ComesAndGoes { .. })
     }
 
     /// Whether it is so large that it changes while it is sent.
     pub(crate) fn is_large(&self) -> bool {
-        matches!(self.manner, Manner::Replaced { bytes } | Manner::Grows { from: bytes, .. } if bytes >= 4 << 20)
+        matches!(self.pattern, ChangePattern::Replaced { bytes } | ChangePattern::Grows { from: bytes, .. } if bytes >= 4 << 20)
     }
 
     /// How long until the next change.
     pub(crate) fn pause(&self, rng: &mut Rng) -> Duration {
-        let (least, most) = match self.manner {
-            Manner::Replaced { bytes } if bytes > 2 << 20 => (1_000, 8_000),
-            Manner::Replaced { .. } => (100, 4_000),
-            Manner::Grows { .. } => (20, 250),
-            Manner::Touched { .. } => (300, 5_000),
+        let (least, most) = match self.pattern {
+            ChangePattern::Replaced { bytes } if bytes > 2 << 20 => (1_000, 8_000),
+            ChangePattern::Replaced { .. } => (100, 4_000),
+            ChangePattern::Grows { .. } => (20, 250),
+            ChangePattern::Touched { .. } => (300, 5_000),
             // Longer than an answer may be old, or every answer would be right.
-            Manner::ComesAndGoes { .. } => (500, 8_000),
+            ChangePattern::ComesAndGoes { .. } => (500, 8_000),
         };
         Duration::from_millis(rng.u64(least..most))
     }
@@ -101,14 +101,14 @@ impl Live {
     /// Changes it once.
     pub(crate) fn change(&self, rng: &mut Rng) -> Result<()> {
         let newest = self.history().newest();
-        match (self.manner, newest) {
-            (Manner::Grows { to, .. }, State::Present { version, bytes, .. }) if bytes < to => {
+        match (self.pattern, newest) {
+            (ChangePattern::Grows { to, .. }, State::Present { version, bytes, .. }) if bytes < to => {
                 self.grow(version, bytes, rng.u64(100..20_000))
             }
-            (Manner::Touched { bytes }, State::Present { modified, .. }) => {
+            (ChangePattern::Touched { bytes }, State::Present { modified, .. }) => {
                 self.touch(bytes, modified.unwrap_or(TOUCHED_FROM) + 1)
             }
-            (Manner::ComesAndGoes { .. }, State::Present { .. }) => {
+            (ChangePattern::ComesAndGoes { .. }, State::Present { .. }) => {
                 self.note(State::Absent, || fs::remove_file(&self.path))
             }
             (_, State::Present { version, .. }) => self.appear(version + 1, self.bytes_of(version + 1)),
@@ -123,11 +123,11 @@ impl Live {
 
     /// Each version has a length of its own, so that some lie on either side of a threshold.
     fn bytes_of(&self, version: u64) -> u64 {
-        match self.manner {
-            Manner::Replaced { bytes } => bytes - 6 + version % 13,
-            Manner::ComesAndGoes { bytes } => bytes + version % 13,
-            Manner::Grows { from, .. } => from,
-            Manner::Touched { bytes } => bytes,
+        match self.pattern {
+            ChangePattern::Replaced { bytes } => bytes - 6 + version % 13,
+            ChangePattern::ComesAndGoes { bytes } => bytes + version % 13,
+            ChangePattern::Grows { from, .. } => from,
+            ChangePattern::Touched { bytes } => bytes,
         }
     }
 
@@ -137,7 +137,7 @@ impl Live {
             self.path.with_file_name(format!(".{}", self.target.rsplit('/').next().unwrap_or_default()));
         let mut file = File::create(&new)?;
         file.write_all(&self.bytes(version, 0..bytes))?;
-        let modified = matches!(self.manner, Manner::Touched { .. }).then_some(TOUCHED_FROM);
+        let modified = matches!(self.pattern, ChangePattern::Touched { .. }).then_some(TOUCHED_FROM);
         if let Some(modified) = modified {
             file.set_modified(time(modified))?;
         }

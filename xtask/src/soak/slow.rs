@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::ask::{Ask, Manner, Target};
+use super::ask::{Ask, RequestVariant, Target};
 use super::client::{Broken, Connection, VISITOR};
 use super::live::Live;
 use super::report::{Fault, Kind};
@@ -42,7 +42,7 @@ pub(crate) fn run(scene: &Scene, number: usize) {
             }
             _ => Target::Still(long(scene, &mut rng).clone()),
         };
-        read_slowly(scene, Ask { target, manner: Manner::Whole }, rate as u64, slow_for, buffer);
+        read_slowly(scene, Ask { target, variant: RequestVariant::Whole }, rate as u64, slow_for, buffer);
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use flash_rig::{Cpus, Ended, Held, Machine, Metrics, Process, ServerSpec, Setup, empty_caches, interrupt};
 use rustix::process::{Signal, kill_process};
 
-use super::ask::{Ask, Manner, Target};
+use super::ask::{Ask, RequestVariant, Target};
 use super::client::{Connection, VISITOR};
 use super::flat::Quarters;
 use super::options::short;
@@ -234,7 +234,7 @@ fn end(server: Process, scene: &Scene, lives: bool) -> Result<Ended> {
         return Ok(server.terminate(ENDS_WITHIN));
     }
     let largest = scene.site.sized.last().context("there are files")?.clone();
-    let ask = Ask { target: Target::Still(largest), manner: Manner::Whole };
+    let ask = Ask { target: Target::Still(largest), variant: RequestVariant::Whole };
     let mut connection = Connection::open(scene.port, VISITOR, None)?;
     let mut request = Vec::new();
     ask.write(false, &mut request);

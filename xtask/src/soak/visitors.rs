@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::ask::{Ask, Known, Manner, Target, said};
+use super::ask::{Ask, Known, RequestVariant, Target, said};
 use super::client::{Broken, Connection, VISITOR};
 use super::live::{BYTES_MIN, Live};
 use super::report::{Fault, Kind};
@@ -53,7 +53,7 @@ impl<'a> Visitor<'a> {
             if self.scene.is_over() {
                 return;
             }
-            let ask = Ask { target: Target::Still(site::cold(number)), manner: Manner::Whole };
+            let ask = Ask { target: Target::Still(site::cold(number)), variant: RequestVariant::Whole };
             match self.exchange(&mut connection, vec![ask], false) {
                 Some(true) => {}
                 _ => match self.connect() {
@@ -159,9 +159,9 @@ impl<'a> Visitor<'a> {
             Broken::Silent => Fault::Silence,
             Broken::Malformed(_) => Fault::WrongAnswer,
         };
-        let (name, manner) = (sent.ask.name(), &sent.ask.manner);
+        let (name, variant) = (sent.ask.name(), &sent.ask.variant);
         let seconds = sent.at.elapsed().as_secs_f64();
-        self.scene.report.violation(fault, format_args!("{name} ({manner}) after {seconds:.2} s: {broken}"));
+        self.scene.report.violation(fault, format_args!("{name} ({variant}) after {seconds:.2} s: {broken}"));
     }
 
     fn ask(&mut self) -> Ask<'a> {
@@ -180,15 +180,15 @@ impl<'a> Visitor<'a> {
             977..990 => Target::Echo(said(self.rng.u64(..), self.rng.usize(1..100_000))),
             _ => Target::File,
         };
-        let manner = self.manner(&target);
-        Ask { target, manner }
+        let variant = self.variant(&target);
+        Ask { target, variant }
     }
 
     /// A file of no more than 256 KiB.
     fn small(&mut self) -> Ask<'a> {
         let target = if self.rng.bool() { self.cold() } else { self.sized(256 << 10) };
-        let manner = self.manner(&target);
-        Ask { target, manner }
+        let variant = self.variant(&target);
+        Ask { target, variant }
     }
 
     fn cold(&mut self) -> Target<'a> {
@@ -207,24 +207,24 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    fn manner(&mut self, target: &Target) -> Manner {
-        let Target::Still(Still { target, bytes }) = target else { return Manner::Whole };
+    fn variant(&mut self, target: &Target) -> RequestVariant {
+        let Target::Still(Still { target, bytes }) = target else { return RequestVariant::Whole };
         let bytes = *bytes;
         let known = self.known.get(target).cloned();
         match (self.rng.u32(0..100), known) {
-            (0..10, _) => Manner::Head,
-            (10..20, Some(known)) if self.rng.bool() => Manner::Unless(known),
-            (10..20, Some(known)) => Manner::Since(known),
+            (0..10, _) => RequestVariant::Head,
+            (10..20, Some(known)) if self.rng.bool() => RequestVariant::Unless(known),
+            (10..20, Some(known)) => RequestVariant::Since(known),
             (20..32, _) if bytes > 0 => match self.rng.u32(0..4) {
-                0 => Manner::Last { bytes: self.rng.u64(1..=bytes) },
-                1 => Manner::From { first: self.rng.u64(0..bytes) },
+                0 => RequestVariant::Last { bytes: self.rng.u64(1..=bytes) },
+                1 => RequestVariant::From { first: self.rng.u64(0..bytes) },
                 _ => {
                     let first = self.rng.u64(0..bytes);
-                    Manner::Bytes { first, last: self.rng.u64(first..bytes) }
+                    RequestVariant::Bytes { first, last: self.rng.u64(first..bytes) }
                 }
             },
-            (32..34, _) => Manner::Beyond,
-            _ => Manner::Whole,
+            (32..34, _) => RequestVariant::Beyond,
+            _ => RequestVariant::Whole,
         }
     }
 
@@ -232,17 +232,17 @@ impl<'a> Visitor<'a> {
     fn live(&mut self) -> Ask<'a> {
         let live: &Live = &self.scene.site.live[self.rng.usize(0..self.scene.site.live.len())];
         let known = self.known.get(&live.target).cloned();
-        let manner = match (self.rng.u32(0..100), known) {
-            (0..10, _) => Manner::Head,
-            (10..25, Some(known)) => Manner::Unless(known),
+        let variant = match (self.rng.u32(0..100), known) {
+            (0..10, _) => RequestVariant::Head,
+            (10..25, Some(known)) => RequestVariant::Unless(known),
             (25..40, _) => {
                 let first = self.rng.u64(0..BYTES_MIN / 2);
-                Manner::Bytes { first, last: self.rng.u64(first + 50..BYTES_MIN) }
+                RequestVariant::Bytes { first, last: self.rng.u64(first + 50..BYTES_MIN) }
             }
-            (40..45, _) => Manner::From { first: self.rng.u64(0..BYTES_MIN / 2) },
-            (45..50, _) => Manner::Last { bytes: self.rng.u64(50..BYTES_MIN) },
-            _ => Manner::Whole,
+            (40..45, _) => RequestVariant::From { first: self.rng.u64(0..BYTES_MIN / 2) },
+            (45..50, _) => RequestVariant::Last { bytes: self.rng.u64(50..BYTES_MIN) },
+            _ => RequestVariant::Whole,
         };
-        Ask { target: Target::Live(live), manner }
+        Ask { target: Target::Live(live), variant }
     }
 }

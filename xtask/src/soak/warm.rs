@@ -7,7 +7,7 @@
 use std::thread;
 use std::time::Instant;
 
-use super::ask::{Ask, Manner, Target, said};
+use super::ask::{Ask, RequestVariant, Target, said};
 use super::client::{Broken, Connection, VISITOR};
 use super::report::Fault;
 use super::scene::Scene;
@@ -57,11 +57,11 @@ fn everything<'a>(scene: &Scene<'a>, number: usize) -> impl Iterator<Item = Ask<
     let rest = [folder, names, Target::Echo(said(number as u64, ECHO_BYTES)), Target::File];
     let targets = sized.into_iter().chain(rest);
     let cold = (0..COLD_FILES_EACH).map(move |file| cold(number * COLD_FILES_EACH + file));
-    cold.chain(targets.map(|target| Ask { target, manner: Manner::Whole }))
+    cold.chain(targets.map(|target| Ask { target, variant: RequestVariant::Whole }))
 }
 
 fn cold<'a>(number: usize) -> Ask<'a> {
-    Ask { target: Target::Still(site::cold(number % COLD_FILES)), manner: Manner::Whole }
+    Ask { target: Target::Still(site::cold(number % COLD_FILES)), variant: RequestVariant::Whole }
 }
 
 /// Whether the connection may be used again.

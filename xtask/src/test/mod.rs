@@ -45,7 +45,7 @@ const ALONE: [&str; 16] = [
     "-p flash-arch --lib",
     "-p flash-lab --test run",
     "-p flash-load --test faults",
-    "-p flash-load --test manners",
+    "-p flash-load --test client_options",
     "-p flash-load --test truth",
     "-p flash-rig --test machine",
     "-p flash-rig --test servers",

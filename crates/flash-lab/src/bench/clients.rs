@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use flash_load::{Arrivals, Crowd, Keep, Link, Live, Load, Manner, Pace, Report, Server, Until, Url, Urls};
+use flash_load::{
+    Arrivals, ClientGroup, ClientOptions, Keep, Link, Live, Load, Pace, Report, Server, Until, Url, Urls,
+};
 use flash_rig::{Php, Running, Usage, interrupt};
 
 use super::runnable::Runnable;
@@ -105,19 +107,19 @@ impl Clients {
             let bytes_per_second = conform.line_bits_per_second / 8;
             Link { down_bytes_per_second: bytes_per_second, up_bytes_per_second: bytes_per_second }
         });
-        let manner = Manner { keep, link, ..Manner::default() };
-        let mut crowds = vec![Crowd { workload: site.workload.clone(), pace, manner }];
+        let options = ClientOptions { keep, link, ..ClientOptions::default() };
+        let mut groups = vec![ClientGroup { workload: site.workload.clone(), pace, options }];
         if let Some(per_second) = self.load.hot_per_second {
             let connections_max = HOT_CONNECTIONS;
-            crowds.push(Crowd {
+            groups.push(ClientGroup {
                 workload: Arc::new(Urls::new(vec![HOT_TARGET.into()], "hot")),
                 pace: Pace::Open { per_second, arrivals: Arrivals::Constant, connections_max },
-                manner: Manner::default(),
+                options: ClientOptions::default(),
             });
         }
         Ok(Load {
             server: Server::reach(&Url::parse(&format!("http://127.0.0.1:{port}/"))?)?,
-            crowds,
+            groups,
             threads: processors.clamp(1, THREADS_MAX) as u32,
             warm_up: Duration::from_secs_f64(self.load.warm_up_seconds),
             until: Until::Time(Duration::from_secs_f64(self.load.seconds)),

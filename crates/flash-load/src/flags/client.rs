@@ -1,29 +1,29 @@
-//! Who the clients are: how they use their connections, and what their requests say besides a target.
+//! How clients use their connections, and the fields and bodies of their requests.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use flash_load::{Body, Error, Keep, Link, Manner, Method, Verify};
+use flash_load::{Body, ClientOptions, Error, Keep, Link, Method, Verify};
 
 use super::units::{bytes, part, some_bytes};
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Who asks, and how")]
+#[command(next_help_heading = "Clients")]
 #[group(skip)]
 pub(super) struct ClientFlags {
     /// Requests on a connection before it is closed [default: as many as the server allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_connection: Option<u32>,
-    /// Requests that are under way at once on a connection
+    /// Requests that may wait for a response at the same time on a connection (pipelining)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pipeline: u32,
-    /// Clients on slow lines: bytes a second towards them, or DOWN/UP
+    /// Slow lines: bytes a second to each client, or DOWN/UP
     #[arg(long, value_name = "BYTES[/BYTES]", value_parser = link)]
     line: Option<Link>,
-    /// Part of the requests, 0 to 1, that are conditional, where a client has the file already
+    /// Part of the requests, 0 to 1, that are conditional, if a client has the file already
     #[arg(long, value_name = "PART", default_value = "0", value_parser = part)]
     conditional: f64,
-    /// Part of the requests, 0 to 1, that ask for a range, of files whose size is known
+    /// Part of the requests, 0 to 1, that request a range, for files with a known size
     #[arg(long, value_name = "PART", default_value = "0", value_parser = part)]
     ranges: f64,
     /// Accept-Encoding of the requests, or of a part of them as in 'gzip, br=0.8'; may be repeated
@@ -32,19 +32,19 @@ pub(super) struct ClientFlags {
     /// A further field of every request, as 'Name: value'; may be repeated
     #[arg(long, short = 'H', value_name = "FIELD", value_parser = field)]
     header: Vec<String>,
-    /// Ask for heads only
+    /// Send HEAD requests
     #[arg(long, conflicts_with = "method")]
     head: bool,
-    /// GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS [default: GET, or POST where there is a body]
+    /// GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS [default: GET, or POST with a body]
     #[arg(long, value_name = "METHOD")]
     method: Option<Method>,
-    /// Bring so many bytes along with every request
+    /// Send a body of this many bytes with every request
     #[arg(long, value_name = "BYTES", value_parser = bytes, conflicts_with = "head")]
     body_bytes: Option<u64>,
-    /// Bring this file along with every request
+    /// Send this file as the body of every request
     #[arg(long, value_name = "FILE", conflicts_with_all = ["body_bytes", "head"])]
     body: Option<PathBuf>,
-    /// Compare all bodies with what make-site has written, with this seed
+    /// Compare all bodies with the files that make-site wrote with this seed
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     verify: Option<u64>,
     /// Compare all bodies with the files below this folder
@@ -54,7 +54,7 @@ pub(super) struct ClientFlags {
 
 impl ClientFlags {
     /// Reads the body.
-    pub(super) fn manner(&self) -> Result<Manner, Error> {
+    pub(super) fn options(&self) -> Result<ClientOptions, Error> {
         let body = match (&self.body, self.body_bytes) {
             (Some(path), _) => {
                 let read = std::fs::read(path);
@@ -76,7 +76,7 @@ impl ClientFlags {
                 "a HEAD request brings nothing along: leave out --method or the body".into(),
             ));
         }
-        Ok(Manner {
+        Ok(ClientOptions {
             keep: self.requests_per_connection.map_or(Keep::Open, Keep::Requests),
             pipeline: self.pipeline,
             link: self.line,

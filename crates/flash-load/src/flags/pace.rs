@@ -1,4 +1,4 @@
-//! When clients ask: the flags of the pace, of the hot crowd, and of searches and sweeps.
+//! When clients send requests: the flags of the pace, of hot targets, and of searches and sweeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,36 +13,35 @@ use super::units::{bits, positive, span};
 const LEVEL_MAX: f64 = 10.0;
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "When")]
+#[command(next_help_heading = "Pace")]
 #[group(skip)]
 #[command(group = ArgGroup::new("pace").args(["clients", "rate", "recorded", "find_capacity", "find_conforming"]).multiple(false))]
 pub(super) struct PaceFlags {
-    /// Closed loop: so many clients, each of whom waits for an answer before it asks again [default: 32]
+    /// Closed loop: this many clients, and each waits for a response before its next request [default: 32]
     #[arg(long, short = 'c', value_name = "N")]
     clients: Option<u32>,
-    /// How long a client thinks between an answer and its next request
+    /// How long a client pauses between a response and its next request
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = span, conflicts_with_all = ["rate", "recorded"])]
     think: Duration,
-    /// Open loop: so many requests a second, whatever has come back; waits are counted from when a request was due
+    /// Open loop: this many requests a second, with or without responses; a wait counts from the time when its request was due
     #[arg(long, value_name = "PER-SECOND", value_parser = positive)]
     rate: Option<f64>,
-    /// Requests of an open loop come at random moments, as independent people ask
+    /// Send the requests of an open loop at random times, like independent people
     #[arg(long, requires = "rate")]
     poisson: bool,
-    /// Requests come when the log says so, FACTOR times as fast
+    /// Send requests at the times of the log, FACTOR times as fast
     #[arg(long, value_name = "FACTOR", value_parser = positive, num_args = 0..=1, default_missing_value = "1")]
     recorded: Option<f64>,
-    /// Connections that an open loop may hold; a request that finds all of them busy waits, and its time runs
+    /// Connections that an open loop may have; if all are busy, a request waits, and that time counts
     #[arg(long, value_name = "N", default_value_t = 256)]
     connections: u32,
-    /// Double the clients until that brings no more: how much the server can do
+    /// Find the server's capacity: double the clients until the rate stops rising
     #[arg(long)]
     find_capacity: bool,
-    /// Say how many clients got so many bits a second over all of the measured time, such as 320k; --line limits what they
-    /// may get
+    /// Report how many clients got this many bits a second over the measured time, such as 320k; --line limits the rate
     #[arg(long, value_name = "BITS", value_parser = bits, conflicts_with_all = ["rate", "recorded"])]
     pub(super) min_rate: Option<u64>,
-    /// Find out how many clients can get --min-rate at the same time
+    /// Find the number of clients that can get --min-rate at the same time
     #[arg(long, requires = "min_rate")]
     find_conforming: bool,
     /// Clients at which a search ends
@@ -51,13 +50,13 @@ pub(super) struct PaceFlags {
     /// Measure an open loop at each of these parts of the capacity, such as 0.5,0.8,0.95
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = level, conflicts_with_all = ["rate", "recorded"])]
     levels: Vec<f64>,
-    /// The capacity that --levels are parts of, in requests a second [default: it is searched for first]
+    /// The capacity that --levels are parts of, in requests a second [default: found first, as by --find-capacity]
     #[arg(long, value_name = "PER-SECOND", value_parser = positive, requires = "levels")]
     capacity: Option<f64>,
-    /// A target that is asked for beside all else, in an open loop with results of its own; may be repeated
+    /// A hot target, requested beside all others, in an open loop with its own results; may be repeated
     #[arg(long, value_name = "TARGET")]
     hot: Vec<String>,
-    /// How often the hot targets are asked for, together
+    /// Requests a second for all hot targets together
     #[arg(long, value_name = "PER-SECOND", value_parser = positive, default_value = "1000", requires = "hot")]
     hot_rate: f64,
 }
@@ -95,7 +94,7 @@ impl PaceFlags {
         }
     }
 
-    /// The hot targets, and when they are asked for.
+    /// The hot targets, and the pace of their requests.
     pub(super) fn hot(&self) -> Result<Option<(Vec<String>, Pace)>, Error> {
         if self.hot.is_empty() {
             return Ok(None);

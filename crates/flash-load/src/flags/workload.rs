@@ -1,4 +1,4 @@
-//! What is asked for: the URL itself, a list, a log, a mix, or a site that was never there.
+//! The requests: for the URL itself, or from a list, a log, a mix, or a synthetic site.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,46 +14,46 @@ use flash_traffic::{
 use super::units::{bytes, some_bytes};
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is asked")]
+#[command(next_help_heading = "Requests")]
 #[group(skip)]
 #[command(group = ArgGroup::new("asked").args(["urls", "log", "specweb", "synthetic", "sizes"]).multiple(false))]
 pub(super) struct WorkloadFlags {
-    /// Targets or URLs to ask for in turn, one on each line
+    /// Targets or URLs to request in turn, one on each line
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
-    /// An access log to replay, packed or not
+    /// An access log to replay, compressed or not
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// How its lines are written: common, combined, epa or worldcup [default: as they look]
+    /// The format of its lines: common, combined, epa or worldcup [default: detected]
     #[arg(long, value_name = "FORMAT", requires = "log")]
     log_format: Option<Format>,
-    /// End the log where the files that were asked for have so many bytes, such as 90MB
+    /// End the log where its files have so many bytes in total, such as 90MB
     #[arg(long, value_name = "BYTES", requires = "log", value_parser = some_bytes)]
     data_set: Option<u64>,
-    /// Go through the log once, not again and again
+    /// Replay the log once, not again and again
     #[arg(long, requires = "log")]
     once: bool,
-    /// A mix like SPECweb99's, with so many directories of 36 files and 5 MB
+    /// A mix like SPECweb99's, with this many directories of 36 files and 5 MB
     #[arg(long, value_name = "DIRECTORIES", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     specweb: Option<u32>,
-    /// Have programs answer 30 of 100 requests of that mix, as in SPECweb99; they are made with its files. TARGET is the
-    /// one that answers most of them [default: /cgi-bin/specweb99]; /specweb99.php is there too
+    /// Programs answer 30 of 100 requests of that mix, as in SPECweb99; make-site makes them with its files. TARGET answers
+    /// most of them [default: /cgi-bin/specweb99]; /specweb99.php exists too
     #[arg(long, value_name = "TARGET", requires = "specweb", num_args = 0..=1, require_equals = true, value_parser = program)]
     dynamic: Option<Option<String>>,
-    /// A made-up site, such as files=10000,zipf=1.05,ln-mean=9,ln-sd=2,total=200MB,stack=4/1.6/0.8; 'in-turn' instead of
-    /// a stack asks for every file once, again and again
+    /// A synthetic site, such as files=10000,zipf=1.05,ln-mean=9,ln-sd=2,total=200MB,stack=4/1.6/0.8; 'in-turn' instead of a
+    /// stack requests all files in turn, again and again
     #[arg(long, value_name = "SHAPE", value_parser = shape)]
     synthetic: Option<Shape>,
     /// Files of these sizes, such as 1K,10K,100K, measured one after the other
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = some_bytes)]
     sizes: Vec<u64>,
-    /// Tell results apart by size: up to each of these bytes, and above
+    /// Report results by size: up to each of these bytes, and above
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = bytes)]
     size_classes: Vec<u64>,
 }
 
 impl WorkloadFlags {
-    /// What is asked for; none of the flags is the URL itself, if there is one.
+    /// The workload. Without any of the flags it is the URL itself, if there is one.
     pub(super) fn workload(&self, url: Option<&Url>, seed: u64) -> Result<Arc<dyn Workload>, Error> {
         let usage = |error: &dyn std::fmt::Display| Error::Usage(error.to_string());
         let workload: Arc<dyn Workload> = if let Some(path) = &self.urls {

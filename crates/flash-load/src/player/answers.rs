@@ -29,7 +29,7 @@ impl Player<'_> {
         loop {
             let connection = &mut self.connections[place];
             let Some(transport) = connection.transport() else { break };
-            let link = self.shards[connection.shard].manner.link;
+            let link = self.shards[connection.shard].options.link;
             let mut room = self.buffer.len();
             if let Some(link) = link {
                 if let Some(until) = connection.line.down_until.filter(|until| *until > now) {
@@ -39,7 +39,7 @@ impl Player<'_> {
                 room = room.min(Line::piece_bytes(link.down_bytes_per_second));
             }
             let rest = connection.reader.rest_of_body();
-            let looks = self.shards[connection.shard].manner.verify.looks();
+            let looks = self.shards[connection.shard].options.verify.looks();
             let discards = rest >= DISCARD_BYTES_MIN && !looks;
             let received = if discards {
                 room = room.min(usize::try_from(rest).unwrap_or(usize::MAX));
@@ -106,7 +106,7 @@ impl Player<'_> {
                 validator: shard.wants_validator(pending.file),
             };
             let mut look = Look {
-                verify: &shard.manner.verify,
+                verify: &shard.options.verify,
                 originals: &mut self.originals[connection.shard],
                 file: pending.file,
                 target: &shard.file(pending.file).target,

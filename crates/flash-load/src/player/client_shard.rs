@@ -1,4 +1,4 @@
-//! One thread's part of a crowd: what its clients ask next, when, and on which connection.
+//! One thread's part of a group: what its clients ask next, when, and on which connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -9,17 +9,17 @@ use flash_traffic::{Ask, Catalogue, File, FileId, Part, Sequence};
 
 use super::connection::Pending;
 use super::share::share;
-use crate::load::{Keep, Manner, Method};
+use crate::load::{ClientOptions, Keep, Method};
 use crate::pace::Due;
 use crate::request::{Extras, RequestTemplate, method};
-use crate::{Body, Crowd, Load, Pace};
+use crate::{Body, ClientGroup, Load, Pace};
 
 /// No session has more requests.
 const SESSION_MAX: usize = 64;
 
 pub(super) struct ClientShard<'a> {
     pub(super) pace: Pace,
-    pub(super) manner: &'a Manner,
+    pub(super) options: &'a ClientOptions,
     catalogue: Arc<Catalogue>,
     template: RequestTemplate,
     /// Where its classes begin among all.
@@ -58,16 +58,16 @@ enum Next {
 impl<'a> ClientShard<'a> {
     pub(super) fn new(
         load: &Load,
-        crowd: &'a Crowd,
+        group: &'a ClientGroup,
         part: Part,
         first_place: usize,
         first_class: usize,
         random: &mut fastrand::Rng,
     ) -> ClientShard<'a> {
-        let connections = share(crowd.pace.connections_max().into(), part) as usize;
+        let connections = share(group.pace.connections_max().into(), part) as usize;
         let places = first_place..first_place + connections;
-        let mut sequence = crowd.workload.sequence(part, load.seed);
-        let next = match crowd.pace {
+        let mut sequence = group.workload.sequence(part, load.seed);
+        let next = match group.pace {
             Pace::Closed { .. } => Next::Never,
             Pace::Open { per_second, arrivals, .. } => {
                 Next::Due(Due::new(per_second, arrivals, part.index, part.of, random))
@@ -75,13 +75,13 @@ impl<'a> ClientShard<'a> {
             Pace::Recorded { speed_up, .. } => Next::Recorded { ask: sequence.next(), speed_up },
         };
         let closed = matches!(next, Next::Never);
-        let mut probe = crowd.workload.sequence(part, load.seed);
+        let mut probe = group.workload.sequence(part, load.seed);
         let has_sessions = closed && (0..SESSION_MAX).any(|_| probe.next().is_some_and(|ask| ask.closes));
         ClientShard {
-            pace: crowd.pace,
-            manner: &crowd.manner,
-            catalogue: crowd.workload.catalogue().clone(),
-            template: RequestTemplate::new(&load.server.authority, &crowd.manner),
+            pace: group.pace,
+            options: &group.options,
+            catalogue: group.workload.catalogue().clone(),
+            template: RequestTemplate::new(&load.server.authority, &group.options),
             first_class,
             sequence,
             sessions: vec![VecDeque::new(); if has_sessions { connections } else { 0 }],
@@ -201,12 +201,12 @@ impl<'a> ClientShard<'a> {
 
     /// Draws what the request has besides its target.
     pub(super) fn draw(&mut self, ask: Ask, due: Instant, random: &mut fastrand::Rng) -> Pending {
-        let manner = self.manner;
+        let options = self.options;
         let chance = |part: f64, random: &mut fastrand::Rng| part > 0.0 && random.f64() < part;
-        let conditional = chance(manner.conditional, random) && self.validators.contains_key(&ask.file);
+        let conditional = chance(options.conditional, random) && self.validators.contains_key(&ask.file);
         let range = match self.file(ask.file).bytes {
             Some(bytes @ 1..)
-                if !conditional && !self.file(ask.file).program && chance(manner.ranges, random) =>
+                if !conditional && !self.file(ask.file).program && chance(options.ranges, random) =>
             {
                 let first = random.u64(0..bytes);
                 Some((first, random.u64(first..bytes)))
@@ -227,11 +227,11 @@ impl<'a> ClientShard<'a> {
     }
 
     fn encoding(&self, random: &mut fastrand::Rng) -> Option<u8> {
-        if self.manner.encodings.is_empty() {
+        if self.options.encodings.is_empty() {
             return None;
         }
         let mut left = random.f64();
-        let found = self.manner.encodings.iter().position(|(_, part)| {
+        let found = self.options.encodings.iter().position(|(_, part)| {
             left -= part;
             left < 0.0
         });
@@ -242,17 +242,17 @@ impl<'a> ClientShard<'a> {
     pub(super) fn body(&self, pending: &Pending) -> Option<Body> {
         match &pending.message {
             Some(message) => message.body.clone().map(Body::new),
-            None => self.manner.body.clone(),
+            None => self.options.body.clone(),
         }
     }
 
     pub(super) fn method(&self, pending: &Pending) -> Method {
-        method(self.manner.method, pending.message.as_deref())
+        method(self.options.method, pending.message.as_deref())
     }
 
     /// Writes a request's head. Whether it is the connection's last, where it is the `nth` on it.
     pub(super) fn write(&self, pending: &Pending, body: Option<&Body>, nth: u32, out: &mut Vec<u8>) -> bool {
-        let last = pending.closes || matches!(self.manner.keep, Keep::Requests(most) if nth >= most);
+        let last = pending.closes || matches!(self.options.keep, Keep::Requests(most) if nth >= most);
         let condition = if pending.conditional { self.validators.get(&pending.file) } else { None };
         let extras = Extras {
             range: pending.range,
@@ -268,7 +268,7 @@ impl<'a> ClientShard<'a> {
 
     /// Whether an answer's validator is wanted: there are conditional requests, and none is known of this file.
     pub(super) fn wants_validator(&self, file: FileId) -> bool {
-        self.manner.conditional > 0.0 && !self.validators.contains_key(&file)
+        self.options.conditional > 0.0 && !self.validators.contains_key(&file)
     }
 
     pub(super) fn keep_validator(&mut self, file: FileId, validator: Box<str>) {

@@ -69,7 +69,7 @@ impl Player<'_> {
             self.connections[place].rests_until = None;
             self.go(place, now);
         }
-        if self.shards[self.connections[place].shard].manner.link.is_some() {
+        if self.shards[self.connections[place].shard].options.link.is_some() {
             self.flush(place, now);
             self.receive(place, Why::Waited, now);
         }
@@ -82,7 +82,7 @@ impl Player<'_> {
             return;
         }
         let shard = &mut self.shards[connection.shard];
-        while connection.pending.len() < shard.manner.pipeline as usize {
+        while connection.pending.len() < shard.options.pipeline as usize {
             let counted = now >= self.course.counted_from;
             if shard.is_closed_loop() && !shard.is_exhausted() && !take_from(&mut self.budget, counted) {
                 shard.exhaust();
@@ -109,7 +109,7 @@ impl Player<'_> {
 
     fn open(&mut self, place: usize) -> Result<(), Errno> {
         let connection = &mut self.connections[place];
-        let link = self.shards[connection.shard].manner.link;
+        let link = self.shards[connection.shard].options.link;
         let transport = Transport::open(&self.load.server.address, link, connection.number)?;
         let token = EventData::new_u64(connection.token(place));
         epoll::add(&self.epoll, &transport, token, interest())?;
@@ -151,7 +151,7 @@ impl Player<'_> {
             connection.body = body.filter(|body| body.bytes() > 0).map(|body| (body, 0));
         }
         // What waits already goes first.
-        if !connection.unsent.is_empty() || shard.manner.link.is_some() {
+        if !connection.unsent.is_empty() || shard.options.link.is_some() {
             connection.unsent.append(&mut self.out);
         }
     }
@@ -174,7 +174,7 @@ impl Player<'_> {
 
     fn flush_written(&mut self, place: usize, now: Instant) {
         let connection = &mut self.connections[place];
-        if let Some(link) = self.shards[connection.shard].manner.link {
+        if let Some(link) = self.shards[connection.shard].options.link {
             return self.flush_slowly(place, link.up_bytes_per_second, now);
         }
         let (State::Opening(transport) | State::Open(transport)) = &connection.state else { return };

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use flash_load::{Address, Crowd, Load, Manner, Pace, Report, Server, Until, Urls};
+use flash_load::{Address, ClientGroup, ClientOptions, Load, Pace, Report, Server, Until, Urls};
 use flash_traffic::Workload;
 
 /// A connection as a server's code sees it.
@@ -105,11 +105,11 @@ pub(crate) fn one() -> Arc<dyn Workload> {
     Arc::new(Urls::new(["/".to_owned()], "all"))
 }
 
-/// A load of one crowd on one thread.
-pub(crate) fn load(server: SocketAddr, pace: Pace, manner: Manner, until: Until) -> Load {
+/// A load of one group on one thread.
+pub(crate) fn load(server: SocketAddr, pace: Pace, options: ClientOptions, until: Until) -> Load {
     Load {
         server: Server { address: Address::Tcp(server), authority: server.to_string() },
-        crowds: vec![Crowd { workload: one(), pace, manner }],
+        groups: vec![ClientGroup { workload: one(), pace, options }],
         threads: 1,
         warm_up: Duration::ZERO,
         until,
@@ -125,7 +125,7 @@ pub(crate) fn run(load: &Load) -> Report {
 
 /// So many requests of one client after the other.
 pub(crate) fn ask(server: SocketAddr, requests: u64) -> Report {
-    run(&load(server, closed(1), Manner::default(), Until::Requests(requests)))
+    run(&load(server, closed(1), ClientOptions::default(), Until::Requests(requests)))
 }
 
 pub(crate) fn errors(report: &Report) -> Vec<(&str, u64)> {

@@ -1,7 +1,7 @@
 //! Whoever moves through the machine or stands in it.
 
 use crate::engine::{Time, WaitQueue};
-use crate::model::{Manner, Read, RoleId};
+use crate::model::{Read, RoleId, ServiceMode};
 
 /// Nobody, no request, no processor.
 pub(super) const NONE: u32 = u32::MAX;
@@ -34,7 +34,7 @@ pub(super) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Runner {
     pub(super) role: RoleId,
-    pub(super) manner: Manner,
+    pub(super) mode: ServiceMode,
     /// What turning to it costs a processor.
     pub(super) switch: Time,
     pub(super) desk: u32,

@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use super::entities::{NONE, Runner};
 use super::{Happening, World};
-use crate::model::{Cache, Manner, Op, Read, Work};
+use crate::model::{Cache, Op, Read, ServiceMode, Work};
 use crate::outcome::Event;
 use crate::parameters::LockWait;
 
@@ -94,18 +94,18 @@ impl World<'_> {
                 }
                 Op::Travel => {
                     if self.travel(number) {
-                        match self.runners[runner as usize].manner {
-                            Manner::Faithful => {
+                        match self.runners[runner as usize].mode {
+                            ServiceMode::OneAtATime => {
                                 self.requests[number as usize].waiter = runner;
                                 return Stop::Left;
                             }
-                            Manner::Multiplexed | Manner::Helper => self.leave(runner, number),
+                            ServiceMode::Multiplexed | ServiceMode::Helper => self.leave(runner, number),
                         }
                     }
                 }
                 Op::Again(first) if request.bytes_left > 0 => {
                     request.step = first as u32;
-                    if self.runners[runner as usize].manner != Manner::Faithful {
+                    if self.runners[runner as usize].mode != ServiceMode::OneAtATime {
                         self.let_go(runner);
                         self.queue(number, self.runners[runner as usize].desk);
                     } else if self.must_yield(runner) {

@@ -6,7 +6,7 @@
 
 use super::World;
 use super::entities::{NONE, Runner};
-use crate::model::Manner;
+use crate::model::ServiceMode;
 use crate::outcome::Event;
 
 impl World<'_> {
@@ -55,11 +55,11 @@ impl World<'_> {
     /// A runner could go on, but for a processor.
     pub(super) fn ready(&mut self, runner: u32) {
         let now = self.now();
-        let Runner { run_queue, manner, request, processor, .. } = self.runners[runner as usize];
+        let Runner { run_queue, mode, request, processor, .. } = self.runners[runner as usize];
         let queue = &mut self.run_queues[run_queue as usize];
-        let line = match manner {
-            Manner::Helper => &mut queue.urgent,
-            Manner::Faithful | Manner::Multiplexed => &mut queue.ordinary,
+        let line = match mode {
+            ServiceMode::Helper => &mut queue.urgent,
+            ServiceMode::OneAtATime | ServiceMode::Multiplexed => &mut queue.ordinary,
         };
         line.push(&mut self.runner_links, runner, now);
         if let Some(processor) = queue.wake(processor) {
@@ -105,9 +105,9 @@ impl World<'_> {
     pub(super) fn must_yield(&self, runner: u32) -> bool {
         let runner = &self.runners[runner as usize];
         let queue = &self.run_queues[runner.run_queue as usize];
-        match runner.manner {
-            Manner::Helper => false,
-            Manner::Faithful | Manner::Multiplexed => {
+        match runner.mode {
+            ServiceMode::Helper => false,
+            ServiceMode::OneAtATime | ServiceMode::Multiplexed => {
                 !queue.urgent.is_empty() || (runner.slice >= self.time_slice && !queue.ordinary.is_empty())
             }
         }

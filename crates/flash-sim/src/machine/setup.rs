@@ -141,7 +141,7 @@ impl Staff {
             let (run_queue, process) = if self.bound { (place, place) } else { (0, member) };
             self.runners.push(Runner {
                 role: id,
-                manner: role.manner,
+                mode: role.mode,
                 switch: prices.switch(role.kind),
                 desk: self.desks.len() as u32,
                 run_queue,

@@ -18,7 +18,7 @@ pub struct Model {
 pub struct Role {
     pub name: &'static str,
     pub kind: Kind,
-    pub manner: Manner,
+    pub mode: ServiceMode,
     pub place: Place,
     /// In the whole pool, or for each processor.
     pub runners: u32,
@@ -32,14 +32,14 @@ pub enum Kind {
     HelperProcess,
 }
 
-/// How a runner goes about requests.
+/// How a runner serves requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum ServiceMode {
     /// Stays with a request from its beginning to its end.
-    Faithful,
-    /// Turns to whatever is ready: an event loop, or a stage of a pipeline.
+    OneAtATime,
+    /// Serves every request that is ready: an event loop, or a stage of a pipeline.
     Multiplexed,
-    /// Does one job at a time and mostly sleeps, so that a time-sharing scheduler gives it the next processor that there is.
+    /// Does one job at a time and mostly sleeps. So a time-sharing scheduler gives it the next free processor.
     Helper,
 }
 
@@ -60,16 +60,16 @@ impl Model {
         &mut self,
         name: &'static str,
         kind: Kind,
-        manner: Manner,
+        mode: ServiceMode,
         place: Place,
         runners: u32,
     ) -> RoleId {
-        self.roles.push(Role { name, kind, manner, place, runners });
+        self.roles.push(Role { name, kind, mode, place, runners });
         self.roles.len() - 1
     }
 
     pub(super) fn helpers(&mut self, p: &Parameters, name: &'static str, kind: Kind) -> RoleId {
-        self.role(name, kind, Manner::Helper, Place::EachProcessor, p.server.helpers_per_processor)
+        self.role(name, kind, ServiceMode::Helper, Place::EachProcessor, p.server.helpers_per_processor)
     }
 
     /// Writes the program down. Look-ups in shared caches lock them.

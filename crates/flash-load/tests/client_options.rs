@@ -13,11 +13,11 @@ use std::thread;
 use std::time::Duration;
 
 use common::{answer, ask, closed, errors, load, one, run, serve, serve_at};
-use flash_load::{Address, Arrivals, Body, Keep, Link, Manner, Method, Pace, Report, Until};
+use flash_load::{Address, Arrivals, Body, ClientOptions, Keep, Link, Method, Pace, Report, Until};
 use flash_traffic::{Ask, Catalogue, File, Message, Part, Sequence, Workload};
 
-fn run_as(server: SocketAddr, manner: Manner, requests: u64) -> Report {
-    run(&load(server, closed(1), manner, Until::Requests(requests)))
+fn run_as(server: SocketAddr, options: ClientOptions, requests: u64) -> Report {
+    run(&load(server, closed(1), options, Until::Requests(requests)))
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn bodies_of_every_framing_are_counted_to_the_byte() {
         assert!(head.starts_with("HEAD / HTTP/1.1\r\n"), "{head}");
         visitor.say("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
     });
-    let report = run_as(server, Manner { method: Method::Head, ..Manner::default() }, 3);
+    let report = run_as(server, ClientOptions { method: Method::Head, ..ClientOptions::default() }, 3);
     assert_eq!((errors(&report), report.requests, report.body_bytes), (vec![], 3, 0));
 }
 
@@ -61,7 +61,7 @@ fn bodies_of_every_framing_are_counted_to_the_byte() {
 fn large_bodies_that_nobody_looks_at_are_counted_too() {
     let body = vec![7; 3_000_000];
     let server = answer(move |visitor, _| visitor.ok(&body));
-    let report = run(&load(server, closed(3), Manner::default(), Until::Requests(30)));
+    let report = run(&load(server, closed(3), ClientOptions::default(), Until::Requests(30)));
     assert_eq!((errors(&report), report.requests, report.body_bytes), (vec![], 30, 90_000_000));
     assert!(report.received_bytes > report.body_bytes, "{}", report.received_bytes);
 }
@@ -76,7 +76,7 @@ fn connections_end_after_so_many_requests() {
             visitor.ok("hello");
         }
     });
-    let report = run_as(server, Manner { keep: Keep::Requests(3), ..Manner::default() }, 7);
+    let report = run_as(server, ClientOptions { keep: Keep::Requests(3), ..ClientOptions::default() }, 7);
     assert_eq!((errors(&report), report.requests, report.connections), (vec![], 7, 3));
     let expected = [(0, false), (0, false), (0, true), (1, false), (1, false), (1, true), (2, false)];
     assert_eq!(seen.lock().expect("no panic").as_slice(), expected);
@@ -113,8 +113,8 @@ impl Workload for Sessions {
 #[test]
 fn sessions_close_when_asked() {
     let server = answer(|visitor, _| visitor.ok("hello"));
-    let mut load = load(server, closed(1), Manner::default(), Until::Requests(1000));
-    load.crowds[0].workload = Sessions::workload();
+    let mut load = load(server, closed(1), ClientOptions::default(), Until::Requests(1000));
+    load.groups[0].workload = Sessions::workload();
     let report = run(&load);
     // The workload ends after a hundred requests, and so does the run.
     assert_eq!((errors(&report), report.requests, report.connections), (vec![], 100, 50));
@@ -124,14 +124,14 @@ fn sessions_close_when_asked() {
 fn a_log_is_replayed_at_its_own_times() {
     let server = answer(|visitor, _| visitor.ok("hello"));
     let pace = Pace::Recorded { speed_up: 2.0, connections_max: 16 };
-    let mut load = load(server, pace, Manner::default(), Until::Time(Duration::from_secs(20)));
-    load.crowds[0].workload = Sessions::workload();
+    let mut load = load(server, pace, ClientOptions::default(), Until::Time(Duration::from_secs(20)));
+    load.groups[0].workload = Sessions::workload();
     let report = run(&load);
     // A second of a log, twice as fast; it ends when the log does.
     assert_eq!((errors(&report), report.requests), (vec![], 100));
     assert!((0.49..0.6).contains(&report.seconds), "{}", report.seconds);
 
-    load.crowds[0].workload = one();
+    load.groups[0].workload = one();
     let refused = flash_load::run(&load, &Default::default(), |_| {}).expect_err("there are no times");
     assert!(refused.to_string().contains("no times"), "{refused}");
 }
@@ -151,7 +151,7 @@ fn requests_are_pipelined_as_deep_as_asked() {
             }
         }
     });
-    let report = run_as(server, Manner { pipeline: 4, ..Manner::default() }, 40);
+    let report = run_as(server, ClientOptions { pipeline: 4, ..ClientOptions::default() }, 40);
     assert_eq!((errors(&report), report.requests, report.connections), (vec![], 40, 1));
 }
 
@@ -169,7 +169,7 @@ fn what_a_closing_server_left_of_a_pipeline_is_asked_again() {
             }
         }
     });
-    let report = run_as(server, Manner { pipeline: 5, ..Manner::default() }, 30);
+    let report = run_as(server, ClientOptions { pipeline: 5, ..ClientOptions::default() }, 30);
     assert_eq!((errors(&report), report.requests), (vec![], 30));
 }
 
@@ -178,8 +178,8 @@ fn slow_lines_keep_their_rate() {
     let body = vec![7; 30_000];
     let server = answer(move |visitor, _| visitor.ok(&body));
     let link = Link { down_bytes_per_second: 60_000, up_bytes_per_second: 1000 };
-    let manner = Manner { link: Some(link), ..Manner::default() };
-    let report = run(&load(server, closed(8), manner, Until::Requests(24)));
+    let options = ClientOptions { link: Some(link), ..ClientOptions::default() };
+    let report = run(&load(server, closed(8), options, Until::Requests(24)));
     assert_eq!((errors(&report), report.requests), (vec![], 24));
     // Half a second down, and some fifty bytes up for the request.
     let mean_ms = report.latency_us.mean / 1000.0;
@@ -199,8 +199,8 @@ fn slow_lines_keep_their_rate_whatever_comes_over_them() {
         body.chunks(400 + nth * 37 % 9000).for_each(|piece| visitor.say(piece));
     });
     let link = Link { down_bytes_per_second: 50_000, up_bytes_per_second: 50_000 };
-    let manner = Manner { link: Some(link), ..Manner::default() };
-    let mut load = load(server, closed(64), manner, Until::Time(Duration::from_secs(5)));
+    let options = ClientOptions { link: Some(link), ..ClientOptions::default() };
+    let mut load = load(server, closed(64), options, Until::Time(Duration::from_secs(5)));
     load.bits_per_second_min = Some(320_000);
     let kept = run(&load).conformance.expect("there is a rate");
     assert_eq!(kept.conforming, 64, "{kept:?}");
@@ -219,8 +219,8 @@ fn a_slow_reader_holds_the_server_up() {
         }
     });
     let link = Link { down_bytes_per_second: 100_000, up_bytes_per_second: 100_000 };
-    let manner = Manner { link: Some(link), ..Manner::default() };
-    let report = run(&load(server, closed(1), manner, Until::Time(Duration::from_secs(1))));
+    let options = ClientOptions { link: Some(link), ..ClientOptions::default() };
+    let report = run(&load(server, closed(1), options, Until::Time(Duration::from_secs(1))));
     assert_eq!(report.unanswered, 1);
     assert!((80_000..120_000).contains(&report.received_bytes), "{}", report.received_bytes);
     assert!(sent.load(Ordering::Relaxed) < 8_000_000, "{sent:?}");
@@ -274,16 +274,16 @@ fn conditions_ranges_and_codings_are_asked_for_in_their_parts() {
             ));
         }
     });
-    let manner = Manner {
+    let options = ClientOptions {
         conditional: 0.3,
         ranges: 0.5,
         encodings: vec![("gzip".into(), 0.25)],
         fields: vec!["X-Test: 1".into()],
-        ..Manner::default()
+        ..ClientOptions::default()
     };
-    let mut load = load(server, closed(2), manner, Until::Requests(2000));
+    let mut load = load(server, closed(2), options, Until::Requests(2000));
     let file = File { target: "/f".into(), bytes: Some(1000), class: 0, program: false };
-    load.crowds[0].workload =
+    load.groups[0].workload =
         Arc::new(Sized(Arc::new(Catalogue { files: vec![file], classes: vec!["all".into()] })));
     let report = run(&load);
     assert_eq!((errors(&report), report.requests), (vec![], 2000));
@@ -296,18 +296,18 @@ fn conditions_ranges_and_codings_are_asked_for_in_their_parts() {
 }
 
 #[test]
-fn crowds_have_their_own_pace_and_results() {
+fn client_groups_have_their_own_pace_and_results() {
     let server = answer(|visitor, head| {
         if !head.starts_with("GET /hot ") {
             thread::sleep(Duration::from_millis(50));
         }
         visitor.ok("hello");
     });
-    let mut load = load(server, closed(4), Manner::default(), Until::Time(Duration::from_secs(1)));
-    let mut hot = load.crowds[0].clone();
+    let mut load = load(server, closed(4), ClientOptions::default(), Until::Time(Duration::from_secs(1)));
+    let mut hot = load.groups[0].clone();
     hot.workload = Arc::new(flash_load::Urls::new(["/hot".to_owned()], "hot"));
     hot.pace = Pace::Open { per_second: 300.0, arrivals: Arrivals::Constant, connections_max: 16 };
-    load.crowds.push(hot);
+    load.groups.push(hot);
     load.threads = 2;
     let report = run(&load);
     assert_eq!(errors(&report), []);
@@ -342,7 +342,7 @@ fn every_kind_of_address() {
             });
         }
     });
-    let mut load = load(server, closed(2), Manner::default(), Until::Requests(20));
+    let mut load = load(server, closed(2), ClientOptions::default(), Until::Requests(20));
     load.server.address = Address::Unix(path);
     let report = run(&load);
     assert_eq!((errors(&report), report.requests, report.body_bytes), (vec![], 20, 2_000_000));
@@ -369,17 +369,21 @@ fn bodies_go_whole_whatever_their_size() {
         (Body::new(Arc::from(*b"abc")), "POST 3 a"),
     ] {
         for pipeline in [1, 3] {
-            let manner =
-                Manner { method: Method::Post, body: Some(body.clone()), pipeline, ..Manner::default() };
-            let report = run(&load(server, closed(2), manner, Until::Requests(12)));
+            let options = ClientOptions {
+                method: Method::Post,
+                body: Some(body.clone()),
+                pipeline,
+                ..ClientOptions::default()
+            };
+            let report = run(&load(server, closed(2), options, Until::Requests(12)));
             assert_eq!((errors(&report), report.requests, report.connections), (vec![], 12, 2), "{body:?}");
             assert_eq!(report.body_bytes, 12 * expected.len() as u64, "{body:?}");
         }
     }
     let slow = Link { down_bytes_per_second: 1 << 20, up_bytes_per_second: 200_000 };
     let body = Some(Body::of_bytes(100_000));
-    let manner = Manner { method: Method::Put, body, link: Some(slow), ..Manner::default() };
-    let report = run_as(server, manner, 1);
+    let options = ClientOptions { method: Method::Put, body, link: Some(slow), ..ClientOptions::default() };
+    let report = run_as(server, options, 1);
     assert_eq!((errors(&report), report.body_bytes), (vec![], "PUT 100000 x".len() as u64));
     assert!(report.latency_us.p50 >= 450_000.0, "half a second's bytes went in {}", report.latency_us.p50);
 }
@@ -391,8 +395,12 @@ fn an_answer_before_the_end_of_a_body_is_one_and_ends_the_connection() {
         // What goes on to come is read, as RFC 9112 §9.6 has it.
         visitor.body(20_000_000);
     });
-    let manner = Manner { method: Method::Post, body: Some(Body::of_bytes(20_000_000)), ..Manner::default() };
-    let report = run_as(server, manner, 3);
+    let options = ClientOptions {
+        method: Method::Post,
+        body: Some(Body::of_bytes(20_000_000)),
+        ..ClientOptions::default()
+    };
+    let report = run_as(server, options, 3);
     assert_eq!((errors(&report), report.connections), (vec![("status_4xx", 3)], 3));
 }
 
@@ -403,7 +411,7 @@ fn what_must_not_be_done_twice_is_not_asked_again() {
         visitor.ok("hello");
         visitor.head();
     });
-    let post = Manner { method: Method::Post, ..Manner::default() };
+    let post = ClientOptions { method: Method::Post, ..ClientOptions::default() };
     let report = run_as(server, post, 2);
     assert_eq!((errors(&report), report.requests, report.retries), (vec![("reset", 1)], 1, 0));
 }
@@ -443,10 +451,10 @@ fn a_workload_says_which_requests_are_forms() {
     });
     let file = File { target: "/".into(), bytes: Some(5), class: 0, program: true };
     let catalogue = Arc::new(Catalogue { files: vec![file], classes: vec!["all".into()] });
-    let mut load = load(server, closed(1), Manner::default(), Until::Requests(5));
-    load.crowds[0].workload = Arc::new(Forms(catalogue));
+    let mut load = load(server, closed(1), ClientOptions::default(), Until::Requests(5));
+    load.groups[0].workload = Arc::new(Forms(catalogue));
     // Nobody knows what a program's answer must look like, but for its length.
-    load.crowds[0].manner.verify = flash_load::Verify::Made { seed: 1 };
+    load.groups[0].options.verify = flash_load::Verify::Made { seed: 1 };
     let report = run(&load);
     assert_eq!((errors(&report), report.requests), (vec![], 5));
     assert_eq!(*seen.lock().expect("no panic"), ["POST", "GET", "POST", "GET", "POST"]);
