@@ -59,7 +59,7 @@ const GROUPS_MAX: usize = 100_000;
 const STACKS_MAX: usize = 20_000;
 /// A loop that is in trouble blocks in idle ways too, but hardly ever more often than it waits.
 const IDLE_PER_WAIT: u64 = 4;
-const IDLE_MORE: u64 = 50;
+const IDLE_MORE: u64 = 20;
 /// The shortest time that figures tell apart.
 pub(crate) const STEP_US: u64 = 100_000;
 

@@ -45,9 +45,15 @@ pub fn report(summary: &Summary, threads: &[ThreadTotals], seconds: f64, lost: u
             ready as f64 / total.count.max(1) as f64
         );
     }
-    let _ = match loops.is_empty() {
-        true => writeln!(text, "\n{}", advice(&summary.rows(&of_others), summary.total(&of_others), 0)),
-        false => writeln!(text, "\n{}", advice(&rows, summary.total(&of_loops), loops.len())),
+    let of_others = || advice(&summary.rows(&of_others), summary.total(&of_others), 0);
+    let of_loops = (summary.total(&of_loops), loops.len());
+    let _ = match of_loops {
+        (_, 0) => writeln!(text, "\n{}", of_others()),
+        // Processes with a loop often have workers that do what is slow.
+        (total, loops) if total.count == 0 && !others.is_empty() => {
+            writeln!(text, "\n{} Of the threads without one: {}", advice(&rows, total, loops), of_others())
+        }
+        (total, loops) => writeln!(text, "\n{}", advice(&rows, total, loops)),
     };
     text
 }
