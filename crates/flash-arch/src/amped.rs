@@ -20,6 +20,7 @@ use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::loops;
 use crate::poller::Poller;
+use crate::root_watch;
 use crate::server_state::{ServerParts, ServerState};
 
 pub(crate) struct Asymmetric {
@@ -83,6 +84,7 @@ pub(crate) fn serve<P: Poller>(
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
     let shared = ServerState::new(parts, limits);
+    root_watch::start(&shared, true)?;
     let offload = helpers.offload;
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
     let dispatch = |completions| Asymmetric {

@@ -33,6 +33,7 @@ mod mp;
 mod mt;
 mod pipelined;
 mod poller;
+mod root_watch;
 pub mod sandbox;
 mod server_state;
 mod signals;

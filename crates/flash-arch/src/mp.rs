@@ -15,6 +15,7 @@ use rustix::process::{Signal, getppid};
 use crate::blocking::Blocking;
 use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::root_watch;
 use crate::server_state::{ServerParts, ServerState};
 use crate::signals::{SignalEvent, Signals};
 
@@ -87,6 +88,7 @@ fn work(
     // A process costs too much to wait long for an idle client.
     parts.site.settings.idle_timeout_ms = parts.site.settings.idle_timeout_ms.min(IDLE_MAX_MS);
     let shared = ServerState::new(parts, limits);
+    root_watch::start(&shared, number == 0)?;
     let listening = Arc::clone(&shared);
     let (parent, acceptor) = (getppid(), listener.try_clone()?);
     thread::Builder::new().name("signals".into()).spawn(move || {

@@ -9,6 +9,7 @@ use flash_process::Child;
 use crate::blocking::{Blocking, LOOK_UP};
 use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::root_watch;
 use crate::server_state::{ServerParts, ServerState};
 use crate::signals::Signals;
 
@@ -24,6 +25,7 @@ pub(crate) fn serve(
 ) -> io::Result<()> {
     let signals = Signals::new()?;
     let shared = ServerState::new(parts, limits);
+    root_watch::start(&shared, true)?;
     let listeners = Arc::new(listeners);
     // Each listener needs a thread that waits for it.
     for number in 0..threads.max(listeners.len()) {

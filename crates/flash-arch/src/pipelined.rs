@@ -39,6 +39,7 @@ use crate::pipelined::queue::{Item, Queue, Queues, With};
 use crate::pipelined::stage::Stage;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
 use crate::poller::Poller;
+use crate::root_watch;
 use crate::server_state::{ServerParts, ServerState};
 use crate::signals::Signals;
 
@@ -59,6 +60,7 @@ pub(crate) fn serve(
     parts.disk.watch_mounts()?;
     parts.site.settings.lookup_as_job = true;
     let shared = ServerState::new(parts, limits);
+    root_watch::start(&shared, true)?;
     let listeners = Arc::new(listeners);
     // In each pool and for each device, one helper for pathnames and one for reading.
     let helpers = HelperLimits { helpers_max: 1, ..helpers };

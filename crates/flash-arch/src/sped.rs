@@ -16,6 +16,7 @@ use crate::helpers::Client;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::loops;
+use crate::root_watch;
 use crate::server_state::{ServerParts, ServerState};
 
 pub(crate) struct Inline(pub(crate) Arc<ServerState>);
@@ -42,5 +43,6 @@ pub(crate) fn serve(
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let shared = ServerState::new(parts, limits);
+    root_watch::start(&shared, true)?;
     loops::serve::<Epoll, _>(loops, &shared, listeners, needed, |_| Inline(Arc::clone(&shared)), ready)
 }

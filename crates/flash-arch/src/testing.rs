@@ -57,6 +57,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             paths: PathCache::new(cache),
             refusals: RefusalLog::default(),
             routes: None,
+            generation: Arc::default(),
         },
         disk: Disk::open(folder, settings).unwrap(),
         access_log: None,

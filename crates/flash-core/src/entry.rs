@@ -15,6 +15,8 @@ pub struct Entry {
     checked_ms: AtomicU64,
     /// When a caller last claimed the next look at the disk.
     claimed_ms: AtomicU64,
+    /// Of the [root](crate::root) that it was found in.
+    generation: u64,
 }
 
 #[derive(Debug)]
@@ -72,7 +74,18 @@ impl Variants {
 
 impl Entry {
     pub fn new(resource: Resource, checked_ms: u64) -> Self {
-        Self { resource, checked_ms: AtomicU64::new(checked_ms), claimed_ms: AtomicU64::new(checked_ms) }
+        let [checked, claimed] = [checked_ms, checked_ms].map(AtomicU64::new);
+        Self { resource, checked_ms: checked, claimed_ms: claimed, generation: 0 }
+    }
+
+    /// Found in the root of this generation.
+    #[must_use]
+    pub fn of_root(self, generation: u64) -> Self {
+        Self { generation, ..self }
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     pub(crate) fn leads_somewhere(&self) -> bool {
@@ -141,6 +154,6 @@ impl Entry {
             Resource::Missing => Resource::Missing,
             Resource::Forbidden(refusal) => Resource::Forbidden(*refusal),
         };
-        Self::new(resource, self.checked_ms())
+        Self::new(resource, self.checked_ms()).of_root(self.generation)
     }
 }

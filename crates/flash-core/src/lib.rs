@@ -31,6 +31,7 @@ pub mod path_rules;
 mod protocol;
 pub mod record;
 pub mod refusal;
+pub mod root;
 pub mod routes;
 pub mod site;
 pub mod stamp;

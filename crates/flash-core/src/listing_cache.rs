@@ -11,11 +11,13 @@ use crate::job::{Done, List, Listed};
 use crate::listing::{Listing, Maker, Order, Step};
 use crate::memory_budget::Budget;
 use crate::path::SitePath;
+use crate::root::Generation;
 
 #[derive(Debug)]
 pub struct ListingCache {
     keep_ms: u64,
     budget: Arc<Budget>,
+    generation: Arc<Generation>,
     // Never locked while a listing is dropped, because that may take a while.
     known: Mutex<Known>,
 }
@@ -44,7 +46,14 @@ const TIDY_AT_MIN: usize = 64;
 
 impl ListingCache {
     pub fn new(keep_ms: u64, bytes_max: u64) -> Self {
-        Self { keep_ms, budget: Budget::new(bytes_max), known: Mutex::default() }
+        let (budget, generation) = (Budget::new(bytes_max), Arc::default());
+        Self { keep_ms, budget, generation, known: Mutex::default() }
+    }
+
+    /// Listings that are older than this generation answer no new request.
+    #[must_use]
+    pub fn of_roots(self, generation: Arc<Generation>) -> Self {
+        Self { generation, ..self }
     }
 
     pub fn keep_ms(&self) -> u64 {
@@ -63,20 +72,20 @@ impl ListingCache {
             Err(TryLockError::WouldBlock) => return None,
         };
         let listing = known.latest.get(&key(list))?.listing.upgrade()?;
-        (listing.is_ready() && listing.is_fresh(list.asked_ms, self.keep_ms)).then_some(listing)
+        (listing.is_ready() && self.serves(&listing, list)).then_some(listing)
     }
 
     /// The listing for this request: one that is ready, one that is being made, or a new one.
-    fn join(&self, list: &List) -> Arc<Listing> {
+    fn join(&self, list: &List, maker: &dyn Maker) -> Arc<Listing> {
         let mut known = self.lock();
         let before = known.latest.get(&key(list)).map(|latest| latest.listing.clone()).unwrap_or_default();
         if let Some(listing) = before.upgrade()
-            && listing.is_fresh(list.asked_ms, self.keep_ms)
+            && self.serves(&listing, list)
         {
             return listing;
         }
-        let (path, budget) = (list.path.clone(), Arc::clone(&self.budget));
-        let listing = Arc::new(Listing::new(path, list.order, list.asked_ms, budget, before));
+        let (path, budget, root) = (list.path.clone(), Arc::clone(&self.budget), maker.root());
+        let listing = Arc::new(Listing::new(path, list.order, list.asked_ms, budget, root, before));
         let latest = Latest { listing: Arc::downgrade(&listing), kept: None, is_aged: false };
         known.all.push(Weak::clone(&latest.listing));
         let replaced = known.latest.insert(key(list), latest);
@@ -87,9 +96,13 @@ impl ListingCache {
         listing
     }
 
+    fn serves(&self, listing: &Listing, list: &List) -> bool {
+        listing.is_fresh(list.asked_ms, self.keep_ms) && listing.generation() >= self.generation.get()
+    }
+
     /// Does a step of the job. `None` if this helper must not wait for the listing.
     pub fn list(&self, list: &List, maker: &mut dyn Maker) -> Option<Done> {
-        let listing = list.listing.clone().unwrap_or_else(|| self.join(list));
+        let listing = list.listing.clone().unwrap_or_else(|| self.join(list, maker));
         let was_ready = listing.is_ready();
         let page = loop {
             break match listing.page(list.page, list.asked_ms, maker) {

@@ -48,7 +48,8 @@ impl LocalCache {
         Self { slots, hasher: DefaultHashBuilder::default(), bytes: 0, bytes_max, swept_ms: 0 }
     }
 
-    pub(crate) fn get(&mut self, target: &[u8], now_ms: u64) -> Option<Arc<Entry>> {
+    /// What is kept for the target, if it was found in the root of this generation.
+    pub(crate) fn get(&mut self, target: &[u8], now_ms: u64, generation: u64) -> Option<Arc<Entry>> {
         if self.slots.is_empty() {
             return None;
         }
@@ -56,7 +57,8 @@ impl LocalCache {
             self.sweep(now_ms);
         }
         let kept = self.slots[self.hasher.hash_one(target) as usize % SLOTS].kept.as_ref()?;
-        (now_ms < kept.until_ms && *kept.target == *target).then(|| Arc::clone(&kept.entry))
+        let serves = now_ms < kept.until_ms && kept.entry.generation() >= generation;
+        (serves && *kept.target == *target).then(|| Arc::clone(&kept.entry))
     }
 
     /// Offers an entry of the shared cache, which is fresh until `until_ms`.
@@ -107,16 +109,16 @@ mod tests {
     fn the_second_time_it_is_kept_until_it_is_due() {
         let mut local = LocalCache::new(1 << 20);
         local.offer(b"/a", &missing(), 0, 1000);
-        assert!(local.get(b"/a", 0).is_none(), "once is not often");
+        assert!(local.get(b"/a", 0, 0).is_none(), "once is not often");
         local.offer(b"/a", &missing(), 0, 1000);
-        assert!(local.get(b"/a", 999).is_some());
-        assert!(local.get(b"/b", 999).is_none());
-        assert!(local.get(b"/a", 1000).is_none());
+        assert!(local.get(b"/a", 999, 0).is_some());
+        assert!(local.get(b"/b", 999, 0).is_none());
+        assert!(local.get(b"/a", 1000, 0).is_none());
         local.offer(b"/a", &missing(), 1000, 1000);
-        assert!(local.get(b"/a", 1000).is_none(), "somebody is just looking at the disk for it");
+        assert!(local.get(b"/a", 1000, 0).is_none(), "somebody is just looking at the disk for it");
         assert_eq!(local.bytes, 0, "what is over has been swept away");
         local.offer(b"/a", &missing(), 1001, 2000);
-        assert!(local.get(b"/a", 1001).is_some());
+        assert!(local.get(b"/a", 1001, 0).is_some());
     }
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
         let Some(Done::Found(open)) = found else { panic!("it is there") };
         let mut local = LocalCache::new(1 << 20);
         (0..3).for_each(|_| local.offer(b"/a", &open, 0, 1000));
-        assert!(local.get(b"/a", 0).is_none());
+        assert!(local.get(b"/a", 0, 0).is_none());
         drop(open);
         assert_eq!(disk.open_files(), 0);
     }
@@ -142,7 +144,7 @@ mod tests {
             (0..2).for_each(|_| local.offer(target.as_bytes(), &missing(), 0, 1000));
         }
         assert_eq!(local.bytes, 3 * one);
-        local.get(b"/", 1000);
+        local.get(b"/", 1000, 0);
         assert_eq!(local.bytes, 0);
     }
 }

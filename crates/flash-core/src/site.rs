@@ -9,6 +9,7 @@ use crate::job::{Done, Job};
 use crate::page::Pages;
 use crate::path_rules::PathRules;
 use crate::refusal::RefusalLog;
+use crate::root::Generation;
 use crate::routes::Routes;
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct Site {
     pub pages: Pages,
     pub paths: PathCache,
     pub refusals: RefusalLog,
+    /// The generation of the root that is served, shared with the disk side.
+    pub generation: Arc<Generation>,
     /// The routes to upstreams, if there are any.
     pub routes: Option<Routes>,
 }
@@ -86,7 +89,9 @@ impl Site {
     /// Caches the result of a finished job; a missing name only when it is requested again. Called once, after the job.
     /// Returns `false` if the cache is locked: a caller that may block tries again.
     pub fn cache_result(&self, job: &Job, done: &Done) -> bool {
-        if let (Job::Find(find), Done::Found(entry)) = (job, done) {
+        if let (Job::Find(find), Done::Found(entry)) = (job, done)
+            && entry.generation() >= self.generation.get()
+        {
             let is_kept = match &find.known {
                 Some(known) => !Arc::ptr_eq(known, entry),
                 None => entry.leads_somewhere() || self.paths.admits_refusal(&find.path),

@@ -11,6 +11,7 @@ use flash_core::job::{Done, Find};
 use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::refusal::Refusal;
+use flash_core::root::OpenRoot;
 use flash_core::site::WINDOW_BYTES;
 use flash_http::media;
 use flash_http::negotiate::Coding;
@@ -24,6 +25,7 @@ use crate::open_file::OpenFile;
 use crate::read::{self, ReadResult};
 use crate::root::Root;
 use crate::settings::SendMode;
+use crate::site_root::SiteRoot;
 use crate::snapshot::Snapshot;
 use crate::stat::{self, FileStat, RESTED_NS, unix_ns};
 use crate::users::user_of;
@@ -45,7 +47,8 @@ enum Place {
 
 impl Disk {
     pub(crate) fn find(&self, find: &Find, blocking: Blocking) -> Result<Done, LookupError> {
-        let resource = match self.target(find, blocking) {
+        let site = self.roots.current();
+        let resource = match self.target(&site, find, blocking) {
             Ok(Some(target)) => target,
             Ok(None) => {
                 let known = find.known.as_ref().expect("only a known entry can be unchanged");
@@ -56,18 +59,26 @@ impl Disk {
             Err(LookupError::Forbidden(refusal)) => Resource::Forbidden(refusal),
             Err(stop) => return Err(stop),
         };
-        Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms))))
+        Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms).of_root(site.generation()))))
     }
 
     /// What the path leads to. `None` if the known entry is still current.
-    fn target(&self, find: &Find, blocking: Blocking) -> Result<Option<Resource>, LookupError> {
+    fn target(
+        &self,
+        site: &SiteRoot,
+        find: &Find,
+        blocking: Blocking,
+    ) -> Result<Option<Resource>, LookupError> {
+        if site.is_gone() {
+            return Err(LookupError::Missing);
+        }
         let user_root;
-        let (root, name) = match self.users.as_ref().zip(user_of(&find.path)) {
+        let (root, name) = match site.users.as_ref().zip(user_of(&find.path)) {
             Some((users, (user, name))) => {
                 user_root = users.root(user, blocking)?;
                 (&*user_root, name)
             }
-            None => (&*self.root, find.path.relative()),
+            None => (&*site.root, find.path.relative()),
         };
         let place = match self.settings.deny.cover(&find.path) {
             true => Err(LookupError::Missing),
@@ -77,11 +88,11 @@ impl Disk {
             root.learn_names(name);
         }
         let place = match place {
-            Err(LookupError::Missing) if std::ptr::eq(root, &*self.root) => {
-                if let Some(target) = self.script_above(&find.path, blocking)? {
+            Err(LookupError::Missing) if std::ptr::eq(root, &*site.root) => {
+                if let Some(target) = self.script_above(site, &find.path, blocking)? {
                     return Ok(Some(target));
                 }
-                self.fallback(&find.path, blocking)?
+                self.fallback(site, &find.path, blocking)?
             }
             place => place?,
         };
@@ -89,11 +100,12 @@ impl Disk {
             Place::Folder => return Ok(Some(Resource::Folder)),
             Place::FolderWithoutSlash => return Ok(Some(Resource::FolderWithoutSlash)),
             Place::File(name, _) if self.is_script(&name) => {
-                return self.script(root, &find.path, &name).map(Some);
+                return self.script((site, root), &find.path, &name).map(Some);
             }
             Place::File(name, examined) => (name, examined),
         };
-        let known = find.known.as_deref().and_then(variants_of);
+        let of_this_root = |entry: &&Entry| entry.generation() == site.generation();
+        let known = find.known.as_deref().filter(of_this_root).and_then(variants_of);
         let media = media::of(&name);
         let siblings = if self.settings.precompressed && media.compressible {
             siblings(root, &name, &examined.stamp, blocking)?
@@ -104,10 +116,11 @@ impl Disk {
             return Ok(None);
         }
         let varies = !siblings.is_empty();
-        let identity = self.file(root, &name, &name, None, varies, blocking)?;
+        let identity = self.file((site, root), &name, &name, None, varies, blocking)?;
         let mut coded = Vec::with_capacity(siblings.len());
         for (coding, _) in siblings {
-            match self.file(root, &with_suffix(&name, coding), &name, Some(coding), varies, blocking) {
+            match self.file((site, root), &with_suffix(&name, coding), &name, Some(coding), varies, blocking)
+            {
                 Ok(file) => coded.push(Arc::new(file)),
                 // The copy is gone, or may not be read. The file itself still serves.
                 Err(LookupError::Missing | LookupError::Forbidden(_)) => {}
@@ -152,10 +165,15 @@ impl Disk {
 
     /// The page of a single-page site, for a path without a file. A name with a dot means a file: an HTML page in
     /// place of a missing image or script would hide the mistake.
-    fn fallback(&self, path: &SitePath<'_>, blocking: Blocking) -> Result<Place, LookupError> {
+    fn fallback(
+        &self,
+        site: &SiteRoot,
+        path: &SitePath<'_>,
+        blocking: Blocking,
+    ) -> Result<Place, LookupError> {
         match &self.settings.spa {
             Some(page) if !path.name().contains(&b'.') => {
-                let examined = self.root.examine(page, blocking)?;
+                let examined = site.root.examine(page, blocking)?;
                 Ok(Place::File(page.clone(), examined))
             }
             _ => Err(LookupError::Missing),
@@ -164,7 +182,7 @@ impl Disk {
 
     fn file(
         &self,
-        root: &Root,
+        (site, root): (&SiteRoot, &Root),
         name: &[u8],
         typed_as: &[u8],
         coding: Option<Coding>,
@@ -175,10 +193,10 @@ impl Disk {
         loop {
             looks_left -= 1;
             let (file, examined) = root.open_file(name, blocking)?;
-            if self.is_program(&file) {
+            if self.is_program(site, &file) {
                 return Err(LookupError::Forbidden(Refusal::Program));
             }
-            let class = self.root.mounts().table().device_of(examined.mount).class;
+            let class = self.device_of_mount(examined.mount).class;
             if !blocking.waits() && !class.reads_now() {
                 return Err(LookupError::WouldBlock);
             }
@@ -228,7 +246,7 @@ impl Disk {
 
     /// An open file for a single window, which another process sends.
     pub(crate) fn open_window(&self, file: OwnedFd, examined: &FileStat) -> OpenFile {
-        let class = self.root.mounts().table().device_of(examined.mount).class;
+        let class = self.device_of_mount(examined.mount).class;
         let send_mode = self.send_mode(class.lends(), examined.owner);
         let assumed = self.settings.residency_assumed;
         // A close may wait for the file's device. A device that hangs must not keep files of other devices open.

@@ -25,6 +25,7 @@ mod root;
 mod run;
 mod scripts;
 mod settings;
+mod site_root;
 mod snapshot;
 mod spool;
 mod stat;
@@ -36,6 +37,7 @@ pub use crate::error_pages::error_pages;
 pub use crate::mounts::{Capabilities, Device, DeviceClass, NameRule};
 pub use crate::retry::again_if;
 pub use crate::settings::{FollowLinks, SendMode, Settings};
+pub use crate::site_root::{Opened, RootChange, SiteRoot, open_root, real_path};
 pub use crate::spool::Spool;
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use flash_core::listing::{
     self, Batch, Details, Folder, FolderRead, Kind, Maker, NAME_BYTES_MAX, Part, Seen,
 };
 use flash_core::path::SitePath;
+use flash_core::root::OpenRoot;
 use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{FileType, RawDir, SeekFrom, seek, tell};
 
@@ -23,6 +24,7 @@ use crate::disk::Disk;
 use crate::listings::Listings;
 use crate::lookup_error::LookupError;
 use crate::root::Root;
+use crate::site_root::SiteRoots;
 use crate::stat::{self, FileStat};
 use crate::users::{Users, user_of};
 
@@ -41,6 +43,7 @@ pub(crate) struct OpenFolder {
 /// One step of a listing.
 struct ListStep<'a> {
     listings: &'a Arc<Listings>,
+    roots: &'a SiteRoots,
     ask: &'a mut dyn FnMut(Job) -> Option<Done>,
     blocking: Blocking,
     until: Instant,
@@ -55,7 +58,7 @@ impl Disk {
         ask: &mut dyn FnMut(Job) -> Option<Done>,
     ) -> Option<Done> {
         let until = Instant::now() + self.list_step;
-        let mut step = ListStep { listings: &self.listings, ask, blocking, until };
+        let mut step = ListStep { listings: &self.listings, roots: &self.roots, ask, blocking, until };
         let done = self.listings.cache.list(list, &mut step);
         self.listings.step_ended.notify_all();
         done
@@ -73,13 +76,17 @@ impl Disk {
 
     /// Reads a part of a folder.
     pub(crate) fn folder(&self, folder: &Folder, blocking: Blocking) -> Result<FolderRead, LookupError> {
+        let site = self.root_in(folder.root.as_ref());
+        if site.is_gone() {
+            return Err(LookupError::Missing);
+        }
         let user_root;
-        let (root, below) = match self.users.as_ref().zip(user_of(&folder.path)) {
+        let (root, below) = match site.users.as_ref().zip(user_of(&folder.path)) {
             Some((users, (user, below))) => {
                 user_root = Users::root(users, user, blocking)?;
                 (&*user_root, below)
             }
-            None => (&*self.root, folder.path.relative()),
+            None => (&*site.root, folder.path.relative()),
         };
         match &folder.part {
             Part::Names { open, from } => {
@@ -99,7 +106,7 @@ impl Disk {
 
     /// A folder that this process or another has opened.
     pub(crate) fn open_folder(&self, file: OwnedFd) -> OpenFolder {
-        let class = self.root.mounts().table().device_of(stat::mount_of(&file)).class;
+        let class = self.device_of_mount(stat::mount_of(&file)).class;
         let closer = if class.is_local() { &self.closer } else { &self.remote_closer };
         OpenFolder { file: Some(file), closer: closer.clone() }
     }
@@ -163,6 +170,10 @@ fn look(root: &Root, folder: &[u8], name: &[u8], blocking: Blocking) -> Result<O
 }
 
 impl Maker for ListStep<'_> {
+    fn root(&self) -> Option<Arc<dyn OpenRoot>> {
+        Some(self.roots.current_owned())
+    }
+
     fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>> {
         (self.ask)(Job::Folder(Box::new(folder))).map(Done::into_folder)
     }

@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 
 use arc_swap::{ArcSwap, Guard};
@@ -48,9 +48,17 @@ pub(crate) struct Mounts {
     table: ArcSwap<Table>,
     known: Mutex<Registry>,
     closer: Arc<OnceLock<Arc<Closer>>>,
-    /// The list, until the watch takes it.
-    list: Mutex<Option<File>>,
+    list: Arc<MountList>,
+}
+
+/// The kernel's list, which the roots of a site share: a process in a sandbox could not open it again.
+#[derive(Debug)]
+struct MountList {
+    /// The list, until somebody watches it.
+    file: Mutex<Option<File>>,
     watch: OnceLock<Watch>,
+    /// The mounts of the present root. Locked while they are told.
+    listener: Mutex<Weak<Mounts>>,
 }
 
 impl Mounts {
@@ -66,9 +74,37 @@ impl Mounts {
             let mount_root = MountRoot::new(folder.try_clone()?, Arc::clone(&closer));
             known.entered(own, mount_root, probe::probe(&folder));
         }
+        let list = MountList { file: Mutex::new(list), watch: OnceLock::new(), listener: Mutex::default() };
+        Ok(Self::of(folder, known, closer, Arc::new(list)))
+    }
+
+    fn of(
+        folder: OwnedFd,
+        known: Registry,
+        closer: Arc<OnceLock<Arc<Closer>>>,
+        list: Arc<MountList>,
+    ) -> Self {
         let table = ArcSwap::from_pointee(known.table());
-        let (known, list) = (Mutex::new(known), Mutex::new(list));
-        Ok(Self { folder, table, known, closer, list, watch: OnceLock::new() })
+        Self { folder, table, known: Mutex::new(known), closer, list }
+    }
+
+    /// The mounts of the root that comes after, which hears of changes from now on. Devices keep their numbers.
+    pub(crate) fn successor(&self, folder: OwnedFd, base: &Path) -> io::Result<Arc<Self>> {
+        let mut listener = self.list.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known().successor(stat::mount_of(&folder), base.as_os_str().as_bytes());
+        if let Some(own) = known.own_if_local() {
+            let mount_root = MountRoot::new(folder.try_clone()?, Arc::clone(&self.closer));
+            let capabilities = known.own_capabilities().unwrap_or_else(|| probe::probe(&folder));
+            known.entered(own, mount_root, capabilities);
+        }
+        let lines = known.lines().to_vec();
+        let mounts = Arc::new(Self::of(folder, known, Arc::clone(&self.closer), Arc::clone(&self.list)));
+        if self.list.watch.get().is_some() {
+            *listener = Arc::downgrade(&mounts);
+            // What is mounted below the new root, nobody has looked at.
+            mounts.update(lines);
+        }
+        Ok(mounts)
     }
 
     /// From now on threads follow the changes.
@@ -77,15 +113,18 @@ impl Mounts {
             let _ = self.closer.set(closer);
         }
         // A second watch would do the same. Without a list there is nothing to watch.
-        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(list) = list {
-            let mounts = Arc::downgrade(self);
+        let file = self.list.file.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(file) = file {
+            *self.list.listener.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
+            let list = Arc::downgrade(&self.list);
             let update = move |lines| {
-                if let Some(mounts) = mounts.upgrade() {
+                let Some(list) = list.upgrade() else { return };
+                let listener = list.listener.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(mounts) = listener.upgrade() {
                     mounts.update(lines);
                 }
             };
-            let _ = self.watch.set(Watch::start(list, update)?);
+            let _ = self.list.watch.set(Watch::start(file, update)?);
         }
         Ok(())
     }

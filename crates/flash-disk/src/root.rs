@@ -55,12 +55,24 @@ struct WalkStart<'a> {
 }
 
 impl Root {
-    /// Opens the folder to serve. If nothing tells that a folder has changed, its names are held for `briefly`.
-    pub(crate) fn site(folder: &Path, follow_links: FollowLinks, briefly: Duration) -> io::Result<Self> {
-        let real_path = folder.canonicalize()?;
-        let folder = open_root(&real_path)?;
-        let mounts = Arc::new(Mounts::new(folder.try_clone()?, &real_path)?);
-        let (names, is_elsewhere) = (Arc::new(NameTables::new(briefly)), AtomicBool::new(false));
+    /// The folder to serve, after the one `before`. Where nothing tells that a folder has changed, its names are held as
+    /// long as `briefly`.
+    pub(crate) fn site(
+        folder: OwnedFd,
+        real_path: PathBuf,
+        follow_links: FollowLinks,
+        briefly: Duration,
+        before: Option<&Self>,
+    ) -> io::Result<Self> {
+        let is_elsewhere = before.is_some_and(Self::is_elsewhere);
+        if !is_elsewhere {
+            check_openat2(&folder)?;
+        }
+        let mounts = match before {
+            Some(before) => before.mounts.successor(folder.try_clone()?, &real_path)?,
+            None => Arc::new(Mounts::new(folder.try_clone()?, &real_path)?),
+        };
+        let (names, is_elsewhere) = (Arc::new(NameTables::new(briefly)), AtomicBool::new(is_elsewhere));
         Ok(Self { folder, real_path, follow_links, mounts, names, is_elsewhere, kind: Kind::Site })
     }
 
@@ -73,7 +85,7 @@ impl Root {
     ) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let real_path = folder.canonicalize()?;
-        let folder = open_root(&real_path)?;
+        let folder = open_folder(&real_path)?;
         let kind = Kind::Home { mount: mount_of(&folder), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
         Ok(Self {
             folder,
@@ -93,6 +105,15 @@ impl Root {
 
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    /// Without symbolic links, as it was when the folder was opened.
+    pub(crate) fn real_path(&self) -> &Path {
+        &self.real_path
     }
 
     pub(crate) fn mounts(&self) -> &Arc<Mounts> {
@@ -307,14 +328,19 @@ fn parent(name: &[u8]) -> &[u8] {
     name.iter().rposition(|&byte| byte == b'/').map_or(b"", |slash| &name[..slash])
 }
 
-fn open_root(real_path: &Path) -> io::Result<OwnedFd> {
+fn open_folder(real_path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(CWD, real_path, flags, Mode::empty())?;
+    check_openat2(&folder)?;
+    Ok(folder)
+}
+
+fn check_openat2(folder: &OwnedFd) -> io::Result<()> {
     match open_at(folder.as_fd(), b"", OFlags::PATH, ResolveFlags::BENEATH) {
         Err(Errno::NOSYS | Errno::PERM) => {
             Err(io::Error::other("this system does not allow openat2 (Linux 5.6)"))
         }
         Err(error) => Err(error.into()),
-        Ok(_) => Ok(folder),
+        Ok(_) => Ok(()),
     }
 }

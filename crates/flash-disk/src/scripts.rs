@@ -16,6 +16,7 @@ use crate::blocking::Blocking;
 use crate::disk::Disk;
 use crate::lookup_error::LookupError;
 use crate::root::Root;
+use crate::site_root::SiteRoot;
 
 impl Disk {
     pub(crate) fn is_script(&self, name: &[u8]) -> bool {
@@ -26,11 +27,11 @@ impl Disk {
     /// site's rights.
     pub(crate) fn script(
         &self,
-        root: &Root,
+        (site, root): (&SiteRoot, &Root),
         path: &SitePath<'_>,
         name: &[u8],
     ) -> Result<Resource, LookupError> {
-        match std::ptr::eq(root, &*self.root) && !self.settings.no_programs.cover(path) {
+        match std::ptr::eq(root, &*site.root) && !self.settings.no_programs.cover(path) {
             true => Ok(Resource::Script([b"/", name].concat().into())),
             false => Err(LookupError::Forbidden(Refusal::Program)),
         }
@@ -39,16 +40,17 @@ impl Disk {
     /// A script whose name is a prefix of the path. The rest of the path is the script's business.
     pub(crate) fn script_above(
         &self,
+        site: &SiteRoot,
         path: &SitePath<'_>,
         blocking: Blocking,
     ) -> Result<Option<Resource>, LookupError> {
-        let root = &*self.root;
+        let root = &*site.root;
         let splits =
             self.settings.scripts.iter().flat_map(|suffix| script::suffixed(path.as_bytes(), suffix));
         for name in splits.filter(|split| !split.info.is_empty()).map(|split| &split.name[1..]) {
             match root.examine(name, blocking) {
                 Ok(examined) if examined.kind == FileType::RegularFile => {
-                    return self.script(root, path, name).map(Some);
+                    return self.script((site, root), path, name).map(Some);
                 }
                 Ok(_) | Err(LookupError::Missing) => {}
                 Err(stop) => return Err(stop),
@@ -58,8 +60,8 @@ impl Disk {
     }
 
     /// Whether an open file is a script, or lies in a folder of programs, by its real path.
-    pub(crate) fn is_program(&self, file: &OwnedFd) -> bool {
-        let (scripts, folders) = (&self.settings.scripts, &self.settings.program_folders);
+    pub(crate) fn is_program(&self, site: &SiteRoot, file: &OwnedFd) -> bool {
+        let (scripts, folders) = (&self.settings.scripts, &site.program_folders);
         if scripts.is_empty() && folders.is_empty() {
             return false;
         }

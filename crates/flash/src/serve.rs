@@ -15,13 +15,14 @@ use flash_core::page::Pages;
 use flash_core::path_rules::PathRule;
 use flash_core::refusal::RefusalLog;
 use flash_core::site::{Settings, Site};
-use flash_disk::{Disk, FollowLinks, SendMode, Spool};
+use flash_disk::{Disk, FollowLinks, Opened, SendMode, Spool};
 use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{Child, ForkHelper};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, FileCache, Listen};
 use crate::serve::descriptors::Table;
+use crate::serve::dir::Dir;
 use crate::serve::folders::{PUBLIC_FOLDER, temporary_folder};
 use crate::serve::logs::Logs;
 use crate::serve::privileges::Privileges;
@@ -30,6 +31,7 @@ use crate::serve::shares::Shares;
 
 mod browser;
 mod descriptors;
+mod dir;
 mod folders;
 mod logs;
 mod memory;
@@ -49,21 +51,21 @@ const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(100 * 365 * 24 * 3600)
 
 pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     privileges::check(flags)?;
-    let folder = flags
-        .dir
-        .canonicalize()
+    let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let shares = Shares::new(flags, memory::available_bytes(Path::new("/")));
     // Before this process raises its limits, which are not for programs.
-    let programs = Programs::prepare(flags, &folder, shares.program_buffer_bytes)?;
+    let programs = Programs::prepare(flags, &dir.real_path, shares.program_buffer_bytes)?;
     let table = table(flags, &shares, &programs);
     let share = table.share();
     let arch = arch(flags, &Shares { helpers_max: share.helpers, ..shares }, share.connections);
     let plan = Plan { flags, shares, programs, arch, cached_files: share.cached };
     // What is wrong with the folders shall be said before anybody listens.
     let file_bytes_max = PathCache::new(plan.cache_limits()).file_bytes_max();
-    let open = || plan.disk(&folder, file_bytes_max);
-    open().map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
+    let open = |root| plan.disk(&dir, root, file_bytes_max);
+    dir.open()
+        .and_then(open)
+        .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let pages = plan.pages()?;
     let (fields_bytes, most) = (plan.template().bytes(), HeaderTemplate::BYTES_MAX);
     if fields_bytes > most {
@@ -73,7 +75,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         )));
     }
     let supervisor::Started { process, fork_helper } =
-        supervisor::start(flags, &folder, plan.programs.setup(), &open)?;
+        supervisor::start(flags, &dir, plan.programs.setup(), &open)?;
     let listeners =
         flags.listen.iter().map(|place| listen(place, &flags.listen)).collect::<Result<Vec<_>, _>>()?;
     let places = listeners.iter().map(Listener::to_string).collect::<Vec<_>>().join(" and ");
@@ -82,7 +84,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         browser::open(&listeners);
     }
     let spool = || plan.spool();
-    let site = privileges::Site { folder: &folder, open: &open, spool: &spool };
+    let site = privileges::Site { dir: &dir, open: &open, spool: &spool };
     // Refused or not, the server serves. In a sandbox they would be refused.
     let _ = flash_os::preload::disable_huge_pages();
     let _ = flash_os::preload::grow_descriptor_table(table.limit.min(DESCRIPTORS_READY));
@@ -91,11 +93,14 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let drain = if flags.drain.is_zero() { AS_LONG_AS_IT_TAKES } else { flags.drain };
     let limits = Limits { connections_max, drain };
     let ready = || {
-        let (folder, shape, caches) = (folder.display(), Shape(plan.arch), plan.caches());
+        let (folder, shape, caches) = (dir.real_path.display(), Shape(plan.arch), plan.caches());
         let line = format!("flash: serving {folder} at {places} ({shape}{privileges}{caches})\n");
         // With standard error closed there is nobody who waits for this line.
         let _ = io::stderr().write_all(line.as_bytes());
         if let Some(warning) = table.warning() {
+            let _ = writeln!(io::stderr(), "flash: {warning}");
+        }
+        if let Some(warning) = dir.warning() {
             let _ = writeln!(io::stderr(), "flash: {warning}");
         }
         privileges.log_unenforced();
@@ -104,7 +109,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         }
     };
     let needed: Vec<Child> = process.iter().map(|process| process.child()).collect();
-    let parts = || plan.parts(&folder, &pages, &logs, &privileges, fork_helper.as_ref());
+    let parts = || plan.parts(&dir, &pages, &logs, &privileges, fork_helper.as_ref());
     flash_arch::serve(plan.arch, limits, listeners, &needed, parts, ready)
         .map_err(|error| Failure::Run(error.to_string()))
 }
@@ -123,7 +128,7 @@ impl Plan<'_> {
     /// All that one process needs.
     fn parts(
         &self,
-        folder: &Path,
+        dir: &Dir,
         pages: &Pages,
         logs: &Logs,
         privileges: &Privileges,
@@ -136,27 +141,29 @@ impl Plan<'_> {
             Some(to) => Some(AccessLog::start(to, logs.format, limits, error_log.clone())?),
             None => None,
         };
-        let site = Site {
-            settings: self.settings(access_log.is_some(), pages),
-            template: self.template(),
-            pages: pages.clone(),
-            paths: PathCache::new(self.cache_limits()),
-            refusals: {
-                let error_log = error_log.clone();
-                RefusalLog::new(move |line| error_log.log(line))
-            },
-            routes: self.programs.routes(),
-        };
+        let paths = PathCache::new(self.cache_limits());
         let disk = match privileges.take_disk() {
             Some(disk) => disk,
             None => {
-                let mut disk = self.disk(folder, site.paths.file_bytes_max())?;
+                let mut disk = self.disk(dir, dir.open()?, paths.file_bytes_max())?;
                 // Whoever began the server has heard of a failure.
                 if let Ok(Some(spool)) = self.spool() {
                     disk.keep_bodies_in(spool);
                 }
                 disk
             }
+        };
+        let site = Site {
+            settings: self.settings(access_log.is_some(), pages),
+            template: self.template(),
+            pages: pages.clone(),
+            paths,
+            generation: disk.generation(),
+            refusals: {
+                let error_log = error_log.clone();
+                RefusalLog::new(move |line| error_log.log(line))
+            },
+            routes: self.programs.routes(),
         };
         // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
         // without.
@@ -220,7 +227,7 @@ impl Plan<'_> {
         suffixes.iter().map(|&suffix| PathRule::Suffix(suffix.into()))
     }
 
-    fn disk(&self, folder: &Path, memory_file_bytes_max: u64) -> io::Result<Disk> {
+    fn disk(&self, dir: &Dir, root: Opened, memory_file_bytes_max: u64) -> io::Result<Disk> {
         let flags = self.flags;
         let settings = flash_disk::Settings {
             index: self.indexes(),
@@ -254,7 +261,7 @@ impl Plan<'_> {
             residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
             template: self.template(),
         };
-        Disk::open(folder, settings)
+        Disk::of_root(dir.path(), root, settings)
     }
 
     /// Where one process keeps the bodies of requests for programs, if there are any programs.

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ForkRequest {
-    /// A helper process, which answers on the socket until that is closed.
+    /// A helper process for the root whose descriptor comes first. It answers on the socket until that is closed.
     Helper { number: usize },
+    /// Open the folder that DIR leads to now. The reply is its descriptor and real path, or an error's number.
+    Root,
     /// Reopen a log. The reply is its descriptor, or an error text.
     Log { path: PathBuf },
     /// Remove the sockets' names. The process closes the socket when that is done.
@@ -19,6 +21,7 @@ impl ForkRequest {
         let (kind, rest): (u8, &[u8]) = match self {
             Self::Helper { number } => (b'h', &number.to_ne_bytes()),
             Self::Log { path } => (b'l', path.as_os_str().as_bytes()),
+            Self::Root => (b'r', &[]),
             Self::TidyUp => (b't', &[]),
         };
         [&[kind], rest].concat()
@@ -28,6 +31,7 @@ impl ForkRequest {
         Some(match bytes {
             [b'h', number @ ..] => Self::Helper { number: usize::from_ne_bytes(number.try_into().ok()?) },
             [b'l', path @ ..] => Self::Log { path: OsStr::from_bytes(path).into() },
+            [b'r'] => Self::Root,
             [b't'] => Self::TidyUp,
             _ => return None,
         })

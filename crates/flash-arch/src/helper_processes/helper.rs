@@ -1,12 +1,12 @@
 //! A helper process. It confines itself, and then answers requests until the server closes the socket.
 //!
-//! It has one socket and the folder. A malformed request ends it, because its server never sends one.
+//! It has one socket, and the root that the server sends first. A malformed request ends it, because its server never sends one.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use flash_disk::Disk;
+use flash_disk::{Disk, Opened, SiteRoot, real_path};
 use flash_process::ipc;
 use rustix::io::Errno;
 
@@ -15,17 +15,22 @@ use crate::helpers::HELPER_NICE;
 pub(super) fn run(
     number: usize,
     socket: &OwnedFd,
-    mut disk: Disk,
-    confine: &dyn Fn() -> io::Result<()>,
+    open: &dyn Fn(Opened) -> io::Result<Disk>,
+    confine: &dyn Fn(&SiteRoot) -> io::Result<()>,
 ) -> io::Result<()> {
     rustix::thread::set_name(&CString::new(format!("helper-{number}"))?)?;
     // If the kernel refuses, the helper runs all the same.
     let _ = flash_os::preload::disable_huge_pages();
     let _ = rustix::process::nice(HELPER_NICE);
-    confine()?;
+    let mut buffer = ipc::buffer();
+    // The server has gone, or never sent a root.
+    let Some(message) = ipc::receive(socket, &mut buffer)? else { return Ok(()) };
+    let root = message.descriptors.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
+    let real_path = real_path(&root)?;
+    let mut disk = open((root, real_path))?;
+    confine(&disk.root())?;
     // Its processor time tells the server whether it works or waits for a disk.
     ipc::send(socket, &std::process::id().to_ne_bytes(), &[])?;
-    let mut buffer = ipc::buffer();
     while let Some(message) = ipc::receive(socket, &mut buffer)? {
         let Some(answer) = disk.answer(&message.bytes, message.descriptors) else { break };
         match ipc::send(socket, &answer.bytes, &answer.descriptors()) {

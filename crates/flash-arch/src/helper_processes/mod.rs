@@ -10,10 +10,12 @@ mod process;
 mod processes;
 mod roles;
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use flash_core::job::{Failure, Job, Outcome};
-use flash_disk::{Device, Disk, remote};
+use flash_disk::{Device, Disk, Opened, open_root, remote};
 use flash_observe::ErrorLog;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
@@ -53,6 +55,14 @@ impl HelperKind {
         }
     }
 
+    /// Opens the folder that DIR leads to now, where this process may not do it itself.
+    pub(crate) fn open_root(&self, folder: &Path) -> io::Result<Opened> {
+        match self {
+            Self::Threads => open_root(folder),
+            Self::Processes(processes) => processes.open_root(),
+        }
+    }
+
     /// Makes an executor for the calling thread.
     pub(crate) fn executor(&self) -> JobExecutor {
         let kind = match self {
@@ -79,6 +89,11 @@ impl JobExecutor {
             (ExecutorKind::ThisThread, _) => disk.help(job, device),
             // The spool is open in the server.
             (ExecutorKind::Process(_), Job::Spool(_)) => {
+                self.clock.set(CpuClock::of_this_thread());
+                disk.help(job, device)
+            }
+            // There is nothing to look at.
+            (ExecutorKind::Process(_), Job::Find(_) | Job::Folder(_)) if disk.root().is_gone() => {
                 self.clock.set(CpuClock::of_this_thread());
                 disk.help(job, device)
             }
@@ -119,20 +134,22 @@ fn ask(
     device: Device,
 ) -> Option<Outcome> {
     let log_lost = |what: std::fmt::Arguments<'_>| error_log.log_limited(&processes.lost, what);
+    let root = disk.root_of(job);
     for _ in 0..TRIES_MAX {
-        let mut process = match processes.process(|idle| log_lost(format_args!("{idle} ended: replaced"))) {
-            Ok(process) => process,
-            Err(error) => {
-                error_log.log_limited(&processes.refused, format_args!("cannot start a helper: {error}"));
-                return Some(job.failed(Failure::Overloaded).into());
-            }
-        };
+        let mut process =
+            match processes.process(&root, |idle| log_lost(format_args!("{idle} ended: replaced"))) {
+                Ok(process) => process,
+                Err(error) => {
+                    error_log.log_limited(&processes.refused, format_args!("cannot start a helper: {error}"));
+                    return Some(job.failed(Failure::Overloaded).into());
+                }
+            };
         let Some(its_clock) = process.clock() else {
             log_lost(format_args!("{process} ended during a {}: replaced", job.name()));
             continue;
         };
         clock.set(its_clock);
-        match process.ask(disk, job, device) {
+        match process.ask(disk, &root, job, device) {
             Reply::Answered(outcome) => {
                 processes.keep(process);
                 return outcome;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 
 use flash_core::job::{Failure, Job, Outcome};
-use flash_disk::{Device, Disk};
+use flash_disk::{Device, Disk, SiteRoot};
 use flash_os::cpu_clock::CpuClock;
 use flash_process::ipc;
 use rustix::io::Errno;
@@ -12,6 +12,8 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub(super) struct Process {
     number: usize,
+    /// Of the root that it works in.
+    generation: u64,
     socket: OwnedFd,
     buffer: Box<[u8]>,
     /// Set when the process has reported that it is ready.
@@ -31,8 +33,12 @@ pub(super) enum LossReason {
 }
 
 impl Process {
-    pub(super) fn new(number: usize, socket: OwnedFd) -> Self {
-        Self { number, socket, buffer: ipc::buffer(), clock: None }
+    pub(super) fn new(number: usize, generation: u64, socket: OwnedFd) -> Self {
+        Self { number, generation, socket, buffer: ipc::buffer(), clock: None }
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Whether the process waits for a request: it has not ended, and has sent nothing unasked.
@@ -50,14 +56,14 @@ impl Process {
         self.clock
     }
 
-    /// Sends a job, and waits for the reply as long as it takes.
-    pub(super) fn ask(&mut self, disk: &Disk, job: &Job, device: Device) -> Reply {
-        flash_disk::again_if(Option::is_none, || self.ask_once(disk, job, device))
+    /// Sends a job for its root, and waits for the reply as long as it takes.
+    pub(super) fn ask(&mut self, disk: &Disk, root: &SiteRoot, job: &Job, device: Device) -> Reply {
+        flash_disk::again_if(Option::is_none, || self.ask_once(disk, root, job, device))
             .unwrap_or_else(|| Reply::Answered(Some(job.failed(Failure::Overloaded).into())))
     }
 
     /// `None` if no memory or descriptor is left. A retry may succeed.
-    fn ask_once(&mut self, disk: &Disk, job: &Job, device: Device) -> Option<Reply> {
+    fn ask_once(&mut self, disk: &Disk, root: &SiteRoot, job: &Job, device: Device) -> Option<Reply> {
         let question = disk.ask(job, device);
         match ipc::send(&self.socket, &question.bytes, question.descriptor.as_slice()) {
             Ok(()) => {}
@@ -67,7 +73,7 @@ impl Process {
         Some(match ipc::receive(&self.socket, &mut self.buffer) {
             Ok(Some(message)) if message.is_incomplete => return None,
             Ok(Some(message)) => disk
-                .understand(job, &message.bytes, message.descriptors)
+                .understand(root, job, &message.bytes, message.descriptors)
                 .map_or(Reply::Lost(LossReason::AnsweredNonsense), Reply::Answered),
             Ok(None) => Reply::Lost(LossReason::Ended),
             Err(_) => Reply::Lost(LossReason::AnsweredNonsense),

@@ -1,20 +1,25 @@
 //! The helper processes of a server: the idle ones, and requests for more. It also requests what needs more rights:
-//! to reopen a log, and to remove the sockets' names.
+//! to open a new root, to reopen a log, and to remove the sockets' names.
 //!
 //! The processes that fulfil requests are [roles](super::roles) of the supervisor process. If that process is killed,
 //! the server ends in order, and helpers go on until then.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use flash_core::root::OpenRoot;
+use flash_disk::{Opened, SiteRoot};
 use flash_observe::RateLimit;
 use flash_process::{SupervisorProcess, ipc};
 use parking_lot::Mutex;
+use rustix::io::Errno;
 
 use super::fork_request::ForkRequest;
 use super::process::Process;
@@ -29,6 +34,8 @@ pub struct HelperProcesses {
     is_gone: AtomicBool,
     /// The number of threads that use helper processes.
     executors: AtomicUsize,
+    /// The newest root that helpers were requested for.
+    generation: AtomicU64,
     /// Helpers without a job, the last used one at the end.
     pub(super) idle: Mutex<Vec<Process>>,
     /// Limits the lines about lost helpers, and about helpers that cannot start.
@@ -46,28 +53,67 @@ impl HelperProcesses {
             started: AtomicUsize::new(0),
             is_gone: AtomicBool::new(false),
             executors: AtomicUsize::new(0),
+            generation: AtomicU64::new(0),
             idle: Mutex::default(),
             lost: RateLimit::every(LOG_EVERY),
             refused: RateLimit::every(LOG_EVERY),
         }
     }
 
-    /// A helper process for one job. Calls `ended` for each idle one that has ended meanwhile.
-    pub(super) fn process(&self, ended: impl Fn(&Process)) -> io::Result<Process> {
-        loop {
-            let Some(process) = self.idle.lock().pop() else { break };
+    /// A helper process for one job in this root. Calls `ended` for each idle one that has ended meanwhile.
+    pub(super) fn process(&self, root: &SiteRoot, ended: impl Fn(&Process)) -> io::Result<Process> {
+        let generation = root.generation();
+        if self.generation.fetch_max(generation, Ordering::Relaxed) < generation {
+            self.retire(generation);
+        }
+        let idle = || {
+            let mut idle = self.idle.lock();
+            let place = idle.iter().rposition(|process| process.generation() == generation)?;
+            Some(idle.remove(place))
+        };
+        while let Some(process) = idle() {
             if process.is_waiting() {
                 return Ok(process);
             }
             ended(&process);
         }
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Process::new(number, self.request(&ForkRequest::Helper { number })?))
+        let socket = self.request(&ForkRequest::Helper { number })?;
+        // The helper opens nothing before it has this.
+        match ipc::send(&socket, b"", &[root.as_fd()]) {
+            // It has ended already, which its clock will tell.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(Process::new(number, generation, socket)),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// Keeps a helper for the next job.
+    /// Keeps a helper for the next job, if it is of the newest root. A helper is confined to its own root.
     pub(super) fn keep(&self, process: Process) {
-        self.idle.lock().push(process);
+        if process.generation() >= self.generation.load(Ordering::Relaxed) {
+            self.idle.lock().push(process);
+        }
+    }
+
+    /// Ends the idle helpers of earlier roots.
+    fn retire(&self, generation: u64) {
+        let mut idle = self.idle.lock();
+        let old: Vec<Process> = idle.extract_if(.., |process| process.generation() < generation).collect();
+        drop((idle, old));
+    }
+
+    /// Opens the folder that DIR leads to now, which this process may not.
+    ///
+    /// # Errors
+    /// As opening it fails.
+    pub(super) fn open_root(&self) -> io::Result<Opened> {
+        let socket = self.request(&ForkRequest::Root)?;
+        let mut buffer = ipc::buffer();
+        let Some(message) = ipc::receive(&socket, &mut buffer)? else { return Err(ErrorKind::Other.into()) };
+        match (message.descriptors.into_iter().next(), message.bytes.as_ref().try_into()) {
+            (Some(folder), _) => Ok((folder, OsStr::from_bytes(&message.bytes).into())),
+            (None, Ok(code)) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(code))),
+            (None, Err(_)) => Err(ErrorKind::Other.into()),
+        }
     }
 
     pub(super) fn add_executor(&self) {

@@ -1,25 +1,29 @@
-//! The roles of processes that a server with helper processes requests: a helper, reopening a log, and removing the
+//! The roles of processes that a server with helper processes requests: a helper, opening a new root, reopening a log, and removing the
 //! sockets' names. Each request gets a process of its own, so that none waits for another.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use flash_disk::Disk;
+use flash_disk::{Disk, Opened, SiteRoot};
 use flash_observe::Destination;
 use flash_process::{OnEnd, Role, ipc};
+use rustix::io::Errno;
 
 use super::fork_request::ForkRequest;
 use super::helper;
 
 /// What these roles need to know.
 pub struct HelperRoles<'a> {
-    /// Opens the folder in a helper.
-    pub open: &'a dyn Fn() -> io::Result<Disk>,
-    /// Confines a helper, once it has opened the folder.
-    pub confine: &'a dyn Fn() -> io::Result<()>,
+    /// Opens the folder that DIR leads to now.
+    pub open_root: &'a dyn Fn() -> io::Result<Opened>,
+    /// Makes a disk of a root in a helper.
+    pub open: &'a dyn Fn(Opened) -> io::Result<Disk>,
+    /// Confines a helper to its root.
+    pub confine: &'a dyn Fn(&SiteRoot) -> io::Result<()>,
     /// The logs that may be reopened.
     pub logs: &'a [PathBuf],
     /// The names of the server's sockets.
@@ -40,7 +44,16 @@ impl HelperRoles<'_> {
 
     fn fulfil(&self, request: &ForkRequest, socket: &OwnedFd) -> io::Result<()> {
         match request {
-            ForkRequest::Helper { number } => helper::run(*number, socket, (self.open)()?, self.confine),
+            ForkRequest::Helper { number } => helper::run(*number, socket, self.open, self.confine),
+            ForkRequest::Root => match (self.open_root)() {
+                Ok((folder, real_path)) => {
+                    Ok(ipc::send(socket, real_path.as_os_str().as_bytes(), &[folder.as_fd()])?)
+                }
+                Err(error) => {
+                    let code = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+                    Ok(ipc::send(socket, &code.to_ne_bytes(), &[])?)
+                }
+            },
             ForkRequest::Log { path } if self.logs.contains(path) => {
                 match Destination::Path(path.clone()).open() {
                     Ok(file) => Ok(ipc::send(socket, b"", &[file.as_fd()])?),

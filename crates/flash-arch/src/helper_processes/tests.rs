@@ -79,6 +79,7 @@ impl Bench {
                 }),
                 refusals: RefusalLog::default(),
                 routes: None,
+                generation: Arc::default(),
             },
             disk: {
                 let mut disk = disk(&folder.path().join("site"));
@@ -142,6 +143,8 @@ fn disk(folder: &Path) -> Disk {
 
 fn behave(manner: Manner, socket: &OwnedFd, mut disk: Disk) {
     let mut buffer = ipc::buffer();
+    let root = ipc::receive(socket, &mut buffer).ok().flatten().expect("the root comes first");
+    assert_eq!(root.descriptors.len(), 1);
     let _ = ipc::send(socket, &std::process::id().to_ne_bytes(), &[]);
     while let Ok(Some(message)) = ipc::receive(socket, &mut buffer) {
         let answer = match manner {
@@ -231,7 +234,8 @@ fn a_process_that_speaks_unasked_is_asked_no_more() {
 fn helpers_retire_with_the_hands_that_they_serve() {
     let bench = Bench::new(&[Manner::Helps, Manner::Helps]);
     let (first, second) = (bench.executor(), bench.executor());
-    let mut processes: Vec<Process> = (0..2).map(|_| bench.processes.process(|_| ()).unwrap()).collect();
+    let mut processes: Vec<Process> =
+        (0..2).map(|_| bench.processes.process(&bench.shared.disk.root(), |_| ()).unwrap()).collect();
     // One whose first word nobody has heard does not wait to be asked.
     assert!(processes.iter_mut().all(|process| process.clock().is_some()));
     processes.into_iter().for_each(|process| bench.processes.keep(process));
@@ -248,7 +252,7 @@ fn without_a_supervisor_helpers_go_on_and_none_are_added() {
     let bench = Bench::new(&[Manner::Helps]);
     let (first, second) = (bench.executor(), bench.executor());
     assert_found(&bench.find(&first, None));
-    let only = bench.processes.process(|_| ()).unwrap();
+    let only = bench.processes.process(&bench.shared.disk.root(), |_| ()).unwrap();
     let done = bench.find(&second, None);
     assert!(matches!(done, Done::Failed(Failure::Overloaded)), "{done:?}");
     bench.processes.keep(only);
@@ -263,11 +267,12 @@ fn wishes_are_understood_as_they_were_meant() {
     for fork_request in [
         ForkRequest::Helper { number: 7 },
         ForkRequest::Log { path: "/var/log/x".into() },
+        ForkRequest::Root,
         ForkRequest::TidyUp,
     ] {
         assert_eq!(ForkRequest::of_bytes(&fork_request.to_bytes()), Some(fork_request));
     }
-    for nonsense in [&b""[..], b"x", b"h", b"h1234567", b"h123456789", b"tx"] {
+    for nonsense in [&b""[..], b"x", b"h", b"h1234567", b"h123456789", b"tx", b"rx"] {
         assert_eq!(ForkRequest::of_bytes(nonsense), None, "{nonsense:?}");
     }
 }

@@ -60,6 +60,7 @@ pub(crate) fn next(
     cx: &mut Context<'_>,
 ) -> Next {
     let mut age_s = None;
+    let lookup = lookup.filter(|lookup| !lookup.is_older_than(cx.site.generation.get()));
     let answer = match (asked, lookup) {
         (Asked::Refused(status), _) => {
             if status == Status::CONTENT_TOO_LARGE {
@@ -76,7 +77,7 @@ pub(crate) fn next(
                 Answer::Entry(Arc::clone(entry))
             }
             Lookup::Listed(listing, page) => Answer::Listing(Arc::clone(listing), page.clone()),
-            Lookup::Page(page) => Answer::Missing(page.clone()),
+            Lookup::Page(page, _) => Answer::Missing(page.clone()),
             Lookup::Failed(failure) => Answer::Error(failure.status()),
             Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked => return Next::Wait,
         },
@@ -113,7 +114,7 @@ pub(crate) fn next(
     if cx.site.settings.own_missing_page && head.method.is_retrieval() && answer.is_missing() {
         match lookup::find_file(lookup::MISSING_PAGE, cx.site, cx.local, cx.now) {
             Found::Entry(page) => return Next::Respond { answer: Answer::Missing(Some(page)), age_s: None },
-            Found::Unknown(find) => return Next::Lookup(FileLookup::of_page(find)),
+            Found::Unknown(find) => return Next::Lookup(FileLookup::of_page(find, cx.site.generation.get())),
             Found::Program | Found::Refused(_) => {}
         }
     }

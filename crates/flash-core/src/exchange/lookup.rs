@@ -28,8 +28,8 @@ pub(crate) struct FileLookup {
     pub(crate) state: Lookup,
     /// The listing's progress after its last step.
     progress: u64,
-    /// It is the site's page for missing names that is looked for.
-    is_page: bool,
+    /// The site's page for missing names is looked for: the generation of the root in which another name was missing.
+    page_of: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -43,26 +43,41 @@ pub(crate) enum Lookup {
     Stale(Arc<Entry>),
     /// A listing, and its first page.
     Listed(Arc<Listing>, Bytes),
-    /// What was asked for leads nowhere, and this is the site's page for that, if it has one.
-    Page(Option<Arc<Entry>>),
+    /// What was asked for leads nowhere in the root of this generation. This is the site's page for that, if it has one.
+    Page(Option<Arc<Entry>>, u64),
     Failed(Failure),
 }
 
 /// Where a site's page for missing names is.
 pub(crate) const MISSING_PAGE: &[u8] = b"/404.html";
 
+impl Lookup {
+    /// Whether its result was found in an earlier root than this generation's. The request may have joined a job that began
+    /// before a switch.
+    pub(crate) fn is_older_than(&self, generation: u64) -> bool {
+        match self {
+            Self::Found(entry) | Self::Stale(entry) => entry.generation() < generation,
+            Self::Listed(listing, _) => listing.generation() < generation,
+            Self::Page(page, of) => {
+                *of < generation || page.as_ref().is_some_and(|page| page.generation() < generation)
+            }
+            Self::Wanted(_) | Self::ListWanted(_) | Self::Asked | Self::Failed(_) => false,
+        }
+    }
+}
+
 impl FileLookup {
     pub(crate) fn of_file(find: Find) -> Self {
-        Self { state: Lookup::Wanted(find), progress: 0, is_page: false }
+        Self { state: Lookup::Wanted(find), progress: 0, page_of: None }
     }
 
     pub(crate) fn of_listing(list: List) -> Self {
-        Self { state: Lookup::ListWanted(list), progress: 0, is_page: false }
+        Self { state: Lookup::ListWanted(list), progress: 0, page_of: None }
     }
 
     /// For the page that says of something else that it is missing.
-    pub(crate) fn of_page(find: Find) -> Self {
-        Self { state: Lookup::Wanted(find), progress: 0, is_page: true }
+    pub(crate) fn of_page(find: Find, generation: u64) -> Self {
+        Self { state: Lookup::Wanted(find), progress: 0, page_of: Some(generation) }
     }
 
     /// The job that is wanted. Returns it once.
@@ -109,10 +124,10 @@ impl FileLookup {
                 Lookup::Failed(Failure::Broken)
             }
         };
-        self.state = match (self.is_page, state) {
-            (true, Lookup::Found(entry) | Lookup::Stale(entry)) => Lookup::Page(Some(entry)),
+        self.state = match (self.page_of, state) {
+            (Some(of), Lookup::Found(entry) | Lookup::Stale(entry)) => Lookup::Page(Some(entry), of),
             // Whose job is still under way, its connection cannot go on: that stays a failure.
-            (true, Lookup::Failed(failure)) if failure != Failure::TimedOut => Lookup::Page(None),
+            (Some(of), Lookup::Failed(failure)) if failure != Failure::TimedOut => Lookup::Page(None, of),
             (_, state) => state,
         };
     }
@@ -129,7 +144,7 @@ impl FileLookup {
     pub(crate) fn is_over(&self) -> bool {
         matches!(
             self.state,
-            Lookup::Found(_) | Lookup::Stale(_) | Lookup::Listed(..) | Lookup::Page(_) | Lookup::Failed(_)
+            Lookup::Found(_) | Lookup::Stale(_) | Lookup::Listed(..) | Lookup::Page(..) | Lookup::Failed(_)
         )
     }
 }
@@ -141,7 +156,7 @@ pub(crate) fn list(raw_path: &[u8], query: Option<&[u8]>, now: &Now) -> Option<L
 }
 
 pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, now: &Now) -> Found {
-    if let Some(entry) = local.get(raw_path, now.ms()) {
+    if let Some(entry) = local.get(raw_path, now.ms(), site.generation.get()) {
         return Found::Entry(entry);
     }
     let path = match SitePath::parse(raw_path) {
@@ -179,7 +194,7 @@ impl Site {
         now: &Now,
     ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
         local
-            .get(path.as_bytes(), now.ms())
+            .get(path.as_bytes(), now.ms(), self.generation.get())
             .map_or_else(|| search(path, path.as_bytes(), self, local, now), Ok)
     }
 }
@@ -192,7 +207,9 @@ fn search(
     local: &mut LocalCache,
     now: &Now,
 ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
-    let Some(entry) = site.paths.get(path) else { return Err(None) };
+    // An entry of an earlier root is no help to the next look either: its file is another one.
+    let of_this_root = |entry: &Arc<Entry>| entry.generation() >= site.generation.get();
+    let Some(entry) = site.paths.get(path).filter(of_this_root) else { return Err(None) };
     match entry.freshness(now.ms(), site.settings.revalidate_ms) {
         Freshness::Fresh => {
             local.offer(asked, &entry, now.ms(), entry.checked_ms() + site.settings.revalidate_ms);

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use super::batch::Batch;
 use super::name::Seen;
 use crate::path::SitePath;
+use crate::root::OpenRoot;
 
 /// Read a part of a folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
     pub path: SitePath<'static>,
     pub part: Part,
+    /// The root that the listing is of. `None` for the only one there is.
+    pub root: Option<Arc<dyn OpenRoot>>,
 }
 
 #[derive(Clone, Debug)]

@@ -21,6 +21,7 @@ use crate::entry::STALE_AFTER;
 use crate::failure::Failure;
 use crate::memory_budget::{Budget, BudgetedBytes};
 use crate::path::SitePath;
+use crate::root::OpenRoot;
 
 /// The names of a larger folder beyond this number are left out. A browser shows no page with more rows.
 const NAMES_MAX: usize = 200_000;
@@ -44,6 +45,8 @@ pub struct Listing {
     order: Order,
     asked_ms: u64,
     budget: Arc<Budget>,
+    /// All names and details are of this root. `None` for the only one there is.
+    root: Option<Arc<dyn OpenRoot>>,
     /// The earlier listing of the same folder. Names and pages that are equal are shared with it.
     before: Weak<Self>,
     making: Mutex<Making>,
@@ -98,6 +101,11 @@ pub enum Step {
 
 /// What a listing needs for a step.
 pub trait Maker {
+    /// The root that a new listing is made of. `None` if there is only one.
+    fn root(&self) -> Option<Arc<dyn OpenRoot>> {
+        None
+    }
+
     /// Reads a part of the folder. `None` if that would block on another device.
     fn ask(&mut self, folder: Folder) -> Option<Result<FolderRead, Failure>>;
 
@@ -123,6 +131,7 @@ impl Listing {
         order: Order,
         asked_ms: u64,
         budget: Arc<Budget>,
+        root: Option<Arc<dyn OpenRoot>>,
         before: Weak<Self>,
     ) -> Self {
         let making = Making { from: Some(0), ..Making::default() };
@@ -131,6 +140,7 @@ impl Listing {
             order,
             asked_ms,
             budget,
+            root,
             before,
             making: Mutex::new(making),
             progress: AtomicU64::new(0),
@@ -144,6 +154,11 @@ impl Listing {
 
     pub fn order(&self) -> Order {
         self.order
+    }
+
+    /// Of the root that it lists a folder of.
+    pub fn generation(&self) -> u64 {
+        self.root.as_ref().map_or(0, |root| root.generation())
     }
 
     /// Whether all names are known, so that only pages are left to write.
@@ -313,7 +328,7 @@ impl Listing {
     }
 
     fn ask(&self, part: Part, maker: &mut dyn Maker) -> Result<FolderRead, Step> {
-        match maker.ask(Folder { path: self.path.clone(), part }) {
+        match maker.ask(Folder { path: self.path.clone(), part, root: self.root.clone() }) {
             None => Err(Step::Elsewhere),
             Some(Err(failure)) => Err(Step::Failed(failure)),
             Some(Ok(read)) => {

@@ -143,6 +143,7 @@ impl World {
                 paths: PathCache::new(limits),
                 refusals: RefusalLog::default(),
                 routes: None,
+                generation: Default::default(),
             },
             disk,
             now: Now::new(5_000_000, 1_000_000_000_000),

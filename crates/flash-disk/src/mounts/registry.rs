@@ -56,6 +56,26 @@ impl Registry {
         }
     }
 
+    /// What is known, for another root: on this mount, at this real path.
+    pub(crate) fn successor(&self, own: Option<u64>, base: &[u8]) -> Self {
+        Self {
+            lines: self.lines.clone(),
+            filesystems: self.filesystems.clone(),
+            last_number: self.last_number,
+            ..Self::new(own, base)
+        }
+    }
+
+    /// What the filesystem of the root's own mount can do at once, if that is known.
+    pub(crate) fn own_capabilities(&self) -> Option<Capabilities> {
+        let own = self.reached().own?;
+        self.filesystems.get(&Filesystem::of(own))?.capabilities
+    }
+
+    pub(crate) fn lines(&self) -> &[MountInfo] {
+        &self.lines
+    }
+
     /// Takes a new list, and removes what is gone.
     pub(crate) fn update(&mut self, lines: Vec<MountInfo>) {
         let mut before = std::mem::take(&mut self.filesystems);

@@ -295,10 +295,12 @@ fn a_mount_in_the_place_of_another_has_names_of_its_own() {
         folder.put("near/x", "x");
         let disk = watched(folder);
         let mount_root = || {
-            let table = disk.root.mounts().table();
+            let site = disk.root();
+            let table = site.root.mounts().table();
             table.mount_of(b"near/x").0.mount_root.as_ref().map(|mount_root| mount_root.number())
         };
-        let root = disk
+        let site = disk.root();
+        let root = site
             .root
             .mounts()
             .table()
@@ -409,7 +411,7 @@ fn a_mount_root_is_the_mounts_own() {
 fn its_threads_leave_with_it() {
     let folder = Folder::new();
     let disk = watched(&folder);
-    let mounts = Arc::downgrade(disk.root.mounts());
+    let mounts = Arc::downgrade(disk.root().root.mounts());
     drop(disk);
     wait_until("the last one leaves", || mounts.strong_count() == 0);
 }

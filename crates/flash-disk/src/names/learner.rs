@@ -16,7 +16,7 @@ use flash_os::semaphore::Semaphore;
 
 use crate::blocking::Blocking;
 use crate::lookup_error::LookupError;
-use crate::root::Root;
+use crate::site_root::SiteRoots;
 
 /// A handle; the thread ends with it.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Learner(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    root: Arc<Root>,
+    roots: Arc<SiteRoots>,
     /// Names that were left to helpers since a helper last began with one.
     unhelped: AtomicU32,
     /// At most one name.
@@ -39,9 +39,9 @@ const UNHELPED_MAX: u32 = 64;
 const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 impl Learner {
-    pub(crate) fn start(root: Arc<Root>) -> io::Result<Self> {
+    pub(crate) fn start(roots: Arc<SiteRoots>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            root,
+            roots,
             unhelped: AtomicU32::new(0),
             names: mpsc::Queue::new(),
             is_busy: AtomicBool::new(false),
@@ -84,8 +84,9 @@ impl Shared {
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
             for name in self.names.drain() {
-                if matches!(self.root.examine(&name, Blocking::ThisDevice), Err(LookupError::Missing)) {
-                    self.root.learn_names(&name);
+                let site = self.roots.current();
+                if matches!(site.root.examine(&name, Blocking::ThisDevice), Err(LookupError::Missing)) {
+                    site.root.learn_names(&name);
                 }
                 self.is_busy.store(false, Ordering::Release);
             }

@@ -25,6 +25,7 @@ pub use self::reply::Malformed;
 use crate::disk::Disk;
 use crate::mounts::{Capabilities, Device, DeviceClass};
 use crate::names;
+use crate::site_root::SiteRoot;
 
 /// An encoded job.
 #[derive(Debug)]
@@ -80,7 +81,7 @@ impl Disk {
         if let (Job::Find(find), Done::Found(entry)) = (&job, &done)
             && matches!(entry.resource, Resource::Missing)
         {
-            folder::write(&self.root, find.path.relative(), names_max, &mut message);
+            folder::write(&self.roots.current().root, find.path.relative(), names_max, &mut message);
         }
         // The server has the folder already.
         let is_open = |part: &Part| matches!(part, Part::Names { open: Some(_), .. });
@@ -94,14 +95,17 @@ impl Disk {
     /// How many names of its folder the helper reports if the job's name is missing.
     fn names_wanted(&self, job: &Job) -> u32 {
         match job {
-            Job::Find(find) if !self.is_users(&find.path) => self.root.names_wanted(find.path.relative()),
+            Job::Find(find) if !self.is_users(&find.path) => {
+                self.roots.current().root.names_wanted(find.path.relative())
+            }
             _ => 0,
         }
     }
 
-    /// Decodes the reply to this job. Returns what [`Disk::help`] would have returned.
+    /// Decodes the reply to this job, of a helper that works in this root. Returns what [`Disk::help`] would have returned.
     pub fn understand(
         &self,
+        site: &SiteRoot,
         job: &Job,
         answer: &[u8],
         descriptors: Vec<OwnedFd>,
@@ -114,7 +118,7 @@ impl Disk {
         }
         let spent = spent(&mut message).ok_or(Malformed)?;
         let mut descriptors = descriptors.into_iter();
-        let done = reply::read(self, job, &mut message, &mut descriptors)?;
+        let done = reply::read(self, site, job, &mut message, &mut descriptors)?;
         match (message.end(), descriptors.next()) {
             (Some(()), None) => Ok(Some(Outcome { done, spent })),
             _ => Err(Malformed),

@@ -11,6 +11,7 @@ use flash_core::job::{Done, Failure, Find, Job, Load};
 use flash_core::listing::{Details, Folder, FolderRead, Part, Seen};
 use flash_core::memory_budget::BudgetedBytes;
 use flash_core::refusal::Refusal;
+use flash_core::root::OpenRoot;
 use flash_http::media::{self, Media};
 use flash_os::shared_heap::HeapBuf;
 use flash_process::codec::{Reader, Writer};
@@ -21,6 +22,7 @@ use super::{folder, request};
 use crate::disk::Disk;
 use crate::find::HEAP_FILE_BYTES_MAX;
 use crate::lookup_error::LookupError;
+use crate::site_root::SiteRoot;
 use crate::snapshot::Snapshot;
 use crate::stat;
 
@@ -129,6 +131,7 @@ fn write_target(target: &Resource, message: &mut Writer) {
 
 pub(super) fn read(
     disk: &Disk,
+    site: &SiteRoot,
     job: &Job,
     message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
@@ -139,7 +142,7 @@ pub(super) fn read(
         return Ok(job.failed(*failure));
     }
     match job {
-        Job::Find(find) => read_found(disk, find, kind, message, descriptors),
+        Job::Find(find) => read_found(disk, site, find, kind, message, descriptors),
         Job::Load(load) => read_window(load, kind, message).map(Done::Window).ok_or(Malformed),
         Job::Folder(folder) => {
             let read = match &folder.part {
@@ -155,6 +158,7 @@ pub(super) fn read(
 
 fn read_found(
     disk: &Disk,
+    site: &SiteRoot,
     find: &Find,
     kind: u8,
     message: &mut Reader<'_>,
@@ -169,7 +173,7 @@ fn read_found(
         (FOLDER_WITHOUT_SLASH, _) => Resource::FolderWithoutSlash,
         (FORBIDDEN, _) => Resource::Forbidden(message.u8().and_then(Refusal::of_number).ok_or(Malformed)?),
         (NOT_FOUND, _) if descriptors.as_slice().is_empty() => {
-            folder::read(&disk.root, find.path.relative(), message).ok_or(Malformed)?;
+            folder::read(&site.root, find.path.relative(), message).ok_or(Malformed)?;
             Resource::Missing
         }
         (SCRIPT, _) => Resource::Script(read_script(disk, find, message).ok_or(Malformed)?),
@@ -179,7 +183,7 @@ fn read_found(
         },
         _ => return Err(Malformed),
     };
-    Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms))))
+    Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms).of_root(site.generation()))))
 }
 
 /// `None` if the budget has no room for a copy that the helper has made.

@@ -110,11 +110,11 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
                 true => Some(open_folder(disk, descriptors.next()?)?),
                 false => None,
             };
-            Job::Folder(Box::new(Folder { path, part: Part::Names { open, from } }))
+            Job::Folder(Box::new(Folder { path, part: Part::Names { open, from }, root: None }))
         }
         DETAILS => {
             let (path, names) = (path(message)?, read_names(message)?);
-            Job::Folder(Box::new(Folder { path, part: Part::Details(names) }))
+            Job::Folder(Box::new(Folder { path, part: Part::Details(names), root: None }))
         }
         _ => return None,
     };

@@ -422,6 +422,10 @@ fn only_a_folder_above_the_name_is_believed() {
     {
         let mut bytes = bytes.clone();
         bytes[length..length + 4].copy_from_slice(&said.to_ne_bytes());
-        assert_eq!(pair.here.understand(&job, &bytes, Vec::new()).is_ok(), believed, "{said}");
+        assert_eq!(
+            pair.here.understand(&pair.here.root(), &job, &bytes, Vec::new()).is_ok(),
+            believed,
+            "{said}"
+        );
     }
 }

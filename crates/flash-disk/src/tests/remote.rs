@@ -46,7 +46,7 @@ impl Pair {
         let ask = |job: &Job| {
             let request = here.ask(job, Device::ELSEWHERE);
             let answer = there.answer(&request.bytes, owned(request.descriptor.as_slice())).unwrap();
-            here.understand(job, &answer.bytes, owned(&answer.descriptors())).unwrap()
+            here.understand(&here.root(), job, &answer.bytes, owned(&answer.descriptors())).unwrap()
         };
         here.list_with(list, Device::ELSEWHERE, ask).expect("nothing is elsewhere")
     }
@@ -54,7 +54,7 @@ impl Pair {
     pub(super) fn done(&mut self, job: &Job) -> Outcome {
         let (bytes, descriptors) = self.answer(job);
         self.here
-            .understand(job, &bytes, descriptors)
+            .understand(&self.here.root(), job, &bytes, descriptors)
             .expect("an honest answer is understood")
             .expect("nothing is elsewhere")
     }
@@ -87,13 +87,17 @@ fn load(file: &Arc<File>, window: std::ops::Range<u64>) -> Job {
 
 /// The job that reads the names of a folder.
 fn names(path: &str, open: Option<&Arc<dyn OpenFolder>>, from: u64) -> Job {
-    Job::Folder(Box::new(Part { path: super::path(path), part: Names { open: open.cloned(), from } }))
+    Job::Folder(Box::new(Part {
+        path: super::path(path),
+        part: Names { open: open.cloned(), from },
+        root: None,
+    }))
 }
 
 fn details(path: &str, names: &[&str]) -> Job {
     let mut batch = Batch::default();
     names.iter().for_each(|name| batch.push(name.as_bytes(), Kind::File));
-    Job::Folder(Box::new(Part { path: super::path(path), part: Details(batch) }))
+    Job::Folder(Box::new(Part { path: super::path(path), part: Details(batch), root: None }))
 }
 
 fn bytes_of(disk: &Disk, file: &Arc<File>) -> Vec<u8> {
@@ -182,7 +186,8 @@ fn what_is_elsewhere_is_said_to_be() {
         let job = find_job(name, None);
         let request = pair.here.ask(&job, local);
         let answered = pair.there.answer(&request.bytes, Vec::new()).unwrap();
-        let understood = pair.here.understand(&job, &answered.bytes, owned(&answered.descriptors()));
+        let understood =
+            pair.here.understand(&pair.here.root(), &job, &answered.bytes, owned(&answered.descriptors()));
         assert_eq!(understood.unwrap().map(|_| ()), answer, "{name}");
     }
 }
@@ -196,7 +201,8 @@ fn what_a_helper_says_it_took_can_be_added_up() {
     assert!(spent.walk_ns > 0 && spent.open_ns > 0 && spent.read_ns > 0, "{spent:?}");
     let (mut bytes, descriptors) = pair.answer(&job);
     bytes[1..25].fill(0xff);
-    let mut spent = pair.here.understand(&job, &bytes, descriptors).unwrap().unwrap().spent;
+    let mut spent =
+        pair.here.understand(&pair.here.root(), &job, &bytes, descriptors).unwrap().unwrap().spent;
     assert_eq!(spent.walk_ns, 3_600_000_000_000, "an hour at most");
     spent += spent;
 }
@@ -328,11 +334,14 @@ fn answers_cut_short_or_too_long_mean_nothing() {
     for (job, bytes, descriptors) in answers(&mut pair) {
         let step = (bytes.len() / 500).max(1);
         for end in (0..bytes.len()).step_by(step) {
-            let cut = pair.here.understand(&job, &bytes[..end], again(&descriptors));
+            let cut = pair.here.understand(&pair.here.root(), &job, &bytes[..end], again(&descriptors));
             assert!(cut.is_err(), "{job:?} cut to {end} bytes: {cut:?}");
         }
         let longer = [bytes.as_slice(), b"x"].concat();
-        assert!(pair.here.understand(&job, &longer, again(&descriptors)).is_err(), "{job:?}");
+        assert!(
+            pair.here.understand(&pair.here.root(), &job, &longer, again(&descriptors)).is_err(),
+            "{job:?}"
+        );
     }
 }
 
@@ -343,10 +352,16 @@ fn answers_with_other_descriptors_than_they_speak_of_mean_nothing() {
     for (job, bytes, descriptors) in answers(&mut pair) {
         let mut more = again(&descriptors);
         more.push(fs::File::open("/dev/null").unwrap().into());
-        assert!(pair.here.understand(&job, &bytes, more).is_err(), "{job:?} with one more");
+        assert!(
+            pair.here.understand(&pair.here.root(), &job, &bytes, more).is_err(),
+            "{job:?} with one more"
+        );
         if !descriptors.is_empty() {
             let fewer = again(&descriptors[1..]);
-            assert!(pair.here.understand(&job, &bytes, fewer).is_err(), "{job:?} with one less");
+            assert!(
+                pair.here.understand(&pair.here.root(), &job, &bytes, fewer).is_err(),
+                "{job:?} with one less"
+            );
             let (pipe, _end) = rustix::pipe::pipe().unwrap();
             for other in
                 [pipe, fs::File::open("/").unwrap().into(), fs::File::open("/dev/zero").unwrap().into()]
@@ -359,7 +374,10 @@ fn answers_with_other_descriptors_than_they_speak_of_mean_nothing() {
                 }
                 let mut others = again(&descriptors);
                 others[0] = other;
-                assert!(pair.here.understand(&job, &bytes, others).is_err(), "{job:?} with no file");
+                assert!(
+                    pair.here.understand(&pair.here.root(), &job, &bytes, others).is_err(),
+                    "{job:?} with no file"
+                );
             }
         }
     }
@@ -378,16 +396,23 @@ fn a_snapshot_that_can_change_is_none() {
         vec![memory]
     };
     let all = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
-    assert!(pair.here.understand(&job, &bytes, memory(SNAPSHOT_BYTES, all)).is_ok());
+    assert!(pair.here.understand(&pair.here.root(), &job, &bytes, memory(SNAPSHOT_BYTES, all)).is_ok());
     for missing in [SealFlags::SEAL, SealFlags::SHRINK, SealFlags::GROW, SealFlags::WRITE] {
-        let refused = pair.here.understand(&job, &bytes, memory(SNAPSHOT_BYTES, all - missing));
+        let refused =
+            pair.here.understand(&pair.here.root(), &job, &bytes, memory(SNAPSHOT_BYTES, all - missing));
         assert!(refused.is_err(), "without {missing:?}");
     }
     for size in [SNAPSHOT_BYTES - 1, SNAPSHOT_BYTES + 1] {
-        assert!(pair.here.understand(&job, &bytes, memory(size, all)).is_err(), "{size} bytes");
+        assert!(
+            pair.here.understand(&pair.here.root(), &job, &bytes, memory(size, all)).is_err(),
+            "{size} bytes"
+        );
     }
     let file = fs::File::open(folder.path("middle.bin")).unwrap();
-    assert!(pair.here.understand(&job, &bytes, vec![file.into()]).is_err(), "a file on a disk");
+    assert!(
+        pair.here.understand(&pair.here.root(), &job, &bytes, vec![file.into()]).is_err(),
+        "a file on a disk"
+    );
     assert_eq!(descriptors.len(), 1);
 }
 
@@ -399,13 +424,14 @@ fn one_job_s_answer_is_not_another_s() {
     for (job, ..) in &answers {
         for (other, bytes, descriptors) in &answers {
             if job.name() != other.name() {
-                let wrong = pair.here.understand(job, bytes, again(descriptors));
+                let wrong = pair.here.understand(&pair.here.root(), job, bytes, again(descriptors));
                 assert!(matches!(wrong, Err(Malformed)), "{job:?} answered as {other:?}: {wrong:?}");
             }
         }
     }
     let unchanged = [&[0; 25][..], &[1]].concat();
-    let unasked = pair.here.understand(&find_job("/small.txt", None), &unchanged, Vec::new());
+    let unasked =
+        pair.here.understand(&pair.here.root(), &find_job("/small.txt", None), &unchanged, Vec::new());
     assert!(unasked.is_err(), "what is not known cannot be unchanged");
 }
 
@@ -416,13 +442,14 @@ fn a_helper_s_failure_keeps_what_is_known() {
     let known = found(pair.done(&find_job("/small.txt", None)));
     // It took no time; FAILED, Busy.
     let failed = [&[0; 25][..], &[0, 0]].concat();
-    let again = pair.here.understand(&find_job("/small.txt", Some(&known)), &failed, Vec::new());
+    let again =
+        pair.here.understand(&pair.here.root(), &find_job("/small.txt", Some(&known)), &failed, Vec::new());
     let Ok(Some(Outcome { done: Done::Unchecked { known: kept, failure: Failure::Overloaded }, .. })) = again
     else {
         panic!("{again:?}");
     };
     assert!(Arc::ptr_eq(&kept, &known));
-    let first = pair.here.understand(&find_job("/small.txt", None), &failed, Vec::new());
+    let first = pair.here.understand(&pair.here.root(), &find_job("/small.txt", None), &failed, Vec::new());
     assert!(matches!(first, Ok(Some(Outcome { done: Done::Failed(Failure::Overloaded), .. }))));
 }
 
@@ -441,8 +468,8 @@ proptest! {
         let file = Arc::clone(&variants(&entry).identity);
         for job in [find_job("/a.txt", None), find_job("/a.txt", Some(&entry)), load(&file, 0..1), names("/", None, 0), details("/", &["a.txt"])] {
             let descriptors = vec![fs::File::open(folder.path("a.txt")).unwrap().into()];
-            let _ = pair.here.understand(&job, &bytes, descriptors);
-            let _ = pair.here.understand(&job, &bytes, Vec::new());
+            let _ = pair.here.understand(&pair.here.root(), &job, &bytes, descriptors);
+            let _ = pair.here.understand(&pair.here.root(), &job, &bytes, Vec::new());
         }
         let _ = pair.there.answer(&bytes, Vec::new());
         let _ = pair.there.answer(&request, Vec::new());
@@ -456,7 +483,7 @@ proptest! {
             // Most bytes of an answer are content: those before it are the interesting ones.
             let place = at.index(bytes.len().min(300));
             bytes[place] = to;
-            if let Ok(Some(Outcome { done: Done::Found(entry), .. })) = pair.here.understand(&job, &bytes, again(&descriptors)) {
+            if let Ok(Some(Outcome { done: Done::Found(entry), .. })) = pair.here.understand(&pair.here.root(), &job, &bytes, again(&descriptors)) {
                 for file in entry.files() {
                     prop_assert!(file.size() <= LARGE_BYTES as u64, "no larger than what was passed on");
                 }

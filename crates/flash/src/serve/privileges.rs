@@ -7,15 +7,17 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flash_arch::sandbox::{self, Unenforced, confine_server};
 use flash_arch::{HelperKind, HelperProcesses};
-use flash_disk::{Disk, Spool};
+use flash_disk::{Disk, Opened, SiteRoot, Spool};
 use flash_os::user::{self, User};
 use flash_process::SupervisorProcess;
 
+use super::dir::Dir;
 use super::folders::{PUBLIC_FOLDER, temporary_folder};
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Arch, FileCache, FollowLinks, Helpers, Offload, Sandbox};
@@ -40,8 +42,9 @@ enum SandboxState {
 
 /// What the process that serves opens before it gives up its rights.
 pub(super) struct Site<'a> {
-    pub(super) folder: &'a Path,
-    pub(super) open: &'a dyn Fn() -> io::Result<Disk>,
+    pub(super) dir: &'a Dir,
+    /// Makes a disk of a root.
+    pub(super) open: &'a dyn Fn(Opened) -> io::Result<Disk>,
     /// Makes what the process that serves keeps bodies in.
     pub(super) spool: &'a dyn Fn() -> io::Result<Option<Spool>>,
 }
@@ -81,8 +84,8 @@ impl Privileges {
     ) -> Result<Self, Failure> {
         if let Some(name) = &flags.user {
             become_user(name)?;
-            (site.open)().map_err(|error| {
-                cannot(format_args!("serve {} as user {name}", site.folder.display()), &error)
+            site.dir.open().and_then(site.open).map_err(|error| {
+                cannot(format_args!("serve {} as user {name}", site.dir.path().display()), &error)
             })?;
         }
         let (spool, why) = match (site.spool)() {
@@ -97,8 +100,8 @@ impl Privileges {
                 spool: why,
             });
         };
-        let mut disk =
-            (site.open)().map_err(|error| cannot(format_args!("start helper processes"), &error))?;
+        let opened = site.dir.open().and_then(site.open);
+        let mut disk = opened.map_err(|error| cannot(format_args!("start helper processes"), &error))?;
         disk.leave_to_others();
         if let Some(spool) = spool {
             disk.keep_bodies_in(spool);
@@ -190,8 +193,11 @@ fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|&number| digits && number != u32::MAX)
 }
 
-/// Confines a helper process, as far as the operator wants it.
-pub(super) fn confine_helper(flags: &flags::Serve, readable: &[PathBuf]) -> io::Result<()> {
+/// Confines a helper process to its root and to what is readable beside it, as far as the operator wants it.
+pub(super) fn confine_helper(flags: &flags::Serve, root: &SiteRoot, beside: &[PathBuf]) -> io::Result<()> {
+    // By its descriptor, because its path may lead elsewhere by now.
+    let root = PathBuf::from(format!("/proc/self/fd/{}", root.as_fd().as_raw_fd()));
+    let readable = &[&[root], beside].concat();
     match sandbox(flags) {
         Sandbox::Off => Ok(()),
         Sandbox::On => {
@@ -221,9 +227,9 @@ fn confine(flags: &flags::Serve) -> Result<SandboxState, Failure> {
     }
 }
 
-/// Where a helper reads: the folder, and what else the flags lead to.
-pub(super) fn readable(flags: &flags::Serve, folder: &Path) -> Vec<PathBuf> {
-    let mut readable = vec![folder.to_owned()];
+/// Where a helper reads beside its root: what else the flags lead to.
+pub(super) fn readable_beside(flags: &flags::Serve) -> Vec<PathBuf> {
+    let mut readable = Vec::new();
     if flags.follow_links == FollowLinks::Anywhere {
         readable.push("/".into());
     }

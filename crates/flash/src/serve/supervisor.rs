@@ -5,14 +5,15 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use flash_arch::HelperRoles;
-use flash_disk::Disk;
+use flash_disk::{Disk, Opened};
 use flash_process::{ForkHelper, Role, Setup, SupervisorProcess, SupervisorSetup};
 
+use super::dir::Dir;
 use super::{logs, privileges};
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Helpers, Listen, Spawn};
@@ -27,9 +28,9 @@ pub(super) struct Started {
 /// Finds out, as the server's user, whether all roles can be played.
 pub(super) fn start(
     flags: &flags::Serve,
-    folder: &Path,
+    dir: &Dir,
     setup: Option<&Setup>,
-    open: &dyn Fn() -> io::Result<Disk>,
+    open: &dyn Fn(Opened) -> io::Result<Disk>,
 ) -> Result<Started, Failure> {
     let cannot_fork = |error: io::Error| Failure::Run(format!("cannot start the fork helper: {error}"));
     let (fork_helper, permanent) = match (setup, flags.experiments.spawn) {
@@ -55,15 +56,17 @@ pub(super) fn start(
         }
         if has_helpers {
             // Opened once to see that it can be; every helper opens it for itself.
-            open()
+            dir.open()
+                .and_then(open)
                 .map_err(|error| io::Error::other(cannot(format_args!("start helper processes"), &error)))?;
         }
         Ok(())
     };
-    let readable = privileges::readable(flags, folder);
+    let beside = privileges::readable_beside(flags);
     let roles = HelperRoles {
+        open_root: &|| dir.open(),
         open,
-        confine: &|| privileges::confine_helper(flags, &readable),
+        confine: &|root| privileges::confine_helper(flags, root, &beside),
         logs: &logs::paths(flags),
         sockets: &socket_paths(flags),
     };

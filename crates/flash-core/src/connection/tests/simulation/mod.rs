@@ -492,7 +492,7 @@ fn local_cache_without_collisions() -> LocalCache {
         for target in targets.iter().chain(&targets) {
             local.offer(target.as_bytes(), &missing, 0, 1);
         }
-        if targets.iter().all(|target| local.get(target.as_bytes(), 0).is_some()) {
+        if targets.iter().all(|target| local.get(target.as_bytes(), 0, 0).is_some()) {
             return local;
         }
     }

@@ -1,0 +1,286 @@
+//! The roots of a site: the folder that DIR leads to now, and those that it led to before.
+//!
+//! DIR may lead to another folder at any time, because a deploy replaces a symbolic link or makes the folder anew. Each
+//! such folder is a root of its own, with its own generation, mounts, name tables and users. A job works in one root from
+//! beginning to end. An entry knows the generation that it was found in, and an old one answers no more.
+//!
+//! A thread that may wait [looks](SiteRoots::look) from time to time. It alone drops a root, because to close a folder may
+//! be disk work. When it looks, and who opens the new root, is decided elsewhere.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use flash_core::root::{Generation, OpenRoot};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, openat, readlink, statx};
+use rustix::io::Errno;
+
+use crate::closer::Closer;
+use crate::root::Root;
+use crate::settings::Settings;
+use crate::users::Users;
+
+/// A root at which the site was, or is.
+#[derive(Debug)]
+pub struct SiteRoot {
+    generation: u64,
+    pub(crate) root: Arc<Root>,
+    pub(crate) users: Option<Users>,
+    /// By their real paths: no file in them is ever sent.
+    pub(crate) program_folders: Vec<PathBuf>,
+    /// DIR leads nowhere: this is the root before, from which nothing more is opened.
+    is_gone: bool,
+    identity: Identity,
+}
+
+/// A folder that was opened, and its real path.
+pub type Opened = (OwnedFd, PathBuf);
+
+/// What a look at DIR has found.
+#[derive(Debug)]
+pub enum RootChange {
+    /// It leads to another folder.
+    Switched(PathBuf),
+    Gone,
+    Back(PathBuf),
+    /// It cannot be looked at, or not be opened. The root stays what it was. Not told again before a look has succeeded.
+    Refused(io::Error),
+}
+
+#[derive(Debug)]
+pub(crate) struct SiteRoots {
+    /// DIR as it was given, made absolute.
+    path: PathBuf,
+    settings: Settings,
+    current: ArcSwap<SiteRoot>,
+    generation: Arc<Generation>,
+    /// Earlier ones that may still be used.
+    retired: Mutex<Vec<Arc<SiteRoot>>>,
+    /// At the last look DIR was gone.
+    is_missed: AtomicBool,
+    is_refused: AtomicBool,
+}
+
+/// Two folders that are open at the same time never have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    mount: Option<u64>,
+    device: (u32, u32),
+    inode: u64,
+}
+
+impl Identity {
+    /// Of what the path leads to from there.
+    fn of(place: impl AsFd, path: &Path, flags: AtFlags) -> Result<Self, Errno> {
+        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MNT_ID;
+        let stat = statx(place, path, flags, wanted)?;
+        if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        Ok(Self {
+            mount: (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id),
+            device: (stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+        })
+    }
+}
+
+/// Opens a folder without the right to read it, and says where it really is.
+pub fn open_root(path: &Path) -> io::Result<Opened> {
+    let folder = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let real_path = real_path(&folder)?;
+    Ok((folder, real_path))
+}
+
+/// Where an open folder is. Its path may have led elsewhere since it was opened.
+pub fn real_path(folder: impl AsFd) -> io::Result<PathBuf> {
+    let link = readlink(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()), Vec::new())?;
+    Ok(std::ffi::OsString::from_vec(link.into_bytes()).into())
+}
+
+impl SiteRoots {
+    pub(crate) fn open(path: &Path, (folder, real_path): Opened, settings: Settings) -> io::Result<Self> {
+        let identity = Identity::of(&folder, Path::new(""), AtFlags::EMPTY_PATH)?;
+        let root = Root::site(folder, real_path, settings.follow_links, settings.names_briefly, None)?;
+        let program_folders = settings.program_folders.clone();
+        let first = SiteRoot::new(0, root, identity, program_folders, &settings);
+        Ok(Self {
+            path: std::path::absolute(path)?,
+            settings,
+            current: ArcSwap::from_pointee(first),
+            generation: Arc::default(),
+            retired: Mutex::default(),
+            is_missed: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+        })
+    }
+
+    /// DIR as it was given, made absolute.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The root that new jobs work in. Waits for nothing.
+    pub(crate) fn current(&self) -> Guard<Arc<SiteRoot>> {
+        self.current.load()
+    }
+
+    pub(crate) fn current_owned(&self) -> Arc<SiteRoot> {
+        self.current.load_full()
+    }
+
+    pub(crate) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
+    pub(crate) fn watch_mounts(&self, closer: Option<Arc<Closer>>) -> io::Result<()> {
+        self.current().root.mounts().watch(closer)
+    }
+
+    /// Looks where DIR leads, and opens what is new with `open`. May wait for the disk. To be called by one thread.
+    pub(crate) fn look(&self, open: impl FnOnce(&Path) -> io::Result<Opened>) -> Option<RootChange> {
+        self.retired().retain(|root| Arc::strong_count(root) > 1);
+        let current = self.current_owned();
+        let found = Identity::of(CWD, &self.path, AtFlags::empty());
+        match found {
+            Ok(identity) if identity == current.identity && !current.is_gone => {
+                self.is_missed.store(false, Ordering::Relaxed);
+                self.is_refused.store(false, Ordering::Relaxed);
+                None
+            }
+            Ok(_) => match open(&self.path).and_then(|opened| self.successor(&current, opened)) {
+                Ok(root) => {
+                    let real_path = root.root.real_path().to_owned();
+                    self.publish(root);
+                    let was_gone = current.is_gone;
+                    Some(if was_gone { RootChange::Back(real_path) } else { RootChange::Switched(real_path) })
+                }
+                Err(error) => self.failed(&current, error),
+            },
+            Err(error) => self.failed(&current, error.into()),
+        }
+    }
+
+    fn failed(&self, current: &Arc<SiteRoot>, error: io::Error) -> Option<RootChange> {
+        if !matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NOTDIR)) {
+            let is_new = !self.is_refused.swap(true, Ordering::Relaxed);
+            return is_new.then_some(RootChange::Refused(error));
+        }
+        // A folder that is replaced by two renames is gone for a moment only.
+        let was_missed = self.is_missed.swap(true, Ordering::Relaxed);
+        if !was_missed || current.is_gone {
+            return None;
+        }
+        self.publish(SiteRoot {
+            generation: current.generation + 1,
+            root: Arc::clone(&current.root),
+            users: None,
+            program_folders: Vec::new(),
+            is_gone: true,
+            identity: current.identity,
+        });
+        Some(RootChange::Gone)
+    }
+
+    /// The root that comes after.
+    fn successor(&self, before: &SiteRoot, (folder, real_path): Opened) -> io::Result<SiteRoot> {
+        let identity = Identity::of(&folder, Path::new(""), AtFlags::EMPTY_PATH)?;
+        let Settings { follow_links, names_briefly, .. } = self.settings;
+        // A folder of programs that was in the root before is one in this root too.
+        let program_folders = before.program_folders.iter().chain(&self.settings.program_folders);
+        let moved = |folder: &PathBuf| {
+            let below = folder.strip_prefix(before.root.real_path()).ok()?;
+            Some(real_path.join(below))
+        };
+        let mut program_folders: Vec<PathBuf> =
+            program_folders.flat_map(|folder| [Some(folder.clone()), moved(folder)]).flatten().collect();
+        program_folders.sort();
+        program_folders.dedup();
+        program_folders.retain(|folder| {
+            self.settings.program_folders.contains(folder) || folder.starts_with(&real_path)
+        });
+        let root = Root::site(folder, real_path, follow_links, names_briefly, Some(&before.root))?;
+        Ok(SiteRoot::new(before.generation + 1, root, identity, program_folders, &self.settings))
+    }
+
+    fn publish(&self, root: SiteRoot) {
+        let generation = root.generation;
+        self.is_missed.store(false, Ordering::Relaxed);
+        self.is_refused.store(false, Ordering::Relaxed);
+        let before = self.current.swap(Arc::new(root));
+        // Afterwards, so that no job of the old root begins for a request that saw this.
+        self.generation.set(generation);
+        self.retired().push(before);
+    }
+
+    fn retired(&self) -> std::sync::MutexGuard<'_, Vec<Arc<SiteRoot>>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SiteRoot {
+    fn new(
+        generation: u64,
+        root: Root,
+        identity: Identity,
+        program_folders: Vec<PathBuf>,
+        settings: &Settings,
+    ) -> Self {
+        let users = settings.user_dirs.clone();
+        let users = users.map(|folder| Users::new(folder, settings.follow_links, &root));
+        Self { generation, root: Arc::new(root), users, program_folders, is_gone: false, identity }
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    pub fn real_path(&self) -> &Path {
+        self.root.real_path()
+    }
+}
+
+impl OpenRoot for SiteRoot {
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+impl AsFd for SiteRoot {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.root.folder()
+    }
+}
+
+/// A line for the error log, about this DIR.
+impl RootChange {
+    pub fn about<'a>(&'a self, folder: &'a Path) -> impl fmt::Display + 'a {
+        About { change: self, folder }
+    }
+}
+
+struct About<'a> {
+    change: &'a RootChange,
+    folder: &'a Path,
+}
+
+impl fmt::Display for About<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let folder = self.folder.display();
+        match self.change {
+            RootChange::Switched(to) => {
+                write!(f, "{folder} is another folder now: serving {}", to.display())
+            }
+            RootChange::Gone => write!(f, "{folder} is gone: requests get 404 until it is back"),
+            RootChange::Back(to) => write!(f, "{folder} is back: serving {}", to.display()),
+            RootChange::Refused(error) => {
+                write!(f, "cannot look at {folder} again ({error}): what it was is served")
+            }
+        }
+    }
+}

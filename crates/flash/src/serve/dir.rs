@@ -1,0 +1,50 @@
+//! DIR: as it was given, so that a deploy is seen that makes it another folder, and as it was at the start.
+
+use std::cell::Cell;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flash_disk::{Opened, open_root};
+
+pub(super) struct Dir {
+    /// Absolute, and with its symbolic links.
+    given: PathBuf,
+    /// Where it led to at the start.
+    pub(super) real_path: PathBuf,
+    /// The user that the server has become cannot go where `given` goes.
+    is_out_of_reach: Cell<bool>,
+}
+
+impl Dir {
+    pub(super) fn new(given: &Path) -> io::Result<Self> {
+        let (real_path, given) = (given.canonicalize()?, std::path::absolute(given)?);
+        Ok(Self { given, real_path, is_out_of_reach: Cell::new(false) })
+    }
+
+    /// The path that is looked at again.
+    pub(super) fn path(&self) -> &Path {
+        if self.is_out_of_reach.get() { &self.real_path } else { &self.given }
+    }
+
+    /// Opens what it leads to now.
+    pub(super) fn open(&self) -> io::Result<Opened> {
+        match open_root(self.path()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let opened = open_root(&self.real_path)?;
+                self.is_out_of_reach.set(true);
+                Ok(opened)
+            }
+            opened => opened,
+        }
+    }
+
+    /// What the operator should know.
+    pub(super) fn warning(&self) -> Option<String> {
+        let (given, real_path) = (self.given.display(), self.real_path.display());
+        self.is_out_of_reach.get().then(|| {
+            format!(
+                "this user cannot follow {given}: if it leads elsewhere later, {real_path} is served until a restart"
+            )
+        })
+    }
+}
