@@ -10,8 +10,8 @@ const HEADING: &str = "Experiments (for the study of servers; the defaults are b
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub(crate) struct Experiments {
-    /// What is kept of files' content between requests. With --path-cache 0 nothing is kept of a file, and with
-    /// --revalidate 0 every name is looked up anew
+    /// How the content of files is cached. With --path-cache 0 nothing of a file is cached, and with --revalidate 0 every
+    /// request looks its name up again
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = FileCache::Memory, help_heading = HEADING)]
     pub file_cache: FileCache,
 
@@ -31,36 +31,36 @@ pub(crate) struct Experiments {
     #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On, help_heading = HEADING)]
     pub single_flight: Switch,
 
-    /// Who begins programs: a fork helper, or the server itself by fork
+    /// Which process starts programs: the fork helper, or the server itself by fork
     #[arg(long, value_enum, value_name = "WHO", default_value_t = Spawn::Helper, help_heading = HEADING)]
     pub spawn: Spawn,
 
-    /// Before pages are sent by sendfile or through a map, ask whether they are in memory, or take it for granted
+    /// Before sending pages by sendfile or through a map, check whether they are in memory, or assume it
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Residency::Tested, help_heading = HEADING)]
     pub residency: Residency,
 }
 
-/// What is kept of files' content.
+/// How the content of files is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FileCache {
-    /// A copy of it, as far as --file-cache-bytes goes
+    /// A copy of it, within --file-cache-bytes
     Memory,
     /// An open file, whose pages are sent by sendfile
     Descriptor,
     /// An open file, whose pages are sent through a map, as in 1999
     Mapped,
-    /// Nothing: files are opened anew for each piece that is sent
+    /// Nothing: files are opened again for each piece that is sent
     Off,
 }
 
 /// Which jobs go to helpers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Offload {
-    /// Those that would make the loop wait
+    /// The jobs that would block the loop
     Needed,
-    /// All, though many could be done at once
+    /// All jobs, even those that would not block
     Always,
-    /// All but finding and opening files, for which the loop waits, as in 1999
+    /// All except finding and opening files, for which the loop waits, as in 1999
     NotOpening,
 }
 

@@ -15,17 +15,17 @@ const HEADING: &str = "Programs";
 
 #[derive(Debug, Args)]
 pub(crate) struct Programs {
-    /// Run the programs in DIR for what lies below PREFIX (CGI). May be given repeatedly
+    /// Run the programs in DIR for requests below PREFIX (CGI). May be given repeatedly
     #[arg(long, value_name = "PREFIX=DIR", value_parser = route::folder(), help_heading = HEADING)]
     pub cgi: Vec<RouteFlag<PathBuf>>,
 
-    /// The same, and let programs write straight to the client, without a way through the server. Their responses are
-    /// always 200 and end with the connection
+    /// The same, but programs write straight to the client, not through the server. Their responses are always 200 and end with
+    /// the connection
     #[arg(long, value_name = "PREFIX=DIR", value_parser = route::folder(), help_heading = HEADING)]
     pub cgi_direct: Vec<RouteFlag<PathBuf>>,
 
-    /// Pass what lies below PREFIX, or files with a suffix as in .php=unix:/run/php/php-fpm.sock, to the FastCGI server at
-    /// ADDR: unix:PATH or HOST:PORT. May be given repeatedly
+    /// Pass requests to the FastCGI server at ADDR: unix:PATH or HOST:PORT. They are all below PREFIX, or those for files with
+    /// a suffix, as in .php=unix:/run/php/php-fpm.sock. May be given repeatedly
     #[arg(long, value_name = "PREFIX=ADDR", value_parser = route::upstream, help_heading = HEADING)]
     pub fastcgi: Vec<RouteFlag<Upstream>>,
 
@@ -34,8 +34,8 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "PREFIX=COMMAND", value_parser = route::command, help_heading = HEADING)]
     pub app: Vec<RouteFlag<Words>>,
 
-    /// Run no program for what RULE covers, such as /uploads, or *.inc.php. Scripts there are answered with 403. May be given
-    /// repeatedly
+    /// Run no program for paths that RULE covers, such as /uploads, or *.inc.php. Requests for scripts there get 403. May be
+    /// given repeatedly
     #[arg(long, value_name = "RULE", value_parser = PathRule::parse, help_heading = HEADING)]
     pub no_programs: Vec<PathRule>,
 
@@ -63,15 +63,15 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub program_deadline: Duration,
 
-    /// Memory that a program may map, an application's process too. Without this flag, as much as the system gives
+    /// Memory that a program, or a process of an application, may map. Without this flag, no limit
     #[arg(long, value_name = "BYTES", value_parser = size::parse_positive, help_heading = HEADING)]
     pub cgi_memory: Option<u64>,
 
-    /// Processor time that a program may take in all of its life, in whole seconds. Without this flag, as much as it likes
+    /// Processor time of a program over its whole life, in whole seconds. Without this flag, no limit
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub cgi_cpu: Option<Duration>,
 
-    /// How nice programs are to the server when processors are short: from 0, as much worth as it, to 19
+    /// The nice value of programs, relative to the server: from 0, the server's own priority, to 19, the lowest
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(..=19), help_heading = HEADING)]
     pub program_nice: u8,
 
@@ -79,11 +79,11 @@ pub(crate) struct Programs {
     #[arg(long, value_name = "N", default_value = "8", value_parser = count(1, 4096), help_heading = HEADING)]
     pub app_max: usize,
 
-    /// Requests after which an application's process is replaced. 0 keeps it
+    /// Requests after which an application's process is replaced. 0 never replaces it
     #[arg(long, value_name = "N", default_value = "10000", value_parser = count(0, 1 << 40), help_heading = HEADING)]
     pub app_requests_max: usize,
 
-    /// How long an application's process may have nothing to do before it is ended
+    /// How long an application's process may be idle before it is ended
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration::parse_positive, help_heading = HEADING)]
     pub app_idle: Duration,
 }
@@ -101,7 +101,7 @@ impl Programs {
     }
 }
 
-/// Who begins programs.
+/// Which process starts programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Spawn {
     /// A small process beside the server

@@ -25,12 +25,12 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub list: bool,
 
-    /// The file that answers for its folder. Given repeatedly, the first that exists. Without this flag, index.html, and
-    /// before it index.php or the like where programs answer for such a suffix
+    /// The file that answers for its folder. If given repeatedly, the first that exists. Without this flag, index.html. If
+    /// programs answer for a suffix such as .php, index.php comes before it
     #[arg(long, value_name = "NAME", value_parser = name::parse, help_heading = CONTENT)]
     pub index: Vec<String>,
 
-    /// Answer with this file of DIR, and 200, where there is none: for single-page applications
+    /// Answer with this file of DIR, and 200, for paths without a file: for single-page applications
     #[arg(long, value_name = "FILE", value_parser = name::parse_path, help_heading = CONTENT)]
     pub spa: Option<String>,
 
@@ -43,8 +43,7 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub dotfiles: bool,
 
-    /// Answer 404 for what RULE covers, whatever lies there: /folder and all below it, *.suffix, or a name. May be given
-    /// repeatedly
+    /// Answer 404 for all paths that RULE covers: /folder and all below it, *.suffix, or a name. May be given repeatedly
     #[arg(long, value_name = "RULE", value_parser = PathRule::parse, help_heading = CONTENT)]
     pub deny: Vec<PathRule>,
 
@@ -65,12 +64,12 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NAME: VALUE", help_heading = CONTENT)]
     pub header: Vec<Field>,
 
-    /// Send the file itself even where a compressed copy (.br, .zst, .gz) lies beside it
+    /// Send the file itself even if a compressed copy (.br, .zst, .gz) is beside it
     #[arg(long, help_heading = CONTENT)]
     pub no_precompressed: bool,
 
     /// Where to accept connections: ADDRESS:PORT, :PORT for every address, or unix:PATH. May be given repeatedly. [::]:PORT
-    /// is IPv4's too, unless that is asked for besides
+    /// includes IPv4, unless another --listen has that port of IPv4
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = LISTENING)]
     pub listen: Vec<Listen>,
 
@@ -97,8 +96,7 @@ pub(crate) struct Serve {
         value_parser = OsStringValueParser::new().map(LogTo::from), help_heading = LOGS)]
     pub access_log: Option<LogTo>,
 
-    /// How lines of the access log look. Without this flag, short on a terminal where no --access-log is given, and
-    /// combined elsewhere
+    /// The format of the access log. Without this flag, short on a terminal if no --access-log is given, and combined elsewhere
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = LOGS)]
     pub log_format: Option<LogFormat>,
 
@@ -118,16 +116,17 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "USER[:GROUP]", help_heading = RIGHTS)]
     pub user: Option<String>,
 
-    /// Whether helpers are threads, or processes that look at the disk and pass back what they have opened
+    /// Whether helpers are threads, or processes that look names up and pass open files to the server
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Helpers::Thread, help_heading = RIGHTS)]
     pub helpers: Helpers,
 
-    /// With helper processes: serve without any right to files, programs and outgoing connections, and let helpers read
-    /// below DIR only. 'on' does what the kernel can, 'required' does not start where it cannot. Without this flag, on
+    /// With helper processes: serve without any right to files, programs and outgoing connections, and let helpers read below
+    /// DIR only. 'on' does as much as the kernel allows; 'required' does not start if the kernel cannot do all of it. Without
+    /// this flag, on
     #[arg(long, value_enum, value_name = "HOW", help_heading = RIGHTS)]
     pub sandbox: Option<Sandbox>,
 
-    /// Time for a request's head to arrive once it began. Then 408
+    /// Time for a request's head to arrive after its first byte. Then 408
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub head_timeout: Duration,
 
@@ -144,9 +143,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub disk_deadline: Duration,
 
-    /// Connections at once. A new one beyond them has the longest idle one closed, or gets 503. Without this flag, what
-    /// the limit of open files (ulimit -n) allows. Where it allows fewer, a line at the start says how many there are, and
-    /// which limit would be enough
+    /// Connections at once. A new connection beyond them closes the one that was idle for longest, or gets 503. Without this
+    /// flag, as many as the limit of open files (ulimit -n) allows. If it allows fewer than N, Flash says at its start how many
+    /// there are, and which limit would be enough
     #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
     pub connections_max: Option<usize>,
 
@@ -158,12 +157,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "BYTES", default_value = "8K", value_parser = size::parse_positive, help_heading = LIMITS)]
     pub target_bytes_max: u64,
 
-    /// Size of a request's body, which is thrown away where no program takes it. Beyond it, 413
+    /// Size of a request's body. If no program takes it, Flash discards it. Beyond the size, 413
     #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = size::parse, help_heading = LIMITS)]
     pub body_bytes_max: u64,
 
-    /// Time for requests under way to finish after SIGTERM or SIGINT. Responses that take longer are cut. 0 waits for as long
-    /// as it takes
+    /// Time for requests under way to finish after SIGTERM or SIGINT. Responses that take longer are cut. 0 waits without limit
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = LIMITS)]
     pub drain: Duration,
 
@@ -171,26 +169,26 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = count(1, 1 << 20), help_heading = LIMITS)]
     pub helper_queue_max: usize,
 
-    /// Paths that are remembered with what they lead to. Processes of mp share them out. 0 remembers none. How many files stay
-    /// open for it, files above 256 KiB, depends on the limit of open files (ulimit -n)
+    /// Paths in the path cache. Each process of mp has its part. 0 caches none. Files above 256 KiB stay open in the cache;
+    /// their number depends on the limit of open files (ulimit -n)
     #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]
     pub path_cache: usize,
 
-    /// Memory for the content of files. Processes of mp share it out. 0 keeps none. Without this flag, a quarter of the
-    /// memory there is, the machine's or what a cgroup allows, and 128M at most
+    /// Memory for the content of files. Each process of mp has its part. 0 caches none. Without this flag, a quarter of the
+    /// memory of the machine or the cgroup, 128M at most
     #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = CACHES)]
     pub file_cache_bytes: Option<u64>,
 
-    /// Send files that are not in memory from the page cache itself, without a copy: a third of the work for large
-    /// downloads. For sites whose files are replaced by renaming, never changed in place
+    /// Send files that are not in Flash's cache from the page cache, without a copy: a third of the work for large downloads.
+    /// Only for sites whose files are replaced by renaming, and never changed in place
     #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = CACHES)]
     pub zero_copy: Switch,
 
-    /// How long a file may have changed before it is noticed. 0 looks at every request
+    /// How long a change of a file may stay unnoticed. 0 checks the disk for every request
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse, help_heading = CACHES)]
     pub revalidate: Duration,
 
-    /// Where requests run, and who waits for the disk
+    /// Where requests run, and what waits for the disk
     #[arg(long, value_enum, default_value_t = Arch::Amped, help_heading = ARCHITECTURE)]
     pub arch: Arch,
 
@@ -206,8 +204,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = count(1, 10_000), help_heading = ARCHITECTURE)]
     pub processes: Option<usize>,
 
-    /// Helpers of amped and uring at most, for each device. They start when something would block, and retire when idle.
-    /// Without this flag, 64, or one for each MiB of memory (6 MiB with --helpers process) if those are fewer
+    /// The most helpers of amped and uring for each device. They start when a job would block, and end when idle. Without this
+    /// flag, 64, or one for each MiB of memory (6 MiB with --helpers process) if those are fewer
     #[arg(long, value_name = "N", value_parser = count(1, 4096), help_heading = ARCHITECTURE)]
     pub helpers_max: Option<usize>,
 
@@ -297,12 +295,12 @@ Exit codes:
   2   the command line makes no sense"
 );
 
-/// Where a request runs, and who waits for the disk.
+/// Where a request runs, and what waits for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Arch {
     /// Event loops; helper threads do what would block
     Amped,
-    /// As amped, on a ring shared with the kernel (io_uring). Where there is none, as amped
+    /// As amped, on a ring shared with the kernel (io_uring). Without io_uring, as amped
     Uring,
     /// Event loops that wait for the disk themselves
     Sped,
@@ -326,7 +324,7 @@ pub(crate) enum Helpers {
 /// How much the server gives up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sandbox {
-    /// As much as the kernel can take away
+    /// As much as the kernel allows
     On,
     /// All of it, or do not start
     Required,
