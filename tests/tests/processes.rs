@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -194,4 +195,29 @@ fn a_worker_that_is_killed_costs_its_own_connection() {
     wait_for("its end", || !young.lives());
     server.signal(Signal::TERM);
     assert_eq!(server.wait(PATIENCE), Some(Some(0)), "{}", server.said());
+}
+
+#[test]
+fn without_its_log_opener_a_server_writes_on_to_the_old_log() {
+    if !rustix::process::geteuid().is_root() {
+        println!("NOT TESTED: becoming another user takes root");
+        return;
+    }
+    let (site, folder) = (site::make(), tempfile::tempdir().unwrap());
+    for path in [site.path(), folder.path()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let [log, moved] = ["log", "moved"].map(|name| folder.path().join(name));
+    let flags = ["--user", "nobody", "--access-log", log.to_str().unwrap()];
+    let server = Server::start("amped", site.path(), &flags);
+    let opener = family::named(&server, "flash-logs").expect("there is a log opener");
+    opener.kill();
+    wait_for("its end", || !opener.lives());
+    fs::rename(&log, &moved).unwrap();
+    server.signal(Signal::USR1);
+    wait_for("the failure", || server.said().contains("the old file stays in use"));
+    assert_eq!(server.get("/a.txt").status, 200);
+    wait_for("its line", || fs::read_to_string(&moved).unwrap().lines().count() == 1);
+    assert!(!log.exists());
+    server.stop();
 }
