@@ -5,6 +5,9 @@ use std::sync::Arc;
 use flash_sleep::Cause;
 use serde::{Serialize, Serializer};
 
+/// The kernel's functions, innermost first.
+pub type Frames = Arc<[Arc<str>]>;
+
 /// One sleep.
 #[derive(Clone, Debug, Serialize)]
 pub struct Block {
@@ -26,7 +29,7 @@ pub struct Block {
     /// How long it took.
     pub us: u64,
     /// The kernel's functions, innermost first.
-    pub stack: Arc<[Arc<str>]>,
+    pub stack: Frames,
     /// Who ended it: a thread, or an interrupt.
     pub waker: Option<String>,
     /// Connections of the loop that had something to do when it ended.

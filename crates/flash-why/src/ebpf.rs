@@ -1,4 +1,4 @@
-//! The first level: programs in the kernel that see each switch of the watched threads ([`bpf/why.bpf.c`](../bpf/why.bpf.c)).
+//! The first level: programs in the kernel (`bpf/why.bpf.c`) that see each switch of the watched threads.
 //!
 //! It loads and attaches them, and makes blocks of their records. The kernel drops all of it when this process ends, however
 //! it ends.
@@ -14,7 +14,7 @@ use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::{Btf, Ebpf, EbpfLoader};
 use flash_sleep::{CALLS, Call, Cause, Events, FAULT_ENTRY, Stack};
 
-use crate::block::{Block, ThreadTotals};
+use crate::block::{Block, Frames, ThreadTotals};
 use crate::error::Error;
 use crate::record::{Begin, End, PATH_WHOLE, Record, is_interrupt};
 use crate::record::{Gone, IN_FAULT};
@@ -47,7 +47,7 @@ pub(crate) struct Instrument {
     kernel: Ebpf,
     records: RingBuf<MapData>,
     symbols: Symbols,
-    stacks: HashMap<Vec<u64>, Arc<[Arc<str>]>>,
+    stacks: HashMap<Vec<u64>, Frames>,
     names: HashMap<String, Arc<str>>,
     asleep: HashMap<u32, Begin>,
     gone: Vec<ThreadTotals>,
@@ -250,7 +250,7 @@ impl Instrument {
             true => Cause::CgroupThrottle,
             false => names.cause(filesystem),
         };
-        let names: Arc<[Arc<str>]> = names.frames().iter().map(|&name| Arc::from(name)).collect();
+        let names: Frames = names.frames().iter().map(|&name| Arc::from(name)).collect();
         let call = Call::of(begin.call as i64);
         let call_name = match call {
             Some(call) => call.name.to_owned(),
@@ -292,7 +292,7 @@ impl Instrument {
         })
     }
 
-    fn stack(&mut self, addresses: &[u64]) -> Arc<[Arc<str>]> {
+    fn stack(&mut self, addresses: &[u64]) -> Frames {
         if let Some(known) = self.stacks.get(addresses) {
             return Arc::clone(known);
         }
@@ -300,7 +300,7 @@ impl Instrument {
             Some(name) => Arc::clone(name),
             None => format!("{address:#x}").into(),
         };
-        let names: Arc<[Arc<str>]> = addresses.iter().map(name).collect();
+        let names: Frames = addresses.iter().map(name).collect();
         self.stacks.insert(addresses.to_vec(), Arc::clone(&names));
         names
     }

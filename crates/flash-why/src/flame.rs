@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::Arc;
 
+use crate::block::Frames;
 use crate::summary::Weight;
 use crate::text::length;
 
@@ -21,7 +21,7 @@ struct Node<'a> {
 }
 
 /// The graph, so many pixels wide.
-pub(crate) fn graph(stacks: &[(Arc<[Arc<str>]>, Weight)], wide_px: f64) -> String {
+pub(crate) fn graph(stacks: &[(Frames, Weight)], wide_px: f64) -> String {
     let mut root = Node::default();
     for (stack, weight) in stacks {
         let mut node = &mut root;
@@ -98,6 +98,8 @@ fn escaped(text: &str) -> String {
 
 #[test]
 fn callers_are_as_wide_as_what_they_called() {
+    use std::sync::Arc;
+
     let stack = |names: &[&str]| names.iter().map(|&name| Arc::from(name)).collect::<Vec<Arc<str>>>().into();
     let stacks = [
         (stack(&["io_schedule", "read", "entry"]), Weight { count: 1, us: 750 }),

@@ -29,7 +29,7 @@ mod target;
 mod text;
 mod watch;
 
-pub use block::{Block, ThreadTotals};
+pub use block::{Block, Frames, ThreadTotals};
 pub use error::Error;
 pub use level::Level;
 pub use live::Live;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use flash_sleep::Cause;
 
-use crate::block::{Block, ThreadTotals};
+use crate::block::{Block, Frames, ThreadTotals};
 
 /// All blocks of a watch.
 #[derive(Default)]
 pub struct Summary {
     groups: HashMap<Key, Group>,
-    stacks: HashMap<(u32, Arc<[Arc<str>]>), Weight>,
+    stacks: HashMap<(u32, Frames), Weight>,
     over_time: BTreeMap<(u32, Cause, u64), Weight>,
 }
 
@@ -99,26 +99,24 @@ impl Summary {
 
     /// Lines by call, cause and path, those with the longest sleeps in all first.
     pub fn rows(&self, threads: &dyn Fn(u32) -> bool) -> Vec<Row> {
-        self.rows_by(threads, &|key| (Arc::clone(&key.call), key.cause, key.path.clone()))
+        self.rows_by(threads, &|key| key.path.clone())
     }
 
     /// Lines by call and cause.
     pub fn rows_by_cause(&self, threads: &dyn Fn(u32) -> bool) -> Vec<Row> {
-        self.rows_by(threads, &|key| (Arc::clone(&key.call), key.cause, None))
+        self.rows_by(threads, &|_| None)
     }
 
-    fn rows_by(
-        &self,
-        threads: &dyn Fn(u32) -> bool,
-        name: &dyn Fn(&Key) -> (Arc<str>, Cause, Option<Arc<str>>),
-    ) -> Vec<Row> {
-        let mut merged: HashMap<(Arc<str>, Cause, Option<Arc<str>>), Group> = HashMap::new();
+    fn rows_by(&self, threads: &dyn Fn(u32) -> bool, path: &dyn Fn(&Key) -> Option<Arc<str>>) -> Vec<Row> {
+        let mut merged: HashMap<Key, Group> = HashMap::new();
         for (key, group) in self.groups.iter().filter(|(key, _)| threads(key.thread)) {
-            merged.entry(name(key)).or_default().merge(group);
+            // One line for all threads.
+            let key = Key { thread: 0, path: path(key), ..key.clone() };
+            merged.entry(key).or_default().merge(group);
         }
         let mut rows: Vec<Row> = merged
             .into_iter()
-            .map(|((call, cause, path), group)| Row {
+            .map(|(Key { call, cause, path, .. }, group)| Row {
                 call,
                 cause,
                 path,
@@ -150,7 +148,7 @@ impl Summary {
         self.groups.iter().filter(|(key, _)| threads(key.thread)).map(|(_, group)| group.ready).sum()
     }
 
-    pub(crate) fn stacks(&self, threads: &dyn Fn(u32) -> bool) -> Vec<(Arc<[Arc<str>]>, Weight)> {
+    pub(crate) fn stacks(&self, threads: &dyn Fn(u32) -> bool) -> Vec<(Frames, Weight)> {
         let of = self.stacks.iter().filter(|((thread, _), _)| threads(*thread));
         of.map(|((_, stack), weight)| (Arc::clone(stack), *weight)).collect()
     }
