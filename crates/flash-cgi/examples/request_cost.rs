@@ -80,7 +80,7 @@ fn main() {
     });
 }
 
-/// Prints the best of several means, which nobody disturbed.
+/// Prints the best of several means: the one with the least other work on the machine.
 fn each(name: &str, mut run: impl FnMut() -> usize) {
     let mean_ns = (0..50).map(|_| {
         let start = Instant::now();

@@ -26,7 +26,7 @@ pub struct Variables {
     pairs: Vec<u8>,
 }
 
-/// What is the same for every request, encoded once.
+/// The variables that are the same for every request, encoded once.
 #[derive(Clone, Debug)]
 pub struct Server {
     variables: Variables,

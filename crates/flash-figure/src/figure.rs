@@ -39,7 +39,7 @@ pub enum Scale {
     Log,
 }
 
-/// What one server did, or what somebody else saw it do.
+/// The figures of one server: our own, or from a paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
     /// The name of the server, from which its looks follow.
@@ -53,8 +53,8 @@ pub struct Series {
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     Measured,
-    /// Somebody else's numbers, such as a paper's: dashed and muted, in the colour of the server that the name begins
-    /// with (`AMPED, 1999`).
+    /// Numbers of another source, such as a paper: dashed and muted, in the colour of the server that the name begins with
+    /// (`AMPED, 1999`).
     Reference,
 }
 

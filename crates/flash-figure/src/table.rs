@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{Across, Axis, Figure, Kind};
 
 impl Figure {
-    /// A line for each point (RFC 4180), the columns named after the axes. What is missing is empty.
+    /// A line for each point (RFC 4180), the columns named after the axes. A missing value is empty.
     pub fn csv(&self) -> String {
         let across = match &self.x {
             Across::Axis(axis) => column(axis),
@@ -32,7 +32,7 @@ impl Figure {
         out
     }
 
-    /// The figure as it is: its names, its axes, and its series with their points. What is not a number is `null`.
+    /// The figure as it is: its names, its axes, and its series with their points. A value that is not a number is `null`.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a figure has no maps and no foreign types") + "\n"
     }

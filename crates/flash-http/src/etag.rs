@@ -69,7 +69,7 @@ pub enum Comparison {
     Weak,
 }
 
-/// Whether a list of tags, or `*`, has one that matches `etag` (strong, quoted). What is malformed matches nothing.
+/// Whether a list of tags, or `*`, has one that matches `etag` (strong, quoted). A malformed list matches nothing.
 pub fn list_matches(list: Values<'_>, etag: &[u8], comparison: Comparison) -> bool {
     list.lines().any(|line| line == b"*" || tags(line).any(|tag| matches(tag, etag, comparison)))
 }

@@ -36,7 +36,7 @@ pub fn machine(work: &Path) -> Machine {
 /// missing are installed first. `flash` is the Flash to measure, where it is not the one beside this program.
 ///
 /// # Errors
-/// When a server has a name that nobody knows, or packages cannot be installed.
+/// If a server's name is unknown, or packages cannot be installed.
 pub fn servers<'a>(
     entries: impl Iterator<Item = &'a ServerEntry>,
     flash: Option<&Path>,

@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Seconds that the hypervisor has kept from the two processors, together: what is late by them is nobody's fault here.
+/// Seconds that the hypervisor took from the two processors together. Neither the server nor the clients cause that delay.
 fn stolen() -> Result<f64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let ours = stat.lines().filter(|line| line.starts_with("cpu0 ") || line.starts_with("cpu1 "));

@@ -304,7 +304,7 @@ fn take_from(budget: &mut Option<u64>, counted: bool) -> bool {
     }
 }
 
-/// What is waited for on every socket, once and for all.
+/// The events that epoll waits for on every socket, registered once.
 fn interest() -> EventFlags {
     EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET
 }

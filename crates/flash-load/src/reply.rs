@@ -7,7 +7,7 @@ mod chunks;
 pub(crate) use bad::Bad;
 use chunks::Chunks;
 
-/// More than any server sends; what is longer is no response.
+/// More than any server sends; a longer head is not a response.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const FIELDS_MAX: usize = 128;
 

@@ -1,4 +1,4 @@
-//! A run: threads that play, somebody who looks on, and a report at the end.
+//! A run: threads that simulate clients, a caller that shows the progress, and a report at the end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;

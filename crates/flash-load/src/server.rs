@@ -82,7 +82,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Looks the host up and connects once: to the first of its addresses where somebody listens.
+    /// Looks the host up, and connects once to the first of its addresses that accepts.
     pub fn reach(url: &Url) -> Result<Server, Error> {
         // An IPv6 address stands in brackets in a URL, and without them anywhere else.
         let host = url.host.trim_start_matches('[').trim_end_matches(']');
@@ -99,7 +99,7 @@ impl Server {
         Err(Error::Run(last))
     }
 
-    /// The same for a socket in the file system; the URL says what is asked for there.
+    /// The same for a Unix socket; the URL gives the target.
     pub fn reach_unix(path: &Path, url: &Url) -> Result<Server, Error> {
         UnixStream::connect(path)
             .map_err(|error| Error::Run(format!("cannot connect to {}: {error}", path.display())))?;

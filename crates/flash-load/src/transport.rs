@@ -69,7 +69,7 @@ impl Transport {
         recv(socket, buffer, RecvFlags::empty()).map(|(_, bytes)| bytes)
     }
 
-    /// Receives bytes that nobody looks at. TCP does not copy them then; the buffer only says how many at most.
+    /// Receives bytes and discards them. TCP does not copy them then; the buffer only limits their number.
     pub(crate) fn discard(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         let Transport::Plain(socket) = self;
         recv(socket, buffer, RecvFlags::TRUNC).map(|(_, bytes)| bytes)

@@ -1,4 +1,4 @@
-//! Every kind of error, provoked once and told by its name, and what is no error.
+//! Every kind of error, caused once and reported by its name, and events that are no errors.
 
 #![forbid(unsafe_code)]
 

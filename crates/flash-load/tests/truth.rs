@@ -1,4 +1,4 @@
-//! What is measured is what was: waits, rates, and what a stall does to either kind of loop.
+//! The report is true: waits, rates, and the effect of a stall on closed and open loops.
 
 #![forbid(unsafe_code)]
 
@@ -49,7 +49,7 @@ fn waits_are_those_that_the_server_made() {
     }
 }
 
-/// A server that answers at once, but for one second in which nobody gets an answer.
+/// A server that answers at once, except in one second, in which no client gets a response.
 fn stalling() -> (std::net::SocketAddr, Arc<RwLock<()>>) {
     let gate = Arc::new(RwLock::new(()));
     let inner = gate.clone();

@@ -49,7 +49,7 @@ impl ErrorLog {
         self.spool.reopen();
     }
 
-    /// Writes what is left and ends the writer, waiting at most [`Limits::close_wait`].
+    /// Writes the rest of the buffer and ends the writer, waiting at most [`Limits::close_wait`].
     pub fn close(self) -> Closed {
         self.spool.close()
     }

@@ -88,7 +88,7 @@ impl LogSink {
         &self.destination
     }
 
-    /// Opens the path again, after somebody renamed the file. On failure the old file stays in use.
+    /// Opens the path again, after a rotation renamed the file. On failure the old file stays in use.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
         self.file = open(&self.destination, self.opener.as_ref())?;
         self.torn = false;

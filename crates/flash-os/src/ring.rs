@@ -61,7 +61,7 @@ pub const READABLE: u32 = libc::POLLIN as u32;
 pub const WRITABLE: u32 = libc::POLLOUT as u32;
 /// Among several rings that poll for the same, one is told.
 pub const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
-/// Nobody is left at the other side.
+/// The other side is closed.
 pub const BROKEN: u32 = (libc::POLLERR | libc::POLLHUP) as u32;
 
 #[derive(Clone, Copy)]

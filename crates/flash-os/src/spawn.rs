@@ -19,7 +19,7 @@ use crate::signals;
 use self::child::{Child, ChildError};
 pub use self::step::{Limit, Resource, Step};
 
-/// What is to run, and as what.
+/// The program to run, and its attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
     /// An absolute path.

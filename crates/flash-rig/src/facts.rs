@@ -1,4 +1,4 @@
-//! Facts about the machine, for the records: whoever reads a figure must know what it was taken on.
+//! Facts about the machine, for the records. A reader of a figure must know the machine that it was measured on.
 
 use std::fs;
 use std::path::Path;

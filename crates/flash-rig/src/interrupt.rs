@@ -20,7 +20,7 @@ pub fn register() -> Result<()> {
     Ok(())
 }
 
-/// An error once somebody wants us to stop.
+/// An error after a signal to stop.
 pub fn check() -> Result<()> {
     if STOP.get().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
         bail!("interrupted");

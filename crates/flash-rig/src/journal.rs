@@ -130,7 +130,7 @@ impl Drop for Change {
     }
 }
 
-/// What is still to be undone.
+/// The changes that are still to be undone.
 fn read(file: &mut File) -> Result<BTreeMap<u64, Undo>> {
     file.rewind()?;
     let mut open = BTreeMap::new();

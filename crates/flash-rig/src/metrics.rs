@@ -104,7 +104,7 @@ fn less<K: Clone + Ord>(now: &BTreeMap<K, u64>, then: &BTreeMap<K, u64>) -> BTre
     now.iter().map(of).collect()
 }
 
-/// `name=1 other=2`; words of another shape are somebody else's.
+/// `name=1 other=2`; words of another form are ignored.
 fn counts(words: &str) -> BTreeMap<String, u64> {
     let pairs = words.split_whitespace().filter_map(|word| word.split_once('='));
     pairs.filter_map(|(name, count)| Some((name.to_owned(), count.parse().ok()?))).collect()

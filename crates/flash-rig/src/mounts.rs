@@ -56,7 +56,7 @@ impl Image {
     }
 }
 
-/// What stands between a folder and whoever reads it.
+/// The slow layer between a folder and its readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slow {
     /// The slow filesystem alone: a network mount.

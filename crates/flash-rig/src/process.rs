@@ -23,7 +23,7 @@ const READY_SECONDS_MAX: u64 = 10;
 const STOP_SECONDS_MAX: u64 = 12;
 /// How long a server's processes may run on without it.
 const NOTICE_SECONDS_MAX: u64 = 2;
-/// A process that hangs in a disk's wait goes when the disk lets it; nobody waits for that.
+/// A process that waits for a disk ends when the disk answers; the rig does not wait for that.
 const KILL_SECONDS_MAX: u64 = 5;
 
 /// A running server. Dropping it ends it and everything that it started.

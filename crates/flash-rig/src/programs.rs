@@ -28,7 +28,7 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// What is not called as its package.
+/// Programs whose name differs from their package's.
 const PACKAGES: [(&str, &str); 3] =
     [("apache2", "apache2-bin"), ("mke2fs", "e2fsprogs"), ("losetup", "mount")];
 

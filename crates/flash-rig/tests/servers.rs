@@ -36,7 +36,7 @@ impl Bench {
         Bench { folder, machine, cpus: Cpus::shared().expect("processors") }
     }
 
-    /// Starts a server, or says what is missing.
+    /// Starts a server, or prints what is missing.
     fn start(&self, spec: &ServerSpec, change: impl FnOnce(&mut Setup)) -> Option<Running> {
         let program = match spec.variant.program {
             Program::Flash => {

@@ -1,4 +1,4 @@
-//! What is said to the disk and what it says of itself, while it runs: the text of the control file.
+//! The text of the control file: commands to the disk, and its state, while it runs.
 
 use std::fmt::Write;
 use std::str;

@@ -78,7 +78,7 @@ impl SlowImage {
         &self.mountpoint
     }
 
-    /// False once somebody else has unmounted it.
+    /// False after another process has unmounted it.
     pub fn is_mounted(&self) -> bool {
         self.mountpoint.metadata().is_ok_and(|found| found.dev() == self.device)
     }

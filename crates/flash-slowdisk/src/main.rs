@@ -109,7 +109,7 @@ impl Disk {
     }
 }
 
-/// One line for whoever started it.
+/// One line on standard output.
 fn fail(code: u8, what: &str) -> ExitCode {
     let _ = writeln!(io::stderr(), "flash-slowdisk: {what}");
     ExitCode::from(code)

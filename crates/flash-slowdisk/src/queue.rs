@@ -153,7 +153,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Answers what is there without delay or fault, and lets the threads end.
+    /// Answers all waiting operations without delay or fault, and ends the threads.
     pub(crate) fn close(self: &Arc<Self>) {
         self.clear();
         self.state.lock().phase = Phase::Closed;

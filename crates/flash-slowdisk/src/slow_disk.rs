@@ -80,7 +80,7 @@ impl SlowDisk {
         self.queue.counters()
     }
 
-    /// False once somebody else has unmounted it.
+    /// False after another process has unmounted it.
     pub fn is_mounted(&self) -> bool {
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
     }

@@ -1,4 +1,4 @@
-//! Targets that somebody names, asked for in turn: a list of URLs, one file, a sweep of file sizes.
+//! Named targets, requested in turn: a list of URLs, one file, a sweep of file sizes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl Listed {
     }
 }
 
-/// What is sent for a URL or a path.
+/// The request target for a URL or a path.
 fn target(text: &str) -> Option<Box<str>> {
     let text = text.split('#').next().unwrap_or_default();
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {

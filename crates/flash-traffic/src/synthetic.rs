@@ -11,7 +11,7 @@ use crate::workload::{Ask, Catalogue, File, FileId, Part, Sequence, Workload};
 /// About how many files share a folder.
 const FOLDER_FILES: u32 = 500;
 
-/// What is drawn from a site's seed, each from a stream of its own.
+/// The draws from a site's seed, each from a stream of its own.
 const SIZES: u64 = 0;
 const ORDER: u64 = 1;
 

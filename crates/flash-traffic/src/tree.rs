@@ -29,7 +29,7 @@ const THREADS_MAX: usize = 4;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// What has been done so far, for whoever shows it meanwhile.
+/// The progress so far, for display.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Files written.

@@ -35,7 +35,7 @@ pub struct Ask {
     pub file: FileId,
     /// When it was sent, from the beginning of the log; for workloads that have a time of their own.
     pub at: Option<Duration>,
-    /// The last one of its session: whoever keeps connections closes this one after it.
+    /// The last request of its session: a client with kept-alive connections closes this one after it.
     pub closes: bool,
     /// What it says besides its target, if anything.
     pub message: Option<Arc<Message>>,
@@ -46,7 +46,7 @@ pub struct Ask {
 pub struct Message {
     /// Whole lines for the head, each with its end: `Cookie: a=b\r\n`.
     pub fields: String,
-    /// What is posted; without it, a request is a GET.
+    /// The body to post; without it, a request is a GET.
     pub body: Option<Arc<[u8]>>,
 }
 
@@ -77,7 +77,7 @@ pub trait Sequence: Send {
     fn next(&mut self) -> Option<Ask>;
 }
 
-/// What is asked for, and in which order.
+/// The requests, and their order.
 pub trait Workload: Send + Sync {
     /// Everything that any of its sequences asks for.
     fn catalogue(&self) -> &Arc<Catalogue>;

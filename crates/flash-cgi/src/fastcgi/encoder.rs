@@ -34,7 +34,7 @@ impl Encoder {
         record(kind::STDIN, &[], out);
     }
 
-    /// §5.4: whoever asked has left.
+    /// §5.4: the client has left.
     pub fn abort(self, out: &mut Vec<u8>) {
         record(kind::ABORT_REQUEST, &[], out);
     }

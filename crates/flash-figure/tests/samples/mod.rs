@@ -1,4 +1,4 @@
-//! Figures of every kind, from made-up numbers.
+//! Figures of every kind, from synthetic numbers.
 
 use flash_figure::{Axis, Figure, Series};
 

@@ -92,7 +92,7 @@ enum Transfer {
     },
 }
 
-/// A field that has one value; if it comes again, nobody can say which one is meant.
+/// A field that has one value. If it appears again, the request is ambiguous.
 #[derive(Clone, Copy, Default)]
 enum Single<'b> {
     #[default]

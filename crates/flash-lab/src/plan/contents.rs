@@ -18,20 +18,20 @@ pub struct Plan {
     /// A word that is fit for a file name: `flash-fig6-7`.
     pub name: String,
     pub title: String,
-    /// What is done here, and where that is not what the paper did, why. Plain text; empty lines part paragraphs.
+    /// What the experiment does. If it differs from the paper, the reason. Plain text; empty lines separate paragraphs.
     pub about: String,
     /// The experiment that this one repeats. None where it is our own.
     pub paper: Option<Paper>,
     pub servers: Vec<ServerEntry>,
     #[serde(default)]
     pub machine: MachineNeeds,
-    /// What is asked for. None where [`cases`](Self::cases) say it.
+    /// The requests. None if [`cases`](Self::cases) give them.
     pub workload: Option<Workload>,
     /// Workloads beside each other, each a place on the x axis. A plan has these or one workload.
     #[serde(default, rename = "case")]
     pub cases: Vec<Case>,
     pub load: Load,
-    /// What is varied besides the server.
+    /// The parameter that varies besides the server.
     pub sweep: Option<Sweep>,
     pub repeats: u32,
     #[serde(default)]
@@ -91,7 +91,7 @@ pub struct MachineNeeds {
 pub struct Case {
     pub name: String,
     pub workload: Workload,
-    /// What is asked for instead in a quick run.
+    /// The requests of a quick run.
     pub quick: Option<Workload>,
     /// Servers that cannot do this.
     #[serde(default)]

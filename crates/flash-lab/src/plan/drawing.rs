@@ -1,4 +1,4 @@
-//! What is drawn of an experiment's data.
+//! The figures of an experiment's data.
 
 use serde::{Deserialize, Serialize};
 

@@ -18,7 +18,7 @@ use crate::verify::Look;
 
 /// How long a client waits before it tries to connect again.
 const BACKOFF: Duration = Duration::from_millis(100);
-/// From here on, the rest of a body that nobody looks at is not copied.
+/// If the rest of a body is at least this long and is not verified, it is not copied.
 const DISCARD_BYTES_MIN: u64 = 16 << 10;
 
 impl Player<'_> {
@@ -225,7 +225,7 @@ impl Player<'_> {
         }
     }
 
-    /// What is wrong with an answer.
+    /// The error of a response.
     fn judge(&self, shard: usize, pending: &Pending, reply: &Reply) -> Option<Fault> {
         let shard = &self.shards[shard];
         let whole = shard.file(pending.file).bytes;

@@ -25,7 +25,7 @@ pub(super) struct ClientShard<'a> {
     /// Where its classes begin among all.
     first_class: usize,
     sequence: Box<dyn Sequence>,
-    /// What is left of the clients' sessions, in a closed loop whose workload has sessions.
+    /// The rest of the clients' sessions, in a closed loop whose workload has sessions.
     sessions: Vec<VecDeque<Ask>>,
     /// No more is asked: the workload has come to its end, or the number of requests has.
     exhausted: bool,
@@ -34,7 +34,7 @@ pub(super) struct ClientShard<'a> {
     /// Clients of a closed loop that have not begun.
     pub(super) unstarted: Range<usize>,
     next: Next,
-    /// What is due and has no connection yet.
+    /// Requests that are due and have no connection yet.
     queue: VecDeque<(Ask, Instant)>,
     /// Connections with nothing to do; the one that was busy last is on top, so that no more are opened than needed.
     idle: Vec<usize>,

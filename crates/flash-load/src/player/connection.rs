@@ -157,7 +157,7 @@ impl Connection {
 }
 
 impl Line {
-    /// A fiftieth of a second's bytes: what is taken from a slow line at once.
+    /// A fiftieth of a second's bytes: the most that is read from a slow line at once.
     pub(super) fn piece_bytes(bytes_per_second: u64) -> usize {
         (bytes_per_second / 50).clamp(1, 1 << 20) as usize
     }

@@ -1,4 +1,4 @@
-//! What is read instead of a response.
+//! Input that is not a valid response.
 
 /// Why bytes are no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A ring against real sockets: what comes, what is sent, and what is left when it is dropped.
+//! A ring with real sockets: receiving, sending, and the cleanup when it is dropped.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Real programs: what they find, how they fail, and what is left behind.
+//! Real programs: their environment, their failures, and the processes and descriptors that they leave.
 
 use std::ffi::CString;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! Lines of bounded length: what is longer is passed over without being kept.
+//! Lines of bounded length. A longer line is skipped without being stored.
 
 use std::io::{self, BufRead};
 

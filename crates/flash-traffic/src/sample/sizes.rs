@@ -9,7 +9,7 @@ use rand_distr::{Distribution, LogNormal};
 /// one so large would be most of the data set, and each seed would give another data set.
 const TAIL_MAX_SD: f64 = 4.0;
 
-/// How large made-up files are.
+/// The sizes of synthetic files.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes {
     /// The mean of ln(bytes).

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::site_error::SiteError;
 
-/// What a site was made from. Whoever knows the seed can check every byte of every reply.
+/// The parameters and the seed that a site was made from. With the seed, a client can check every byte of every response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// See [`Content`](crate::content::Content).

@@ -16,7 +16,7 @@ pub enum SiteError {
         /// What the system said.
         source: io::Error,
     },
-    /// The folder is somebody's.
+    /// The folder has files that `make_site` did not write.
     #[error("{}: has files that were not made from a workload (there is no {})", folder.display(), note.display())]
     NotOurs {
         /// The folder.
