@@ -219,7 +219,7 @@ fn helpers_may_be_killed_at_any_time() {
     assert!(said.lines().count() < 30, "said rarely: {said}");
 }
 
-/// What is under way is finished, and whoever supervises the server hears of a failure.
+/// The server finishes its running requests, and its exit code reports a failure.
 #[test]
 fn without_its_supervisor_the_server_ends_in_order() {
     let site = site::make();

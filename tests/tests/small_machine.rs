@@ -76,7 +76,7 @@ fn in_a_small_container_nobody_is_killed_and_nothing_fails() {
     }
 }
 
-/// Larger than what is kept in the heap: whoever sends one of these holds a descriptor for it.
+/// Larger than the files in the heap: a response with one of these needs a descriptor.
 const OPEN_FILES: usize = 40;
 
 fn open_file(number: usize) -> (String, usize) {

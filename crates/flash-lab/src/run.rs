@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::record::{Figures, Measurement, Outcome, RecordError, Run, Store};
 use crate::schedule::{self, Cell};
 
-/// Whoever measures.
+/// The code that measures.
 pub trait Bench {
     /// One server at one place, at so many requests a second where the plan varies that.
     fn measure(&mut self, cell: &Cell, rate: Option<f64>) -> Result<Figures, Trouble>;
@@ -20,7 +20,7 @@ pub trait Bench {
 /// Why there are no figures.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Somebody wants the run to stop; the cell counts as never begun.
+    /// The run was interrupted; the cell counts as never begun.
     Interrupted,
     /// The server or its clients failed. It is tried once more; then it is recorded and the run goes on.
     Failed(String),

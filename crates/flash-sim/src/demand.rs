@@ -7,7 +7,7 @@ use flash_traffic::Workload;
 /// What clients ask for.
 #[derive(Clone)]
 pub struct Demand {
-    /// Files whose size nobody knows are taken for empty. A sequence that ends begins again.
+    /// Files of unknown size count as empty. A sequence that ends begins again.
     pub workload: Arc<dyn Workload>,
     /// Each file's share of the requests, up to a factor, if requests do not depend on earlier ones.
     ///

@@ -152,7 +152,7 @@ pub enum LockWait {
     /// queue at the lock and pay for switching.
     #[default]
     Sleep,
-    /// Sleeps; the lock is handed to whoever waits longest, and is held while he waits for a processor. Convoys form.
+    /// Sleeps. The lock goes to the thread that waits longest, which holds it while it waits for a processor. Convoys form.
     Handed,
     /// Keeps its processor busy until the lock is free, in order of arrival.
     Spin,

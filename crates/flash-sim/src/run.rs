@@ -49,7 +49,7 @@ pub(crate) fn run(flags: &flags::Run) -> Result<(), Failure> {
     }
 }
 
-/// To standard output. Whoever closed it wants no more.
+/// To standard output. If it is closed, the rest is dropped.
 pub(crate) fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -8,7 +8,7 @@ use crate::summary::Weight;
 use crate::text::length;
 
 const BAR_PX: f64 = 18.0;
-/// Narrower ones are left out: nobody could see them.
+/// Narrower ones are left out, because they would be invisible.
 const WIDTH_MIN_PX: f64 = 1.0;
 /// About the width of a letter.
 const LETTER_PX: f64 = 6.0;

@@ -108,7 +108,7 @@ fn a_child_that_holds_the_pipe_does_not_hold_the_client() {
     });
 }
 
-/// Nobody else waits for programs that wait, and there are never more of them than allowed.
+/// Programs that wait delay no other client, and there are never more of them than allowed.
 #[test]
 fn programs_have_limits_and_others_do_not_wait() {
     all_at_once(|arch, site| {

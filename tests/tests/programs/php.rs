@@ -124,7 +124,7 @@ fn app() -> TempDir {
     site
 }
 
-/// A server in its sandbox connects to nobody.
+/// A server in its sandbox makes no connections.
 fn start(arch: &str, site: &TempDir, flags: &[&str]) -> Server {
     let sandbox: &[&str] = if arch == PROCESSES { &["--sandbox", "off"] } else { &[] };
     let flags = [flags, sandbox, &["--processes", "4", "--body-bytes-max", "16M"]].concat();

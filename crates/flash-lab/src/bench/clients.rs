@@ -18,7 +18,7 @@ use crate::plan::{self, Connections};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The hot file's clients, who are never so many that they disturb.
 const HOT_CONNECTIONS: u32 = 16;
-/// More threads of clients than this are never needed, and they share processors with nobody.
+/// More threads of clients than this are never needed. They share processors with no other thread.
 const THREADS_MAX: usize = 4;
 
 /// Who asks, how many, and how often.
@@ -42,7 +42,7 @@ pub(super) struct Seen {
 }
 
 impl Clients {
-    /// Asks, on this thread's processors, until the time is up or somebody interrupts.
+    /// Sends requests, on this thread's processors, until the time is up or the run is interrupted.
     pub(super) fn ask(
         &self,
         server: &Running,

@@ -1,4 +1,4 @@
-//! What somebody found, and the question to the data that decides it.
+//! A paper's finding, and the check of the data that decides it.
 
 use serde::{Deserialize, Serialize};
 

@@ -44,7 +44,7 @@ pub enum Ask {
     /// Its files.
     #[default]
     Files,
-    /// Names below its folders that are not there, and that nobody has asked for before.
+    /// Names below its folders that do not exist, and that no client requested before.
     Missing,
 }
 

@@ -123,7 +123,7 @@ impl Connection {
         !self.unsent.is_empty() || self.body.is_some()
     }
 
-    /// Nobody will take it.
+    /// Drops the bytes of the request that the server will not take any more.
     pub(super) fn drop_unsent(&mut self) {
         self.unsent.clear();
         self.body = None;

@@ -45,7 +45,7 @@ fn so_many_run_so_many_wait_and_the_rest_are_refused() {
     assert_eq!(fourth.begun().unwrap().read_line(), "begun");
 }
 
-/// Whoever has taken the server over must not have a script load code.
+/// An attacker who controls the server must not be able to make a script load code.
 fn variables_are_those_of_requests() {
     let bench = Bench::new(|_| ());
     bench.script("hello", "echo hello");

@@ -18,7 +18,7 @@ impl Station {
         Station { servers, busy: Level::default(), line: WaitQueue::default(), served: 0 }
     }
 
-    /// Somebody comes. True if his service begins at once.
+    /// A customer arrives. True if its service begins at once.
     pub fn arrive(&mut self, links: &mut Links, who: u32, now: Time) -> bool {
         if self.busy.value() < self.servers {
             self.busy.add(1, now);
@@ -28,7 +28,7 @@ impl Station {
         false
     }
 
-    /// Somebody has been served. Returns whose service begins now.
+    /// A customer has been served. Returns the customer whose service begins now.
     pub fn depart(&mut self, links: &mut Links, now: Time) -> Option<u32> {
         self.served += 1;
         let next = self.line.pop(links, now);

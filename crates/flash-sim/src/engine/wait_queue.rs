@@ -3,10 +3,10 @@
 use super::level::Level;
 use super::time::Time;
 
-/// Nobody.
+/// The end of a queue.
 const END: u32 = u32::MAX;
 
-/// Where everybody of one kind stands in a line: one entry each. Nobody stands in two lines at once.
+/// The links of all customers of one kind: one entry each. No customer waits in two queues at once.
 #[derive(Debug)]
 pub struct Links {
     entries: Vec<Link>,

@@ -3,9 +3,9 @@
 /// What a request does or waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// In a queue, until somebody takes it on.
+    /// In a queue, until a runner takes it.
     Queued,
-    /// Whoever has it waits for a processor.
+    /// Its runner waits for a processor.
     Ready,
     Processor,
     WaitsForLock,

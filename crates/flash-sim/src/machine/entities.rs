@@ -1,9 +1,9 @@
-//! Whoever moves through the machine or stands in it.
+//! The entities that move through the machine or wait in it.
 
 use crate::engine::{Time, WaitQueue};
 use crate::model::{Read, RoleId, ServiceMode};
 
-/// Nobody, no request, no processor.
+/// No runner, no request, no processor.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// What a client asks for now. A client has one request at a time, and they share a number.
@@ -23,7 +23,7 @@ pub(super) struct Request {
     pub(super) found: bool,
     /// Who waits with it for a disk or the wire, if anybody does.
     pub(super) waiter: u32,
-    /// Where it goes when nobody waited.
+    /// The queue that it joins if no runner waited.
     pub(super) desk: u32,
     /// What it waits for at a disk, and for whose cache.
     pub(super) read: Read,
@@ -73,7 +73,7 @@ pub(super) struct RunQueue {
 }
 
 impl RunQueue {
-    /// Nobody waits while a processor idles.
+    /// No runner waits while a processor is idle.
     pub(super) fn wastes_nothing(&self) -> bool {
         self.idle.is_empty() || (self.urgent.is_empty() && self.ordinary.is_empty())
     }

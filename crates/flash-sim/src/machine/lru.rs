@@ -1,4 +1,4 @@
-//! A cache that forgets whatever nobody asked for longest.
+//! A cache that evicts the least recently used file.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -162,7 +162,7 @@ impl Lru {
     }
 }
 
-/// One multiplication: files are numbered densely, and nobody chooses them to collide.
+/// One multiplication: files are numbered densely, and no attacker chooses numbers that collide.
 #[derive(Debug, Default)]
 struct FileHasher(u64);
 

@@ -78,12 +78,12 @@ struct World<'a> {
     occupied: Level,
     /// Requests that a runner has.
     in_hands: Level,
-    /// Requests that wait for a disk or the wire, and nobody with them.
+    /// Requests that wait for a disk or the wire without a runner.
     travelling: Level,
     run_queues: Vec<RunQueue>,
-    /// Processors that somebody else gave something to do.
+    /// Processors that got work from another processor.
     kicked: Vec<u32>,
-    /// Clients that have their answer and send their next request, once whoever gave it has turned elsewhere.
+    /// Clients that have their response. They send the next request when the runner that served them has turned to other work.
     answered: Vec<u32>,
     locks: Vec<Lock>,
     disks: Vec<Station>,
@@ -213,7 +213,7 @@ impl World<'_> {
         }
     }
 
-    /// What a request waited for is there: whoever waited with it goes on, or it queues for a runner.
+    /// A request's wait is over. The runner that waited with it continues, or the request queues for a runner.
     fn waited(&mut self, request: u32) {
         match std::mem::replace(&mut self.requests[request as usize].waiter, NONE) {
             NONE => {

@@ -78,7 +78,7 @@ impl Prices {
         }
     }
 
-    /// Time on the wire, which nobody else has to share.
+    /// Time on the wire, which requests do not share.
     pub(super) fn wire(&self, bytes: u64) -> Time {
         match self.transmit {
             Transmit::Processor => 0,

@@ -33,7 +33,7 @@ impl World<'_> {
         self.queue(client, lane);
     }
 
-    /// A request joins the line at a desk. Somebody who sleeps there wakes up.
+    /// A request joins the queue of a role. A runner that sleeps there wakes up.
     pub(super) fn queue(&mut self, request: u32, desk: u32) {
         let now = self.now();
         let place = &mut self.desks[desk as usize];
@@ -71,7 +71,7 @@ impl World<'_> {
         }
     }
 
-    /// Whoever should run on a processor now, which goes idle if there is nobody.
+    /// The runner that should run on a processor now. Without one, the processor becomes idle.
     pub(super) fn dispatch(&mut self, number: u32) -> Option<u32> {
         let now = self.now();
         let processor = &mut self.processors[number as usize];
@@ -101,7 +101,7 @@ impl World<'_> {
         self.processors[processor as usize].runner = NONE;
     }
 
-    /// Whether somebody else should have this runner's processor.
+    /// Whether another runner should have this runner's processor.
     pub(super) fn must_yield(&self, runner: u32) -> bool {
         let runner = &self.runners[runner as usize];
         let queue = &self.run_queues[runner.run_queue as usize];

@@ -1,4 +1,4 @@
-//! The machine as a whole: what a request takes when nobody is in its way, the laws that hold when many are, and the caches.
+//! The machine as a whole: the time of a single request, the laws of many requests, and the caches.
 
 mod caches;
 mod laws;

@@ -10,7 +10,8 @@ pub type RoleId = usize;
 /// A step that the machine takes. Jumps are places in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// What follows is done by a runner of this role; whoever has the request hands it over, unless that is him.
+    /// A runner of this role does the next steps. The runner that has the request hands it over, unless it has this role
+    /// itself.
     On(RoleId),
     /// Takes a processor for as long as this costs.
     Spend(Work),
@@ -28,9 +29,9 @@ pub enum Op {
     Keep(Cache),
     /// Takes a processor for sending one window.
     Send,
-    /// The window is on its way: where that takes time of its own, whoever multiplexes turns to others.
+    /// Sends the window. If sending takes time of its own, a multiplexed runner serves other requests meanwhile.
     Travel,
-    /// Goes there as long as something is left to send. Whoever multiplexes turns to others first.
+    /// Jumps there while bytes are left to send. A multiplexed runner serves other requests first.
     Again(usize),
     Done,
 }
@@ -75,7 +76,7 @@ impl Program {
         Program { ops: Vec::new(), locks }
     }
 
-    /// What follows is this role's; whoever had the request before pays for handing it over.
+    /// The next steps are this role's. The runner that had the request before pays for handing it over.
     pub(super) fn on(self, role: RoleId) -> Program {
         match self.ops.is_empty() {
             true => self.then(Op::On(role)),

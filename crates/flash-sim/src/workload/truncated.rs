@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flash_traffic::{Ask, Catalogue, FileId, Part, Sequence, Workload};
 
-/// Requests that were written down. Their sequence ends; whoever wants more begins again.
+/// Recorded requests. Their sequence ends; a caller that needs more begins again.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     catalogue: Arc<Catalogue>,

@@ -24,7 +24,7 @@ pub(super) struct PrivateAddress {
 const BACKLOG: i32 = 4;
 
 impl PrivateAddress {
-    /// A new one, and its listening socket. When nobody holds that any more, connections are refused.
+    /// A new one, and its listening socket. When the last descriptor of the socket is closed, connections are refused.
     pub(super) fn open() -> io::Result<(Self, OwnedFd)> {
         let folder = tempfile::Builder::new().prefix("flash-").tempdir()?;
         let path = folder.path().join("app");

@@ -1,4 +1,4 @@
-//! Connections to FastCGI servers that somebody else runs: made up ones that behave badly, and php-fpm.
+//! Connections to FastCGI servers that Flash does not start: test servers that behave badly, and php-fpm.
 
 #![forbid(unsafe_code)]
 

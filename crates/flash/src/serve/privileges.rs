@@ -26,7 +26,7 @@ use crate::flags::{self, Arch, FileCache, FollowLinks, Helpers, Offload, Sandbox
 pub(super) struct Privileges {
     helpers: Option<Arc<HelperProcesses>>,
     sandbox: SandboxState,
-    /// The folder, opened while that was possible; for whoever is going to send what helpers find in it.
+    /// The folder, opened while that was possible, for the component that sends the files that helpers find in it.
     disk: RefCell<Option<Disk>>,
     /// Why long bodies cannot be kept.
     spool: Option<io::Error>,
@@ -164,7 +164,7 @@ pub(super) fn become_user(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// `NAME`, `NAME:GROUP`, and numbers for either. A number that is nobody's has no groups, so that one must be given.
+/// `NAME`, `NAME:GROUP`, and numbers for either. A number without a user has no groups, so a group must be given.
 fn user_of(text: &str) -> Result<(Option<Vec<u8>>, User), &'static str> {
     let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
     let group = match group {

@@ -34,11 +34,11 @@ const SOFTWARE: &[u8] = b"Flash";
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a connection to a FastCGI server may take at most.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Connections that one process keeps to a FastCGI server while nobody uses them.
+/// Idle connections that one process keeps to a FastCGI server.
 const KEPT_MAX: usize = 32;
 /// Of a program that begins: both ends of its stream and of the pipe for its complaints.
 const PROGRAM_DESCRIPTORS: usize = 4;
-/// What permits somebody to run a file.
+/// The permission bits that allow a user to run a file.
 const MAY_RUN: u32 = 0o111;
 
 /// All that programs need, in every process that serves.
