@@ -81,6 +81,7 @@ fn a_preview_ends_in_order_with_its_terminal() {
         }
         // A test that fails leaves no server behind.
         let _ = child.kill();
+        let _ = child.wait();
         let said = text(log.path());
         assert_eq!(code.and_then(|code| code.code()), Some(0), "{arch}: {said}");
         assert!(said.contains("flash: stopped"), "{arch}: {said}");

@@ -41,4 +41,4 @@ pub use reporter::{LogLine, Reporter, StderrLine};
 pub use role::{OnEnd, Role};
 pub use setup::{Command, Folder, Setup};
 pub use supervisor::{Child, Lost, Supervisor};
-pub use supervisor_process::{SupervisorProcess, SupervisorSetup};
+pub use supervisor_process::{RequestedRole, SupervisorProcess, SupervisorSetup};

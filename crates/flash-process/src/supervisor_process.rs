@@ -24,6 +24,9 @@ use crate::ipc::{self, Received};
 use crate::role::Role;
 use crate::supervisor::{Child, Supervisor};
 
+/// The role that a message requests, with the socket that came along.
+pub type RequestedRole<'a> = dyn Fn(&[u8], Rc<OwnedFd>) -> Option<Role<'a>> + 'a;
+
 /// What a supervisor process starts.
 pub struct SupervisorSetup<'a> {
     /// The process's name in `ps`, and in what is logged.
@@ -33,8 +36,8 @@ pub struct SupervisorSetup<'a> {
     pub prepare: &'a dyn Fn() -> io::Result<()>,
     /// Roles that have a process all the time.
     pub permanent: Vec<Role<'a>>,
-    /// The role of a request, if it has one. The socket came with it.
-    pub requested: &'a dyn Fn(&[u8], Rc<OwnedFd>) -> Option<Role<'a>>,
+    /// `None` for a request without a role.
+    pub requested: &'a RequestedRole<'a>,
 }
 
 impl Default for SupervisorSetup<'_> {

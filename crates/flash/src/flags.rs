@@ -142,11 +142,8 @@ fn as_meant(mut words: Vec<OsString>) -> Vec<OsString> {
             words.remove(1);
             words.insert(words.len().min(2), "--help".into());
         }
-        Some(flag) if flag.starts_with('-') => {
-            if serves(flag) {
-                words.insert(1, "serve".into());
-            }
-        }
+        Some(flag) if serves(flag) => words.insert(1, "serve".into()),
+        Some(flag) if flag.starts_with('-') => {}
         _ if flash.find_subcommand(&first).is_some() || sibling::exists(&first) => {}
         _ if Path::new(&first).is_dir() => words.insert(1, "serve".into()),
         _ => {}
