@@ -55,7 +55,7 @@ use crate::epoll::Epoll;
 pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles};
 pub use crate::helpers::{HelperLimits, Offload};
 pub use crate::limits::Limits;
-pub use crate::listener::Listener;
+pub use crate::listener::{Listener, SocketAccess};
 pub use crate::server_state::{ServerParts, ServerState};
 use crate::uring::RingPoller;
 

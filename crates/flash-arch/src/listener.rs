@@ -1,15 +1,17 @@
 //! Listening sockets, and accepting from them.
 
 use std::fmt;
+use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use flash_core::record::Peer;
 use flash_os::tcp;
+use flash_process::socket_name;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -32,6 +34,23 @@ enum Place {
     Inet(SocketAddr),
     /// A name that is removed in the end.
     Unix(PathBuf),
+}
+
+/// Who may connect to a UNIX socket. What is not given stays as the system makes it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SocketAccess {
+    pub mode: Option<u32>,
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+}
+
+impl SocketAccess {
+    fn apply(self, path: &Path) -> io::Result<()> {
+        if self.user.is_some() || self.group.is_some() {
+            std::os::unix::fs::lchown(path, self.user, self.group)?;
+        }
+        self.mode.map_or(Ok(()), |mode| std::fs::set_permissions(path, Permissions::from_mode(mode)))
+    }
 }
 
 /// The most connections that may wait to be accepted. The kernel may allow fewer.
@@ -73,15 +92,15 @@ impl Listener {
     }
 
     /// Listens at a UNIX socket. Takes over a path that a server left behind, but none that a server listens at.
-    pub fn unix(path: &Path) -> io::Result<Self> {
-        if path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket())
-            && std::os::unix::net::UnixStream::connect(path)
-                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-        {
-            std::fs::remove_file(path)?;
+    pub fn unix(path: &Path, access: SocketAccess) -> io::Result<Self> {
+        if path.symlink_metadata().is_ok_and(|metadata| !metadata.file_type().is_socket()) {
+            return Err(io::Error::other("a file or folder is there, which is not a socket"));
         }
+        socket_name::remove_abandoned(path)?;
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        // Until it listens, connections are refused.
+        access.apply(path)?;
         net::listen(&socket, BACKLOG)?;
         Ok(Self {
             socket,
@@ -116,7 +135,8 @@ impl Listener {
         // It fails only if the socket is shut already.
         let _ = net::shutdown(&self.socket, net::Shutdown::Both);
         if let Place::Unix(path) = &self.place {
-            let _ = std::fs::remove_file(path);
+            // A successor may have taken the name over.
+            let _ = socket_name::remove_abandoned(path);
         }
     }
 

@@ -25,6 +25,7 @@ mod restart;
 mod role;
 mod script;
 mod setup;
+pub mod socket_name;
 mod start_record;
 mod supervisor;
 mod supervisor_process;

@@ -3,8 +3,9 @@
 //! A server that root starts opens its logs and becomes another user (`--user`), who may write to no folder of root's. The log
 //! opener is forked before that: a [supervisor process](crate::supervisor_process) of its own, because no other may have those
 //! rights. A request to it is the number of a log. Each request gets a forked process, so a disk that hangs delays no other
-//! log. The process replies with a descriptor that appends to the log. There is no other kind of request. Other code decides
-//! when logs are opened again, and what happens if that fails.
+//! log. The process replies with a descriptor that appends to the log. One more request removes the names of the server's
+//! sockets at the end. There is no other kind of request. Other code decides when logs are opened again, and what happens if
+//! that fails.
 //!
 //! The server's user may own the folder of the logs, and must not gain the rights of the start by it. So a log's path is
 //! resolved once, at the start. Later the log opener follows no link, and refuses a file that has a second name.
@@ -20,10 +21,13 @@ use rustix::io::Errno;
 
 use crate::ipc;
 use crate::role::{OnEnd, Role};
+use crate::socket_name;
 use crate::supervisor_process::{SupervisorProcess, SupervisorSetup};
 
 /// In what it logs.
 const NAME: &str = "the log opener";
+/// In the place of a log's number.
+const TIDY_UP: u8 = u8::MAX;
 /// The same as at the start: readable for the group, so that a log analyser needs no more.
 const MODE: Mode = Mode::from_raw_mode(0o640);
 
@@ -39,10 +43,15 @@ impl LogOpener {
     ///
     /// # Errors
     /// When the process has more than one thread, or the kernel refuses another process.
-    pub fn start(paths: &[PathBuf]) -> io::Result<Self> {
+    pub fn start(paths: &[PathBuf], sockets: &[PathBuf]) -> io::Result<Self> {
         let resolved: Vec<Option<PathBuf>> = paths.iter().map(|path| fs::canonicalize(path).ok()).collect();
         let requested = |message: &[u8], socket: Rc<OwnedFd>| {
             let [number] = *message else { return None };
+            if number == TIDY_UP {
+                let sockets = sockets.to_vec();
+                let main = Rc::new(move || tidy_up(&sockets));
+                return Some(Role { name: NAME.into(), on_end: OnEnd::Forget, socket: Some(socket), main });
+            }
             let (log, to) = (resolved.get(usize::from(number)).cloned(), Rc::clone(&socket));
             let main = Rc::new(move || answer(&to, log.as_ref()));
             Some(Role { name: NAME.into(), on_end: OnEnd::Forget, socket: Some(socket), main })
@@ -54,6 +63,14 @@ impl LogOpener {
             ..SupervisorSetup::default()
         })?;
         Ok(Self { process, paths: paths.to_vec() })
+    }
+
+    /// Removes the names of the server's sockets, which are shut.
+    pub fn tidy_up(&self) {
+        if let Ok(socket) = self.process.request(&[TIDY_UP]) {
+            // The end of the process is its answer.
+            let _ = ipc::receive(&socket, &mut ipc::buffer());
+        }
     }
 
     /// Opens a log for appending, and creates it if there is none.
@@ -74,6 +91,13 @@ impl LogOpener {
             None => Err(io::Error::other(String::from_utf8_lossy(&reply.bytes).into_owned())),
         }
     }
+}
+
+/// The life of a process that removes names of sockets.
+fn tidy_up(sockets: &[PathBuf]) -> io::Result<()> {
+    // One that stays is taken over by the next server.
+    sockets.iter().for_each(|path| _ = socket_name::remove_abandoned(path));
+    Ok(())
 }
 
 /// The life of a process that opens one log.

@@ -30,7 +30,7 @@ mod value;
 
 pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
 pub(crate) use field::Field;
-pub(crate) use listen::Listen;
+pub(crate) use listen::{Listen, UnixPlace};
 pub(crate) use log::{LogFormat, LogTo};
 pub(crate) use programs::{Programs, Spawn};
 pub(crate) use route::{RouteFlag, Upstream, Words};

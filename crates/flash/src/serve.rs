@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use flash_arch::{Arch, HelperLimits, Limits, Listener, Offload, ServerParts};
+use flash_arch::{Arch, HelperLimits, Limits, Listener, Offload, ServerParts, SocketAccess};
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::forwarded::TrustedProxies;
 use flash_core::header::HeaderTemplate;
@@ -20,7 +20,7 @@ use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{Child, ForkHelper};
 
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, FileCache, Listen};
+use crate::flags::{self, FileCache, Listen, UnixPlace};
 use crate::serve::descriptors::Table;
 use crate::serve::dir::Dir;
 use crate::serve::folders::{PUBLIC_FOLDER, temporary_folder};
@@ -76,10 +76,13 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     }
     let supervisor::Started { process, fork_helper } =
         supervisor::start(flags, &dir, plan.programs.setup(), &open)?;
-    let listeners =
-        flags.listen.iter().map(|place| listen(place, &flags.listen)).collect::<Result<Vec<_>, _>>()?;
+    let listeners = flags
+        .listen
+        .iter()
+        .map(|place| listen(place, &flags.listen, flags.user.as_deref()))
+        .collect::<Result<Vec<_>, _>>()?;
     let places = listeners.iter().map(Listener::to_string).collect::<Vec<_>>().join(" and ");
-    let logs = Logs::open(flags)?;
+    let logs = Logs::open(flags, &supervisor::socket_paths(flags))?;
     if flags.open {
         browser::open(&listeners);
     }
@@ -110,8 +113,9 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     };
     let needed: Vec<Child> = process.iter().map(|process| process.child()).collect();
     let parts = || plan.parts(&dir, &pages, &logs, &privileges, fork_helper.as_ref());
-    flash_arch::serve(plan.arch, limits, listeners, &needed, parts, ready)
-        .map_err(|error| Failure::Run(error.to_string()))
+    let served = flash_arch::serve(plan.arch, limits, listeners, &needed, parts, ready);
+    logs.tidy_up();
+    served.map_err(|error| Failure::Run(error.to_string()))
 }
 
 /// The flags, and what was worked out of them once.
@@ -385,7 +389,7 @@ fn loops(flags: &flags::Serve) -> usize {
 }
 
 /// Where the port's IPv4 is asked for besides, `[::]` is for IPv6 alone.
-fn listen(place: &Listen, all: &[Listen]) -> Result<Listener, Failure> {
+fn listen(place: &Listen, all: &[Listen], user: Option<&str>) -> Result<Listener, Failure> {
     let takes_ipv4_of = |port: u16| {
         let is_it =
             |place: &Listen| matches!(place, Listen::Inet(SocketAddr::V4(other)) if other.port() == port);
@@ -410,9 +414,24 @@ fn listen(place: &Listen, all: &[Listen]) -> Result<Listener, Failure> {
                 }
             })
         }
-        Listen::Unix(path) => Listener::unix(path),
+        Listen::Unix(place) => {
+            socket_access(place, user).and_then(|access| Listener::unix(&place.path, access))
+        }
     };
     listener.map_err(|error| cannot(format_args!("listen at {place}"), &error))
+}
+
+/// Who may connect. With --user the socket is that user's, and the group's that is given or that user's own.
+fn socket_access(place: &UnixPlace, user: Option<&str>) -> io::Result<SocketAccess> {
+    let user = user.map(privileges::user_of).transpose().map_err(io::Error::other)?.map(|(_, user)| user);
+    let group = match &place.group {
+        Some(name) => {
+            let group = flash_os::user::group_named(name.as_bytes()).or_else(|| name.parse().ok());
+            Some(group.ok_or_else(|| io::Error::other(format!("there is no group {name}")))?)
+        }
+        None => user.as_ref().map(|user| user.group),
+    };
+    Ok(SocketAccess { mode: place.mode, user: user.map(|user| user.id), group })
 }
 
 /// `amped, 2 loops`.

@@ -1,7 +1,6 @@
 //! The roles of processes that a server with helper processes requests: a helper, opening a new root, reopening a log, and removing the
 //! sockets' names. Each request gets a process of its own, so that none waits for another.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +9,7 @@ use std::rc::Rc;
 
 use flash_disk::{Disk, Opened, SiteRoot};
 use flash_observe::Destination;
-use flash_process::{OnEnd, Role, ipc};
+use flash_process::{OnEnd, Role, ipc, socket_name};
 use rustix::io::Errno;
 
 use super::fork_request::ForkRequest;
@@ -63,8 +62,8 @@ impl HelperRoles<'_> {
             ForkRequest::Log { .. } => Ok(ipc::send(socket, b"it is none of the logs", &[])?),
             ForkRequest::TidyUp => {
                 for name in self.sockets {
-                    // The name may be gone already.
-                    let _ = fs::remove_file(name);
+                    // One that stays is taken over by the next server.
+                    let _ = socket_name::remove_abandoned(name);
                 }
                 Ok(())
             }

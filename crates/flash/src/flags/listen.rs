@@ -12,7 +12,16 @@ pub(crate) enum Listen {
     Inet(SocketAddr),
     /// This port of every address, of IPv6 and IPv4 where the machine has both.
     EveryAddress(u16),
-    Unix(PathBuf),
+    Unix(UnixPlace),
+}
+
+/// A socket in the filesystem, and who may connect to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnixPlace {
+    pub path: PathBuf,
+    pub mode: Option<u32>,
+    /// A name or a number.
+    pub group: Option<String>,
 }
 
 impl FromStr for Listen {
@@ -84,12 +93,27 @@ fn port(text: &str) -> Result<u16, String> {
         .ok_or_else(|| format!("'{text}' is not a port: those are 0 to 65535"))
 }
 
-fn unix(path: &str) -> Result<Listen, String> {
+/// `PATH`, and behind it `,mode=660` and `,group=www-data` in any order.
+fn unix(text: &str) -> Result<Listen, String> {
+    let (mut path, mut mode, mut group) = (text, None, None);
+    while let Some((rest, option)) = path.rsplit_once(',') {
+        match option.split_once('=') {
+            Some(("mode", digits)) if mode.is_none() => {
+                let parsed = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777);
+                mode = Some(parsed.ok_or_else(|| format!("'{digits}' is no mode: write it as in mode=660"))?);
+            }
+            Some(("group", "")) => return Err("add the group: group=www-data".into()),
+            Some(("group", name)) if group.is_none() => group = Some(name.to_owned()),
+            // A comma of the path's own.
+            _ => break,
+        }
+        path = rest;
+    }
     // unix(7): sun_path holds 108 bytes, the last of them a NUL.
     const PATH_BYTES_MAX: usize = 107;
     match path.len() {
         0 => Err("add the path: unix:/run/flash.sock".into()),
-        1..=PATH_BYTES_MAX => Ok(Listen::Unix(path.into())),
+        1..=PATH_BYTES_MAX => Ok(Listen::Unix(UnixPlace { path: path.into(), mode, group })),
         _ => Err(format!("the path of a Unix socket has at most {PATH_BYTES_MAX} bytes")),
     }
 }
@@ -101,7 +125,7 @@ impl fmt::Display for Listen {
         match self {
             Listen::Inet(address) => address.fmt(f),
             Listen::EveryAddress(port) => write!(f, ":{port}"),
-            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+            Listen::Unix(place) => write!(f, "unix:{}", place.path.display()),
         }
     }
 }
@@ -119,7 +143,15 @@ mod tests {
         assert_eq!(parse("8080"), inet("127.0.0.1:8080"));
         assert_eq!(parse("[::1]:0"), inet("[::1]:0"));
         assert_eq!(parse(":80"), Ok(Listen::EveryAddress(80)));
-        assert_eq!(parse("unix:/run/f:l.sock"), Ok(Listen::Unix("/run/f:l.sock".into())));
+        let unix = |path: &str, mode, group: Option<&str>| {
+            Ok(Listen::Unix(UnixPlace { path: path.into(), mode, group: group.map(str::to_owned) }))
+        };
+        assert_eq!(parse("unix:/run/f:l.sock"), unix("/run/f:l.sock", None, None));
+        assert_eq!(
+            parse("unix:/run/f,mode=660,group=www-data"),
+            unix("/run/f", Some(0o660), Some("www-data"))
+        );
+        assert_eq!(parse("unix:/run/a,b,group=7"), unix("/run/a,b", None, Some("7")));
         for text in ["127.0.0.1:8080", "[::1]:80", ":80", "unix:/run/f"] {
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
@@ -157,6 +189,10 @@ mod tests {
             ("http://localhost:80", "write ADDRESS:PORT"),
             ("/run/flash.sock", "write ADDRESS:PORT"),
             ("unix:", "add the path"),
+            ("unix:,mode=660", "add the path"),
+            ("unix:/f,mode=999", "'999' is no mode"),
+            ("unix:/f,mode=7777", "'7777' is no mode"),
+            ("unix:/f,group=", "add the group"),
         ] {
             let error = text.parse::<Listen>().expect_err(text);
             assert!(error.starts_with(answer), "{text}: {error}");

@@ -68,8 +68,9 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub no_precompressed: bool,
 
-    /// Where to accept connections: ADDRESS:PORT, :PORT for every address, or unix:PATH. May be given repeatedly. [::]:PORT
-    /// includes IPv4, unless another --listen has that port of IPv4
+    /// Where to accept connections: ADDRESS:PORT, :PORT for every address, or unix:PATH. Behind a PATH, ,mode=660 and
+    /// ,group=NAME say who may connect. With --user the socket is that user's. May be given repeatedly. [::]:PORT includes
+    /// IPv4, unless another --listen has that port of IPv4
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = LISTENING)]
     pub listen: Vec<Listen>,
 

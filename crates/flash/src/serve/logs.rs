@@ -29,7 +29,8 @@ pub(super) fn paths(flags: &flags::Serve) -> Vec<PathBuf> {
 }
 
 impl Logs {
-    pub(super) fn open(flags: &flags::Serve) -> Result<Self, Failure> {
+    /// The log opener removes the names of `sockets` at the end, if there is one.
+    pub(super) fn open(flags: &flags::Serve, sockets: &[PathBuf]) -> Result<Self, Failure> {
         let open = |to: Destination| {
             let place = to.to_string();
             LogSink::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
@@ -38,14 +39,21 @@ impl Logs {
         let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal());
         let access = to.map(open).transpose()?;
         let paths = paths(flags);
-        let log_opener = match flags.user.is_some() && !paths.is_empty() {
+        let log_opener = match flags.user.is_some() && !(paths.is_empty() && sockets.is_empty()) {
             true => {
-                let opener = LogOpener::start(&paths);
+                let opener = LogOpener::start(&paths, sockets);
                 Some(opener.map_err(|error| cannot(format_args!("start the log opener"), &error))?.into())
             }
             false => None,
         };
         Ok(Self { error, access, format, log_opener })
+    }
+
+    /// Removes the names of sockets that are shut, with the rights of the start.
+    pub(super) fn tidy_up(&self) {
+        if let Some(log_opener) = &self.log_opener {
+            log_opener.tidy_up();
+        }
     }
 
     /// For one process.

@@ -165,7 +165,7 @@ pub(super) fn become_user(text: &str) -> Result<(), Failure> {
 }
 
 /// `NAME`, `NAME:GROUP`, and numbers for either. A number without a user has no groups, so a group must be given.
-fn user_of(text: &str) -> Result<(Option<Vec<u8>>, User), &'static str> {
+pub(super) fn user_of(text: &str) -> Result<(Option<Vec<u8>>, User), &'static str> {
     let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
     let group = match group {
         Some(group) => {

@@ -80,9 +80,9 @@ pub(super) fn start(
 }
 
 /// Names of the sockets that the server listens at.
-fn socket_paths(flags: &flags::Serve) -> Vec<PathBuf> {
+pub(super) fn socket_paths(flags: &flags::Serve) -> Vec<PathBuf> {
     let path = |place: &Listen| match place {
-        Listen::Unix(path) => Some(path.clone()),
+        Listen::Unix(place) => Some(place.path.clone()),
         Listen::Inet(_) | Listen::EveryAddress(_) => None,
     };
     flags.listen.iter().filter_map(path).collect()
