@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, site};
 use tempfile::TempDir;
 
 /// New content is there so soon after a switch, with `--revalidate 400ms`.
@@ -286,6 +286,28 @@ fn a_folder_that_is_gone_is_404_until_it_is_back() {
         let said = server.stop();
         let count = |words: &str| said.matches(words).count();
         assert_eq!((count("is gone: requests get 404"), count("is back: serving")), (1, 1), "{arch}: {said}");
+    }
+}
+
+/// PHP keeps the real paths of files for two minutes, so it has to be told the new one.
+#[test]
+fn php_runs_the_scripts_of_the_new_release() {
+    need("php-cgi", "php-cgi");
+    for arch in ["amped", "mt"] {
+        let releases = Releases::new();
+        let page = |release: &str| format!("<?php echo '{release} ', basename($_SERVER['DOCUMENT_ROOT']);");
+        site::write(&releases.release(0).join("a.php"), page("old").as_bytes());
+        let flags = ["--revalidate", "400ms", "--app", ".php=php-cgi"];
+        let server = Server::start(arch, &releases.current(), &flags);
+        assert_eq!(server.get("/a.php").body, b"old release-0", "{arch}");
+        releases.make(1);
+        site::write(&releases.release(1).join("a.php"), page("new").as_bytes());
+        releases.publish(1);
+        let is_new = || server.get("/a.php").body == b"new release-1";
+        wait_until(&format!("{arch}: the new script"), SEEN_WITHIN, is_new);
+        fs::remove_dir_all(releases.release(0)).unwrap();
+        assert!((0..5).all(|_| is_new()), "{arch}");
+        server.stop();
     }
 }
 

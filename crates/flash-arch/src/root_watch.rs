@@ -4,9 +4,12 @@
 //! system call. What changes with a new root is the [disk](flash_disk::Disk::look_at_root)'s business.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+
+use flash_disk::RootChange;
 
 use crate::server_state::ServerState;
 
@@ -31,6 +34,12 @@ pub(crate) fn start(shared: &Arc<ServerState>, logs: bool) -> io::Result<()> {
 
 fn look(shared: &ServerState, logs: bool) {
     let change = shared.disk.look_at_root(|folder| shared.helper_kind.open_root(folder));
+    if let Some(RootChange::Switched(to) | RootChange::Back(to)) = &change
+        && let Some(routes) = &shared.site.routes
+    {
+        let path = to.as_os_str().as_bytes();
+        routes.set_document_root(path.strip_suffix(b"/").unwrap_or(path));
+    }
     if let Some(change) = change.filter(|_| logs) {
         shared.error_log.log(format_args!("{}", change.about(shared.disk.given_folder())));
     }

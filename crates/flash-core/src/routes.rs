@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Guard};
 use flash_cgi::Server;
 use flash_cgi::script::{self, Split};
 
@@ -19,10 +20,23 @@ pub struct Routes {
     list: Vec<Route>,
     /// Paths that no program answers.
     except: PathRules,
-    pub(crate) server: Server,
-    pub(crate) document_root: Box<[u8]>,
+    software: Box<[u8]>,
+    place: ArcSwap<Place>,
     /// Memory for responses that clients have not received, and for request bodies that are not whole.
     pub(crate) answers: Arc<Budget>,
+}
+
+/// Where the site is, as programs are told.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) server: Server,
+    pub(crate) document_root: Box<[u8]>,
+}
+
+impl Place {
+    fn new(software: &[u8], document_root: &[u8]) -> Self {
+        Self { server: Server::new(software, document_root), document_root: document_root.into() }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +73,18 @@ impl Routes {
             RouteMatch::Prefix(prefix) => std::cmp::Reverse(1 + prefix.len()),
             RouteMatch::Suffix(_) => std::cmp::Reverse(0),
         });
-        let server = Server::new(software, document_root);
+        let place = ArcSwap::from_pointee(Place::new(software, document_root));
         let answers = Budget::new(answers_bytes_max);
-        Self { list, except: PathRules::default(), server, document_root: document_root.into(), answers }
+        Self { list, except: PathRules::default(), software: software.into(), place, answers }
+    }
+
+    /// Tells programs from now on that the site is in this folder.
+    pub fn set_document_root(&self, document_root: &[u8]) {
+        self.place.store(Arc::new(Place::new(&self.software, document_root)));
+    }
+
+    pub(crate) fn place(&self) -> Guard<Arc<Place>> {
+        self.place.load()
     }
 
     /// The same, but no program answers these paths.

@@ -100,8 +100,9 @@ impl Request {
             (Peer::Inet(client), None) => Ends::Proxied { client: client.ip() },
             (Peer::Unix, _) => Ends::Unix,
         };
+        let place = routes.place();
         let mut variables =
-            Variables::of_request(&head, head.framing.version.name(), client.scheme, &routes.server, &ends);
+            Variables::of_request(&head, head.framing.version.name(), client.scheme, &place.server, &ends);
         if let Some(bytes) = body_bytes {
             variables.add_content_length(bytes);
         }
@@ -110,8 +111,8 @@ impl Request {
             (&route.matches, route.protocol),
             (RouteMatch::Prefix(_), UpstreamProtocol::Cgi | UpstreamProtocol::Nph)
         ) {
-            let file = [&*routes.document_root, split.name].concat();
-            variables.add_script(&split, Some(&file), &routes.document_root);
+            let file = [&*place.document_root, split.name].concat();
+            variables.add_script(&split, Some(&file), &place.document_root);
         }
         // A Unix socket does not tell how many bytes its client has read.
         let is_inet = matches!(peer, Peer::Inet(_));
