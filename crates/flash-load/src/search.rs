@@ -65,7 +65,7 @@ pub fn conforming(
     loop {
         let report = closed(&mut load, clients, stop, &mut look)?;
         let Some(conformance) = &report.conformance else {
-            return Err(Error::Usage("who shall conform needs a rate to keep".into()));
+            return Err(Error::Usage("a search for conforming clients needs a minimum bit rate".into()));
         };
         if conformance.holds() {
             (can, best) = (clients, Some(steps.len()));

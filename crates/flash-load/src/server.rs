@@ -25,7 +25,9 @@ pub struct Url {
 impl Url {
     /// Takes `host:port/target` too.
     pub fn parse(text: &str) -> Result<Url, Error> {
-        let bad = |why: &str| Error::Usage(format!("'{}' is no URL to ask for: {why}", text.escape_debug()));
+        let bad = |why: &str| {
+            Error::Usage(format!("'{}' is not a URL that can be requested: {why}", text.escape_debug()))
+        };
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let uri: Uri = whole.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
         match uri.scheme_str() {

@@ -99,7 +99,7 @@ fn what_cannot_begin_says_so_in_one_line() {
     let [empty, wrong] = [&empty, &wrong].map(|path| path.to_str().expect("a name"));
     let cases: [(&[&str], i32, &str); 24] = [
         (&["https://a/"], 2, "TLS"),
-        (&["http://a:x/"], 2, "no URL"),
+        (&["http://a:x/"], 2, "not a URL"),
         (&[&nobody], 1, "Connection refused"),
         (&["http://no-such-host.invalid/"], 1, "cannot find the host 'no-such-host.invalid'"),
         (&[&server, "--urls", "/nowhere/list"], 1, "cannot read the list /nowhere/list"),

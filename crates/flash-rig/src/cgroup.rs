@@ -42,7 +42,7 @@ impl Cgroup {
         let device = match disk {
             Some(disk) => disk.device.as_str(),
             None if limits.reads_per_second.is_some() || limits.read_bytes_per_second.is_some() => {
-                bail!("reads are limited from one disk, and none is given")
+                bail!("a limit on reads needs a disk, and none is given")
             }
             None => "",
         };

@@ -20,7 +20,7 @@ impl Cpus {
         let mut server = allowed()?;
         if server_count == 0 || server.len() <= server_count {
             bail!(
-                "{server_count} processors for the server and one for its clients are wanted; there are {}",
+                "{server_count} processors for the server and one for its clients are needed; there are {}",
                 server.len()
             );
         }

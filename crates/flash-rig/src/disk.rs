@@ -51,7 +51,7 @@ impl Disk {
     /// # Errors
     /// When the kernel does not say.
     pub fn read_ahead_kilobytes(&self) -> Result<u32> {
-        let text = self.queue("read_ahead_kb").context("the disk says nothing of its read-ahead")?;
+        let text = self.queue("read_ahead_kb").context("the disk does not report its read-ahead")?;
         text.parse().with_context(|| format!("a read-ahead of {text}"))
     }
 }

@@ -67,5 +67,5 @@ pub fn php_version(program: &Path) -> Result<String> {
     let output = Command::new(program).arg("-v").output();
     let output = output.with_context(|| format!("starting {}", program.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().next().with_context(|| format!("{} -v says nothing", program.display()))?.to_owned())
+    Ok(text.lines().next().with_context(|| format!("{} -v prints nothing", program.display()))?.to_owned())
 }

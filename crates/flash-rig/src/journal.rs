@@ -71,7 +71,7 @@ impl Journal {
                     journal.end(number)?;
                     restored.push(undo.to_string());
                 }
-                Err(error) => restored.push(format!("could not put back: {undo}: {error:#}")),
+                Err(error) => restored.push(format!("could not restore: {undo}: {error:#}")),
             }
         }
         Ok((Arc::new(journal), restored))
@@ -121,7 +121,7 @@ impl Drop for Change {
         let undo = self.journal.state().open.get(&self.number).cloned();
         // What could not be undone stays in the journal, for the next run to try again.
         let done = undo.map_or(Ok(()), |undo| {
-            undo.perform().with_context(|| format!("could not put back: {undo}"))?;
+            undo.perform().with_context(|| format!("could not restore: {undo}"))?;
             self.journal.end(self.number)
         });
         if let Err(error) = done {
@@ -245,7 +245,7 @@ mod tests {
         for round in 0..3 {
             let (next, restored) = journal(&folder);
             assert_eq!(restored.len(), 1 + round, "{restored:?}");
-            assert!(restored.iter().all(|line| line.contains("could not put back")), "{restored:?}");
+            assert!(restored.iter().all(|line| line.contains("could not restore")), "{restored:?}");
             std::mem::forget(next.begin(write(folder.path(), "2")).expect("room"));
             flock(&next.state().file, FlockOperation::Unlock).expect("ours");
         }

@@ -122,7 +122,7 @@ impl Program {
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
         let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-        Ok(line.with_context(|| format!("{} {ask} says nothing", program.display()))?.to_owned())
+        Ok(line.with_context(|| format!("{} {ask} prints nothing", program.display()))?.to_owned())
     }
 }
 

@@ -236,7 +236,7 @@ fn find(log: Log, traces: Option<&Path>) -> Result<PathBuf> {
         Log::Semicomplete => "semicomplete-2015",
     };
     let Some(traces) = traces else {
-        bail!("the log {log:?} is needed: say with --traces or FLASH_TRACES where logs lie");
+        bail!("the log {log:?} is needed: give the folder of the logs with --traces or FLASH_TRACES");
     };
     let path = traces.join(below);
     if !path.is_dir() {

@@ -100,7 +100,7 @@ impl WorkloadFlags {
         }
         let (replay, _) = trace.replay(if self.once { Passes::Once } else { Passes::Looped });
         if replay.catalogue().files.is_empty() {
-            return Err(Error::Run(format!("the log {} holds no static requests", path.display())));
+            return Err(Error::Run(format!("the log {} has no static requests", path.display())));
         }
         Ok(replay)
     }

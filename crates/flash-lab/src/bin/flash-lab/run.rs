@@ -68,7 +68,7 @@ fn plans(flags: &RunFlags) -> Result<Vec<(Plan, String)>> {
         |name: &str| plans.iter().any(|(plan, _)| plan.servers.iter().any(|entry| entry.name() == name));
     if let Some(stranger) = flags.servers.iter().find(|name| !known(name)) {
         bail!(Wrong(format!(
-            "--servers: '{stranger}' is no server of these plans (see flash lab show PLAN)"
+            "--servers: '{stranger}' is not a server of these plans (see flash lab show PLAN)"
         )));
     }
     Ok(plans)
@@ -91,7 +91,7 @@ fn one(
         eprintln!("{}: MISSING: {name}: {why}", plan.name);
     }
     if servers.is_empty() {
-        bail!("none of its servers is there");
+        bail!("none of its servers is installed");
     }
     let place =
         Place { machine, work, traces: flags.traces.as_deref(), flash: flash.as_deref(), seed: flags.seed };
@@ -119,7 +119,7 @@ fn one(
 
 /// What the findings come to.
 fn tell(plan: &Plan, out: &Path) -> Result<()> {
-    let data = Data::read(out, &plan.name)?.context("what was just written is gone")?;
+    let data = Data::read(out, &plan.name)?.context("the file that was just written is missing")?;
     for (finding, judgement) in finding::judge(plan, &data) {
         println!("{}: {}: {} ({})", plan.name, judgement.verdict, finding.claim, judgement.measured);
     }
