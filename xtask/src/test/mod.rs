@@ -41,7 +41,7 @@ const SHORT: [(&str, &str); 2] = [("FLASH_PROOF_FILES", "20000"), ("FLASH_PROOF_
 
 /// Programs of tests that run alone: they measure, hold Flash to short times, or change the machine, such as by emptying the
 /// kernel's caches. The others mostly wait.
-const ALONE: [&str; 16] = [
+const ALONE: [&str; 17] = [
     "-p flash-arch --lib",
     "-p flash-lab --test run",
     "-p flash-load --test faults",
@@ -58,6 +58,7 @@ const ALONE: [&str; 16] = [
     "-p flash-tests --test sick_mounts",
     "-p flash-tests --test small_machine",
     "-p flash-tests --test survival",
+    "-p flash-why --test causes",
 ];
 
 /// So many programs of the others run beside each other, and so many tests in each that is end to end. They mostly wait.
