@@ -17,7 +17,7 @@ fn each_plan_has_its_row_with_what_it_needs() {
         let [_, plan, root, logs] = cells[..] else { return None };
         Some((plan.strip_prefix('`')?.strip_suffix('`')?.to_owned(), (root == "yes", logs == "yes")))
     });
-    let needs = built_in().into_iter().map(|plan| {
+    let needs = built_in().iter().map(|plan| {
         let parsed = Plan::parse(plan.name, plan.text).expect("a plan of ours is right");
         let logs = plan.text.contains("log = \"");
         (plan.name.to_owned(), (parsed.machine != MachineNeeds::default(), logs))
