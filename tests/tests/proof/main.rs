@@ -151,13 +151,13 @@ impl Contestant {
         let blocks = seen.blocks(loops);
         let traced = trace::count(&sleeps.blocks) + trace::count(&sleeps.memory);
         eprintln!(
-            "proof: {}: {traced} blocks by the trace, {} by flash why{}; {} records lost",
+            "proof: {}: {traced} blocks by the trace, {} by flash why{}; {} lost",
             self.name,
             blocks.len(),
             watch::by_cause(&blocks),
-            seen.lost,
+            seen.lost(loops),
         );
-        assert_eq!(seen.lost, 0, "{}: records were lost", self.name);
+        assert_eq!(seen.lost(loops), 0, "{}: blocks were lost", self.name);
         assert!(seen.are_loops(loops), "{}: flash why did not find the loops {loops:?}", self.name);
         let apart = (blocks.len() as u64).abs_diff(traced);
         assert!(

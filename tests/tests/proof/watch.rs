@@ -18,7 +18,6 @@ pub(crate) struct Watched {
 pub(crate) struct Seen {
     blocks: Vec<Block>,
     totals: Vec<flash_why::ThreadTotals>,
-    pub(crate) lost: u64,
 }
 
 impl Watched {
@@ -41,7 +40,6 @@ impl Watched {
             }
             watch.unfinished(&mut |block| seen.blocks.push(block));
             seen.totals = watch.threads();
-            seen.lost = watch.lost() + seen.totals.iter().map(|thread| thread.lost).sum::<u64>();
             seen
         });
         Ok(Watched { over, watcher })
@@ -57,6 +55,12 @@ impl Seen {
     /// The blocks of these threads.
     pub(crate) fn blocks(&self, threads: &[u32]) -> Vec<&Block> {
         self.blocks.iter().filter(|block| threads.contains(&block.thread)).collect()
+    }
+
+    /// How many blocks of these threads did not fit into the ring. Those of busy helpers may be lost.
+    pub(crate) fn lost(&self, threads: &[u32]) -> u64 {
+        let of_these = self.totals.iter().filter(|seen| threads.contains(&seen.thread));
+        of_these.map(|seen| seen.lost).sum()
     }
 
     /// Whether it took each of these threads for a loop.
