@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask ci         every check, as CI runs them: 18 minutes on two processors
-cargo xtask test       unit and end-to-end tests: eight minutes after a build
+cargo xtask ci         every check, as CI runs them: 16 minutes on two processors
+cargo xtask test       unit and end-to-end tests: five minutes after a build
 cargo xtask check      the invariants of the workspace
 cargo xtask figures    draws the diagrams of docs from their texts
 cargo xtask prepare    installs what the tests need from the system, or says what is missing

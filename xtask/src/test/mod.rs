@@ -28,12 +28,15 @@ pub(crate) enum Extent {
 }
 
 /// Programs of tests that the quick extent leaves out: they measure, or simulate for long.
-const LONG: [&str; 5] = [
+const LONG: [&str; 8] = [
     "-p flash-lab --test run",
     "-p flash-load --test truth",
     "-p flash-rig --test machine",
+    "-p flash-rig --test servers",
     "-p flash-sim --test command",
     "-p flash-sim --test machine",
+    "-p flash-tests --test small_machine",
+    "-p flash-why --test causes",
 ];
 
 /// Settings of tests that take long, in the quick extent.
