@@ -15,8 +15,9 @@ use rustix::event::epoll::{self, EventData, EventFlags as Flag};
 use rustix::io::Errno;
 
 use crate::completion_queue::CompletionQueue;
+use crate::epoll_registration::register;
 use crate::listener::Listener;
-use crate::poller::{Event, Poller, Registered as Stream, WakeOn, receive_buffer};
+use crate::poller::{Event, Poller, Registered, WakeOn, receive_buffer};
 use crate::socket::{self, Received, Sent};
 
 pub(crate) struct Epoll {
@@ -35,17 +36,7 @@ pub(crate) struct SocketState {
     hung_up: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Registered {
-    No,
-    /// For input only. A watch for room to send would report an event at once, which costs a turn.
-    Received,
-    /// For input and room to send, from the first time on that a send blocked.
-    Writable,
-}
-
 const EVENTS_MAX: usize = 256;
-const RECEIVED: Flag = Flag::IN.union(Flag::RDHUP).union(Flag::ET);
 
 impl Poller for Epoll {
     type SocketState = SocketState;
@@ -156,27 +147,16 @@ impl Poller for Epoll {
         token: u64,
         until: WakeOn,
     ) -> io::Result<()> {
-        match (socket_state.registered, until) {
-            (Registered::No | Registered::Received, WakeOn::Writable) => {
-                let flags = RECEIVED | Flag::OUT;
-                match socket_state.registered {
-                    Registered::No => epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?,
-                    _ => epoll::modify(&self.epoll, socket, EventData::new_u64(token), flags)?,
-                }
-                socket_state.registered = Registered::Writable;
-            }
-            (Registered::No, WakeOn::Received | WakeOn::Sent | WakeOn::Completed) => {
-                epoll::add(&self.epoll, socket, EventData::new_u64(token), RECEIVED)?;
-                socket_state.registered = Registered::Received;
-            }
-            (Registered::No, WakeOn::NextTurn) | (Registered::Received | Registered::Writable, _) => {}
-        }
-        Ok(())
+        let needed = match until {
+            WakeOn::Received | WakeOn::Sent | WakeOn::Completed => Registered::Bytes,
+            WakeOn::Writable => Registered::Room,
+            WakeOn::NextTurn => return Ok(()),
+        };
+        register(&self.epoll, &mut socket_state.registered, needed, socket, token)
     }
 
-    fn watch(&mut self, stream: &OwnedFd, token: u64, registered: Stream) -> io::Result<()> {
-        let flags = if registered == Stream::Room { RECEIVED | Flag::OUT } else { RECEIVED };
-        Ok(epoll::add(&self.epoll, stream, EventData::new_u64(token), flags)?)
+    fn watch(&mut self, stream: &OwnedFd, token: u64, needed: Registered) -> io::Result<()> {
+        register(&self.epoll, &mut { Registered::No }, needed, stream, token)
     }
 
     fn goes_on(_: &Flag) -> bool {

@@ -22,6 +22,7 @@ mod completion_queue;
 mod connection_permit;
 mod dispatch;
 mod epoll;
+mod epoll_registration;
 mod event_loop;
 mod helper_processes;
 mod helpers;

@@ -104,11 +104,11 @@ pub(crate) enum WakeOn {
     NextTurn,
 }
 
-/// What an upstream's stream is watched for.
+/// What a connection's socket or an upstream's stream is registered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Registered {
     No,
-    /// For input.
+    /// For input. A watch for room to send would report an event at once, which costs a turn.
     Bytes,
     /// For input and room to send, from the first time on that a send blocked.
     Room,

@@ -14,6 +14,7 @@ use slab::Slab;
 use crate::amped::Asymmetric;
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::dispatch::Dispatch;
+use crate::epoll_registration::register;
 use crate::helpers::Client;
 use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;
@@ -189,7 +190,7 @@ impl ReadRequest {
 
 impl Socket {
     fn register(&mut self, slot: &Slot, needed: Registered, at: &At<'_>) -> io::Result<()> {
-        register(&mut self.registered, needed, &slot.socket, slot.token, at)
+        register(at.epoll, &mut self.registered, needed, &slot.socket, slot.token)
     }
 }
 
@@ -198,7 +199,7 @@ impl Slot {
         for Stream { exchange, stream, registered } in &mut self.streams {
             let (_, room) = self.connection.interest_of(*exchange);
             let needed = if room { Registered::Room } else { Registered::Bytes };
-            register(registered, needed, stream, self.token | OF_STREAM, at)?;
+            register(at.epoll, registered, needed, stream, self.token | OF_STREAM)?;
         }
         Ok(())
     }
@@ -215,28 +216,6 @@ impl Slot {
             release.finish(stream.map(|stream| stream.stream));
         }
     }
-}
-
-/// Watches a socket for at least what is needed.
-fn register(
-    registered: &mut Registered,
-    needed: Registered,
-    socket: &OwnedFd,
-    token: u64,
-    at: &At<'_>,
-) -> io::Result<()> {
-    let received = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-    let data = epoll::EventData::new_u64(token);
-    match (*registered, needed) {
-        (Registered::No, Registered::Room) => epoll::add(at.epoll, socket, data, received | EventFlags::OUT)?,
-        (Registered::No, _) => epoll::add(at.epoll, socket, data, received)?,
-        (Registered::Bytes, Registered::Room) => {
-            epoll::modify(at.epoll, socket, data, received | EventFlags::OUT)?;
-        }
-        (Registered::Bytes | Registered::Room, _) => return Ok(()),
-    }
-    *registered = needed;
-    Ok(())
 }
 
 impl Work for ReadRequest {
