@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use common::{answer, ask, closed, errors, load, one, run, serve, serve_at};
+use common::{answer, ask, closed, errors, load, one, one_file, run, serve, serve_at};
 use flash_load::{Address, Arrivals, Body, ClientOptions, Keep, Link, Method, Pace, Report, Until};
 use flash_traffic::{Ask, Catalogue, File, Message, Part, Sequence, Workload};
 
@@ -226,25 +226,6 @@ fn a_slow_reader_holds_the_server_up() {
     assert!(sent.load(Ordering::Relaxed) < 8_000_000, "{sent:?}");
 }
 
-/// One file, so large.
-struct Sized(Arc<Catalogue>);
-
-impl Workload for Sized {
-    fn catalogue(&self) -> &Arc<Catalogue> {
-        &self.0
-    }
-
-    fn sequence(&self, _part: Part, _seed: u64) -> Box<dyn Sequence> {
-        struct Always;
-        impl Sequence for Always {
-            fn next(&mut self) -> Option<Ask> {
-                Some(Ask::of(0))
-            }
-        }
-        Box::new(Always)
-    }
-}
-
 #[test]
 fn conditions_ranges_and_codings_are_asked_for_in_their_parts() {
     let counts = Arc::new(Mutex::new([0_u32; 3]));
@@ -282,9 +263,7 @@ fn conditions_ranges_and_codings_are_asked_for_in_their_parts() {
         ..ClientOptions::default()
     };
     let mut load = load(server, closed(2), options, Until::Requests(2000));
-    let file = File { target: "/f".into(), bytes: Some(1000), class: 0, program: false };
-    load.groups[0].workload =
-        Arc::new(Sized(Arc::new(Catalogue { files: vec![file], classes: vec!["all".into()] })));
+    load.groups[0].workload = one_file("/f", 1000);
     let report = run(&load);
     assert_eq!((errors(&report), report.requests), (vec![], 2000));
     let [conditional, ranges, gzip] = *counts.lock().expect("no panic");

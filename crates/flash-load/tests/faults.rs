@@ -5,44 +5,16 @@
 mod common;
 
 use std::net::{Shutdown, TcpListener};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::{answer, ask, closed, errors, load, run, serve};
+use common::{answer, ask, closed, errors, load, one_file, run, serve};
 use flash_load::{ClientOptions, Pace, Until, Verify};
-use flash_traffic::{Ask, Catalogue, File, Part, Sequence, Workload};
-
-/// One file of a known size, asked for without end.
-struct Known(Arc<Catalogue>);
-
-impl Known {
-    fn workload(target: &str, bytes: u64) -> Arc<dyn Workload> {
-        let file = File { target: target.into(), bytes: Some(bytes), class: 0, program: false };
-        Arc::new(Known(Arc::new(Catalogue { files: vec![file], classes: vec!["all".into()] })))
-    }
-}
-
-impl Workload for Known {
-    fn catalogue(&self) -> &Arc<Catalogue> {
-        &self.0
-    }
-
-    fn sequence(&self, _part: Part, _seed: u64) -> Box<dyn Sequence> {
-        struct Always;
-        impl Sequence for Always {
-            fn next(&mut self) -> Option<Ask> {
-                Some(Ask::of(0))
-            }
-        }
-        Box::new(Always)
-    }
-}
 
 /// What comes of requests for a file of known size.
 fn ask_known(server: std::net::SocketAddr, bytes: u64, requests: u64) -> flash_load::Report {
     let mut load = load(server, closed(1), ClientOptions::default(), Until::Requests(requests));
-    load.groups[0].workload = Known::workload("/file", bytes);
+    load.groups[0].workload = one_file("/file", bytes);
     run(&load)
 }
 
@@ -153,7 +125,7 @@ fn content_that_is_not_the_files() {
     });
     let options = ClientOptions { verify: Verify::Root(root.path().into()), ..ClientOptions::default() };
     let mut checked = load(server, closed(1), options, Until::Requests(5));
-    checked.groups[0].workload = Known::workload("/file", content.len() as u64);
+    checked.groups[0].workload = one_file("/file", content.len() as u64);
     let report = run(&checked);
     assert_eq!((errors(&report), report.requests), (vec![("wrong_content", 1)], 4));
     // Without a look at it, nobody knows.

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use flash_load::{Address, ClientGroup, ClientOptions, Load, Pace, Report, Server, Until, Urls};
-use flash_traffic::Workload;
+use flash_traffic::{Ask, Catalogue, File, Part, Sequence, Workload};
 
 /// A connection as a server's code sees it.
 pub(crate) struct Visitor {
@@ -103,6 +103,30 @@ pub(crate) fn closed(clients: u32) -> Pace {
 
 pub(crate) fn one() -> Arc<dyn Workload> {
     Arc::new(Urls::new(["/".to_owned()], "all"))
+}
+
+/// One file of a known size, asked for without end.
+pub(crate) fn one_file(target: &str, bytes: u64) -> Arc<dyn Workload> {
+    let file = File { target: target.into(), bytes: Some(bytes), class: 0, program: false };
+    Arc::new(OneFile(Arc::new(Catalogue { files: vec![file], classes: vec!["all".into()] })))
+}
+
+struct OneFile(Arc<Catalogue>);
+
+impl Workload for OneFile {
+    fn catalogue(&self) -> &Arc<Catalogue> {
+        &self.0
+    }
+
+    fn sequence(&self, _part: Part, _seed: u64) -> Box<dyn Sequence> {
+        struct Always;
+        impl Sequence for Always {
+            fn next(&mut self) -> Option<Ask> {
+                Some(Ask::of(0))
+            }
+        }
+        Box::new(Always)
+    }
 }
 
 /// A load of one group on one thread.
