@@ -8,6 +8,8 @@
 pub mod bench;
 pub mod data;
 pub mod environment;
+pub mod experiment;
+pub mod export;
 pub mod finding;
 #[cfg(test)]
 mod fixtures;

@@ -1,4 +1,4 @@
-//! What people see: the progress of a run, and the report as text or JSON. On a terminal the progress is one line that changes;
+//! What people see: the progress of a run, and the report as text, JSON or CSV. On a terminal the progress is one line that changes;
 //! elsewhere it is one line a second.
 
 use std::fs::File;
@@ -13,25 +13,49 @@ use crate::flags::Flags;
 
 /// Where results go.
 pub(crate) struct Output {
-    json: Option<(PathBuf, Box<dyn Write>)>,
+    json: Option<Destination>,
+    csv: Option<Destination>,
     quiet: bool,
 }
 
-impl Output {
-    /// Opens the file for the report now, because it would be sad not to be able to write it after an hour.
-    pub(crate) fn new(flags: &Flags) -> Result<Output, Error> {
-        let json = match &flags.json {
-            None => None,
-            Some(path) if path == Path::new("-") => {
-                Some((path.clone(), Box::new(io::stdout()) as Box<dyn Write>))
-            }
-            Some(path) => {
-                let file = File::create(path)
-                    .map_err(|error| Error::Run(format!("cannot write to {}: {error}", path.display())))?;
-                Some((path.clone(), Box::new(file) as Box<dyn Write>))
-            }
+/// A file, or standard output.
+struct Destination {
+    path: PathBuf,
+    to: Box<dyn Write>,
+}
+
+impl Destination {
+    fn open(path: &Path) -> Result<Destination, Error> {
+        let to: Box<dyn Write> = match is_stdout(path) {
+            true => Box::new(io::stdout()),
+            false => Box::new(
+                File::create(path)
+                    .map_err(|error| Error::Run(format!("cannot write to {}: {error}", path.display())))?,
+            ),
         };
-        Ok(Output { json, quiet: flags.quiet })
+        Ok(Destination { path: path.to_owned(), to })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Error> {
+        let written = self.to.write_all(text.as_bytes()).and_then(|()| self.to.flush());
+        written.map_err(|error| Error::Run(format!("cannot write to {}: {error}", self.path.display())))
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+impl Output {
+    /// Opens the files for the report now, because it would be sad not to be able to write it after an hour.
+    pub(crate) fn new(flags: &Flags) -> Result<Output, Error> {
+        if [&flags.json, &flags.csv].into_iter().all(|path| path.as_deref().is_some_and(is_stdout)) {
+            return Err(Error::Usage(
+                "--json - and --csv - would mix on standard output; give one a file".into(),
+            ));
+        }
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Destination::open).transpose();
+        Ok(Output { json: open(&flags.json)?, csv: open(&flags.csv)?, quiet: flags.quiet })
     }
 
     pub(crate) fn progress(&self, load: &Load) -> Progress {
@@ -43,16 +67,18 @@ impl Output {
     }
 
     pub(crate) fn report(self, report: &Report) -> Result<(), Error> {
-        let to_stdout = self.json.as_ref().is_some_and(|(path, _)| path == Path::new("-"));
-        if let Some((path, mut file)) = self.json {
+        let is_quiet = self.quiet && (self.json.is_some() || self.csv.is_some());
+        let mut to_stdout = false;
+        if let Some(mut json) = self.json {
+            to_stdout |= is_stdout(&json.path);
             let text = serde_json::to_string_pretty(report).expect("a report has only names for keys");
-            writeln!(file, "{text}")
-                .map_err(|error| Error::Run(format!("cannot write to {}: {error}", path.display())))?;
-            if self.quiet {
-                return Ok(());
-            }
+            json.write(&(text + "\n"))?;
         }
-        if !to_stdout {
+        if let Some(mut csv) = self.csv {
+            to_stdout |= is_stdout(&csv.path);
+            csv.write(&report.csv())?;
+        }
+        if !is_quiet && !to_stdout {
             // Whoever closed standard output has read enough.
             let _ = io::stdout().write_all(page(report).as_bytes());
         }

@@ -68,7 +68,10 @@ pub(crate) struct Flags {
     /// Write the report to this file, as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Show no progress, and no report if --json writes it
+    /// Write the report's figures to this file, as a table of comma-separated values; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Show no progress, and no report if --json or --csv writes it
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
 }

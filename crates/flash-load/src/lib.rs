@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod conformance;
+mod csv;
 mod error;
 mod inversion;
 mod load;

@@ -27,6 +27,19 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// One for each name.
+    pub(crate) const ALL: [Fault; 9] = [
+        Fault::Connect,
+        Fault::Timeout,
+        Fault::Reset,
+        Fault::BadResponse,
+        Fault::WrongLength,
+        Fault::WrongContent,
+        Fault::Status(3),
+        Fault::Status(4),
+        Fault::Status(5),
+    ];
+
     /// Its name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -63,6 +63,29 @@ fn a_run_reports_in_words_and_as_json() {
 }
 
 #[test]
+fn a_run_is_a_table_of_csv() {
+    let server = answer(|visitor, _| visitor.ok("hello"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.csv");
+    let url = format!("http://{server}/");
+    let run = |csv: &str| run(&[&url, "-n", "50", "-c", "3", "-q", "--csv", csv]);
+    let silent = run(path.to_str().expect("a name"));
+    assert!(silent.status.success() && silent.stdout.is_empty(), "{silent:?}");
+    let file = std::fs::read_to_string(&path).expect("a file");
+    let printed = String::from_utf8(run("-").stdout).expect("text");
+    for table in [file, printed] {
+        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+        let column = |name| rows[0].iter().position(|column| *column == name).expect("a column");
+        let [row, class, requests] = ["row", "class", "requests"].map(column);
+        let what: Vec<_> =
+            rows[1..].iter().map(|cells| (cells[row], cells[class], cells[requests])).collect();
+        assert_eq!(what, [("run", "", "50"), ("run", "all", "50")], "{table}");
+        let p50: f64 = rows[1][column("latency_p50_us")].parse().expect("a number");
+        assert!(p50 > 0.0, "{table}");
+    }
+}
+
+#[test]
 fn ctrl_c_still_reports() {
     let server = answer(|visitor, _| visitor.ok("hello"));
     let url = format!("http://{server}/");
@@ -97,7 +120,7 @@ fn what_cannot_begin_says_so_in_one_line() {
     let wrong = folder.path().join("wrong");
     std::fs::write(&wrong, "/a\nno target\n").expect("it can be written");
     let [empty, wrong] = [&empty, &wrong].map(|path| path.to_str().expect("a name"));
-    let cases: [(&[&str], i32, &str); 24] = [
+    let cases: [(&[&str], i32, &str); 26] = [
         (&["https://a/"], 2, "TLS"),
         (&["http://a:x/"], 2, "not a URL"),
         (&[&nobody], 1, "Connection refused"),
@@ -107,6 +130,8 @@ fn what_cannot_begin_says_so_in_one_line() {
         (&[&server, "--urls", wrong], 1, "line 2"),
         (&[&server, "--log", "/nowhere/log"], 1, "/nowhere/log"),
         (&[&server, "--json", "/nowhere/report"], 1, "cannot write to /nowhere/report"),
+        (&[&server, "--csv", "/nowhere/table"], 1, "cannot write to /nowhere/table"),
+        (&[&server, "--json", "-", "--csv", "-"], 2, "would mix on standard output"),
         (&[&server, "--rate", "0"], 2, "--rate"),
         (&[&server, "--rate", "5", "-c", "5"], 2, "cannot be used with"),
         (&[&server, "--recorded"], 2, "no times of its own"),

@@ -178,6 +178,21 @@ impl Axis {
             Axis::Processes => "processes",
         }
     }
+
+    /// What it is called in data, with its unit: the name that plans give it, with `_`.
+    pub fn column(self) -> &'static str {
+        match self {
+            Axis::FileKilobytes => "file_kilobytes",
+            Axis::DataSetMegabytes => "data_set_megabytes",
+            Axis::Clients => "clients",
+            Axis::IdleConnections => "idle_connections",
+            Axis::LoadLevel => "load_level",
+            Axis::DeviceMilliseconds => "device_milliseconds",
+            Axis::Helpers => "helpers",
+            Axis::Loops => "loops",
+            Axis::Processes => "processes",
+        }
+    }
 }
 
 impl Plan {

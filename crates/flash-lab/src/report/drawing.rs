@@ -2,8 +2,8 @@
 
 use flash_figure::{Axis, Figure, Kind as SeriesKind, Scale as FigureScale, Series, bare, quantity};
 
-use super::experiment::Experiment;
 use crate::data::Spread;
+use crate::experiment::Experiment;
 use crate::plan::{At, Drawing, Kind, Scale};
 use crate::record::describe;
 

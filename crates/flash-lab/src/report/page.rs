@@ -2,8 +2,8 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::experiment::Experiment;
 use super::section::{self, badge, counted};
+use crate::experiment::Experiment;
 use crate::finding::Verdict;
 
 const STYLE: &str = include_str!("style.css");

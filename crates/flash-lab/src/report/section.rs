@@ -7,7 +7,7 @@ use flash_figure::{DESK_PX, PHONE_PX};
 use maud::{Markup, PreEscaped, html};
 
 use super::drawing::{Table, has_reference};
-use super::experiment::Experiment;
+use crate::experiment::Experiment;
 use crate::finding::Verdict;
 use crate::plan::{Drawing, Extent, built_in};
 use crate::record::{Missing, Outcome};

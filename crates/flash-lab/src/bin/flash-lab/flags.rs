@@ -34,6 +34,27 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR", default_value = "lab")]
         out: PathBuf,
     },
+    /// Write what was measured as tables for statistics programs
+    ///
+    /// A row is one measurement. Columns have the names of figures, with their units, such as latency_p99_ms. --into also writes
+    /// a table for each distribution.
+    Export(ExportFlags),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ExportFlags {
+    /// Plans that were run. Without any, all of them
+    #[arg(value_name = "PLAN")]
+    pub(crate) plans: Vec<String>,
+    /// The form of the tables: comma-separated values (RFC 4180)
+    #[arg(long, required = true)]
+    csv: bool,
+    /// Write PLAN.csv into this folder, and PLAN.DISTRIBUTION.csv. Without it, the table of one plan goes to standard output
+    #[arg(long, value_name = "DIR")]
+    pub(crate) into: Option<PathBuf>,
+    /// Where raw data lie
+    #[arg(long, value_name = "DIR", default_value = "lab")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Args, Clone, Debug)]

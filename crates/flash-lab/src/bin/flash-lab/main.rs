@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod export;
 mod flags;
 mod list;
 mod report;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Show { plan } => list::show(&plan),
         Command::Run(flags) => run::run(&flags),
         Command::Report { out } => report::report(&out),
+        Command::Export(flags) => export::export(&flags),
     };
     let error = match done {
         Ok(()) => return ExitCode::SUCCESS,
