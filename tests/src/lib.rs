@@ -46,6 +46,18 @@ impl Server {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("serve").arg(folder);
         command.args(["--verbose", "--listen", "127.0.0.1:0", "--arch"]).args(arch.split(' ')).args(flags);
+        Self::of(command)
+    }
+
+    /// Starts it with a configuration file.
+    pub fn start_configured(file: &Path, flags: &[&str]) -> Self {
+        let mut command = Command::new(program());
+        command.args(["serve", "--config"]).arg(file).args(flags);
+        Self::of(command)
+    }
+
+    /// Starts it, and waits until it says where it serves.
+    fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("flash starts");
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let mut first = String::new();

@@ -6,10 +6,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 use crate::failure::Failure;
@@ -29,7 +29,8 @@ mod size;
 mod value;
 
 pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
-pub(crate) use field::Field;
+pub(crate) use field::{CacheControl, Field};
+pub(crate) use foreign::instead;
 pub(crate) use listen::{Listen, UnixPlace};
 pub(crate) use log::{LogFormat, LogTo};
 pub(crate) use programs::{Programs, Spawn};
@@ -46,6 +47,8 @@ pub(crate) struct Flags {
     #[command(subcommand)]
     pub command: Option<Command>,
 }
+
+const DEFAULT_CONFIG: &str = "/etc/flash/flash.toml";
 
 const AFTER_HELP: &str = "\
 Programs of their own, which run beside any server:
@@ -64,6 +67,18 @@ pub(crate) enum Command {
     /// Serves a folder over HTTP until it is told to stop. Without flags: the current folder, to this machine
     /// alone, with an event loop per processor.
     Serve(Box<Serve>),
+    /// Find every error of a configuration file
+    ///
+    /// Reads a configuration file as flash serve does, and prints every error with its place. Exit code 0 if there is none,
+    /// and 2 otherwise.
+    Check {
+        /// The file to check
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG, value_hint = ValueHint::FilePath)]
+        config: PathBuf,
+    },
+    /// Print the JSON Schema of configuration files, for editors
+    #[command(after_help = "Example:\n  flash schema > flash.schema.json")]
+    Schema,
     /// Print a manual page
     #[command(after_help = "Example:\n  flash man serve | man -l -")]
     Man {
@@ -84,19 +99,40 @@ pub(crate) enum Command {
 
 impl Flags {
     /// Reads a command line, of which the first word is the program's name. Help and version, where they are
-    /// asked for, are printed here and end the process.
-    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
+    /// asked for, are printed here and end the process. `of_file` gives the words of the file that `--config` names, if it does.
+    pub(crate) fn read_with_file(
+        words: impl IntoIterator<Item = OsString>,
+        of_file: impl Fn(&Path, &ArgMatches) -> Result<Vec<OsString>, Failure>,
+    ) -> Result<Flags, Failure> {
         let words = as_meant(words.into_iter().collect());
-        let flags = command().try_get_matches_from(&words).and_then(|found| Flags::from_arg_matches(&found));
-        let flags = flags.map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
-            _ => Failure::Usage(format!("{} (see {} --help)", what_is_wrong(&error), command_name(&words))),
-        })?;
+        let mut found = matches(&words)?;
+        if let Some(("serve", serve)) = found.subcommand()
+            && let Some(path) = serve.get_one::<PathBuf>("config")
+        {
+            let more = of_file(path, serve)?;
+            // Behind `flash serve`.
+            found = matches(&[&words[..2], &more, &words[2..]].concat())?;
+        }
+        let flags = Flags::from_arg_matches(&found).expect("clap has found them");
         Ok(match flags.command {
             Some(Command::Serve(flags)) => Flags { command: Some(Command::Serve(flags.settle())) },
             _ => flags,
         })
     }
+
+    /// Reads a command line alone.
+    #[cfg(test)]
+    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
+        Self::read_with_file(words, |path, _| panic!("{} is not read here", path.display()))
+    }
+}
+
+/// What clap finds in a command line.
+fn matches(words: &[OsString]) -> Result<ArgMatches, Failure> {
+    command().try_get_matches_from(words).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
+        _ => Failure::Usage(format!("{} (see {} --help)", what_is_wrong(&error), command_name(words))),
+    })
 }
 
 /// The command line as clap knows it: what the parser, the help, the manual and the completions are made of.
@@ -164,7 +200,7 @@ fn what_is_wrong(error: &clap::Error) -> String {
 }
 
 /// What clap says in paragraphs, on one line: what is wrong and its tips, without the usage and its hint.
-fn one_line(error: &clap::Error) -> String {
+pub(crate) fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let said =
         text.split("\n\n").filter(|part| !part.starts_with("Usage: ") && !part.starts_with("For more "));

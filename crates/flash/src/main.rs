@@ -16,6 +16,7 @@ use crate::flags::{Command, Flags};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+mod config;
 mod failure;
 mod flags;
 mod manual;
@@ -23,7 +24,7 @@ mod serve;
 mod sibling;
 
 fn main() -> ExitCode {
-    match Flags::read(std::env::args_os()).and_then(run) {
+    match config::read(std::env::args_os()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Nobody is left to tell if standard error is gone too.
@@ -37,6 +38,8 @@ fn run(flags: Flags) -> Result<(), Failure> {
     match flags.command {
         None => manual::print_help(),
         Some(Command::Serve(flags)) => serve::run(&flags),
+        Some(Command::Check { config }) => config::check(&config),
+        Some(Command::Schema) => config::print_schema(),
         Some(Command::Man { command }) => manual::print_page(command.as_deref()),
         Some(Command::Completions { shell }) => manual::print_completions(shell),
         Some(Command::Sibling(words)) => sibling::become_sibling(&words),

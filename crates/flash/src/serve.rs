@@ -10,7 +10,6 @@ use std::time::Duration;
 use flash_arch::{Arch, HelperLimits, Limits, Listener, Offload, ServerParts, SocketAccess};
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::forwarded::TrustedProxies;
-use flash_core::header::HeaderTemplate;
 use flash_core::page::Pages;
 use flash_core::path_rules::PathRule;
 use flash_core::refusal::RefusalLog;
@@ -30,6 +29,7 @@ use crate::serve::programs::Programs;
 use crate::serve::shares::Shares;
 
 mod browser;
+mod check;
 mod descriptors;
 mod dir;
 mod folders;
@@ -38,6 +38,7 @@ mod memory;
 mod privileges;
 mod programs;
 mod reach;
+mod response_extras;
 mod shares;
 mod supervisor;
 
@@ -48,6 +49,8 @@ const BACKUP_SUFFIXES: [&[u8]; 4] = [b"~", b".bak", b".swp", b".orig"];
 
 /// For `--drain 0`: a century.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+pub(crate) use check::check;
 
 pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     privileges::check(flags)?;
@@ -66,14 +69,8 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     dir.open()
         .and_then(open)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
-    let pages = plan.pages()?;
-    let (fields_bytes, most) = (plan.template().bytes(), HeaderTemplate::BYTES_MAX);
-    if fields_bytes > most {
-        let what = "bytes of --header and --cache-control for every response";
-        return Err(Failure::Usage(format!(
-            "{fields_bytes} {what}: {most} are the most (see flash serve --help)"
-        )));
-    }
+    let pages = response_extras::pages(flags)?;
+    response_extras::check_fields(flags)?;
     let supervisor::Started { process, fork_helper } =
         supervisor::start(flags, &dir, plan.programs.setup(), &open)?;
     let listeners = flags
@@ -159,7 +156,7 @@ impl Plan<'_> {
         };
         let site = Site {
             settings: self.settings(access_log.is_some(), pages),
-            template: self.template(),
+            template: response_extras::template(self.flags),
             pages: pages.clone(),
             paths,
             generation: disk.generation(),
@@ -197,23 +194,6 @@ impl Plan<'_> {
         settings.head.head_bytes_max = flags.head_bytes_max as usize;
         settings.head.target_bytes_max = flags.target_bytes_max as usize;
         settings
-    }
-
-    fn template(&self) -> HeaderTemplate {
-        let line = |field: &flags::Field| format!("{}: {}\r\n", field.name, field.value).into_bytes();
-        HeaderTemplate {
-            fields: self.flags.header.iter().flat_map(line).collect(),
-            cache_control: self.flags.cache_rules(),
-            padding: self.flags.experiments.header_padding == flags::Switch::On,
-            uncached: self.flags.experiments.header_cache == flags::Switch::Off,
-        }
-    }
-
-    fn pages(&self) -> Result<Pages, Failure> {
-        let Some(folder) = &self.flags.error_pages else { return Ok(Pages::default()) };
-        let own = flash_disk::error_pages(folder)
-            .map_err(|error| cannot(format_args!("read error pages from {}", folder.display()), &error))?;
-        Ok(Pages::new(own))
     }
 
     fn indexes(&self) -> Vec<Vec<u8>> {
@@ -263,7 +243,7 @@ impl Plan<'_> {
             },
             names_briefly: flags.revalidate,
             residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
-            template: self.template(),
+            template: response_extras::template(flags),
         };
         Disk::of_root(dir.path(), root, settings)
     }

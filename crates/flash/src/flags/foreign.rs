@@ -119,11 +119,8 @@ const TABLE: &[Foreign] = &[
         names: &["--pid", "--pidfile", "--pid-file"],
         instead: "leave it out: Flash stays in the foreground, and systemd knows its process",
     },
-    Foreign {
-        names: &["--config", "-c", "--conf", "-f"],
-        instead: "there is no configuration file: all settings are flags",
-    },
-    Foreign { names: &["-t", "--test", "--validate"], instead: "there is no configuration file to test" },
+    Foreign { names: &["-c", "--conf", "-f"], instead: "write --config FILE" },
+    Foreign { names: &["-t", "--test", "--validate"], instead: "write flash check --config FILE" },
     Foreign {
         names: &["--hidden", "--show-hidden", "--serve-hidden", "--show-dotfiles", "-A"],
         instead: "write --dotfiles",
@@ -193,7 +190,7 @@ const TABLE: &[Foreign] = &[
 ];
 
 /// What to write instead of a flag of another server, with or without its value.
-pub(super) fn instead(flag: &str) -> Option<&'static str> {
+pub(crate) fn instead(flag: &str) -> Option<&'static str> {
     let name = flag.split('=').next().unwrap_or(flag);
     TABLE.iter().find(|foreign| foreign.names.contains(&name)).map(|foreign| foreign.instead)
 }

@@ -21,6 +21,11 @@ pub(crate) struct Serve {
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 
+    /// Read settings from this TOML file. Each flag is a key of the same name there, and DIR is the key root. What the command
+    /// line says wins
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = CONFIGURATION)]
+    pub config: Option<PathBuf>,
+
     /// List folders that have no index file
     #[arg(long, help_heading = CONTENT)]
     pub list: bool,
@@ -233,7 +238,8 @@ impl Serve {
 }
 
 /// The flags of the short help: those that most people need.
-pub(super) const SHORT_HELP: [&str; 15] = [
+pub(super) const SHORT_HELP: [&str; 16] = [
+    "config",
     "list",
     "index",
     "spa",
@@ -252,6 +258,7 @@ pub(super) const SHORT_HELP: [&str; 15] = [
 ];
 
 // In the order of the help.
+const CONFIGURATION: &str = "Configuration";
 const CONTENT: &str = "Content";
 const LISTENING: &str = "Listening";
 const LOGS: &str = "Logs";
@@ -293,7 +300,7 @@ Signals:
 Exit codes:
   0   ended as asked
   1   could not serve: no such folder or user, the port is taken, no right to it, no sandbox
-  2   the command line makes no sense"
+  2   the command line or the configuration file is wrong"
 );
 
 /// Where a request runs, and what waits for the disk.

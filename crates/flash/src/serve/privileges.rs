@@ -155,6 +155,15 @@ impl fmt::Display for Privileges {
     }
 }
 
+/// Whether the user of `--user` exists.
+pub(super) fn check_user(flags: &flags::Serve) -> Result<(), Failure> {
+    let found = flags.user.as_deref().map(|text| (text, user_of(text)));
+    match found {
+        Some((text, Err(why))) => Err(Failure::Run(format!("cannot become user {text}: {why}"))),
+        Some((_, Ok(_))) | None => Ok(()),
+    }
+}
+
 pub(super) fn become_user(text: &str) -> Result<(), Failure> {
     let failure = |why: &dyn fmt::Display| Failure::Run(format!("cannot become user {text}: {why}"));
     let (name, user) = user_of(text).map_err(|why| failure(&why))?;

@@ -1,0 +1,95 @@
+//! The form of a key's value.
+
+use toml::de::DeValue;
+
+use crate::file::File;
+
+/// What a value looks like in the file. The same value as a flag is always text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false`. As a flag it has no value.
+    Switch,
+    Number,
+    /// `4096` or `"64M"`.
+    Bytes,
+    /// `"10s"`, or `0`.
+    Duration,
+    /// One of these words.
+    Choice(Vec<String>),
+    Text,
+    /// A folder, which must be there.
+    Folder,
+    /// A file.
+    File,
+    /// A file, `-` or `off`.
+    Log,
+    /// An address, or `unix:` and a path.
+    Address,
+    /// A table. Each of its pairs is one value: its name, the separator, its value.
+    Table {
+        separator: &'static str,
+        value: Box<Kind>,
+        is_list: bool,
+    },
+}
+
+impl Kind {
+    /// What to write, as it follows "takes".
+    pub(crate) fn expected(&self) -> String {
+        match self {
+            Kind::Switch => "true or false".into(),
+            Kind::Number => "a whole number".into(),
+            Kind::Bytes => "a number of bytes, such as 4096 or \"64M\"".into(),
+            Kind::Duration => "a time with its unit, such as \"10s\"".into(),
+            Kind::Choice(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                format!("one of {}", words.join(", "))
+            }
+            Kind::Text => "a text in quotes".into(),
+            Kind::Folder => "the path of a folder, in quotes".into(),
+            Kind::File => "the path of a file, in quotes".into(),
+            Kind::Log => "the path of a file, \"-\" or \"off\"".into(),
+            Kind::Address => "an address in quotes".into(),
+            Kind::Table { .. } => "a table, such as { name = \"value\" }".into(),
+        }
+    }
+
+    /// The flag's text for one value of the file. `None` if the value has another form. A switch and a table are not one value.
+    pub(crate) fn text(&self, value: &DeValue<'_>, file: &File) -> Option<String> {
+        let path = |text: &str| file.absolute(text).to_str().map(str::to_owned);
+        match (self, value) {
+            (Kind::Number | Kind::Bytes, DeValue::Integer(number)) if number.radix() == 10 => {
+                Some(number.as_str().into())
+            }
+            // Only 0 needs no unit, and the flag says so.
+            (Kind::Duration, DeValue::Integer(number)) => Some(number.as_str().into()),
+            (Kind::Folder | Kind::File, DeValue::String(text)) if !text.is_empty() => path(text),
+            (Kind::Log, DeValue::String(text)) if !matches!(&**text, "" | "-" | "off") => path(text),
+            (Kind::Address, DeValue::String(text)) => match text.strip_prefix("unix:") {
+                Some(rest) if !rest.is_empty() && !rest.starts_with(',') => {
+                    path(rest).map(|path| format!("unix:{path}"))
+                }
+                _ => Some(text.to_string()),
+            },
+            (
+                Kind::Bytes | Kind::Duration | Kind::Choice(_) | Kind::Text | Kind::Log,
+                DeValue::String(text),
+            ) => Some(text.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// What a value is, as it follows "this is".
+pub(crate) fn name_of(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(text) if text.is_empty() => "an empty text",
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "a switch",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}

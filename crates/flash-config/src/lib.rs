@@ -1,0 +1,26 @@
+//! The configuration file: text becomes settings, or all of its errors at once, each with its place.
+//!
+//! This crate knows the form of the file. The [table of keys](Keys) says which keys there are, what their values look like, and
+//! who validates a value. The command line makes that table of its flags. So the file, the help, the [schema](schema()) and the
+//! [page](page()) are of one source.
+//!
+//! Only [`File::read`] and [`Config::check`] look at the disk. Nothing here starts, opens or changes anything.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod document;
+mod file;
+mod key;
+mod kind;
+mod page;
+mod problem;
+mod schema;
+
+pub use config::{Config, Setting, Value};
+pub use file::File;
+pub use key::{Key, Keys, Validate};
+pub use kind::Kind;
+pub use page::page;
+pub use problem::Problem;
+pub use schema::schema;

@@ -1,0 +1,51 @@
+//! The page of all keys, in Markdown.
+
+use std::fmt::Write;
+
+use crate::{Key, Keys, Kind};
+
+/// A table for each heading of the help.
+pub fn page(keys: &Keys) -> String {
+    let mut page = String::new();
+    let mut heading = "";
+    for key in keys.iter() {
+        if key.heading != heading {
+            heading = &key.heading;
+            let _ = write!(
+                page,
+                "\n## {heading}\n\n| key | meaning | value | default | example |\n|---|---|---|---|---|\n"
+            );
+        }
+        let _ = writeln!(page, "{}", row(key));
+    }
+    page
+}
+
+fn row(key: &Key) -> String {
+    let cell = |text: &str| text.replace('|', "\\|");
+    let default = match (&key.kind, &key.default) {
+        (Kind::Switch, _) => "`false`".into(),
+        (_, Some(default)) if default.parse::<u64>().is_ok() => format!("`{default}`"),
+        (_, Some(default)) => format!("`\"{default}\"`"),
+        (_, None) => String::new(),
+    };
+    let names: Vec<String> =
+        [&key.name].into_iter().chain(&key.aliases).map(|name| format!("`{name}`")).collect();
+    let cells = [&names.join(", "), &key.help, &takes(key), &default, &format!("`{}`", key.example)];
+    cells.iter().fold(String::from("|"), |row, text| format!("{row} {} |", cell(text)))
+}
+
+/// What the file takes, where the key stands.
+fn takes(key: &Key) -> String {
+    let one = match &key.kind {
+        Kind::Choice(words) => {
+            let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+            format!("one of {}", words.join(", "))
+        }
+        kind => kind.expected(),
+    };
+    match key.is_list && !matches!(key.kind, Kind::Table { .. }) {
+        true => format!("{one}, or a list of them"),
+        false => one,
+    }
+}

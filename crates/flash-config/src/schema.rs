@@ -1,0 +1,60 @@
+//! The JSON Schema of the file, for editors.
+
+use serde_json::{Value, json};
+
+use crate::{Key, Keys, Kind};
+
+/// The schema of all keys, as JSON. It says less than the parser: an editor does not know what a flag's value means.
+pub fn schema(keys: &Keys) -> String {
+    let properties: serde_json::Map<String, Value> = keys
+        .iter()
+        .flat_map(|key| [&key.name].into_iter().chain(&key.aliases).map(|name| (name.clone(), property(key))))
+        .collect();
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Configuration of the Flash web server",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+    });
+    format!("{schema:#}\n")
+}
+
+fn property(key: &Key) -> Value {
+    let one = form(&key.kind);
+    let mut property =
+        if key.is_list && !matches!(key.kind, Kind::Table { .. }) { or_list(one) } else { one };
+    property["description"] = key.help.clone().into();
+    if let Some(default) = &key.default {
+        let number = default.parse::<u64>().ok().filter(|_| key.kind == Kind::Number);
+        property["default"] = number.map_or_else(|| default.clone().into(), Value::from);
+    }
+    property
+}
+
+fn form(kind: &Kind) -> Value {
+    match kind {
+        Kind::Switch => json!({ "type": "boolean" }),
+        Kind::Number => json!({ "type": "integer", "minimum": 0 }),
+        Kind::Bytes => json!({ "anyOf": [
+            { "type": "integer", "minimum": 0 },
+            { "type": "string", "pattern": "^[0-9]+(B|[Kk]|KB|KiB|[Mm]|MB|MiB|[Gg]|GB|GiB)?$" },
+        ] }),
+        Kind::Duration => json!({ "anyOf": [
+            { "const": 0 },
+            { "type": "string", "pattern": "^(0|[0-9]+(ms|s|m|min|h))$" },
+        ] }),
+        Kind::Choice(words) => json!({ "enum": words }),
+        Kind::Text | Kind::Log | Kind::Address => json!({ "type": "string" }),
+        Kind::Folder | Kind::File => json!({ "type": "string", "minLength": 1 }),
+        Kind::Table { value, is_list, .. } => {
+            let one = form(value);
+            let value = if *is_list { or_list(one) } else { one };
+            json!({ "type": "object", "additionalProperties": value })
+        }
+    }
+}
+
+fn or_list(one: Value) -> Value {
+    json!({ "anyOf": [one, { "type": "array", "items": one }] })
+}

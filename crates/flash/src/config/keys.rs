@@ -1,0 +1,112 @@
+//! The table of keys, made of the flags of `flash serve`.
+
+use std::any::TypeId;
+use std::error::Error;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ValueHint};
+use flash_config::{Key, Keys, Kind, Validate};
+use flash_core::forwarded::TrustedProxy;
+use flash_core::path_rules::PathRule;
+
+use crate::flags::{self, CacheControl, Field, Listen, LogTo, RouteFlag, Upstream, Words};
+
+mod example;
+
+/// The positional argument that the key `root` stands for.
+const DIR: &str = "dir";
+pub(super) const ROOT: &str = "root";
+/// Flags that are about the file itself.
+const NO_KEYS: [&str; 1] = ["config"];
+
+/// A key for each flag of `flash serve`, and `root` for DIR.
+pub(crate) fn of_flags() -> Keys {
+    let flash = flags::command();
+    let serve = flash.find_subcommand("serve").expect("there is flash serve");
+    let arguments = serve.get_arguments().filter(|arg| !NO_KEYS.contains(&arg.get_id().as_str()));
+    let key = |arg: &Arg| {
+        // Each conflict is declared at one of its two flags.
+        let is_between = |one: &Arg, other: &Arg| {
+            serve.get_arg_conflicts_with(one).into_iter().any(|with| with.get_id() == other.get_id())
+        };
+        let conflicts =
+            serve.get_arguments().filter(|other| is_between(arg, other) || is_between(other, arg));
+        key(arg, conflicts.map(name).collect())
+    };
+    Keys::new(arguments.map(key).collect(), |name| flags::instead(&format!("--{name}")))
+}
+
+fn key(arg: &Arg, conflicts: Vec<String>) -> Key {
+    let kind = kind(arg).unwrap_or_else(|| panic!("the type of {} has no form in the file", arg.get_id()));
+    let default = arg.get_default_values().first().and_then(|value| value.to_str()).map(str::to_owned);
+    Key {
+        name: name(arg),
+        aliases: arg.get_visible_aliases().unwrap_or_default().into_iter().map(str::to_owned).collect(),
+        is_list: matches!(arg.get_action(), ArgAction::Append),
+        heading: arg.get_help_heading().unwrap_or("Content").into(),
+        help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
+        example: example::line(&name(arg), &kind, default.as_deref()),
+        default: default.filter(|_| kind != Kind::Switch),
+        conflicts,
+        validate: validate(arg),
+        kind,
+    }
+}
+
+fn name(arg: &Arg) -> String {
+    match arg.get_id().as_str() {
+        DIR => ROOT.into(),
+        _ => arg.get_long().unwrap_or_default().into(),
+    }
+}
+
+/// clap's name for a key.
+pub(super) fn id(key: &str) -> String {
+    if key == ROOT { DIR.into() } else { key.replace('-', "_") }
+}
+
+/// The form that the type of a flag's value has in the file.
+fn kind(arg: &Arg) -> Option<Kind> {
+    let is = |types: &[TypeId]| types.iter().any(|of| arg.get_value_parser().type_id() == *of);
+    let table = |separator, value, is_list| Kind::Table { separator, value: Box::new(value), is_list };
+    let choices: Vec<String> =
+        arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    Some(match arg.get_action() {
+        ArgAction::SetTrue => Kind::Switch,
+        _ if !choices.is_empty() => Kind::Choice(choices),
+        _ if is(&[TypeId::of::<u8>(), TypeId::of::<u16>(), TypeId::of::<usize>()]) => Kind::Number,
+        _ if is(&[TypeId::of::<u64>()]) => Kind::Bytes,
+        _ if is(&[TypeId::of::<Duration>()]) => Kind::Duration,
+        _ if is(&[TypeId::of::<PathBuf>()]) && arg.get_value_hint() == ValueHint::DirPath => Kind::Folder,
+        _ if is(&[TypeId::of::<PathBuf>()]) => Kind::File,
+        _ if is(&[TypeId::of::<LogTo>()]) => Kind::Log,
+        _ if is(&[TypeId::of::<Listen>()]) => Kind::Address,
+        _ if is(&[TypeId::of::<RouteFlag<PathBuf>>()]) => table("=", Kind::Folder, false),
+        _ if is(&[TypeId::of::<RouteFlag<Upstream>>()]) => table("=", Kind::Address, false),
+        _ if is(&[TypeId::of::<RouteFlag<Words>>()]) => table("=", Kind::Text, false),
+        _ if is(&[TypeId::of::<Field>()]) => table(": ", Kind::Text, true),
+        _ if is(&[
+            TypeId::of::<String>(),
+            TypeId::of::<IpAddr>(),
+            TypeId::of::<PathRule>(),
+            TypeId::of::<TrustedProxy>(),
+            TypeId::of::<CacheControl>(),
+        ]) =>
+        {
+            Kind::Text
+        }
+        _ => return None,
+    })
+}
+
+/// The flag's own parser, on one value.
+fn validate(arg: &Arg) -> Validate {
+    let value = Arg::new("value").value_parser(arg.get_value_parser().clone()).allow_hyphen_values(true);
+    let command = clap::Command::new("value").no_binary_name(true).arg(value);
+    Box::new(move |text| match command.clone().try_get_matches_from([text]) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.source().map_or_else(|| flags::one_line(&error), ToString::to_string)),
+    })
+}

@@ -1,0 +1,42 @@
+//! A line of the file for each key, as an example.
+
+use flash_config::Kind;
+
+/// Values that do not follow from the key's form. A test reads all of them.
+const VALUES: &[(&str, &str)] = &[
+    ("access-log", r#""/var/log/flash/access.log""#),
+    ("app", r#"{ ".php" = "php-cgi" }"#),
+    ("cache-control", r#"["/assets=max-age=31536000, immutable", "no-cache"]"#),
+    ("cgi", r#"{ "/cgi-bin" = "/usr/lib/cgi-bin" }"#),
+    ("cgi-direct", r#"{ "/out" = "/usr/lib/cgi-bin" }"#),
+    ("deny", r#"["*.sql", "/private"]"#),
+    ("error-log", r#""/var/log/flash/error.log""#),
+    ("error-pages", r#""/srv/errors""#),
+    ("fastcgi", r#"{ ".php" = "unix:/run/php/php-fpm.sock" }"#),
+    ("header", r#"{ "X-Frame-Options" = "DENY" }"#),
+    ("host", r#""0.0.0.0""#),
+    ("index", r#"["index.html", "index.htm"]"#),
+    ("listen", r#"[":80", "unix:/run/flash.sock"]"#),
+    ("no-programs", r#"["/uploads"]"#),
+    ("root", r#""/srv/site""#),
+    ("spa", r#""index.html""#),
+    ("trusted-proxy", r#"["127.0.0.1", "10.0.0.0/8"]"#),
+    ("user", r#""www-data""#),
+];
+
+/// `NAME = VALUE`.
+pub(super) fn line(name: &str, kind: &Kind, default: Option<&str>) -> String {
+    let known = VALUES.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    let value = known.unwrap_or_else(|| match (kind, default) {
+        (Kind::Switch, _) => "true".into(),
+        (Kind::Number, default) => default.unwrap_or("8").into(),
+        (Kind::Bytes, default) => format!("\"{}\"", default.unwrap_or("64M")),
+        (Kind::Duration, default) => format!("\"{}\"", default.unwrap_or("10s")),
+        (Kind::Choice(words), default) => {
+            let word = words.iter().find(|word| Some(word.as_str()) != default);
+            format!("\"{}\"", word.map_or("", String::as_str))
+        }
+        _ => String::new(),
+    });
+    format!("{name} = {value}")
+}

@@ -1,0 +1,24 @@
+//! What `flash serve` finds wrong before it listens, all of it at once, for `flash check`.
+
+use super::dir::Dir;
+use super::programs::Programs;
+use super::{privileges, response_extras};
+use crate::failure::{Failure, cannot};
+use crate::flags;
+
+/// Each failure, with the key that it is about. It starts, opens and changes nothing.
+pub(crate) fn check(flags: &flags::Serve) -> Vec<(&'static str, Failure)> {
+    let dir =
+        Dir::new(&flags.dir).map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error));
+    let checks = [
+        ("helpers", privileges::check(flags)),
+        ("user", privileges::check_user(flags)),
+        ("error-pages", response_extras::pages(flags).map(drop)),
+        ("header", response_extras::check_fields(flags)),
+        match dir {
+            Ok(dir) => ("app", Programs::prepare(flags, &dir.real_path, 0).map(drop)),
+            Err(failure) => ("root", Err(failure)),
+        },
+    ];
+    checks.into_iter().filter_map(|(key, checked)| Some((key, checked.err()?))).collect()
+}
