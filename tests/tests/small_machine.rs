@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use flash_rig::{Limits, Machine};
 use flash_tests::{ARCHITECTURES, Server, need, site};
@@ -167,4 +168,17 @@ fn what_would_give_the_connections_that_were_asked_for_is_said_and_true() {
         let said = said(limit, flags);
         assert!(!said.contains("connections at most"), "{limit}: {said}");
     }
+}
+
+#[test]
+fn an_idle_server_needs_little_memory_of_its_own() {
+    // Of this, 128 KiB are the loops' receive buffers, and 256 KiB the first buffer for files.
+    const KB_MAX: u64 = 3_000;
+    let site = site::make();
+    let server = Server::start("amped", site.path(), &["--loops", "2"]);
+    // Its threads give back what they used at their start.
+    thread::sleep(Duration::from_millis(500));
+    let used = server.resident_kb();
+    assert!(used < KB_MAX, "{used} KiB");
+    server.stop();
 }

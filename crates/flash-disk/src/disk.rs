@@ -41,8 +41,9 @@ pub struct Disk {
     pub(crate) spool: Option<Spool>,
 }
 
-/// Populated memory for loops that read before any helper has.
-const FIRST_BYTES: usize = 1 << 20;
+/// Populated memory for loops that read before any helper has. It is enough for the files of a page; the first larger read is
+/// a helper's, and its memory stays for later ones.
+const FIRST_BYTES: usize = 256 << 10;
 
 impl Disk {
     /// Opens the folder to serve.

@@ -16,6 +16,7 @@ use flash_core::refusal::RefusalLog;
 use flash_core::site::{Settings, Site};
 use flash_disk::{Disk, FollowLinks, Opened, SendMode, Spool};
 use flash_observe::{AccessLog, ErrorLog};
+use flash_os::allocator;
 use flash_process::{Child, ForkHelper};
 
 use crate::failure::{Failure, cannot};
@@ -53,6 +54,8 @@ const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(100 * 365 * 24 * 3600)
 pub(crate) use check::check;
 
 pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
+    // The memory of the command line's parser would stay with this thread, which allocates little from now on.
+    allocator::collect();
     privileges::check(flags)?;
     let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;

@@ -8,6 +8,7 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::thread;
 use std::time::Duration;
 
+use flash_os::allocator;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::mountinfo::{self, MountInfo};
@@ -41,6 +42,7 @@ fn watch(mut list: File, over: &PipeReader, update: impl Fn(Vec<MountInfo>)) {
         if let Ok(lines) = mountinfo::read(&mut list) {
             update(lines);
         }
+        allocator::collect();
         // Only the end of the watch ends this rest early. A change is reported by the next poll.
         let _ = poll(&mut [PollFd::new(over, PollFlags::empty())], Some(&rest));
         let waited = &mut [PollFd::new(&list, PollFlags::PRI), PollFd::new(over, PollFlags::empty())];
