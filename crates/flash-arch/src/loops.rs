@@ -29,6 +29,7 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     let mut threads = Vec::with_capacity(loops);
     let queues = (0..loops).map(|_| CompletionQueue::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
     shared.set_loops(queues.clone());
+    shared.explain_blocks();
     for (number, completions) in queues.iter().enumerate() {
         let dispatch = dispatch(Arc::clone(completions));
         let event_loop = EventLoop::<D, P>::new(

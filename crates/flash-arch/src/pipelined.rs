@@ -61,6 +61,7 @@ pub(crate) fn serve(
     parts.site.settings.lookup_as_job = true;
     let shared = ServerState::new(parts, limits);
     root_watch::start(&shared, true)?;
+    shared.explain_blocks();
     let listeners = Arc::new(listeners);
     // In each pool and for each device, one helper for pathnames and one for reading.
     let helpers = HelperLimits { helpers_max: 1, ..helpers };

@@ -89,6 +89,11 @@ impl ServerState {
         }
     }
 
+    /// Has sleeps of loops logged with their causes. Without the thread for that, they are logged without.
+    pub(crate) fn explain_blocks(&self) {
+        let _ = self.metrics.explain_blocks(self.error_log.clone());
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
@@ -122,6 +127,7 @@ impl ServerState {
             log.clone().close();
         }
         if say {
+            self.metrics.log_blocks(&self.error_log);
             if self.verbose {
                 self.log_metrics("stopped");
             }
@@ -133,7 +139,7 @@ impl ServerState {
     /// Logs the totals since the start, and a line for each loop.
     pub(crate) fn log_metrics(&self, state: &str) {
         self.error_log.log(format_args!("{state}: {}", self.metrics));
-        for line in self.metrics.loops() {
+        for line in self.metrics.loops().into_iter().chain(self.metrics.block_causes()) {
             self.error_log.log(format_args!("{line}"));
         }
     }

@@ -3,15 +3,19 @@
 //! Any thread counts rare events here. Each loop or worker counts the events of every request in [`LoopMetrics`] of its own. So
 //! processors do not contend for a cache line. A report sums them up.
 
+mod blocks;
 mod loop_metrics;
+mod sleep_recorder;
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use loop_metrics::{LoopMetrics, Turn};
 use parking_lot::Mutex;
 
+use self::blocks::Blocks;
 use crate::error::ErrorLog;
 use crate::format::shown_bytes;
 
@@ -28,6 +32,7 @@ pub struct Metrics {
     pub queue_full: Counter,
     pub panics: Counter,
     loops: Mutex<Vec<Arc<LoopMetrics>>>,
+    blocks: Arc<Blocks>,
 }
 
 #[derive(Debug, Default)]
@@ -46,9 +51,27 @@ impl Counter {
 impl Metrics {
     /// The metrics of one more loop or worker, which logs to `error_log` when it was caught sleeping.
     pub fn loop_metrics(&self, error_log: ErrorLog) -> Arc<LoopMetrics> {
-        let metrics = Arc::new(LoopMetrics::new(error_log));
+        let metrics = Arc::new(LoopMetrics::new(error_log, Arc::clone(&self.blocks)));
         self.loops.lock().push(Arc::clone(&metrics));
         metrics
+    }
+
+    /// Starts the thread that logs sleeps of loops with their causes.
+    ///
+    /// # Errors
+    /// If there can be no thread. Sleeps are logged without their causes then.
+    pub fn explain_blocks(&self, error_log: ErrorLog) -> io::Result<()> {
+        self.blocks.start(error_log)
+    }
+
+    /// Logs the sleeps whose causes were not found yet. It may take a tenth of a second.
+    pub fn log_blocks(&self, error_log: &ErrorLog) {
+        self.blocks.log_caught(error_log);
+    }
+
+    /// A line for each cause of loops' sleeps. It may take a tenth of a second.
+    pub fn block_causes(&self) -> Vec<String> {
+        self.blocks.lines()
     }
 
     pub fn requests(&self) -> u64 {

@@ -15,11 +15,13 @@ use parking_lot::Mutex;
 /// error_log.log_limited(&FULL, format_args!("no descriptor left: a connection waits"));
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct RateLimit {
     every: Duration,
     state: Mutex<Counted>,
 }
 
+#[derive(Debug)]
 struct Counted {
     logged_at: Option<Instant>,
     suppressed: u64,
@@ -44,10 +46,20 @@ impl RateLimit {
 
     /// Hands a line on if it may be logged now, with how many more like it were suppressed before.
     pub(crate) fn log(&self, what: fmt::Arguments<'_>, log: impl FnOnce(fmt::Arguments<'_>)) {
-        match self.admit(Instant::now()) {
-            None => {}
-            Some(0) => log(what),
-            Some(more) => log(format_args!("{what} (and {more} more like it before)")),
+        if let Some(suppressed) = self.admit(Instant::now()) {
+            log(format_args!("{what}{}", Suppressed(suppressed)));
+        }
+    }
+}
+
+/// The end of a line: how many more like it were suppressed before, if any.
+pub(crate) struct Suppressed(pub(crate) u64);
+
+impl fmt::Display for Suppressed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            more => write!(f, " (and {more} more like it before)"),
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod cpu_clock;
 pub mod fork;
 pub mod mpsc;
 pub mod namespace;
+pub mod perf_event;
 pub mod preload;
 pub mod residency;
 pub mod ring;

@@ -11,9 +11,11 @@ mod call;
 mod cause;
 mod rules;
 mod stack;
+mod symbols;
 #[cfg(test)]
 mod tests;
 
 pub use call::{CALLS, Call, Events};
 pub use cause::{Cause, is_remote};
 pub use stack::{FAULT_ENTRY, Stack};
+pub use symbols::function_names;

@@ -37,6 +37,14 @@ impl<'a> Stack<'a> {
         &self.frames
     }
 
+    /// The functions from the first that a cause is known by. What all sleeps share, such as `io_schedule`, is left out.
+    pub fn place(&self) -> &[&'a str] {
+        let rules = ANYWHERE.iter().chain(&INNERMOST).chain(&LOCKED);
+        let is_known = |at: usize| rules.clone().any(|rule| rule.matches(&self.frames, at).is_some());
+        let first = (0..self.frames.len()).find(|&at| is_known(at)).unwrap_or(0);
+        &self.frames[first..]
+    }
+
     /// Whether the thread had touched memory, within a system call or not.
     pub fn is_fault(&self) -> bool {
         self.frames.iter().any(|frame| FAULT.contains(frame))

@@ -52,6 +52,17 @@ fn causes_by_the_innermost_function() {
 }
 
 #[test]
+fn a_place_begins_with_what_says_something() {
+    let place = |stack: &str| Stack::new(stack.split_whitespace()).place().join(" ");
+    assert_eq!(
+        place("__schedule io_schedule bit_wait_io __wait_on_bit ext4_bread vfs_read"),
+        "ext4_bread vfs_read"
+    );
+    assert_eq!(place("schedule rwsem_down_read_slowpath down_read lookup_slow openat"), "lookup_slow openat");
+    assert_eq!(place("schedule something_new another"), "something_new another");
+}
+
+#[test]
 fn only_the_wait_itself_is_a_wait() {
     let fault = "__schedule io_schedule folio_wait_bit_common filemap_fault exc_page_fault do_epoll_wait";
     assert_eq!(cause(fault), Cause::PageFault);

@@ -44,7 +44,7 @@ const SHORT: [(&str, &str); 2] = [("FLASH_PROOF_FILES", "20000"), ("FLASH_PROOF_
 
 /// Programs of tests that run alone: they measure, hold Flash to short times, or change the machine, such as by emptying the
 /// kernel's caches. The others mostly wait.
-const ALONE: [&str; 17] = [
+const ALONE: [&str; 18] = [
     "-p flash-arch --lib",
     "-p flash-lab --test run",
     "-p flash-load --test faults",
@@ -54,6 +54,7 @@ const ALONE: [&str; 17] = [
     "-p flash-rig --test servers",
     "-p flash-sim --test machine",
     "-p flash-slowdisk --test image",
+    "-p flash-tests --test blocks",
     "-p flash-tests --test fairness",
     "-p flash-tests --test freshness",
     "-p flash-tests --test helpers",

@@ -5,20 +5,24 @@
 //! one time in [`SAMPLE_EVERY`], to find sleeps outside those calls.
 
 use std::fmt::{self, Write};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use flash_core::job::Spent;
 use flash_os::thread_usage::{self, ThreadUsage};
 
+use super::blocks::{Blocks, Caught};
+use super::sleep_recorder::LoopRecorder;
 use crate::error::ErrorLog;
-use crate::rate_limit::RateLimit;
 
 // On cache lines of its own.
 #[repr(align(128))]
 pub struct LoopMetrics {
     error_log: ErrorLog,
+    /// Those of all loops.
+    all_blocks: Arc<Blocks>,
+    recorder: LoopRecorder,
     /// The thread's name, once it runs.
     name: OnceLock<String>,
     pub requests: LocalCounter,
@@ -66,9 +70,11 @@ impl LocalCounter {
 }
 
 impl LoopMetrics {
-    pub(super) fn new(error_log: ErrorLog) -> Self {
+    pub(super) fn new(error_log: ErrorLog, all_blocks: Arc<Blocks>) -> Self {
         Self {
             error_log,
+            all_blocks,
+            recorder: LoopRecorder::default(),
             name: OnceLock::new(),
             requests: LocalCounter::default(),
             sent_bytes: LocalCounter::default(),
@@ -96,6 +102,8 @@ impl LoopMetrics {
         if sampled {
             // For those who ask from other threads.
             self.name();
+            self.recorder.detach_idle(now);
+            self.recorder.enter();
         }
         Turn { begun: now, before: sampled.then(|| (thread_usage::current(), self.blocks())) }
     }
@@ -106,6 +114,7 @@ impl LoopMetrics {
         self.busy_ns.add(ns);
         self.longest_ns.0.fetch_max(ns, Ordering::Relaxed);
         if let Some((before, blocks)) = turn.before {
+            self.recorder.leave();
             let waits = thread_usage::current();
             self.major_faults.add(waits.major_faults - before.major_faults);
             let slept = waits.voluntary_switches - before.voluntary_switches;
@@ -115,7 +124,7 @@ impl LoopMetrics {
                     unexpected,
                     Duration::from_nanos(ns),
                     "a turn, outside its calls for files",
-                    b"",
+                    Vec::new(),
                 );
             }
         }
@@ -129,25 +138,28 @@ impl LoopMetrics {
         blocking_call: impl FnOnce() -> (&'static str, Vec<u8>),
     ) -> T {
         let (before, begun) = (thread_usage::current().voluntary_switches, Instant::now());
+        self.recorder.enter();
         let result = perform();
+        self.recorder.leave();
         let slept = thread_usage::current().voluntary_switches - before;
         if slept > 0 {
             let (call, path) = blocking_call();
-            self.count_sleep(slept, begun.elapsed(), call, &path);
+            self.count_sleep(slept, begun.elapsed(), call, path);
         }
         result
     }
 
-    fn count_sleep(&self, sleeps: u64, lasted: Duration, call: &str, path: &[u8]) {
-        static CAUGHT: RateLimit = RateLimit::every(Duration::from_secs(5));
+    fn count_sleep(&self, sleeps: u64, lasted: Duration, call: &'static str, path: Vec<u8>) {
         self.blocks.add(sleeps);
-        let (name, ms) = (self.name(), lasted.as_secs_f64() * 1e3);
-        let of = if path.is_empty() { "" } else { " of " };
-        let path = path.escape_ascii();
-        self.error_log.log_limited(
-            &CAUGHT,
-            format_args!("{name} slept outside its wait: {ms:.1} ms in {call}{of}{path}"),
-        );
+        let now = Instant::now();
+        let recorded = self.recorder.take(now);
+        self.all_blocks.count(sleeps, &recorded);
+        if let Err(error) = self.recorder.attach(now) {
+            self.all_blocks.refuse(&error);
+        }
+        let longest = recorded.into_iter().max_by_key(|sleep| sleep.until_ns.saturating_sub(sleep.since_ns));
+        let (name, stack) = (self.name().to_owned(), longest.map(|sleep| sleep.stack.into()));
+        self.all_blocks.log(now, Caught { name, lasted, call, path, stack }, &self.error_log);
     }
 
     /// What a request's job has taken.

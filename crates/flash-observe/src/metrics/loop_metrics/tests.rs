@@ -71,3 +71,29 @@ fn turns_are_told_by_their_ready_events() {
     totals.loop_metrics(error_log(&folder));
     assert_eq!(totals.loops().len(), 1, "a runner without turns is no loop");
 }
+
+#[test]
+fn a_sleep_is_explained_by_its_kernel_stack() {
+    let folder = TempDir::new().unwrap();
+    let (totals, log) = (Metrics::default(), error_log(&folder));
+    totals.explain_blocks(log.clone()).unwrap();
+    let metrics = totals.loop_metrics(log.clone());
+    for _ in 0..4 {
+        metrics.watch_blocking(|| sleep(Duration::from_millis(2)), || ("read", b"/a".to_vec()));
+        // It is no block, although it is a sleep.
+        sleep(Duration::from_millis(1));
+    }
+    totals.log_blocks(&log);
+    log.close();
+    let (said, causes) = (fs::read_to_string(folder.path().join("errors")).unwrap(), totals.block_causes());
+    if said.contains("no kernel stack: ") {
+        return eprintln!("NOT TESTED, causes of sleeps: {said}");
+    }
+    let [timer, unrecorded] = &causes[..] else {
+        panic!("a cause, and the first sleep without one: {causes:?}")
+    };
+    assert!(timer.starts_with("blocks: sleeps=3 sleep_us=") && timer.contains(" timer in "), "{timer}");
+    assert_eq!(unrecorded, "blocks: sleeps=1 no kernel stack");
+    assert!(said.contains("ms in read of /a: kernel stacks are recorded from now on\n"), "{said}");
+    assert!(said.contains("ms in read of /a: timer in "), "{said}");
+}
