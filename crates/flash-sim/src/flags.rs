@@ -40,6 +40,11 @@ pub(crate) enum Command {
     /// DIR/results.csv. What is there already is not run again.
     #[command(after_help = SWEEPS)]
     Sweep(Sweep),
+    /// List every key of a parameter file, with its unit, its default and its meaning
+    Keys {
+        /// Only keys that contain this, such as machine or _us
+        part: Option<String>,
+    },
     /// Tell one request's life
     ///
     /// Follows one request from the client's sending to its last byte, and prints where it was, what it had, and what it
@@ -170,7 +175,7 @@ pub(crate) struct Jobs {
 }
 
 const SETTINGS: &str = "\
-Keys are those of a parameter file, for instance:
+Keys are those of a parameter file; 'flash sim keys' lists them all. For instance:
   architecture=mp|mt|sped|amped|uring|newflash|pipelined
   machine.processors=16                         server.threads_per_processor=64
   machine.memory_mb=4000                        run.clients=2500
@@ -199,7 +204,7 @@ impl Flags {
         Flags::try_parse_from(&words).map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::Usage(
-                "say what to do: run, sweep, explain, paper, calibrate or validate (see flash sim --help)"
+                "say what to do: run, sweep, explain, keys, paper, calibrate or validate (see flash sim --help)"
                     .into(),
             ),
             _ => Failure::Usage(format!("{} (see {} --help)", one_line(&error), command_name(&words))),

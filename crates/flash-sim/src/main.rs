@@ -7,11 +7,13 @@ use std::process::ExitCode;
 
 use crate::failure::Failure;
 use crate::flags::{Command, Flags};
+use crate::scenario::Scenario;
 
 mod calibrate;
 mod explain;
 mod failure;
 mod flags;
+mod keys;
 mod output;
 mod paper;
 mod run;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
 
 fn run(flags: Flags) -> Result<(), Failure> {
     match flags.command {
+        Command::Keys { part } => Scenario::keys().list(part.as_deref()).map(|text| run::print(&text)),
         Command::Run(flags) => run::run(&flags),
         Command::Sweep(flags) => sweep::run(&flags),
         Command::Explain(flags) => explain::run(&flags),

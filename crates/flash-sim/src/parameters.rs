@@ -9,14 +9,16 @@ mod tests;
 
 use std::num::NonZeroU32;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::quantity::{count, fraction, not_negative, optional_positive, positive};
 
 /// One run's parameters. `Parameters::default()` is one processor of the paper's under AMPED.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
+    /// What serves.
     pub architecture: Architecture,
     pub machine: Machine,
     pub server: Server,
@@ -26,7 +28,7 @@ pub struct Parameters {
 }
 
 /// What serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Architecture {
     Mp,
@@ -40,36 +42,38 @@ pub enum Architecture {
 }
 
 /// The hardware.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Machine {
+    /// Processors that the server runs on.
     #[serde(deserialize_with = "count")]
     pub processors: u32,
-    /// What the server and its caches may fill: the paper's system memory.
+    /// Memory that the server and its caches may fill: the paper's system memory.
     #[serde(deserialize_with = "positive")]
     pub memory_mb: f64,
     /// Fixes the space for content (of each cache, where there are several), whatever the bookkeeping takes: the paper's
     /// validation does so.
     #[serde(deserialize_with = "optional_positive", skip_serializing_if = "Option::is_none")]
     pub data_cache_mb: Option<f64>,
-    /// Files are spread over them evenly. The paper has one.
+    /// The disks. Files are spread over them evenly. The paper has one.
     pub disks: Vec<Disk>,
-    /// How many requests each of them serves at a time: one, as long as a head has to move.
+    /// How many requests each disk serves at a time: one, as long as a head has to move.
     #[serde(deserialize_with = "count")]
     pub disk_requests_at_once: u32,
-    /// What all replies go through, one window after the other. Unless said, there is none to wait for: in the paper sending
-    /// takes time, but nothing fills up.
+    /// The rate of the link that all replies go through, one window after the other. Unless said, there is none to wait for:
+    /// in the paper sending takes time, but nothing fills up.
     #[serde(deserialize_with = "optional_positive", skip_serializing_if = "Option::is_none")]
     pub link_mbit_s: Option<f64>,
 }
 
 /// A disk: first come, first served.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
     /// Seek and rotation, the paper's average latency.
     #[serde(deserialize_with = "not_negative")]
     pub access_ms: f64,
+    /// How fast the disk reads after the access.
     #[serde(deserialize_with = "positive")]
     pub transfer_mbit_s: f64,
     /// Files are read in blocks of this size, with an access for each. Unless said, in one go: the paper has nothing on it,
@@ -79,7 +83,7 @@ pub struct Disk {
 }
 
 /// How the server is set up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
     /// MP's processes for each processor. The paper says 16 or 32; the left edge of its Figure 3(a), below 600 MB of 1,000,
@@ -96,7 +100,8 @@ pub struct Server {
     /// read files.
     #[serde(deserialize_with = "count")]
     pub helpers_per_processor: u32,
-    /// Whose the caches are. Unless said, as in the papers: shared in MT, PIPELINED and uring, replicated in the others.
+    /// Which processes have caches of their own. Unless said, as in the papers: shared in MT, PIPELINED and uring, replicated
+    /// in the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<Caches>,
     /// Entries of each pathname cache: the paper's for all, although Flash's own MP has 200 a process.
@@ -119,7 +124,7 @@ pub struct Server {
 }
 
 /// Who has caches to himself, and what that costs in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Caches {
     /// One data cache and one pathname cache for all, under locks where several processors use them.
@@ -132,7 +137,7 @@ pub enum Caches {
 }
 
 /// How finely shared caches are locked. The paper does not say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Locks {
     /// One lock for both caches.
@@ -145,7 +150,7 @@ pub enum Locks {
 }
 
 /// What a thread does while another holds the lock. The paper does not say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LockWait {
     /// Sleeps; is woken when the lock comes free and tries again, as under today's mutexes. Ours: the paper has threads that
@@ -161,7 +166,7 @@ pub enum LockWait {
 /// The resource that sending occupies. The paper calls its time a network latency. But in its Figure 6(a) throughput grows with
 /// processors, up to 2,750/s for 16. That is the result of 24 µs of processor time for 512 B: 5.8 ms for a response of 124.3
 /// KB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transmit {
     #[default]
@@ -171,7 +176,7 @@ pub enum Transmit {
 }
 
 /// What each step costs. Whatever the paper gives no number for is 0.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Costs {
     /// Processor time for a client's connection, from accept to close.
@@ -180,8 +185,10 @@ pub struct Costs {
     /// Requests that share a connection. The paper's clients connect for each.
     #[serde(deserialize_with = "count")]
     pub requests_per_connection: u32,
+    /// Processor time of reading and parsing a request.
     #[serde(deserialize_with = "not_negative")]
     pub read_request_us: f64,
+    /// Processor time of a look-up in the pathname cache.
     #[serde(deserialize_with = "not_negative")]
     pub path_lookup_us: f64,
     /// Processor time of a translation that the pathname cache lacks.
@@ -191,54 +198,60 @@ pub struct Costs {
     /// could not be served at more than some 400/s, and the paper's Figure 6(b) goes past 1,200.
     #[serde(deserialize_with = "fraction")]
     pub translate_disk_fraction: f64,
+    /// Processor time of sending a response's head.
     #[serde(deserialize_with = "not_negative")]
     pub send_header_us: f64,
+    /// Processor time of a look-up in the data cache.
     #[serde(deserialize_with = "not_negative")]
     pub data_lookup_us: f64,
     /// Processor time of each window sent, whatever its size.
     #[serde(deserialize_with = "not_negative")]
     pub send_window_us: f64,
+    /// Time of sending 512 bytes. `server.transmit` says what it occupies.
     #[serde(deserialize_with = "not_negative")]
     pub transmit_us_per_512_bytes: f64,
     /// Processor time of passing a request from one thread or process to another.
     #[serde(deserialize_with = "not_negative")]
     pub hand_off_us: f64,
-    /// From one thread to another of the same or of another pool.
+    /// Processor time of a switch from one thread to another, of the same or of another pool.
     #[serde(deserialize_with = "not_negative")]
     pub thread_switch_us: f64,
-    /// From one process to another. The paper gives a number for threads only; processes cannot be cheaper.
+    /// Processor time of a switch from one process to another. The paper gives a number for threads only; processes cannot be
+    /// cheaper.
     #[serde(deserialize_with = "not_negative")]
     pub process_switch_us: f64,
 }
 
 /// What bookkeeping takes of the memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
-    /// For each file in the data cache, in each process that keeps books.
+    /// Memory for each file in the data cache, in each process that keeps books.
     #[serde(deserialize_with = "not_negative")]
     pub data_entry_bytes: f64,
-    /// For each helper process. The paper leaves the servers' own out.
+    /// Memory of each helper process. The paper leaves the servers' own out.
     #[serde(deserialize_with = "not_negative")]
     pub helper_mb: f64,
-    /// For each thread.
+    /// Memory of each thread.
     #[serde(deserialize_with = "not_negative")]
     pub thread_kb: f64,
 }
 
 /// Who asks, and how long we look.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Run {
+    /// The seed of random numbers; the same seed gives the same results.
     pub seed: u64,
-    /// Each sends its next request as soon as the last is answered.
+    /// Clients. Each sends its next request as soon as the last is answered.
     #[serde(deserialize_with = "count")]
     pub clients: u32,
     /// Requests answered before measuring begins, until the queues have settled. Unless said: 20 a client, and no fewer than a
     /// tenth of what is measured. The paper runs 5,000 seconds first, which its caches need; ours begin as warm as they would
-    /// ever get (see [`crate::Demand`]).
+    /// ever get.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settling_requests: Option<u64>,
+    /// Requests that are measured.
     pub measured_requests: NonZeroU32,
 }
 

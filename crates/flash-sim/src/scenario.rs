@@ -5,16 +5,19 @@
 
 use flash_sim::Parameters;
 use flash_sim::parameters::{Architecture, Costs, Machine, Memory, Run, Server};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use crate::failure::Failure;
+use crate::keys::Keys;
 use crate::workload::Source;
 
 /// Everything that a run depends on. The fields are those of [`Parameters`]; unknown ones are refused.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Scenario {
+    /// What serves.
     pub architecture: Architecture,
     pub machine: Machine,
     pub server: Server,
@@ -25,6 +28,11 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
+    /// What a parameter file may set.
+    pub(crate) fn keys() -> Keys {
+        Keys::of(&Scenario::default())
+    }
+
     /// What the library simulates.
     pub(crate) fn parameters(&self) -> Parameters {
         Parameters {
@@ -47,10 +55,19 @@ pub(crate) struct Draft {
 impl Draft {
     /// Reads a file's text; `name` is for messages.
     pub(crate) fn read(name: &str, text: &str) -> Result<Draft, Failure> {
-        let refused = |error: toml::de::Error| Failure::Usage(located(name, text, &error));
-        // Once for what it means, so that errors know their line, and once as it is, to be changed.
-        toml::from_str::<Scenario>(text).map_err(refused)?;
-        Ok(Draft { table: text.parse().map_err(refused)? })
+        let refused = |error: toml::de::Error, why: String| Failure::Usage(located(name, text, &error, &why));
+        // Once as it is, to be changed, and once for what it means, so that errors know their line.
+        let table = text.parse().map_err(|error: toml::de::Error| {
+            let why = error.message().replace('\n', " ");
+            refused(error, why)
+        })?;
+        match toml::from_str::<Scenario>(text) {
+            Ok(_) => Ok(Draft { table }),
+            Err(error) => {
+                let why = what_is_wrong(&error, &table);
+                Err(refused(error, why))
+            }
+        }
     }
 
     /// The scenario with settings on top. Some make sense only together, so that all are laid on before any is blamed.
@@ -60,7 +77,8 @@ impl Draft {
             for setting in settings {
                 setting.lay_on(&mut table).map_err(|why| (format!("{setting}: "), why))?;
             }
-            table.try_into::<Scenario>().map_err(|error| (String::new(), error.message().replace('\n', " ")))
+            let scenario = table.clone().try_into::<Scenario>();
+            scenario.map_err(|error| (String::new(), what_is_wrong(&error, &table)))
         };
         scenario(settings).map_err(|(place, why)| {
             // The first setting that brings the message about is the one to name.
@@ -130,14 +148,18 @@ impl std::fmt::Display for Setting {
     }
 }
 
-/// What is wrong with a file, on one line: where, what stands there, what was expected. Keys end in their unit.
-fn located(name: &str, text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().replace('\n', " ");
-    let Some(span) = error.span() else { return format!("{name}: {message}") };
+/// What does not fit: a key that does not exist, with the nearest one, or what was expected of a value.
+fn what_is_wrong(error: &toml::de::Error, table: &Table) -> String {
+    Scenario::keys().unknown(table, error.message()).unwrap_or_else(|| error.message().replace('\n', " "))
+}
+
+/// What is wrong with a file, on one line: where, what stands there, and why. Keys end in their unit.
+fn located(name: &str, text: &str, error: &toml::de::Error, why: &str) -> String {
+    let Some(span) = error.span() else { return format!("{name}: {why}") };
     let before = text.get(..span.start).unwrap_or_default();
     let number = before.matches('\n').count() + 1;
     let line = text.lines().nth(number - 1).unwrap_or_default().trim();
-    format!("{name}, line {number}: '{line}': {message}")
+    format!("{name}, line {number}: '{line}': {why}")
 }
 
 #[cfg(test)]

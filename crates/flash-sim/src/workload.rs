@@ -12,6 +12,7 @@ use flash_sim::Demand;
 use flash_traffic::Passes;
 use flash_traffic::sample::Sizes;
 use flash_traffic::{Trace, Workload};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -20,11 +21,12 @@ pub(crate) use self::synthetic::{Synthetic, SyntheticFiles};
 pub(crate) use self::trace::{PAPER_TRACES, PaperTrace};
 
 /// Where requests come from, as parameter files say it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Source {
-    /// One of the paper's.
+    /// One of the paper's traces.
     #[serde(with = "trace::by_name")]
+    #[schemars(schema_with = "trace::names")]
     Trace(&'static PaperTrace),
     Truncated(Truncated),
     Synthetic(SyntheticSite),
@@ -32,33 +34,40 @@ pub(crate) enum Source {
 }
 
 /// The beginning of a trace, as far as it needs no larger data set, again and again (Flash §6.2).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Truncated {
+    /// One of the paper's traces.
     #[serde(with = "trace::by_name")]
+    #[schemars(schema_with = "trace::names")]
     pub trace: &'static PaperTrace,
+    /// How much there is to ask for.
     pub data_set_mb: f64,
 }
 
 /// A site of any shape.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SyntheticSite {
+    /// The number of files.
     pub files: u32,
+    /// The size of all files together.
     pub data_set_mb: f64,
     /// The standard deviation of the logarithm of sizes.
     pub ln_size_sd: f64,
+    /// The exponent of Zipf's law, by which files are requested.
     pub zipf_exponent: f64,
-    /// Left to chance where it is not given.
+    /// The mean size of responses. Unless said, chance decides which files are requested often.
     pub mean_reply_kb: Option<f64>,
 }
 
 /// The log of a real site, in a format that the load generator reads too, again and again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Log {
+    /// The log's file.
     pub path: PathBuf,
-    /// Truncates it as the paper's traces are.
+    /// The log ends where its files have so many bytes together. Unless said, all of it is replayed.
     pub data_set_mb: Option<f64>,
 }
 

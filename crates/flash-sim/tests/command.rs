@@ -72,6 +72,32 @@ fn a_run_takes_a_file_and_settings_on_top() {
 }
 
 #[test]
+fn the_sample_of_a_machine_runs_as_it_stands() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/machine.toml");
+    let text = succeeds(&["run", "-f", file, "run.measured_requests=2000"]);
+    assert!(
+        text.starts_with("amped, 4 processors, 2000 clients, 400000 synthetic files: 2000 requests"),
+        "{text}"
+    );
+    assert!(text.contains("disk 1"), "{text}");
+}
+
+#[test]
+fn keys_are_listed() {
+    let text = succeeds(&["keys"]);
+    for line in ["machine.memory_mb = 1000.0  [MB]", "machine.data_cache_mb (unset)  [MB]", "run.seed = 1"] {
+        assert!(text.lines().any(|have| have == line), "no {line} in {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100 && line.trim_end() == line), "{text}");
+    let some = succeeds(&["keys", "disks"]);
+    assert!(
+        some.starts_with("machine.disks[].access_ms = 2.99  [ms]\n") && !some.contains("memory"),
+        "{some}"
+    );
+    assert!(refused(2, &["keys", "zzz"]).contains("no key contains 'zzz'"));
+}
+
+#[test]
 fn bad_input_gets_a_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bad.toml");
@@ -96,7 +122,7 @@ fn bad_input_gets_a_line() {
         refused(2, &["sweep", "--out", folder.path().to_str().unwrap(), "run.seed=1..9999999"])
             .contains("1000000")
     );
-    assert!(refused(2, &[]).contains("run, sweep, explain, paper"));
+    assert!(refused(2, &[]).contains("run, sweep, explain, keys, paper"));
     assert!(refused(2, &["fly"]).contains("fly"));
     assert!(refused(1, &["run", SHORT[0], SHORT[2], "--out", "/nowhere/x.json"]).contains("/nowhere/x.json"));
 }

@@ -142,6 +142,12 @@ impl PaperTrace {
 }
 
 /// In files a trace is its name.
+/// The names of all traces, for those who ask which keys there are.
+pub(super) fn names(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let names: Vec<&str> = PAPER_TRACES.iter().map(|trace| trace.name).collect();
+    schemars::json_schema!({ "type": "string", "enum": names })
+}
+
 pub(super) mod by_name {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
