@@ -52,6 +52,26 @@ fn a_folder_a_port_and_the_browser() {
     assert!(answer.unwrap().ends_with("\r\n\r\n0123456789"));
 }
 
+#[test]
+fn without_a_browser_the_address_is_said() {
+    let site = site::make();
+    let flash = Command::new(program())
+        .args([".", "-p", "0", "--open"])
+        .current_dir(site.path())
+        .env("PATH", "/nowhere")
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut flash = flash.unwrap();
+    let first = BufReader::new(flash.stderr.take().unwrap()).lines().next();
+    kill_process(Pid::from_child(&flash), Signal::TERM).unwrap();
+    flash.wait().unwrap();
+    let said = first.expect("a line").unwrap();
+    assert!(
+        said.starts_with("flash: cannot open a browser: none can be started here; visit http://"),
+        "{said}"
+    );
+}
+
 /// What a person at a terminal sees of two requests and the end.
 fn preview(flags: &[&str]) -> String {
     let site = site::make();

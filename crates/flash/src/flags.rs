@@ -181,6 +181,8 @@ fn as_meant(mut words: Vec<OsString>) -> Vec<OsString> {
         Some(flag) if serves(flag) => words.insert(1, "serve".into()),
         Some(flag) if flag.starts_with('-') => {}
         _ if flash.find_subcommand(&first).is_some() || sibling::exists(&first) => {}
+        // A word with a slash is no command. If there is no such folder, the server says so.
+        Some(path) if path.contains('/') => words.insert(1, "serve".into()),
         _ if Path::new(&first).is_dir() => words.insert(1, "serve".into()),
         _ => {}
     }

@@ -115,7 +115,10 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let parts = || plan.parts(&dir, &pages, &logs, &privileges, fork_helper.as_ref());
     let served = flash_arch::serve(plan.arch, limits, listeners, &needed, parts, ready);
     logs.tidy_up();
-    served.map_err(|error| Failure::Run(error.to_string()))
+    served.map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => cannot(format_args!("serve"), &error),
+        _ => Failure::Run(error.to_string()),
+    })
 }
 
 /// The flags, and what was worked out of them once.
@@ -401,7 +404,12 @@ fn listen(place: &Listen, all: &[Listen], user: Option<&str>) -> Result<Listener
             socket_access(place, user).and_then(|access| Listener::unix(&place.path, access))
         }
     };
-    listener.map_err(|error| cannot(format_args!("listen at {place}"), &error))
+    listener.map_err(|error| match (place, error.kind()) {
+        (Listen::Inet(_) | Listen::EveryAddress(_), ErrorKind::PermissionDenied) => Failure::Run(format!(
+            "cannot listen at {place}: ports below 1024 are for root, and for programs with CAP_NET_BIND_SERVICE"
+        )),
+        _ => cannot(format_args!("listen at {place}"), &error),
+    })
 }
 
 /// Who may connect. With --user the socket is that user's, and the group's that is given or that user's own.

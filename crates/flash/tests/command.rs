@@ -51,7 +51,7 @@ fn a_wrong_command_line_is_one_line_and_code_2() {
         &["serve", "--lisen", ":80"][..],
         &["serve", "--revalidate", "soon"],
         &["nonsense"],
-        &["../flash/Cargo.toml"],
+        &["serve", "--loops", "many"],
         &["serve", "--cors"],
         &["--gzip"],
         &["man", "nonsense"],
@@ -63,6 +63,19 @@ fn a_wrong_command_line_is_one_line_and_code_2() {
         let said = text(&output.stderr);
         assert!(said.starts_with("flash: ") && said.ends_with("--help)\n"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why_and_leaves_code_1() {
+    for (words, why) in [
+        (&["./nowhere"][..], "cannot serve ./nowhere: there is no such folder"),
+        (&["../flash/Cargo.toml"], "cannot serve ../flash/Cargo.toml: it is not a folder"),
+        (&["serve", "--port", "0", "--access-log", "/"], "cannot write a log to /: it is a folder"),
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        assert_eq!(text(&output.stderr), format!("flash: {why}\n"));
     }
 }
 

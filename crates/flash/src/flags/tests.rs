@@ -94,7 +94,7 @@ fn a_complaint_is_one_line_and_says_where_to_read() {
         ),
         (&["serve", "--listen", "127.0.0.1"], "add the port: 127.0.0.1:8080"),
         (&["serve", "--arch", "apmed"], "[possible values: amped, uring, sped, pipelined, mt, mp]"),
-        (&["serve", "--threads", "0"], "0 is not in 1..=10000"),
+        (&["serve", "--threads", "0"], "a number from 1 to 10000"),
         (&["serve", "--threads", "7x"], "invalid value '7x' for '--threads <N>'"),
         (&["serve", "--idle-timeout", "60"], "add the unit, as in 60s or 60ms"),
         (&["serve", "--header", "Date: now"], "Date is not yours to set"),
@@ -230,6 +230,14 @@ fn what_people_write_who_know_other_servers() {
             assert!(!said.contains("similar"), "{said}");
             assert!(said.ends_with(" (see flash serve --help)"), "{said}");
         }
+    }
+}
+
+#[test]
+fn a_count_that_is_none_is_answered_with_its_range() {
+    for count in ["many", "0", "-1", "1025", "1.5"] {
+        let said = complaint(&["serve", &format!("--loops={count}")]);
+        assert!(said.contains("for '--loops <N>': write a number from 1 to 1024 "), "{said}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Values that several flags have.
 
 use clap::ValueEnum;
-use clap::builder::RangedU64ValueParser;
+use clap::builder::TypedValueParser;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
@@ -9,6 +9,9 @@ pub(crate) enum Switch {
     Off,
 }
 
-pub(super) fn count(min: u64, max: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(min..=max)
+pub(super) fn count(min: usize, max: usize) -> impl TypedValueParser<Value = usize> {
+    move |text: &str| {
+        let number = text.parse().ok().filter(|number| (min..=max).contains(number));
+        number.ok_or_else(|| format!("write a number from {min} to {max}"))
+    }
 }

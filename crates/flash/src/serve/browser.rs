@@ -10,14 +10,13 @@ use flash_arch::Listener;
 
 /// Opens the first place that a browser can reach.
 pub(super) fn open(listeners: &[Listener]) {
-    let opened = match listeners.iter().find_map(Listener::address) {
-        Some(address) => open::that_detached(url(address)),
-        None => Err(io::Error::other("a browser reaches no Unix socket")),
+    let failure = match listeners.iter().find_map(Listener::address).map(url) {
+        Some(url) if open::that_detached(&url).is_ok() => return,
+        Some(url) => format!("none can be started here; visit {url}"),
+        None => "it cannot connect to a Unix socket".into(),
     };
-    if let Err(error) = opened {
-        // With standard error closed there is nobody who waits for this line.
-        let _ = writeln!(io::stderr(), "flash: cannot open a browser: {error}");
-    }
+    // With standard error closed there is nobody who waits for this line.
+    let _ = writeln!(io::stderr(), "flash: cannot open a browser: {failure}");
 }
 
 /// Every address is no address that a browser can ask.

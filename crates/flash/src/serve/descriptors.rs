@@ -89,8 +89,9 @@ impl Table {
         let wanted = self.connections.unwrap_or(CONNECTIONS);
         (connections < wanted).then(|| {
             let (limit, more) = (self.limit, self.limit_for(wanted));
+            let unit = if connections == 1 { "connection" } else { "connections" };
             format!(
-                "{connections} connections at most, because the limit of open files is {limit}; for {wanted} set it \
+                "{connections} {unit} at most, because the limit of open files is {limit}; for {wanted} set it \
                  to {more} (ulimit -n {more}, or LimitNOFILE={more})"
             )
         })
