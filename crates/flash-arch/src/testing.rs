@@ -14,6 +14,7 @@ use flash_core::page::Pages;
 use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
 use flash_core::site::{Settings, Site};
+use flash_core::site_id::SiteId;
 use flash_disk::{Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
 
@@ -51,6 +52,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
     let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, descriptors_max: 100, threads: 1 };
     ServerParts {
         site: Site {
+            id: SiteId(0),
             settings: Settings { disk_deadline_ms, ..Settings::default() },
             template: HeaderTemplate::default(),
             pages: Pages::default(),

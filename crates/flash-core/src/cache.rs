@@ -1,4 +1,4 @@
-//! The pathname cache: from a canonical path to its entry, with header block and content.
+//! The pathname cache: from a site and a canonical path to its entry, with header block and content.
 //!
 //! The cache has three limits: entries, bytes and descriptors. One weight enforces all of them. An entry weighs its bytes.
 //! It weighs at least an even share of the entries, and at least one share for each descriptor that it holds. `quick_cache`
@@ -18,6 +18,7 @@ use quick_cache::{DefaultHashBuilder, Equivalent, Lifecycle, OptionsBuilder, Wei
 
 use crate::entry::Entry;
 use crate::path::SitePath;
+use crate::site_id::SiteId;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CacheLimits {
@@ -51,15 +52,17 @@ struct Collect;
 
 type Evicted = Vec<(Key, Arc<Entry>)>;
 
-/// A path with its hash. The hash chooses the shard, and then the place in the shard.
+/// A path of a site, with its hash. The hash chooses the shard, and then the place in the shard.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     hash: u64,
+    site: SiteId,
     path: Box<[u8]>,
 }
 
 struct Asked<'a> {
     hash: u64,
+    site: SiteId,
     path: &'a [u8],
 }
 
@@ -119,32 +122,36 @@ impl PathCache {
         if self.shards.is_empty() { 0 } else { self.local_bytes_max }
     }
 
-    pub fn get(&self, path: &SitePath<'_>) -> Option<Arc<Entry>> {
+    pub fn get(&self, site: SiteId, path: &SitePath<'_>) -> Option<Arc<Entry>> {
         let path = path.as_bytes();
-        let hash = self.hasher.hash_one(path);
+        let hash = self.hash(site, path);
         let shard = self.shard(hash)?;
         let shard = try_often(|| shard.0.try_read())?;
-        shard.get(&Asked { hash, path }).map(Arc::clone)
+        shard.get(&Asked { hash, site, path }).map(Arc::clone)
     }
 
     /// Returns whether the cache has taken the entry. It does not while the shard is locked.
-    pub fn insert(&self, path: &SitePath<'_>, entry: &Arc<Entry>) -> bool {
+    pub fn insert(&self, site: SiteId, path: &SitePath<'_>, entry: &Arc<Entry>) -> bool {
         let path = path.as_bytes();
-        let hash = self.hasher.hash_one(path);
+        let hash = self.hash(site, path);
         let Some(shard) = self.shard(hash) else { return true };
         let mut evicted = Evicted::default();
         let Some(mut shard) = try_often(|| shard.0.try_write()) else { return false };
-        shard.insert_with_lifecycle(Key { hash, path: path.into() }, Arc::clone(entry), &mut evicted);
+        shard.insert_with_lifecycle(Key { hash, site, path: path.into() }, Arc::clone(entry), &mut evicted);
         drop((shard, evicted));
         true
     }
 
     /// Whether a missing name is worth an entry, which it is when it is requested again. Made-up names are requested once,
     /// and would evict useful entries.
-    pub(crate) fn admits_refusal(&self, path: &SitePath<'_>) -> bool {
-        let hash = self.hasher.hash_one(path.as_bytes());
+    pub(crate) fn admits_refusal(&self, site: SiteId, path: &SitePath<'_>) -> bool {
+        let hash = self.hash(site, path.as_bytes());
         let seen = (hash >> 32) as u32;
         self.doorkeeper[hash as usize % DOORKEEPER_NAMES].swap(seen, Ordering::Relaxed) == seen
+    }
+
+    fn hash(&self, site: SiteId, path: &[u8]) -> u64 {
+        self.hasher.hash_one((site, path))
     }
 
     fn shard(&self, hash: u64) -> Option<&Shard> {
@@ -196,7 +203,7 @@ impl Lifecycle<Key, Arc<Entry>> for Collect {
 
 impl Equivalent<Key> for Asked<'_> {
     fn equivalent(&self, key: &Key) -> bool {
-        self.hash == key.hash && *self.path == *key.path
+        self.hash == key.hash && self.site == key.site && *self.path == *key.path
     }
 }
 
@@ -251,6 +258,8 @@ mod tests {
     use crate::job::{Done, Find, Job};
     use crate::testing::Disk;
 
+    const SITE: SiteId = SiteId(0);
+
     fn limits(entries_max: usize, bytes_max: u64) -> CacheLimits {
         CacheLimits { entries_max, bytes_max, descriptors_max: entries_max, threads: 1 }
     }
@@ -265,7 +274,7 @@ mod tests {
         let cache = PathCache::new(limits);
         for number in 0..20_000 {
             let name = format!("/{number}");
-            assert!(cache.insert(&SitePath::parse(name.as_bytes()).unwrap(), &missing()));
+            assert!(cache.insert(SITE, &SitePath::parse(name.as_bytes()).unwrap(), &missing()));
         }
         assert!(cache.entries() <= 6_000, "{} entries", cache.entries());
         assert!(cache.entries() > 4_000, "{} entries", cache.entries());
@@ -277,14 +286,14 @@ mod tests {
         let mut disk = Disk::new(0);
         disk.put("/a", *b"too large for memory");
         let path = SitePath::parse(b"/a").unwrap();
-        let find = Job::Find(Find { path: path.into_owned(), known: None, asked_ms: 0 });
+        let find = Job::Find(Find { site: SITE, path: path.into_owned(), known: None, asked_ms: 0 });
         for (descriptors_max, threads) in [(10, 64), (100, 1)] {
             let limits = CacheLimits { descriptors_max, threads, ..limits(6_000, 128 << 20) };
             let cache = PathCache::new(limits);
             for number in 0..1_000 {
                 let Some(Done::Found(open)) = disk.try_now(&find) else { panic!("it is there") };
                 let name = format!("/{number}");
-                assert!(cache.insert(&SitePath::parse(name.as_bytes()).unwrap(), &open));
+                assert!(cache.insert(SITE, &SitePath::parse(name.as_bytes()).unwrap(), &open));
             }
             let open = disk.open_files();
             assert!((descriptors_max / 2..=descriptors_max).contains(&open), "{open} of {descriptors_max}");
@@ -295,7 +304,7 @@ mod tests {
     #[test]
     fn what_leads_nowhere_is_admitted_the_second_time() {
         let cache = PathCache::new(limits(100, 1 << 20));
-        let admits = |name: String| cache.admits_refusal(&SitePath::parse(name.as_bytes()).unwrap());
+        let admits = |name: String| cache.admits_refusal(SITE, &SitePath::parse(name.as_bytes()).unwrap());
         assert!(!admits("/a".into()) && admits("/a".into()) && admits("/a".into()));
         let admitted = (0..100_000).filter(|number| admits(format!("/{number}"))).count();
         assert!(admitted < 10, "{admitted} of those that were asked for once");
@@ -303,11 +312,20 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_another_one_in_another_site() {
+        let cache = PathCache::new(limits(100, 1 << 20));
+        let path = SitePath::parse(b"/a").unwrap();
+        assert!(!cache.admits_refusal(SITE, &path) && !cache.admits_refusal(SiteId(1), &path));
+        assert!(cache.insert(SITE, &path, &missing()));
+        assert!(cache.get(SITE, &path).is_some() && cache.get(SiteId(1), &path).is_none());
+    }
+
+    #[test]
     fn switched_off() {
         let cache = PathCache::new(limits(0, 1 << 20));
         let path = SitePath::parse(b"/a").unwrap();
-        assert!(cache.insert(&path, &missing()), "there is nothing to wait for");
-        assert!(cache.get(&path).is_none());
+        assert!(cache.insert(SITE, &path, &missing()), "there is nothing to wait for");
+        assert!(cache.get(SITE, &path).is_none());
         assert_eq!(cache.local_bytes_max(), 0);
     }
 
@@ -315,13 +333,13 @@ mod tests {
     fn what_is_locked_is_done_without() {
         let cache = PathCache::new(limits(100, 1 << 20));
         let path = SitePath::parse(b"/a").unwrap();
-        assert!(cache.insert(&path, &missing()));
+        assert!(cache.insert(SITE, &path, &missing()));
         let locked = cache.shards[0].0.write().unwrap();
-        assert!(cache.get(&path).is_none() && !cache.insert(&path, &missing()));
+        assert!(cache.get(SITE, &path).is_none() && !cache.insert(SITE, &path, &missing()));
         drop(locked);
-        assert!(cache.get(&path).is_some());
+        assert!(cache.get(SITE, &path).is_some());
         let read = cache.shards[0].0.read().unwrap();
-        assert!(cache.get(&path).is_some() && !cache.insert(&path, &missing()));
+        assert!(cache.get(SITE, &path).is_some() && !cache.insert(SITE, &path, &missing()));
         drop(read);
     }
 }

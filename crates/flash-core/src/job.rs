@@ -15,6 +15,7 @@ use crate::file::{File, Window};
 use crate::listing::{Folder, FolderRead, Listing, Order};
 use crate::memory_budget::BudgetedBytes;
 use crate::path::SitePath;
+use crate::site_id::SiteId;
 
 #[derive(Clone, Debug)]
 pub enum Job {
@@ -29,6 +30,7 @@ pub enum Job {
 /// Follow a pathname, examine the file, open it, and read its content or its first window.
 #[derive(Clone, Debug)]
 pub struct Find {
+    pub site: SiteId,
     pub path: SitePath<'static>,
     /// The cached entry, if the disk was asked before.
     pub known: Option<Arc<Entry>>,
@@ -50,6 +52,7 @@ pub struct Load {
 /// Do the next step of a listing, or write one of its pages.
 #[derive(Clone, Debug)]
 pub struct List {
+    pub site: SiteId,
     pub path: SitePath<'static>,
     pub order: Order,
     /// When the request came, in the server's milliseconds.

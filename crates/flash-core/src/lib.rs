@@ -34,6 +34,7 @@ pub mod refusal;
 pub mod root;
 pub mod routes;
 pub mod site;
+pub mod site_id;
 pub mod stamp;
 #[cfg(test)]
 mod testing;

@@ -12,6 +12,7 @@ use crate::listing::{Listing, Maker, Order, Step};
 use crate::memory_budget::Budget;
 use crate::path::SitePath;
 use crate::root::Generation;
+use crate::site_id::SiteId;
 
 #[derive(Debug)]
 pub struct ListingCache {
@@ -31,7 +32,7 @@ struct Known {
     tidy_at: usize,
 }
 
-type Key = (SitePath<'static>, Order);
+type Key = (SiteId, SitePath<'static>, Order);
 
 #[derive(Debug)]
 struct Latest {
@@ -84,8 +85,8 @@ impl ListingCache {
         {
             return listing;
         }
-        let (path, budget, root) = (list.path.clone(), Arc::clone(&self.budget), maker.root());
-        let listing = Arc::new(Listing::new(path, list.order, list.asked_ms, budget, root, before));
+        let (budget, root) = (Arc::clone(&self.budget), maker.root());
+        let listing = Arc::new(Listing::new(key(list), list.asked_ms, budget, root, before));
         let latest = Latest { listing: Arc::downgrade(&listing), kept: None, is_aged: false };
         known.all.push(Weak::clone(&latest.listing));
         let replaced = known.latest.insert(key(list), latest);
@@ -130,7 +131,7 @@ impl ListingCache {
             return false;
         }
         let mut known = self.lock();
-        let latest = known.latest.get_mut(&(listing.path().clone(), listing.order()));
+        let latest = known.latest.get_mut(&key_of(listing));
         let Some(latest) = latest.filter(|latest| latest.is(listing)) else { return false };
         latest.kept = Some(Arc::clone(listing));
         true
@@ -139,7 +140,7 @@ impl ListingCache {
     /// A listing has failed: the next request makes a new one.
     fn forget(&self, listing: &Arc<Listing>) {
         let mut known = self.lock();
-        let key = (listing.path().clone(), listing.order());
+        let key = key_of(listing);
         if known.latest.get(&key).is_some_and(|latest| latest.is(listing)) {
             let forgotten = known.latest.remove(&key);
             drop((known, forgotten));
@@ -208,7 +209,11 @@ impl Latest {
 }
 
 fn key(list: &List) -> Key {
-    (list.path.clone(), list.order)
+    (list.site, list.path.clone(), list.order)
+}
+
+fn key_of(listing: &Listing) -> Key {
+    (listing.site(), listing.path().clone(), listing.order())
 }
 
 #[cfg(test)]

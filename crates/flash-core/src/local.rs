@@ -1,4 +1,4 @@
-//! A worker's own small cache, before the pathname cache that all workers share. It holds frequent entries, by the raw
+//! A worker's own small cache, before the pathname cache that all workers share. It holds frequent entries, by site and raw
 //! request target.
 //!
 //! A request that it answers touches nothing that another processor writes: no lock, no counter, no reference count. An
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use quick_cache::DefaultHashBuilder;
 
 use crate::entry::Entry;
+use crate::site_id::SiteId;
 
 #[derive(Debug)]
 pub struct LocalCache {
@@ -29,6 +30,7 @@ struct Slot {
 
 #[derive(Debug)]
 struct Kept {
+    site: SiteId,
     target: Box<[u8]>,
     entry: Arc<Entry>,
     until_ms: u64,
@@ -49,26 +51,32 @@ impl LocalCache {
     }
 
     /// What is kept for the target, if it was found in the root of this generation.
-    pub(crate) fn get(&mut self, target: &[u8], now_ms: u64, generation: u64) -> Option<Arc<Entry>> {
+    pub(crate) fn get(
+        &mut self,
+        site: SiteId,
+        target: &[u8],
+        now_ms: u64,
+        generation: u64,
+    ) -> Option<Arc<Entry>> {
         if self.slots.is_empty() {
             return None;
         }
         if now_ms.saturating_sub(self.swept_ms) >= SWEEP_MS {
             self.sweep(now_ms);
         }
-        let kept = self.slots[self.hasher.hash_one(target) as usize % SLOTS].kept.as_ref()?;
+        let kept = self.slots[self.hash(site, target) as usize % SLOTS].kept.as_ref()?;
         let serves = now_ms < kept.until_ms && kept.entry.generation() >= generation;
-        (serves && *kept.target == *target).then(|| Arc::clone(&kept.entry))
+        (serves && kept.site == site && *kept.target == *target).then(|| Arc::clone(&kept.entry))
     }
 
     /// Offers an entry of the shared cache, which is fresh until `until_ms`.
-    pub(crate) fn offer(&mut self, target: &[u8], entry: &Entry, now_ms: u64, until_ms: u64) {
+    pub(crate) fn offer(&mut self, site: SiteId, target: &[u8], entry: &Entry, now_ms: u64, until_ms: u64) {
         // The shared cache counts open files, so their entries stay there. Sending such a file takes far longer than a
         // lock.
         if self.slots.is_empty() || until_ms <= now_ms || entry.descriptors() > 0 {
             return;
         }
-        let hash = self.hasher.hash_one(target);
+        let hash = self.hash(site, target);
         let slot = &mut self.slots[hash as usize % SLOTS];
         if slot.candidate != hash {
             slot.candidate = hash;
@@ -79,8 +87,12 @@ impl LocalCache {
         if others + bytes <= self.bytes_max {
             self.bytes = others + bytes;
             slot.kept =
-                Some(Kept { target: target.into(), entry: Arc::new(entry.replica()), until_ms, bytes });
+                Some(Kept { site, target: target.into(), entry: Arc::new(entry.replica()), until_ms, bytes });
         }
+    }
+
+    fn hash(&self, site: SiteId, target: &[u8]) -> u64 {
+        self.hasher.hash_one((site, target))
     }
 
     fn sweep(&mut self, now_ms: u64) {
@@ -101,6 +113,8 @@ mod tests {
     use crate::path::SitePath;
     use crate::testing::Disk;
 
+    const SITE: SiteId = SiteId(0);
+
     fn missing() -> Entry {
         Entry::new(Resource::Missing, 0)
     }
@@ -108,17 +122,24 @@ mod tests {
     #[test]
     fn the_second_time_it_is_kept_until_it_is_due() {
         let mut local = LocalCache::new(1 << 20);
-        local.offer(b"/a", &missing(), 0, 1000);
-        assert!(local.get(b"/a", 0, 0).is_none(), "once is not often");
-        local.offer(b"/a", &missing(), 0, 1000);
-        assert!(local.get(b"/a", 999, 0).is_some());
-        assert!(local.get(b"/b", 999, 0).is_none());
-        assert!(local.get(b"/a", 1000, 0).is_none());
-        local.offer(b"/a", &missing(), 1000, 1000);
-        assert!(local.get(b"/a", 1000, 0).is_none(), "somebody is just looking at the disk for it");
+        local.offer(SITE, b"/a", &missing(), 0, 1000);
+        assert!(local.get(SITE, b"/a", 0, 0).is_none(), "once is not often");
+        local.offer(SITE, b"/a", &missing(), 0, 1000);
+        assert!(local.get(SITE, b"/a", 999, 0).is_some());
+        assert!(local.get(SITE, b"/b", 999, 0).is_none());
+        assert!(local.get(SITE, b"/a", 1000, 0).is_none());
+        local.offer(SITE, b"/a", &missing(), 1000, 1000);
+        assert!(local.get(SITE, b"/a", 1000, 0).is_none(), "somebody is just looking at the disk for it");
         assert_eq!(local.bytes, 0, "what is over has been swept away");
-        local.offer(b"/a", &missing(), 1001, 2000);
-        assert!(local.get(b"/a", 1001, 0).is_some());
+        local.offer(SITE, b"/a", &missing(), 1001, 2000);
+        assert!(local.get(SITE, b"/a", 1001, 0).is_some());
+    }
+
+    #[test]
+    fn a_target_is_another_one_in_another_site() {
+        let mut local = LocalCache::new(1 << 20);
+        (0..2).for_each(|_| local.offer(SITE, b"/a", &missing(), 0, 1000));
+        assert!(local.get(SITE, b"/a", 0, 0).is_some() && local.get(SiteId(1), b"/a", 0, 0).is_none());
     }
 
     #[test]
@@ -126,11 +147,11 @@ mod tests {
         let mut disk = Disk::new(0);
         disk.put("/a", *b"too large for memory");
         let path = SitePath::parse(b"/a").unwrap().into_owned();
-        let found = disk.try_now(&Job::Find(Find { path, known: None, asked_ms: 0 }));
+        let found = disk.try_now(&Job::Find(Find { site: SITE, path, known: None, asked_ms: 0 }));
         let Some(Done::Found(open)) = found else { panic!("it is there") };
         let mut local = LocalCache::new(1 << 20);
-        (0..3).for_each(|_| local.offer(b"/a", &open, 0, 1000));
-        assert!(local.get(b"/a", 0, 0).is_none());
+        (0..3).for_each(|_| local.offer(SITE, b"/a", &open, 0, 1000));
+        assert!(local.get(SITE, b"/a", 0, 0).is_none());
         drop(open);
         assert_eq!(disk.open_files(), 0);
     }
@@ -141,10 +162,10 @@ mod tests {
         let mut local = LocalCache::new(3 * one);
         for name in 100..200 {
             let target = format!("/{name}");
-            (0..2).for_each(|_| local.offer(target.as_bytes(), &missing(), 0, 1000));
+            (0..2).for_each(|_| local.offer(SITE, target.as_bytes(), &missing(), 0, 1000));
         }
         assert_eq!(local.bytes, 3 * one);
-        local.get(b"/", 1000, 0);
+        local.get(SITE, b"/", 1000, 0);
         assert_eq!(local.bytes, 0);
     }
 }

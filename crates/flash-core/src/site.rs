@@ -11,9 +11,11 @@ use crate::path_rules::PathRules;
 use crate::refusal::RefusalLog;
 use crate::root::Generation;
 use crate::routes::Routes;
+use crate::site_id::SiteId;
 
 #[derive(Debug)]
 pub struct Site {
+    pub id: SiteId,
     pub settings: Settings,
     pub template: HeaderTemplate,
     pub pages: Pages,
@@ -94,10 +96,10 @@ impl Site {
         {
             let is_kept = match &find.known {
                 Some(known) => !Arc::ptr_eq(known, entry),
-                None => entry.leads_somewhere() || self.paths.admits_refusal(&find.path),
+                None => entry.leads_somewhere() || self.paths.admits_refusal(find.site, &find.path),
             };
             if is_kept {
-                return self.paths.insert(&find.path, entry);
+                return self.paths.insert(find.site, &find.path, entry);
             }
         }
         true

@@ -14,6 +14,7 @@ use flash_core::page::Pages;
 use flash_core::path_rules::PathRule;
 use flash_core::refusal::RefusalLog;
 use flash_core::site::{Settings, Site};
+use flash_core::site_id::SiteId;
 use flash_disk::{Disk, FollowLinks, Opened, SendMode, Spool};
 use flash_observe::{AccessLog, ErrorLog};
 use flash_os::allocator;
@@ -161,6 +162,7 @@ impl Plan<'_> {
             }
         };
         let site = Site {
+            id: SiteId(0),
             settings: self.settings(access_log.is_some(), pages),
             template: response_extras::template(self.flags),
             pages: pages.clone(),

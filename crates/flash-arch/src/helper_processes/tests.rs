@@ -17,6 +17,7 @@ use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
 use flash_core::site::{Settings, Site};
+use flash_core::site_id::SiteId;
 use flash_disk::{Device, Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
 use flash_process::{Child, SupervisorProcess, ipc};
@@ -68,6 +69,7 @@ impl Bench {
         let to = Destination::Path(folder.path().join("errors"));
         let parts = ServerParts {
             site: Site {
+                id: SiteId(0),
                 settings: Settings::default(),
                 template: HeaderTemplate::default(),
                 pages: Pages::default(),
@@ -104,7 +106,7 @@ impl Bench {
 
     fn find(&self, executor: &JobExecutor, known: Option<&Arc<Entry>>) -> Done {
         let path = SitePath::parse(b"/a.txt").unwrap().into_owned();
-        let job = Job::Find(Find { path, known: known.cloned(), asked_ms: 0 });
+        let job = Job::Find(Find { site: SiteId(0), path, known: known.cloned(), asked_ms: 0 });
         executor.help(&self.shared.disk, &self.shared.error_log, &job, Device::ELSEWHERE).unwrap().done
     }
 

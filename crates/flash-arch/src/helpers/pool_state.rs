@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use flash_core::job::Job;
 use flash_core::listing::Order;
+use flash_core::site_id::SiteId;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 
 use super::queue::FairQueue;
@@ -63,7 +64,7 @@ const PROGRESS_NS: u64 = 50_000;
 /// Jobs of the same kind have the same result.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum JobKey {
-    Find(Vec<u8>),
+    Find(SiteId, Vec<u8>),
     /// The file's address. The job keeps the file alive, so no other file can have this address.
     Load {
         file: usize,
@@ -73,6 +74,7 @@ pub(super) enum JobKey {
     },
     /// The next step of a listing that is not ready.
     List {
+        site: SiteId,
         path: Box<[u8]>,
         order: Order,
     },
@@ -134,7 +136,7 @@ impl PoolState {
 
     fn key(&mut self, job: &Job) -> JobKey {
         match job {
-            Job::Find(find) if !self.all_differ => JobKey::Find(find.path.as_bytes().to_vec()),
+            Job::Find(find) if !self.all_differ => JobKey::Find(find.site, find.path.as_bytes().to_vec()),
             Job::Load(load) if !self.all_differ => JobKey::Load {
                 file: Arc::as_ptr(&load.file).addr(),
                 window: load.window.clone(),
@@ -145,7 +147,7 @@ impl PoolState {
                 Some(listing) if listing.is_ready() => {
                     JobKey::Page { listing: Arc::as_ptr(listing).addr(), page: list.page }
                 }
-                _ => JobKey::List { path: list.path.as_bytes().into(), order: list.order },
+                _ => JobKey::List { site: list.site, path: list.path.as_bytes().into(), order: list.order },
             },
             _ => {
                 self.serial += 1;

@@ -6,6 +6,7 @@ use flash_core::ExchangeId;
 use flash_core::job::{Done, List, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
+use flash_core::site_id::SiteId;
 use tempfile::TempDir;
 
 use super::pool::tests::{PATIENCE, gated};
@@ -40,7 +41,17 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
     submit(Job::Load(Load { file, window: 0..10, copy: false, completes: None }), 0);
     has_begun.recv_timeout(PATIENCE).unwrap();
     let path = SitePath::parse(b"/").unwrap().into_owned();
-    submit(Job::List(List { path, order: Order::default(), asked_ms: 0, listing: None, page: 0 }), 1);
+    submit(
+        Job::List(List {
+            site: SiteId(0),
+            path,
+            order: Order::default(),
+            asked_ms: 0,
+            listing: None,
+            page: 0,
+        }),
+        1,
+    );
     let give_up = Instant::now() + PATIENCE;
     let (token, completion) = loop {
         if let Some(completion) = completions.drain().next() {

@@ -136,7 +136,7 @@ impl Answer {
 fn list_wanted(head: &RequestHead<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List> {
     match (&entry.resource, head.method, head.target) {
         (entry::Resource::Folder, Method::Get, Target::Origin { path, query }) if cx.site.settings.list => {
-            lookup::list(path, query, cx.now)
+            lookup::list(cx.site.id, path, query, cx.now)
         }
         _ => None,
     }

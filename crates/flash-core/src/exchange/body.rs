@@ -120,6 +120,7 @@ impl Body {
                 Job::Load(Load { file: Arc::clone(file), window, copy: *copy, completes })
             }
             Source::Listing { listing, next, .. } => Job::List(List {
+                site: listing.site(),
                 path: listing.path().clone(),
                 order: listing.order(),
                 asked_ms: 0,

@@ -12,6 +12,7 @@ use crate::listing::{Listing, Order};
 use crate::local::LocalCache;
 use crate::path::{PathError, SitePath};
 use crate::site::Site;
+use crate::site_id::SiteId;
 
 pub(crate) enum Found {
     Entry(Arc<Entry>),
@@ -112,6 +113,7 @@ impl FileLookup {
             Done::Listed(Listed { listing, page: None }) => {
                 self.progress = listing.progress();
                 Lookup::ListWanted(List {
+                    site: listing.site(),
                     path: listing.path().clone(),
                     order: listing.order(),
                     asked_ms: now_ms,
@@ -150,13 +152,13 @@ impl FileLookup {
 }
 
 /// The first job of a listing. `None` if the path cannot lead to a folder.
-pub(crate) fn list(raw_path: &[u8], query: Option<&[u8]>, now: &Now) -> Option<List> {
+pub(crate) fn list(site: SiteId, raw_path: &[u8], query: Option<&[u8]>, now: &Now) -> Option<List> {
     let path = SitePath::parse(raw_path).ok()?.into_owned();
-    Some(List { path, order: Order::of_query(query), asked_ms: now.ms(), listing: None, page: 0 })
+    Some(List { site, path, order: Order::of_query(query), asked_ms: now.ms(), listing: None, page: 0 })
 }
 
 pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, now: &Now) -> Found {
-    if let Some(entry) = local.get(raw_path, now.ms(), site.generation.get()) {
+    if let Some(entry) = local.get(site.id, raw_path, now.ms(), site.generation.get()) {
         return Found::Entry(entry);
     }
     let path = match SitePath::parse(raw_path) {
@@ -180,7 +182,9 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, no
     };
     match known {
         Ok(entry) => Found::Entry(entry),
-        Err(known) => Found::Unknown(Find { path: path.into_owned(), known, asked_ms: now.ms() }),
+        Err(known) => {
+            Found::Unknown(Find { site: site.id, path: path.into_owned(), known, asked_ms: now.ms() })
+        }
     }
 }
 
@@ -194,7 +198,7 @@ impl Site {
         now: &Now,
     ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
         local
-            .get(path.as_bytes(), now.ms(), self.generation.get())
+            .get(self.id, path.as_bytes(), now.ms(), self.generation.get())
             .map_or_else(|| search(path, path.as_bytes(), self, local, now), Ok)
     }
 }
@@ -209,10 +213,10 @@ fn search(
 ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
     // An entry of an earlier root is no help to the next look either: its file is another one.
     let of_this_root = |entry: &Arc<Entry>| entry.generation() >= site.generation.get();
-    let Some(entry) = site.paths.get(path).filter(of_this_root) else { return Err(None) };
+    let Some(entry) = site.paths.get(site.id, path).filter(of_this_root) else { return Err(None) };
     match entry.freshness(now.ms(), site.settings.revalidate_ms) {
         Freshness::Fresh => {
-            local.offer(asked, &entry, now.ms(), entry.checked_ms() + site.settings.revalidate_ms);
+            local.offer(site.id, asked, &entry, now.ms(), entry.checked_ms() + site.settings.revalidate_ms);
             Ok(entry)
         }
         Freshness::BeingChecked => Ok(entry),

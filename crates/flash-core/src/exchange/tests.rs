@@ -22,6 +22,7 @@ use crate::file::{Content, File};
 use crate::job::Find;
 use crate::path::SitePath;
 use crate::site::{Settings, WINDOW_BYTES};
+use crate::site_id::SiteId;
 use crate::testing::{Disk, Manner, Program, Random, World, each_seed};
 use crate::upstream::{Open, Opened, UpstreamProtocol};
 
@@ -212,6 +213,7 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
             let name = if method == Method::Head { "HEAD" } else { "GET" };
             let request = format!("{name} {path} HTTP/1.1\r\nHost: h\r\nX-Number: {number}\r\n\r\n");
             let nothing = ExchangeState::Lookup(lookup::FileLookup::of_file(Find {
+                site: SiteId(0),
                 path: SitePath::parse(path.as_bytes()).unwrap().into_owned(),
                 known: None,
                 asked_ms: 0,

@@ -8,10 +8,12 @@ use super::batch::Batch;
 use super::name::Seen;
 use crate::path::SitePath;
 use crate::root::OpenRoot;
+use crate::site_id::SiteId;
 
 /// Read a part of a folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
+    pub site: SiteId,
     pub path: SitePath<'static>,
     pub part: Part,
     /// The root that the listing is of. `None` for the only one there is.

@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::memory_budget::{Budget, BudgetedBytes};
 use crate::path::SitePath;
 use crate::root::OpenRoot;
+use crate::site_id::SiteId;
 
 /// The names of a larger folder beyond this number are left out. A browser shows no page with more rows.
 const NAMES_MAX: usize = 200_000;
@@ -41,6 +42,7 @@ const WHOLE_PAGES_MAX: usize = 16;
 const OWN_BYTES: usize = 1 << 10;
 
 pub struct Listing {
+    site: SiteId,
     path: SitePath<'static>,
     order: Order,
     asked_ms: u64,
@@ -127,8 +129,7 @@ pub trait Maker {
 
 impl Listing {
     pub(crate) fn new(
-        path: SitePath<'static>,
-        order: Order,
+        (site, path, order): (SiteId, SitePath<'static>, Order),
         asked_ms: u64,
         budget: Arc<Budget>,
         root: Option<Arc<dyn OpenRoot>>,
@@ -136,6 +137,7 @@ impl Listing {
     ) -> Self {
         let making = Making { from: Some(0), ..Making::default() };
         Self {
+            site,
             path,
             order,
             asked_ms,
@@ -146,6 +148,10 @@ impl Listing {
             progress: AtomicU64::new(0),
             ready: OnceLock::new(),
         }
+    }
+
+    pub fn site(&self) -> SiteId {
+        self.site
     }
 
     pub fn path(&self) -> &SitePath<'static> {
@@ -328,7 +334,7 @@ impl Listing {
     }
 
     fn ask(&self, part: Part, maker: &mut dyn Maker) -> Result<FolderRead, Step> {
-        match maker.ask(Folder { path: self.path.clone(), part, root: self.root.clone() }) {
+        match maker.ask(Folder { site: self.site, path: self.path.clone(), part, root: self.root.clone() }) {
             None => Err(Step::Elsewhere),
             Some(Err(failure)) => Err(Step::Failed(failure)),
             Some(Ok(read)) => {

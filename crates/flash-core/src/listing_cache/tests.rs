@@ -9,6 +9,7 @@ use super::*;
 use crate::job::Failure;
 use crate::listing::{Batch, Column, Details, Folder, FolderRead, Kind, OpenFolder, Part, Seen};
 use crate::path::SitePath;
+use crate::site_id::SiteId;
 
 struct Bench {
     cache: ListingCache,
@@ -136,7 +137,7 @@ impl Bench {
 
 fn at(asked_ms: u64) -> List {
     let path = SitePath::parse(b"/folder/").unwrap().into_owned();
-    List { path, order: Order::default(), asked_ms, listing: None, page: 0 }
+    List { site: SiteId(0), path, order: Order::default(), asked_ms, listing: None, page: 0 }
 }
 
 fn by_size(asked_ms: u64) -> List {
@@ -164,6 +165,8 @@ fn requests_join_a_listing_while_it_is_read_and_for_a_time_afterwards() {
     let (descending, _) =
         bench.page(&List { order: Order { descending: true, ..Order::default() }, ..at(2_000) });
     assert!(!Arc::ptr_eq(&descending, &second), "another order is another listing");
+    let (elsewhere, _) = bench.page(&List { site: SiteId(1), ..at(2_000) });
+    assert!(!Arc::ptr_eq(&elsewhere, &second), "another site's listing is another one");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::page::Pages;
 use crate::record::Peer;
 use crate::refusal::RefusalLog;
 use crate::site::{Settings, Site};
+use crate::site_id::SiteId;
 use crate::testing::{Disk, Manner, Program};
 use crate::transport::TransportInfo;
 use crate::upstream::{Open, OpenError, Opened};
@@ -137,6 +138,7 @@ impl World {
         let (template, pages) = (HeaderTemplate::default(), Pages::default());
         Self {
             site: Site {
+                id: SiteId(0),
                 settings,
                 template,
                 pages,

@@ -13,6 +13,7 @@ use flash_core::listing::{Batch, Folder, Kind, NAME_BYTES_MAX, OpenFolder, Part}
 use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::site::WINDOW_BYTES;
+use flash_core::site_id::SiteId;
 use flash_http::media;
 use flash_http::negotiate::Coding;
 use flash_http::percent;
@@ -89,7 +90,7 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
             let path = path(message)?;
             let known = message
                 .many(VARIANTS_MAX, |message| Some((coding_of(message.u8()?)?, stamp::take(message)?)))?;
-            Job::Find(Find { path, known: known_entry(disk, known)?, asked_ms: 0 })
+            Job::Find(Find { site: SiteId(0), path, known: known_entry(disk, known)?, asked_ms: 0 })
         }
         LOAD => {
             let (stamp, window) = (stamp::take(message)?, message.u64()?..message.u64()?);
@@ -110,11 +111,16 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
                 true => Some(open_folder(disk, descriptors.next()?)?),
                 false => None,
             };
-            Job::Folder(Box::new(Folder { path, part: Part::Names { open, from }, root: None }))
+            Job::Folder(Box::new(Folder {
+                site: SiteId(0),
+                path,
+                part: Part::Names { open, from },
+                root: None,
+            }))
         }
         DETAILS => {
             let (path, names) = (path(message)?, read_names(message)?);
-            Job::Folder(Box::new(Folder { path, part: Part::Details(names), root: None }))
+            Job::Folder(Box::new(Folder { site: SiteId(0), path, part: Part::Details(names), root: None }))
         }
         _ => return None,
     };

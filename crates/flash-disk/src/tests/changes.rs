@@ -15,7 +15,12 @@ fn known(content: &str) -> (Folder, Disk, Arc<Entry>) {
 fn an_unchanged_file_keeps_its_entry() {
     let (folder, disk, entry) = known("same");
     folder.put("a.txt.unrelated", "x");
-    let job = Job::Find(Find { path: path("/a.txt"), known: Some(Arc::clone(&entry)), asked_ms: 5_000 });
+    let job = Job::Find(Find {
+        site: SiteId(0),
+        path: path("/a.txt"),
+        known: Some(Arc::clone(&entry)),
+        asked_ms: 5_000,
+    });
     assert!(Arc::ptr_eq(&found(disk.run(&job)), &entry));
     assert_eq!(entry.age_ms(5_999), 999, "it has been looked at");
     assert!(Arc::ptr_eq(&found(disk.try_now(&job).expect("all of it is cached")), &entry));

@@ -14,7 +14,7 @@ use super::*;
 const BY_NAME: Order = Order { by: Column::Name, descending: false };
 
 pub(crate) fn list_job(folder: &str, order: Order, asked_ms: u64) -> List {
-    List { path: path(folder), order, asked_ms, listing: None, page: 0 }
+    List { site: SiteId(0), path: path(folder), order, asked_ms, listing: None, page: 0 }
 }
 
 /// Does jobs until this page is there.

@@ -26,6 +26,7 @@ use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
+use flash_core::site_id::SiteId;
 use tempfile::TempDir;
 
 use super::*;
@@ -106,7 +107,7 @@ fn path(path: impl AsRef<[u8]>) -> SitePath<'static> {
 }
 
 pub(crate) fn find_job(name: impl AsRef<[u8]>, known: Option<&Arc<Entry>>) -> Job {
-    Job::Find(Find { path: path(name), known: known.cloned(), asked_ms: 0 })
+    Job::Find(Find { site: SiteId(0), path: path(name), known: known.cloned(), asked_ms: 0 })
 }
 
 /// Does a job as a helper does that waits for whatever there is.

@@ -88,6 +88,7 @@ fn load(file: &Arc<File>, window: std::ops::Range<u64>) -> Job {
 /// The job that reads the names of a folder.
 fn names(path: &str, open: Option<&Arc<dyn OpenFolder>>, from: u64) -> Job {
     Job::Folder(Box::new(Part {
+        site: SiteId(0),
         path: super::path(path),
         part: Names { open: open.cloned(), from },
         root: None,
@@ -97,7 +98,7 @@ fn names(path: &str, open: Option<&Arc<dyn OpenFolder>>, from: u64) -> Job {
 fn details(path: &str, names: &[&str]) -> Job {
     let mut batch = Batch::default();
     names.iter().for_each(|name| batch.push(name.as_bytes(), Kind::File));
-    Job::Folder(Box::new(Part { path: super::path(path), part: Details(batch), root: None }))
+    Job::Folder(Box::new(Part { site: SiteId(0), path: super::path(path), part: Details(batch), root: None }))
 }
 
 fn bytes_of(disk: &Disk, file: &Arc<File>) -> Vec<u8> {

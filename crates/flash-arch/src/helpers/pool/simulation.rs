@@ -13,6 +13,7 @@ use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
 use flash_core::site::Settings;
+use flash_core::site_id::SiteId;
 use tempfile::TempDir;
 
 use super::*;
@@ -326,11 +327,12 @@ fn is_look(job: &Job) -> bool {
 /// A few, so that equals meet.
 fn jobs() -> Vec<Job> {
     let path = |text: &'static str| SitePath::parse(text.as_bytes()).unwrap().into_owned();
-    let find = |text| Job::Find(Find { path: path(text), known: None, asked_ms: 0 });
-    let look = |text| Job::Find(Find { path: path(text), known: Some(missing()), asked_ms: 0 });
+    let find = |text| Job::Find(Find { site: SiteId(0), path: path(text), known: None, asked_ms: 0 });
+    let look =
+        |text| Job::Find(Find { site: SiteId(0), path: path(text), known: Some(missing()), asked_ms: 0 });
     let list = |text| {
         let (path, order) = (path(text), Order::default());
-        Job::List(List { path, order, asked_ms: 0, listing: None, page: 0 })
+        Job::List(List { site: SiteId(0), path, order, asked_ms: 0, listing: None, page: 0 })
     };
     let content = Content::Memory(BudgetedBytes::from(vec![]).into());
     let media = flash_http::media::of(b"x.bin");

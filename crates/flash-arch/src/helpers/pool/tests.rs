@@ -14,6 +14,7 @@ use flash_core::listing::Order;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
 use flash_core::site::Settings;
+use flash_core::site_id::SiteId;
 use tempfile::TempDir;
 
 use super::*;
@@ -200,7 +201,12 @@ fn look(path: &str) -> Job {
 }
 
 fn find(path: &str) -> Job {
-    Job::Find(Find { path: SitePath::parse(path.as_bytes()).unwrap().into_owned(), known: None, asked_ms: 0 })
+    Job::Find(Find {
+        site: SiteId(0),
+        path: SitePath::parse(path.as_bytes()).unwrap().into_owned(),
+        known: None,
+        asked_ms: 0,
+    })
 }
 
 #[test]
@@ -246,12 +252,30 @@ fn jobs_that_differ_are_not_joined() {
 }
 
 #[test]
+fn equal_paths_of_two_sites_are_two_jobs() {
+    let mut state = PoolState::new(true);
+    let mut is_new = |site| {
+        let Job::Find(find) = find("/a") else { unreachable!() };
+        let job = Job::Find(Find { site, ..find });
+        match state.join(Submission { job, waiter: None, came: Instant::now() }) {
+            Ok(()) => false,
+            Err((key, submission)) => {
+                state.queue_up(key, submission);
+                true
+            }
+        }
+    };
+    assert!(is_new(SiteId(0)) && is_new(SiteId(1)), "no site receives another's file");
+    assert!(!is_new(SiteId(0)) && !is_new(SiteId(1)));
+}
+
+#[test]
 fn steps_of_one_listing_are_joined_and_pages_of_it_are_jobs_of_their_own() {
     let mut state = PoolState::new(true);
     let bench = Bench::new(1, 16);
     let list = |listing, order, page| {
         let path = SitePath::parse(b"/").unwrap().into_owned();
-        let job = Job::List(List { path, order, asked_ms: 0, listing, page });
+        let job = Job::List(List { site: SiteId(0), path, order, asked_ms: 0, listing, page });
         Submission { job, waiter: None, came: Instant::now() }
     };
     let (by_name, other) = (Order::default(), Order { descending: true, ..Order::default() });

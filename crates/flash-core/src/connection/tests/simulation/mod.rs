@@ -18,6 +18,7 @@ use crate::entry::Entry;
 use crate::file::Window;
 use crate::job::{Done, List};
 use crate::listing_cache::ListingCache;
+use crate::site_id::SiteId;
 use crate::testing::{Random, each_seed};
 
 #[test]
@@ -490,9 +491,9 @@ fn local_cache_without_collisions() -> LocalCache {
     loop {
         let mut local = LocalCache::new(1 << 20);
         for target in targets.iter().chain(&targets) {
-            local.offer(target.as_bytes(), &missing, 0, 1);
+            local.offer(SiteId(0), target.as_bytes(), &missing, 0, 1);
         }
-        if targets.iter().all(|target| local.get(target.as_bytes(), 0, 0).is_some()) {
+        if targets.iter().all(|target| local.get(SiteId(0), target.as_bytes(), 0, 0).is_some()) {
             return local;
         }
     }

@@ -1,0 +1,5 @@
+//! The number of a site: which of the server's sites a path, a job or a cached entry belongs to.
+
+/// A site of the server. The first has number 0. Equal paths of two sites have nothing in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SiteId(pub u32);
