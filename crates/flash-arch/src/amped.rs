@@ -42,7 +42,7 @@ impl Dispatch for Asymmetric {
         let shared = &self.shared;
         let done = metrics.watch_blocking(|| self.without_helpers(&job), || blocking_call::of_job(&job));
         if let Some(outcome) = done {
-            shared.site.cache_result(&job, &outcome.done);
+            shared.server.cache_result(&job, &outcome.done);
             return Some(outcome);
         }
         let now_ms = server_us(Instant::now()) / 1000;
@@ -50,7 +50,7 @@ impl Dispatch for Asymmetric {
             Job::Find(find) => Some(find.clone()),
             Job::Load(_) | Job::List(_) | Job::Folder(_) | Job::Spool(_) => None,
         };
-        let revalidate_ms = shared.site.settings.revalidate_ms;
+        let revalidate_ms = shared.server.settings.revalidate_ms;
         if let Some(known) = find.as_ref().and_then(|find| find.serves_meanwhile(now_ms, revalidate_ms)) {
             // If the look is refused, the entry is soon too old, and a request waits for the next look.
             let _ = self.helpers.submit(job, None);

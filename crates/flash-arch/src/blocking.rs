@@ -99,7 +99,7 @@ impl<'a> Blocking<'a> {
         self.client_waited = false;
         self.worker.clock.read();
         let mut connection =
-            Connection::new(TransportInfo::plain(peer), &shared.site, &self.worker.clock.now);
+            Connection::new(TransportInfo::plain(peer), &shared.server.settings, &self.worker.clock.now);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.serve(&mut connection, &socket);
             connection.abort(&mut self.worker.cx());
@@ -264,7 +264,7 @@ impl<'a> Blocking<'a> {
 
     /// Whether to close an idle connection, because another client needs this worker or a permit.
     fn leaves(&mut self, connection: &Connection) -> bool {
-        let is_idle = connection.idle_since_ms(&self.worker.shared.site).is_some();
+        let is_idle = connection.idle_since_ms(&self.worker.shared.server.settings).is_some();
         if is_idle && self.worker.shared.permits.are_wanted() {
             return true;
         }

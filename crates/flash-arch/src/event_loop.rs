@@ -85,7 +85,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         dispatch: D,
     ) -> io::Result<Self> {
         let mut poller = P::new(&completions, COMPLETIONS)?;
-        let local = LocalCache::new(shared.site.paths.local_bytes_max());
+        let local = LocalCache::new(shared.server.paths.local_bytes_max());
         let worker = Worker::new(shared, local);
         let mut acceptor = Acceptor::new(listeners, |listener| token(NO_CONNECTION, listener))?;
         acceptor.open(&mut poller)?;
@@ -256,7 +256,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let index = self.slots.insert(Box::new(Slot {
             connection: Connection::new(
                 TransportInfo::plain(peer),
-                &self.worker.shared.site,
+                &self.worker.shared.server.settings,
                 &self.worker.clock.now,
             ),
             socket,
@@ -279,7 +279,8 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     /// Closes the connection that has been idle for longest, and returns its permit.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
         let Self { slots, worker, longest_idle, .. } = self;
-        let since = |slot: &Slot<P::SocketState>| slot.connection.idle_since_ms(&worker.shared.site);
+        let since =
+            |slot: &Slot<P::SocketState>| slot.connection.idle_since_ms(&worker.shared.server.settings);
         let all = slots.iter().map(|(index, slot)| (since(slot), token(slot.generation, index)));
         let since = |token| since(slot_of(slots, token)?);
         let token = longest_idle.find(worker.clock.now.ms(), all, since)?;

@@ -86,7 +86,7 @@ fn work(
     let signals = Signals::new()?;
     let mut parts = parts().map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     // A process costs too much to wait long for an idle client.
-    parts.site.settings.idle_timeout_ms = parts.site.settings.idle_timeout_ms.min(IDLE_MAX_MS);
+    parts.server.settings.idle_timeout_ms = parts.server.settings.idle_timeout_ms.min(IDLE_MAX_MS);
     let shared = ServerState::new(parts, limits);
     root_watch::start(&shared, number == 0)?;
     let listening = Arc::clone(&shared);

@@ -58,7 +58,7 @@ pub(crate) fn serve(
     }
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
-    parts.site.settings.lookup_as_job = true;
+    parts.server.settings.lookup_as_job = true;
     let shared = ServerState::new(parts, limits);
     root_watch::start(&shared, true)?;
     shared.explain_blocks();
@@ -113,7 +113,7 @@ impl Pool {
         let data = SendData { dispatch: dispatch(to_data)? };
         let name = |step: &str| format!("{step}-{number}");
         // Only the step that finds files needs a local cache.
-        let (local, none) = (shared.site.paths.local_bytes_max(), 0);
+        let (local, none) = (shared.server.paths.local_bytes_max(), 0);
         let steps = [
             Stage::spawn(name("read"), ReadRequest::new(shared), none, shared, &queues, to_read)?,
             Stage::spawn(name("find"), find, local, shared, &queues, to_find)?,
@@ -197,7 +197,7 @@ impl Accept {
             match self.acceptor.accept(shared, &mut self.poller, listener, self.clock.now.ms()) {
                 Some(Arrival::Permitted(socket, peer, permit)) => {
                     let connection =
-                        Connection::new(TransportInfo::plain(peer), &shared.site, &self.clock.now);
+                        Connection::new(TransportInfo::plain(peer), &shared.server.settings, &self.clock.now);
                     let slot = Slot {
                         connection,
                         socket,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use flash_core::site_id::SiteId;
 use flash_disk::RootChange;
 
 use crate::server_state::ServerState;
@@ -20,7 +21,7 @@ const STACK_BYTES: usize = 128 << 10;
 /// The thread ends with the state. With `logs` it tells the error log what it sees; of several processes one is enough.
 pub(crate) fn start(shared: &Arc<ServerState>, logs: bool) -> io::Result<()> {
     // A folder counts as gone at the second look only.
-    let period = Duration::from_millis((shared.site.settings.revalidate_ms / 2).max(PERIOD_MIN_MS));
+    let period = Duration::from_millis((shared.server.settings.revalidate_ms / 2).max(PERIOD_MIN_MS));
     let state = Arc::downgrade(shared);
     let life = move || {
         loop {
@@ -35,7 +36,8 @@ pub(crate) fn start(shared: &Arc<ServerState>, logs: bool) -> io::Result<()> {
 fn look(shared: &ServerState, logs: bool) {
     let change = shared.disk.look_at_root(|folder| shared.helper_kind.open_root(folder));
     if let Some(RootChange::Switched(to) | RootChange::Back(to)) = &change
-        && let Some(routes) = &shared.site.routes
+        && let Some(site) = shared.server.hosts.site(SiteId(0))
+        && let Some(routes) = &site.routes
     {
         let path = to.as_os_str().as_bytes();
         routes.set_document_root(path.strip_suffix(b"/").unwrap_or(path));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use flash_core::Site;
+use flash_core::Server;
 use flash_core::job::{Done, Failure, Job, Outcome};
 use flash_core::upstream::Upstreams;
 use flash_disk::Disk;
@@ -18,7 +18,7 @@ use crate::limits::Limits;
 
 /// The parts of a process that serves.
 pub struct ServerParts {
-    pub site: Site,
+    pub server: Server,
     pub disk: Disk,
     pub access_log: Option<AccessLog>,
     pub error_log: ErrorLog,
@@ -30,7 +30,7 @@ pub struct ServerParts {
 }
 
 pub struct ServerState {
-    pub(crate) site: Site,
+    pub(crate) server: Server,
     pub(crate) disk: Disk,
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) error_log: ErrorLog,
@@ -50,9 +50,9 @@ pub struct ServerState {
 
 impl ServerState {
     pub(crate) fn new(parts: ServerParts, limits: Limits) -> Arc<Self> {
-        let ServerParts { site, disk, access_log, error_log, helper_kind, programs, verbose } = parts;
+        let ServerParts { server, disk, access_log, error_log, helper_kind, programs, verbose } = parts;
         Arc::new(Self {
-            site,
+            server,
             disk,
             access_log,
             error_log,
@@ -71,7 +71,7 @@ impl ServerState {
     /// Does a job in this thread, which waits for the disk.
     pub(crate) fn run(&self, job: &Job) -> Outcome {
         let outcome = self.disk.run(job);
-        self.site.cache_result(job, &outcome.done);
+        self.server.cache_result(job, &outcome.done);
         self.note(job, &outcome.done);
         outcome
     }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::header::HeaderTemplate;
-use flash_core::page::Pages;
+use flash_core::hosts::Hosts;
 use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
-use flash_core::site::{Settings, Site};
-use flash_core::site_id::SiteId;
+use flash_core::server::{Server, Settings};
+use flash_core::site::Site;
 use flash_disk::{Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
 
@@ -51,15 +51,11 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
     };
     let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, descriptors_max: 100, threads: 1 };
     ServerParts {
-        site: Site {
-            id: SiteId(0),
+        server: Server {
             settings: Settings { disk_deadline_ms, ..Settings::default() },
-            template: HeaderTemplate::default(),
-            pages: Pages::default(),
+            hosts: Hosts::one(Site::default()),
             paths: PathCache::new(cache),
             refusals: RefusalLog::default(),
-            routes: None,
-            generation: Arc::default(),
         },
         disk: Disk::open(folder, settings).unwrap(),
         access_log: None,

@@ -42,7 +42,7 @@ impl Worker {
 
     pub(crate) fn cx(&mut self) -> Context<'_> {
         Context {
-            site: &self.shared.site,
+            server: &self.shared.server,
             now: &self.clock.now,
             local: &mut self.local,
             buffers: &mut self.buffers,

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::protocol::Protocol;
 use crate::protocol::h1::Http1;
 use crate::record::Peer;
-use crate::site::Site;
+use crate::server::Settings;
 use crate::transport::TransportInfo;
 use crate::upstream::{Open, Opened};
 use crate::want::{Direction, Want};
@@ -26,8 +26,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(transport: TransportInfo, site: &Site, now: &Now) -> Self {
-        Self { protocol: Protocol::H1(Http1::new(transport, site, now)) }
+    pub fn new(transport: TransportInfo, settings: &Settings, now: &Now) -> Self {
+        Self { protocol: Protocol::H1(Http1::new(transport, settings, now)) }
     }
 
     pub fn peer(&self) -> Peer {
@@ -212,9 +212,9 @@ impl Connection {
 
     /// Since when, in the server's milliseconds, the connection has been idle. `None` if closing it would do harm. After a
     /// close, the kernel still delivers what it holds for the client.
-    pub fn idle_since_ms(&self, site: &Site) -> Option<u64> {
+    pub fn idle_since_ms(&self, settings: &Settings) -> Option<u64> {
         match &self.protocol {
-            Protocol::H1(h1) => h1.idle_since_ms(site),
+            Protocol::H1(h1) => h1.idle_since_ms(settings),
         }
     }
 

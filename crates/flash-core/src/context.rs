@@ -8,12 +8,12 @@ use crate::buffer_pool::BufferPool;
 use crate::clock::Now;
 use crate::local::LocalCache;
 use crate::record::Record;
-use crate::site::Site;
+use crate::server::Server;
 use crate::upstream::Release;
 
 /// What the driver lends to every call.
 pub struct Context<'a> {
-    pub site: &'a Site,
+    pub server: &'a Server,
     pub now: &'a Now,
     pub local: &'a mut LocalCache,
     pub buffers: &'a mut BufferPool,

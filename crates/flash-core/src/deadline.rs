@@ -10,7 +10,7 @@
 //! reads at the minimum rate keeps its connection, whatever its buffers. A slower client loses its connection once it has
 //! used up what its kernel took in advance.
 
-use crate::site::Settings;
+use crate::server::Settings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {

@@ -4,16 +4,19 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use flash_arch::{Arch, HelperLimits, Limits, Listener, Offload, ServerParts, SocketAccess};
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::forwarded::TrustedProxies;
+use flash_core::hosts::Hosts;
 use flash_core::page::Pages;
 use flash_core::path_rules::PathRule;
 use flash_core::refusal::RefusalLog;
-use flash_core::site::{Settings, Site};
+use flash_core::server::{Server, Settings};
+use flash_core::site::{Site, SiteSettings};
 use flash_core::site_id::SiteId;
 use flash_disk::{Disk, FollowLinks, Opened, SendMode, Spool};
 use flash_observe::{AccessLog, ErrorLog};
@@ -73,7 +76,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     dir.open()
         .and_then(open)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
-    let pages = response_extras::pages(flags)?;
+    let pages = Arc::new(response_extras::pages(flags)?);
     response_extras::check_fields(flags)?;
     let supervisor::Started { process, fork_helper } =
         supervisor::start(flags, &dir, plan.programs.setup(), &open)?;
@@ -137,7 +140,7 @@ impl Plan<'_> {
     fn parts(
         &self,
         dir: &Dir,
-        pages: &Pages,
+        pages: &Arc<Pages>,
         logs: &Logs,
         privileges: &Privileges,
         fork_helper: Option<&ForkHelper>,
@@ -163,45 +166,55 @@ impl Plan<'_> {
         };
         let site = Site {
             id: SiteId(0),
-            settings: self.settings(access_log.is_some(), pages),
-            template: response_extras::template(self.flags),
-            pages: pages.clone(),
-            paths,
+            settings: self.site_settings(pages),
+            template: response_extras::template(flags).into(),
+            pages: Arc::clone(pages),
             generation: disk.generation(),
+            routes: self.programs.routes(),
+        };
+        let server = Server {
+            settings: self.settings(access_log.is_some()),
+            hosts: Hosts::one(site),
+            paths,
             refusals: {
                 let error_log = error_log.clone();
                 RefusalLog::new(move |line| error_log.log(line))
             },
-            routes: self.programs.routes(),
         };
         // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
         // without.
         let _ = flash_os::preload::mlock_program();
         let programs = self.programs.start(fork_helper, &error_log, access_log.as_ref())?;
-        Ok(ServerParts { site, disk, access_log, error_log, helper_kind, programs, verbose: flags.verbose })
+        Ok(ServerParts { server, disk, access_log, error_log, helper_kind, programs, verbose: flags.verbose })
     }
 
-    fn settings(&self, log: bool, pages: &Pages) -> Settings {
+    fn settings(&self, log: bool) -> Settings {
         let flags = self.flags;
         let mut settings = Settings {
-            body_bytes_max: flags.body_bytes_max,
             head_timeout_ms: ms(flags.head_timeout),
             idle_timeout_ms: ms(flags.idle_timeout),
             bytes_per_second_min: flags.send_rate_min,
             disk_deadline_ms: ms(flags.disk_deadline),
             program_silence_ms: ms(flags.programs.program_deadline),
             revalidate_ms: ms(flags.revalidate),
-            dotfiles: flags.dotfiles,
-            deny: flags.deny.iter().cloned().collect(),
-            list: flags.list,
             log,
-            own_missing_page: !pages.has_missing(),
             trusted_proxies: TrustedProxies::new(flags.trusted_proxy.clone()),
             ..Settings::default()
         };
         settings.head.head_bytes_max = flags.head_bytes_max as usize;
         settings.head.target_bytes_max = flags.target_bytes_max as usize;
         settings
+    }
+
+    fn site_settings(&self, pages: &Pages) -> SiteSettings {
+        let flags = self.flags;
+        SiteSettings {
+            body_bytes_max: flags.body_bytes_max,
+            dotfiles: flags.dotfiles,
+            deny: flags.deny.iter().cloned().collect(),
+            list: flags.list,
+            own_missing_page: !pages.has_missing(),
+        }
     }
 
     fn indexes(&self) -> Vec<Vec<u8>> {

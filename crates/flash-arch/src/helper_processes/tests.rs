@@ -11,12 +11,13 @@ use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::entry::{Entry, Resource};
 use flash_core::file::Content;
 use flash_core::header::HeaderTemplate;
+use flash_core::hosts::Hosts;
 use flash_core::job::{Done, Find};
-use flash_core::page::Pages;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
-use flash_core::site::{Settings, Site};
+use flash_core::server::{Server, Settings};
+use flash_core::site::Site;
 use flash_core::site_id::SiteId;
 use flash_disk::{Device, Disk, FollowLinks, SendMode};
 use flash_observe::{Destination, ErrorLog};
@@ -68,11 +69,9 @@ impl Bench {
         });
         let to = Destination::Path(folder.path().join("errors"));
         let parts = ServerParts {
-            site: Site {
-                id: SiteId(0),
+            server: Server {
                 settings: Settings::default(),
-                template: HeaderTemplate::default(),
-                pages: Pages::default(),
+                hosts: Hosts::one(Site::default()),
                 paths: PathCache::new(CacheLimits {
                     entries_max: 100,
                     bytes_max: 1 << 20,
@@ -80,8 +79,6 @@ impl Bench {
                     threads: 1,
                 }),
                 refusals: RefusalLog::default(),
-                routes: None,
-                generation: Arc::default(),
             },
             disk: {
                 let mut disk = disk(&folder.path().join("site"));

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use flash_core::ExchangeId;
+use flash_core::hosts::Hosts;
 use flash_core::job::{Done, List, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
+use flash_core::site::{Site, SiteSettings};
 use flash_core::site_id::SiteId;
 use tempfile::TempDir;
 
@@ -19,7 +21,8 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("a.txt"), "a").unwrap();
     let mut parts = testing::parts(folder.path(), 10_000);
-    parts.site.settings.list = true;
+    let settings = SiteSettings { list: true, ..SiteSettings::default() };
+    parts.server.hosts = Hosts::one(Site { settings, ..Site::default() });
     let shared = ServerState::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
     let limits = HelperLimits { helpers_max: 1, queue_max: 8, single_flight: true, offload: Offload::Needed };
     let helpers = Helpers::start(limits, shared).unwrap();

@@ -2,7 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use flash_core::{Connection, ExchangeId, Site};
+use flash_core::server::Settings;
+use flash_core::{Connection, ExchangeId};
 
 use crate::connection_permit::ConnectionPermit;
 use crate::longest_idle::LongestIdle;
@@ -97,16 +98,16 @@ impl ParkedConnections {
     }
 
     /// Takes out the connection that has been idle for longest.
-    pub(super) fn take_longest_idle(&mut self, site: &Site, now_ms: u64) -> Option<Box<Slot>> {
+    pub(super) fn take_longest_idle(&mut self, settings: &Settings, now_ms: u64) -> Option<Box<Slot>> {
         let since = |place: &ParkingSlot| {
             Some((
-                place.connection_slot.as_ref()?.connection.idle_since_ms(site),
+                place.connection_slot.as_ref()?.connection.idle_since_ms(settings),
                 place.connection_slot.as_ref()?.token,
             ))
         };
         let of = |token: u64| {
             let connection_slot = self.places.get(token as u32 as usize)?.connection_slot.as_ref()?;
-            connection_slot.connection.idle_since_ms(site).filter(|_| connection_slot.token == token)
+            connection_slot.connection.idle_since_ms(settings).filter(|_| connection_slot.token == token)
         };
         let token = self.longest_idle.find(now_ms, self.places.iter().filter_map(since), of)?;
         self.take(token)

@@ -164,7 +164,7 @@ impl<W: Work + Send + 'static> Stage<W> {
             Some(permit) => {
                 let connection = Connection::new(
                     TransportInfo::plain(waiting_connection.peer),
-                    &shared.site,
+                    &shared.server.settings,
                     &self.worker.clock.now,
                 );
                 let slot = Slot {
@@ -183,8 +183,8 @@ impl<W: Work + Send + 'static> Stage<W> {
 
     /// Closes the connection that has been idle for longest, and returns its permit.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
-        let site = &self.worker.shared.site;
-        let idle = self.parked.take_longest_idle(site, self.worker.clock.now.ms())?;
+        let settings = &self.worker.shared.server.settings;
+        let idle = self.parked.take_longest_idle(settings, self.worker.clock.now.ms())?;
         self.work.forget(&idle);
         Some(self.worker.shared.reuse(idle.permit))
     }

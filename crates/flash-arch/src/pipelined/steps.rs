@@ -269,15 +269,17 @@ impl Work for FindFile {
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         match with {
-            With::Job(id, Job::Find(find)) => match cx.site.look_up(&find.path, cx.local, cx.now) {
-                Ok(entry) => Next::To(Step::SendHeader, With::Done(id, Done::Found(entry).into())),
-                Err(known) => {
-                    match at.dispatch(&mut self.dispatch, id, Job::Find(Find { known, ..find }), slot) {
-                        Some(outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
-                        None => elsewhere(slot.connection.want(cx), slot, cx),
+            With::Job(id, Job::Find(find)) => {
+                match cx.server.look_up(find.site, &find.path, cx.local, cx.now) {
+                    Ok(entry) => Next::To(Step::SendHeader, With::Done(id, Done::Found(entry).into())),
+                    Err(known) => {
+                        match at.dispatch(&mut self.dispatch, id, Job::Find(Find { known, ..find }), slot) {
+                            Some(outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
+                            None => elsewhere(slot.connection.want(cx), slot, cx),
+                        }
                     }
                 }
-            },
+            }
             With::Done(id, outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
             With::Nothing | With::Job(..) | With::Opened(..) | With::Poisoned => {
                 elsewhere(slot.connection.want(cx), slot, cx)

@@ -19,6 +19,7 @@ use crate::entry::{self, Entry};
 use crate::job::List;
 use crate::listing::Listing;
 use crate::refusal::Refusal;
+use crate::site::Site;
 
 /// What a request is answered with.
 #[derive(Debug)]
@@ -54,17 +55,18 @@ pub(crate) enum Next {
 #[inline]
 pub(crate) fn next(
     head: &RequestHead<'_>,
+    site: &Site,
     asked: Asked<'_>,
     lookup: Option<&Lookup>,
     body_waits: bool,
     cx: &mut Context<'_>,
 ) -> Next {
     let mut age_s = None;
-    let lookup = lookup.filter(|lookup| !lookup.is_older_than(cx.site.generation.get()));
+    let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get()));
     let answer = match (asked, lookup) {
         (Asked::Refused(status), _) => {
             if status == Status::CONTENT_TOO_LARGE {
-                cx.site.refusals.note(Refusal::BodyTooLarge, head.target.raw_path(), cx.now.ms());
+                cx.server.refusals.note(Refusal::BodyTooLarge, head.target.raw_path(), cx.now.ms());
             }
             Answer::Error(status)
         }
@@ -81,14 +83,12 @@ pub(crate) fn next(
             Lookup::Failed(failure) => Answer::Error(failure.status()),
             Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked => return Next::Wait,
         },
-        (Asked::File(path) | Asked::Program(path), None) => {
-            match lookup::find_file(path, cx.site, cx.local, cx.now) {
-                Found::Entry(entry) => Answer::Entry(entry),
-                Found::Program => return Next::Upstream(None),
-                Found::Refused(status) => Answer::Error(status),
-                Found::Unknown(find) => return Next::Lookup(FileLookup::of_file(find)),
-            }
-        }
+        (Asked::File(path) | Asked::Program(path), None) => match lookup::find_file(path, site, cx) {
+            Found::Entry(entry) => Answer::Entry(entry),
+            Found::Program => return Next::Upstream(None),
+            Found::Refused(status) => Answer::Error(status),
+            Found::Unknown(find) => return Next::Lookup(FileLookup::of_file(find)),
+        },
     };
     if let Answer::Entry(entry) = &answer
         && let entry::Resource::Script(_) = entry.resource
@@ -107,14 +107,14 @@ pub(crate) fn next(
         (_, answer) => answer,
     };
     if let Answer::Entry(entry) = &answer
-        && let Some(list) = list_wanted(head, entry, cx)
+        && let Some(list) = list_wanted(head, site, entry, cx)
     {
         return Next::Lookup(FileLookup::of_listing(list));
     }
-    if cx.site.settings.own_missing_page && head.method.is_retrieval() && answer.is_missing() {
-        match lookup::find_file(lookup::MISSING_PAGE, cx.site, cx.local, cx.now) {
+    if site.settings.own_missing_page && head.method.is_retrieval() && answer.is_missing() {
+        match lookup::find_file(lookup::MISSING_PAGE, site, cx) {
             Found::Entry(page) => return Next::Respond { answer: Answer::Missing(Some(page)), age_s: None },
-            Found::Unknown(find) => return Next::Lookup(FileLookup::of_page(find, cx.site.generation.get())),
+            Found::Unknown(find) => return Next::Lookup(FileLookup::of_page(find, site.generation.get())),
             Found::Program | Found::Refused(_) => {}
         }
     }
@@ -133,10 +133,10 @@ impl Answer {
 }
 
 /// The listing that answers, if the entry is a folder. A response to HEAD needs no listing.
-fn list_wanted(head: &RequestHead<'_>, entry: &Entry, cx: &Context<'_>) -> Option<List> {
+fn list_wanted(head: &RequestHead<'_>, site: &Site, entry: &Entry, cx: &Context<'_>) -> Option<List> {
     match (&entry.resource, head.method, head.target) {
-        (entry::Resource::Folder, Method::Get, Target::Origin { path, query }) if cx.site.settings.list => {
-            lookup::list(cx.site.id, path, query, cx.now)
+        (entry::Resource::Folder, Method::Get, Target::Origin { path, query }) if site.settings.list => {
+            lookup::list(site.id, path, query, cx.now)
         }
         _ => None,
     }

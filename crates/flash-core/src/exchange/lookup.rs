@@ -6,11 +6,13 @@ use bytes::Bytes;
 use flash_http::status::Status;
 
 use crate::clock::Now;
+use crate::context::Context;
 use crate::entry::{Entry, Freshness, STALE_AFTER};
 use crate::job::{Done, Failure, Find, Job, List, Listed};
 use crate::listing::{Listing, Order};
 use crate::local::LocalCache;
 use crate::path::{PathError, SitePath};
+use crate::server::Server;
 use crate::site::Site;
 use crate::site_id::SiteId;
 
@@ -157,7 +159,8 @@ pub(crate) fn list(site: SiteId, raw_path: &[u8], query: Option<&[u8]>, now: &No
     Some(List { site, path, order: Order::of_query(query), asked_ms: now.ms(), listing: None, page: 0 })
 }
 
-pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, now: &Now) -> Found {
+pub(crate) fn find_file(raw_path: &[u8], site: &Site, cx: &mut Context<'_>) -> Found {
+    let Context { server, local, now, .. } = cx;
     if let Some(entry) = local.get(site.id, raw_path, now.ms(), site.generation.get()) {
         return Found::Entry(entry);
     }
@@ -176,8 +179,8 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, no
     if !site.settings.dotfiles && path.is_hidden() {
         return Found::Refused(Status::NOT_FOUND);
     }
-    let known = match site.settings.lookup_as_job {
-        false => search(&path, raw_path, site, local, now),
+    let known = match server.settings.lookup_as_job {
+        false => server.search(site, &path, raw_path, local, now),
         true => Err(None),
     };
     match known {
@@ -188,38 +191,42 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, local: &mut LocalCache, no
     }
 }
 
-impl Site {
+impl Server {
     /// For drivers that look files up in a stage of their own. If no cached entry may answer, the disk has to be asked. The
     /// error is the old entry, if there is one.
     pub fn look_up(
         &self,
+        site: SiteId,
         path: &SitePath<'_>,
         local: &mut LocalCache,
         now: &Now,
     ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
+        let site = self.hosts.site(site).ok_or(None)?;
         local
-            .get(self.id, path.as_bytes(), now.ms(), self.generation.get())
-            .map_or_else(|| search(path, path.as_bytes(), self, local, now), Ok)
+            .get(site.id, path.as_bytes(), now.ms(), site.generation.get())
+            .map_or_else(|| self.search(site, path, path.as_bytes(), local, now), Ok)
     }
-}
 
-/// Searches the shared cache. What it finds is offered to the worker's own cache, under the raw request target.
-fn search(
-    path: &SitePath<'_>,
-    asked: &[u8],
-    site: &Site,
-    local: &mut LocalCache,
-    now: &Now,
-) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
-    // An entry of an earlier root is no help to the next look either: its file is another one.
-    let of_this_root = |entry: &Arc<Entry>| entry.generation() >= site.generation.get();
-    let Some(entry) = site.paths.get(site.id, path).filter(of_this_root) else { return Err(None) };
-    match entry.freshness(now.ms(), site.settings.revalidate_ms) {
-        Freshness::Fresh => {
-            local.offer(site.id, asked, &entry, now.ms(), entry.checked_ms() + site.settings.revalidate_ms);
-            Ok(entry)
+    /// Searches the shared cache. What it finds is offered to the worker's own cache, under the raw request target.
+    fn search(
+        &self,
+        site: &Site,
+        path: &SitePath<'_>,
+        asked: &[u8],
+        local: &mut LocalCache,
+        now: &Now,
+    ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
+        // An entry of an earlier root is no help to the next look either: its file is another one.
+        let of_this_root = |entry: &Arc<Entry>| entry.generation() >= site.generation.get();
+        let revalidate_ms = self.settings.revalidate_ms;
+        let Some(entry) = self.paths.get(site.id, path).filter(of_this_root) else { return Err(None) };
+        match entry.freshness(now.ms(), revalidate_ms) {
+            Freshness::Fresh => {
+                local.offer(site.id, asked, &entry, now.ms(), entry.checked_ms() + revalidate_ms);
+                Ok(entry)
+            }
+            Freshness::BeingChecked => Ok(entry),
+            Freshness::Due | Freshness::Stale => Err(Some(entry)),
         }
-        Freshness::BeingChecked => Ok(entry),
-        Freshness::Due | Freshness::Stale => Err(Some(entry)),
     }
 }

@@ -21,12 +21,13 @@ use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
 use crate::file::{Content, File};
 use crate::listing::Listing;
 use crate::path::SitePath;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, RefusalLog};
 use crate::site::{INLINE_BYTES_MAX, Site};
 
 /// What a response is written with.
 pub(crate) struct Responder<'a, S> {
     pub(crate) site: &'a Site,
+    pub(crate) refusals: &'a RefusalLog,
     pub(crate) now: &'a Now,
     pub(crate) sink: &'a mut S,
     /// The response to HEAD ends with its head.
@@ -57,7 +58,7 @@ impl<S: ResponseSink> Responder<'_, S> {
     }
 
     fn forbidden(&mut self, head: &RequestHead<'_>, refusal: Refusal) -> Response {
-        self.site.refusals.note(refusal, head.target.raw_path(), self.now.ms());
+        self.refusals.note(refusal, head.target.raw_path(), self.now.ms());
         self.error(Status::FORBIDDEN)
     }
 

@@ -21,7 +21,8 @@ use crate::context::Context;
 use crate::file::{Content, File};
 use crate::job::Find;
 use crate::path::SitePath;
-use crate::site::{Settings, WINDOW_BYTES};
+use crate::server::Settings;
+use crate::site::WINDOW_BYTES;
 use crate::site_id::SiteId;
 use crate::testing::{Disk, Manner, Program, Random, World, each_seed};
 use crate::upstream::{Open, Opened, UpstreamProtocol};
@@ -159,22 +160,24 @@ struct Running {
 
 /// The next step of a request that is not answered: a job, or the beginning of a response.
 fn go_on(running: &mut Running, cx: &mut Context<'_>) {
-    let Ok(Parsed::Complete { head, .. }) = head::parse(&running.request, &cx.site.settings.head) else {
+    let Ok(Parsed::Complete { head, .. }) = head::parse(&running.request, &cx.server.settings.head) else {
         panic!("a head")
     };
     let Running { exchange, stream, .. } = running;
+    let site = Arc::clone(&exchange.site);
     let lookup = match &exchange.state {
         ExchangeState::Lookup(lookup) => Some(&lookup.state),
         _ => None,
     };
-    let (answer, age_s) = match answer::next(&head, asked::asked(&head, cx.site), lookup, false, cx) {
+    let (answer, age_s) = match answer::next(&head, &site, asked::asked(&head, &site), lookup, false, cx) {
         Next::Respond { answer, age_s } => (answer, age_s),
         Next::Lookup(lookup) => return exchange.state = ExchangeState::Lookup(lookup),
         Next::Wait => return,
         other => panic!("{other:?}"),
     };
     let head_only = exchange.head_only;
-    let mut responder = Responder { site: cx.site, now: cx.now, sink: stream, head_only, age_s };
+    let mut responder =
+        Responder { site: &site, refusals: &cx.server.refusals, now: cx.now, sink: stream, head_only, age_s };
     match responder.answer(&head, answer).rest {
         Some(body) => exchange.state = ExchangeState::Body(body),
         None => running.is_over = true,
@@ -184,7 +187,7 @@ fn go_on(running: &mut Running, cx: &mut Context<'_>) {
 fn completed(running: &mut Running, done: Done, cx: &mut Context<'_>) {
     match &mut running.exchange.state {
         ExchangeState::Lookup(lookup) => {
-            lookup.take(done, cx.now.ms(), cx.site.settings.revalidate_ms);
+            lookup.take(done, cx.now.ms(), cx.server.settings.revalidate_ms);
             go_on(running, cx);
         }
         ExchangeState::Body(body) => body.take(done, &mut running.stream).expect("the disk is well"),
@@ -202,7 +205,7 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
         let large: Vec<u8> = (0..WINDOW_BYTES as usize + 70_000).map(|at| (at % 251) as u8).collect();
         disk.put("/small", SMALL);
         disk.put("/large", large.clone());
-        let mut world = World::new(Settings { list: true, ..Settings::default() }, disk);
+        let mut world = World::new(Settings::default(), disk);
         let paths = ["/small", "/large", "/missing"];
         let mut id = ExchangeId::default();
         let mut all: Vec<Running> = Vec::new();
@@ -220,6 +223,7 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
             }));
             let exchange = Exchange {
                 id,
+                site: Arc::clone(world.server.hosts.unnamed()),
                 state: nothing,
                 timing: Timing::from(world.now.us),
                 head_only: method == Method::Head,
@@ -275,7 +279,9 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
 fn two_programs_answer_at_a_time_and_neither_is_framed() {
     let world = World::new(Settings::default(), Disk::new(0));
     let request = b"POST /app HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n";
-    let Ok(Parsed::Complete { head, .. }) = head::parse(request, &world.site.settings.head) else { panic!() };
+    let Ok(Parsed::Complete { head, .. }) = head::parse(request, &world.server.settings.head) else {
+        panic!()
+    };
     let first = ExchangeId::default().next();
     let mut all: Vec<(UpstreamExchange, Stream, Program)> = Vec::new();
     for id in [first, first.next()] {
@@ -296,15 +302,16 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         all.push((upstream, Stream::default(), program));
     }
     let say = |(upstream, stream, _): &mut (UpstreamExchange, Stream, Program), bytes: &[u8]| {
-        let (site, now) = (&world.site, &world.now);
-        let mut writer = Writer { site, now, sink: stream, head_only: false, head: None };
+        let (site, refusals, now) = (world.server.hosts.unnamed(), &world.server.refusals, &world.now);
+        let mut writer = Writer { site, refusals, now, sink: stream, head_only: false, head: None };
         match bytes {
             b"" => assert!(upstream.upstream_ended(&mut writer).is_ok()),
             _ => assert!(upstream.upstream_received(bytes, &mut writer).is_ok()),
         }
     };
     let [one, two] = &mut all[..] else { panic!("two") };
-    assert_eq!(one.0.body_room(&world.site), two.0.body_room(&world.site));
+    let site = world.server.hosts.unnamed();
+    assert_eq!(one.0.body_room(site), two.0.body_room(site));
     two.0.put_body(b"two");
     one.0.put_body(b"one");
     assert_eq!((one.0.to_upstream(), two.0.to_upstream()), (&b"one"[..], &b"two"[..]));

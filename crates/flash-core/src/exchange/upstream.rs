@@ -24,6 +24,7 @@ use crate::exchange::sink::ResponseSink;
 use crate::exchange_id::ExchangeId;
 use crate::memory_budget::Budget;
 use crate::record::Timing;
+use crate::site::Site;
 use crate::transport::TransportInfo;
 use crate::upstream::{Open, OpenError, Opened, Release, ReleaseMode, Upstream, UpstreamProtocol};
 use crate::want::Direction;
@@ -212,14 +213,14 @@ impl UpstreamExchange {
     /// What to open; `None` if no route leads there. `is_alone` says whether the client has no other response to receive.
     pub(crate) fn begin(
         &mut self,
+        (site, timing): (&Site, Timing),
         transport: &TransportInfo,
         local: Option<SocketAddr>,
         is_alone: bool,
-        timing: Timing,
         cx: &mut Context<'_>,
     ) -> Option<Open> {
         let body_bytes = self.spooled.as_ref().map(|spooled| spooled.bytes());
-        let begin = self.request.begin(transport, local, is_alone, body_bytes, timing, cx)?;
+        let begin = self.request.begin((site, timing), transport, local, is_alone, body_bytes, cx)?;
         self.stage = Stage::Opening;
         Some(begin)
     }

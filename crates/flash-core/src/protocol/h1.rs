@@ -24,7 +24,7 @@ use crate::exchange::ExchangeState;
 use crate::exchange::body::Piece;
 use crate::exchange_id::ExchangeId;
 use crate::job::{Job, Outcome};
-use crate::site::Site;
+use crate::server::Server;
 use crate::want::{Direction, Want};
 
 use self::framing::Sink;
@@ -39,12 +39,12 @@ impl Http1 {
         if self.is_exchanging_with_upstream() {
             return self.want_of_upstream(cx);
         }
-        if let Some((id, job)) = self.job(cx.site) {
+        if let Some((id, job)) = self.job(cx.server) {
             return Want::Job(id, job);
         }
         if let Some(output) = self.output.as_mut().filter(|output| !output.is_empty()) {
             output.shown(cx.now.us);
-            self.deadline.wait(Waiting::Send, cx.now.ms(), &cx.site.settings);
+            self.deadline.wait(Waiting::Send, cx.now.ms(), &cx.server.settings);
             return Want::Send;
         }
         let waiting = match &self.phase {
@@ -65,7 +65,7 @@ impl Http1 {
             }
             Phase::Lingering { .. } => Waiting::Linger,
             Phase::BodyDropped | Phase::Redirected { .. } | Phase::Exchange(_) => {
-                self.deadline.wait(Waiting::Completion, cx.now.ms(), &cx.site.settings);
+                self.deadline.wait(Waiting::Completion, cx.now.ms(), &cx.server.settings);
                 return Want::WaitJob;
             }
             Phase::Closing { linger } if *linger || self.deadline.may_have_to_flush() => {
@@ -77,17 +77,17 @@ impl Http1 {
             Phase::Closing { .. } | Phase::Closed => return Want::Close,
             Phase::CutOff => return Want::Reset,
         };
-        self.deadline.wait(waiting, cx.now.ms(), &cx.site.settings);
+        self.deadline.wait(waiting, cx.now.ms(), &cx.server.settings);
         Want::Receive
     }
 
     /// The job that the state needs, if the job has not been handed out.
-    fn job(&mut self, site: &Site) -> Option<(ExchangeId, Job)> {
+    fn job(&mut self, server: &Server) -> Option<(ExchangeId, Job)> {
         match &mut self.phase {
             // The connection moves to another thread with its look-up. Earlier responses are sent first, so that they do
             // not wait there.
             Phase::Exchange(current)
-                if site.settings.lookup_as_job
+                if server.settings.lookup_as_job
                     && self.output.is_some()
                     && matches!(current.exchange.state, ExchangeState::Lookup(_)) =>
             {
@@ -181,7 +181,7 @@ impl Http1 {
         match &mut exchange.state {
             ExchangeState::Lookup(lookup) => {
                 exchange.timing.spent += spent;
-                lookup.take(done, cx.now.ms(), cx.site.settings.revalidate_ms);
+                lookup.take(done, cx.now.ms(), cx.server.settings.revalidate_ms);
                 self.resume(cx);
             }
             ExchangeState::Body(body) => {

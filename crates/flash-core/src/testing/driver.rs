@@ -10,15 +10,14 @@ use crate::clock::Now;
 use crate::connection::Connection;
 use crate::context::{Context, Tally};
 use crate::exchange_id::ExchangeId;
-use crate::header::HeaderTemplate;
+use crate::hosts::Hosts;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::local::LocalCache;
 use crate::output::{Front, Output};
-use crate::page::Pages;
 use crate::record::Peer;
 use crate::refusal::RefusalLog;
-use crate::site::{Settings, Site};
-use crate::site_id::SiteId;
+use crate::server::{Server, Settings};
+use crate::site::{Site, SiteSettings};
 use crate::testing::{Disk, Manner, Program};
 use crate::transport::TransportInfo;
 use crate::upstream::{Open, OpenError, Opened};
@@ -26,7 +25,7 @@ use crate::want::{Direction, Interest, Want};
 
 /// A site on a disk, and the other state of a server's thread.
 pub(crate) struct World {
-    pub(crate) site: Site,
+    pub(crate) server: Server,
     pub(crate) disk: Disk,
     pub(crate) now: Now,
     pub(crate) local: LocalCache,
@@ -131,21 +130,17 @@ impl Client {
 }
 
 impl World {
-    /// 2001-09-09 01:46:40 UTC, five seconds after the server's start.
+    /// 2001-09-09 01:46:40 UTC, five seconds after the server's start. The site lists its folders.
     pub(crate) fn new(settings: Settings, disk: Disk) -> Self {
         let limits =
             CacheLimits { entries_max: 1000, bytes_max: 64 << 20, descriptors_max: 1000, threads: 1 };
-        let (template, pages) = (HeaderTemplate::default(), Pages::default());
+        let settings_of_site = SiteSettings { list: true, ..SiteSettings::default() };
         Self {
-            site: Site {
-                id: SiteId(0),
+            server: Server {
                 settings,
-                template,
-                pages,
+                hosts: Hosts::one(Site { settings: settings_of_site, ..Site::default() }),
                 paths: PathCache::new(limits),
                 refusals: RefusalLog::default(),
-                routes: None,
-                generation: Default::default(),
             },
             disk,
             now: Now::new(5_000_000, 1_000_000_000_000),
@@ -158,9 +153,14 @@ impl World {
         }
     }
 
+    /// The site, to be changed before the first request.
+    pub(crate) fn site(&mut self) -> &mut Site {
+        self.server.hosts.only_mut()
+    }
+
     pub(crate) fn connect(&mut self) -> Client {
         let mut client = Client {
-            connection: Connection::new(TransportInfo::plain(PEER), &self.site, &self.now),
+            connection: Connection::new(TransportInfo::plain(PEER), &self.server.settings, &self.now),
             socket: Socket::WIDE,
             got: Vec::new(),
             pending: None,
@@ -180,8 +180,8 @@ impl World {
         client: &mut Client,
         what: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
     ) -> T {
-        let Self { site, now, local, buffers, tally, draining, .. } = self;
-        let cx = &mut Context { site, now, local, buffers, tally, draining: *draining };
+        let Self { server, now, local, buffers, tally, draining, .. } = self;
+        let cx = &mut Context { server, now, local, buffers, tally, draining: *draining };
         let result = what(&mut client.connection, cx);
         // As drivers do, before anything else happens to the connection.
         for release in tally.released.drain(..) {
@@ -283,7 +283,7 @@ impl World {
     pub(crate) fn complete(&mut self, client: &mut Client) -> Waits {
         let (id, job) = client.pending.take().expect("a job is pending");
         let done = self.disk.help(&job);
-        self.site.cache_result(&job, &done);
+        self.server.cache_result(&job, &done);
         self.finish(client, id, done)
     }
 
@@ -386,11 +386,11 @@ impl World {
     fn dispatch(&mut self, client: &mut Client, id: ExchangeId, mut job: Job) {
         assert!(client.pending.is_none(), "a second job while the first is under way");
         if let Job::Find(find) = &mut job
-            && self.site.settings.lookup_as_job
+            && self.server.settings.lookup_as_job
         {
             let output = client.connection.output();
             assert!(output.is_none_or(Output::is_empty), "answers would wait where nobody sends them");
-            match self.site.look_up(&find.path, &mut self.local, &self.now) {
+            match self.server.look_up(find.site, &find.path, &mut self.local, &self.now) {
                 Ok(entry) => {
                     let found = Done::Found(entry).into();
                     return self.with(client, |connection, cx| connection.completed(id, found, cx));
@@ -406,7 +406,7 @@ impl World {
         match done {
             None => client.pending = Some((id, job)),
             Some(done) => {
-                self.site.cache_result(&job, &done);
+                self.server.cache_result(&job, &done);
                 self.with(client, |connection, cx| connection.completed(id, done.into(), cx));
             }
         }

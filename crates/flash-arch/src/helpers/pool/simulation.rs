@@ -12,7 +12,7 @@ use flash_core::listing::Order;
 use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
-use flash_core::site::Settings;
+use flash_core::server::Settings;
 use flash_core::site_id::SiteId;
 use tempfile::TempDir;
 

@@ -13,7 +13,7 @@ use flash_core::job::{Find, Job, List, Listed, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
-use flash_core::site::Settings;
+use flash_core::server::Settings;
 use flash_core::site_id::SiteId;
 use tempfile::TempDir;
 
@@ -445,7 +445,7 @@ fn what_a_helper_finds_the_site_remembers() {
     let mut bench = Bench::new(1, 16);
     std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
     assert!(bench.submit_for_nobody(find("/a.txt")).is_ok());
-    bench.wait_until("it is found", |bench| bench.pool.shared.site.paths.entries() == 1);
+    bench.wait_until("it is found", |bench| bench.pool.shared.server.paths.entries() == 1);
     assert!(bench.completions.drain().next().is_none());
 }
 

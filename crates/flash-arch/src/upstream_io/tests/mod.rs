@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use flash_core::hosts::Hosts;
 use flash_core::routes::{Route, RouteMatch, Routes};
-use flash_core::site::Settings;
+use flash_core::site::{Site, SiteSettings};
 use flash_core::upstream::UpstreamProtocol;
 use flash_disk::Spool;
 use rustix::net::sockopt::set_socket_linger;
@@ -75,12 +76,10 @@ impl Server {
         };
         let routes =
             vec![route(b"/cgi", UpstreamProtocol::Cgi, 0), route(b"/app", UpstreamProtocol::FastCgi, 1)];
-        parts.site.routes = Some(Routes::new(routes, b"Flash", b"/srv", 64 << 20));
-        parts.site.settings = Settings {
-            lookup_as_job: way == Way::Pipelined,
-            body_bytes_max: 64 << 20,
-            ..parts.site.settings
-        };
+        let settings = SiteSettings { body_bytes_max: 64 << 20, ..SiteSettings::default() };
+        let routes = Some(Routes::new(routes, b"Flash", b"/srv", 64 << 20));
+        parts.server.hosts = Hosts::one(Site { settings, routes, ..Site::default() });
+        parts.server.settings.lookup_as_job = way == Way::Pipelined;
         parts.programs = Some(Arc::new(upstreams));
         parts.disk.keep_bodies_in(Spool::open(folder.path()).unwrap());
         if matches!(way, Way::Helped | Way::Ring | Way::Pipelined) {

@@ -7,6 +7,7 @@ mod deadlines;
 mod elsewhere;
 mod ends;
 mod finding;
+mod hosts;
 mod leaving;
 mod listing;
 mod memory;
@@ -27,7 +28,8 @@ use crate::context::Tally;
 use crate::job::{Failure, Job, Spent};
 use crate::local::LocalCache;
 use crate::record::Record;
-use crate::site::{Settings, WINDOW_BYTES};
+use crate::server::Settings;
+use crate::site::WINDOW_BYTES;
 use crate::testing::{Client, Disk, Jobs, Look, Reply, Socket, Waits, World, replies};
 use crate::want::Interest;
 
@@ -50,7 +52,7 @@ fn world_with(settings: Settings) -> World {
     disk.put("/one-window.bin", text(10_000));
     disk.put_folder("/folder/", &[3, 2]);
     disk.forbid("/closed");
-    World::new(Settings { list: true, log: true, ..settings }, disk)
+    World::new(Settings { log: true, ..settings }, disk)
 }
 
 /// Bytes that differ at every position. They are made once, because the tests build many worlds.

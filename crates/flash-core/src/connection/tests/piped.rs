@@ -115,7 +115,7 @@ impl Life {
         self.world.with(&mut self.client, |connection, cx| connection.abort(cx));
         self.end();
         assert!(self.exchanges > 0, "nothing ever ran");
-        drop((self.client, self.world.site, self.world.local));
+        drop((self.client, self.world.server, self.world.local));
         assert_eq!(self.world.disk.open_files(), 0, "somebody still holds a file or a body");
     }
 

@@ -189,7 +189,7 @@ fn listings_count_as_sent() {
 #[test]
 fn without_a_log_there_are_no_records() {
     let mut world = world();
-    world.site.settings.log = false;
+    world.server.settings.log = false;
     world.ask(get("/small.txt") + &get("/large.bin") + "?\r\n\r\n");
     assert_eq!(log(&world), []);
     assert_eq!(world.tally.responses, 3);

@@ -327,7 +327,7 @@ fn a_client_that_is_told_of_its_slowness_may_take_that_at_its_own_speed() {
 #[test]
 fn the_longest_idle_connection_is_the_one_that_has_been_silent_for_longest() {
     let mut world = world();
-    let since = |world: &World, client: &Client| client.connection.idle_since_ms(&world.site);
+    let since = |world: &World, client: &Client| client.connection.idle_since_ms(&world.server.settings);
     let (mut kept, mut large, mut busy) = (world.connect(), world.connect(), world.connect());
     let at_ms = world.now.ms();
     assert_eq!(since(&world, &kept), Some(at_ms), "one that has said nothing yet is idle as well");

@@ -15,6 +15,7 @@ use crate::header;
 use crate::path::SitePath;
 use crate::record::{Peer, RecordBuilder, Timing};
 use crate::routes::{RouteMatch, Routed};
+use crate::server::Settings;
 use crate::site::Site;
 use crate::transport::TransportInfo;
 use crate::upstream::{Direct, Open, UpstreamProtocol};
@@ -51,8 +52,8 @@ impl Request {
     }
 
     /// Parses the head again.
-    pub(crate) fn parse(&self, site: &Site) -> Option<Head<'_>> {
-        match head::parse(&self.head, &site.settings.head) {
+    pub(crate) fn parse(&self, settings: &Settings) -> Option<Head<'_>> {
+        match head::parse(&self.head, &settings.head) {
             Ok(Parsed::Complete { head, .. }) => Some(head),
             _ => None,
         }
@@ -70,20 +71,20 @@ impl Request {
         self.again = true;
     }
 
-    /// What to open for the request; `None` if no route leads there. `is_alone` says whether the client has no other
-    /// response to receive. `body_bytes` is the body's length if the head does not give it.
+    /// What to open for the request; `None` if no route of its site leads there. `is_alone` says whether the client has no
+    /// other response to receive. `body_bytes` is the body's length if the head does not give it.
     pub(crate) fn begin(
         &mut self,
+        (site, timing): (&Site, Timing),
         transport: &TransportInfo,
         local: Option<SocketAddr>,
         is_alone: bool,
         body_bytes: Option<u64>,
-        timing: Timing,
         cx: &mut Context<'_>,
     ) -> Option<Open> {
-        let (site, peer) = (cx.site, transport.peer);
+        let peer = transport.peer;
         let routes = site.routes.as_ref()?;
-        let head = self.parse(site)?;
+        let head = self.parse(&cx.server.settings)?;
         let Target::Origin { path, .. } = head.target else { return None };
         let path = SitePath::parse(path).ok()?;
         let Routed { route, split } = match self.script.as_deref() {
@@ -94,7 +95,7 @@ impl Request {
             }
             None => routes.of(&path)?,
         };
-        let client = site.settings.trusted_proxies.client(transport, head.fields);
+        let client = cx.server.settings.trusted_proxies.client(transport, head.fields);
         let ends = match (client.peer, local) {
             (Peer::Inet(peer), Some(local)) => Ends::Inet { local, peer },
             (Peer::Inet(client), None) => Ends::Proxied { client: client.ip() },
@@ -117,8 +118,8 @@ impl Request {
         // A Unix socket does not tell how many bytes its client has read.
         let is_inet = matches!(peer, Peer::Inet(_));
         let may_be_direct = is_alone && is_inet && head.method == Method::Get && head.body == Body::None;
-        let direct =
-            (route.direct && may_be_direct).then(|| Box::new(self.direct(&head, client.peer, timing, cx)));
+        let direct = (route.direct && may_be_direct)
+            .then(|| Box::new(self.direct(site, &head, client.peer, timing, cx)));
         if route.direct && !may_be_direct {
             let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address";
             cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });
@@ -137,13 +138,13 @@ impl Request {
     }
 
     /// What a program gets to write straight to the client. The program continues this head.
-    fn direct(&self, head: &Head<'_>, peer: Peer, timing: Timing, cx: &Context<'_>) -> Direct {
+    fn direct(&self, site: &Site, head: &Head<'_>, peer: Peer, timing: Timing, cx: &Context<'_>) -> Direct {
         let mut bytes = Vec::new();
         header::begin(&mut bytes, Status::OK, Status::OK.reason().as_bytes(), &cx.now.date);
-        bytes.extend_from_slice(&cx.site.template.fields);
+        bytes.extend_from_slice(&site.template.fields);
         header::field(&mut bytes, b"Connection", b"close");
         let written = (Status::OK, bytes.len() as u64);
-        let log = cx.site.settings.log;
+        let log = cx.server.settings.log;
         let record =
             log.then(|| RecordBuilder::new(head, head.framing.request_line, peer, written, timing, cx.now));
         Direct { head: bytes, socket: None, record }
@@ -151,8 +152,8 @@ impl Request {
 
     /// The head that replaces this one after a local redirection (RFC 3875 §6.2.2). It asks for another path, and has no
     /// body.
-    pub(crate) fn redirected(&self, target: &[u8], site: &Site) -> Option<Vec<u8>> {
-        let head = self.parse(site)?;
+    pub(crate) fn redirected(&self, target: &[u8], settings: &Settings) -> Option<Vec<u8>> {
+        let head = self.parse(settings)?;
         let method: &[u8] = if head.method == Method::Head { b"HEAD " } else { b"GET " };
         let version = head.framing.version.name().as_bytes();
         let mut new = [method, target, b" ", version, b"\r\n"].concat();

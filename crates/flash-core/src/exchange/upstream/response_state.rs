@@ -7,11 +7,13 @@ use super::gateway_error::GatewayError;
 use crate::clock::Now;
 use crate::exchange::respond::Responder;
 use crate::exchange::sink::{BodyLength, HeadSink, ResponseSink};
+use crate::refusal::RefusalLog;
 use crate::site::Site;
 
 /// What a response is written with.
 pub(crate) struct Writer<'a, S> {
     pub(crate) site: &'a Site,
+    pub(crate) refusals: &'a RefusalLog,
     pub(crate) now: &'a Now,
     pub(crate) sink: &'a mut S,
     /// The response to HEAD ends with its head.
@@ -195,8 +197,8 @@ impl<S: ResponseSink> Writer<'_, S> {
 
     /// RFC 3875 §6.2.3: Flash writes the document.
     fn page(&mut self, head: &response::Head<'_>) {
-        let (site, now, head_only) = (self.site, self.now, self.head_only);
-        let mut responder = Responder { site, now, sink: self.sink, head_only, age_s: None };
+        let (site, refusals, now, head_only) = (self.site, self.refusals, self.now, self.head_only);
+        let mut responder = Responder { site, refusals, now, sink: self.sink, head_only, age_s: None };
         // The page has a type of its own.
         let fields = head.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-type"));
         let response = responder.page(head.status, fields);

@@ -1,8 +1,11 @@
 //! Answering a head: a response begins, or the request becomes an exchange that waits for a job or an upstream. A malformed
 //! request is refused.
 
+use std::sync::Arc;
+
 use flash_http::head::{self, Expect, Head, Reject, Version};
 use flash_http::method::Method;
+use flash_http::status::Status;
 
 use super::client::Client;
 use super::drop_body::DropBody;
@@ -21,6 +24,7 @@ use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::job::Failure;
 use crate::record::{RecordBuilder, Timing};
+use crate::site::Site;
 
 pub(super) enum Answered {
     /// The head has been consumed.
@@ -29,26 +33,39 @@ pub(super) enum Answered {
     NotYet,
 }
 
+/// What the exchange of a request has from its beginning, if the request has to wait.
+#[derive(Clone, Copy)]
+pub(super) struct Beginning<'s> {
+    site: &'s Arc<Site>,
+    framing: Framing,
+    timing: Timing,
+}
+
 impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         let mut framing = Framing::new(Persistence::after(head, cx.draining), head.framing.version);
-        let asked = asked::asked(head, cx.site);
+        let (server, pinned) = (cx.server, self.pinned_site());
+        let (site, asked) = match pinned.as_ref().or_else(|| server.hosts.find(head.host)) {
+            Some(site) => (site, asked::asked(head, site)),
+            None => (server.hosts.unnamed(), Asked::Refused(Status::MISDIRECTED_REQUEST)),
+        };
         let body_waits = self.body_waits(head);
         let (lookup, timing) = match self.lookup() {
             Some((lookup, timing)) => (Some(lookup), timing),
             None => (None, Timing::from(cx.now.us)),
         };
         let is_late = matches!(lookup, Some(Lookup::Failed(Failure::TimedOut)));
-        let (answer, age_s) = match answer::next(head, asked, lookup, body_waits, cx) {
+        let (answer, age_s) = match answer::next(head, site, asked, lookup, body_waits, cx) {
             Next::Respond { answer, age_s } => (answer, age_s),
             Next::Wait => return Answered::NotYet,
-            Next::DropBody => return self.drop_body(head, head_bytes, cx),
+            Next::DropBody => return self.drop_body(head, head_bytes, site, cx),
             Next::Lookup(lookup) => {
-                self.begin_exchange(ExchangeState::Lookup(lookup), head, framing, timing);
+                self.begin_exchange(ExchangeState::Lookup(lookup), head, Beginning { site, framing, timing });
                 return Answered::NotYet;
             }
             Next::Upstream(script) => {
-                return self.run_program(head, head_bytes, script.as_deref(), framing, timing, cx);
+                let beginning = Beginning { site, framing, timing };
+                return self.run_program(head, head_bytes, script.as_deref(), beginning, cx);
             }
         };
         // If the body is not read, the beginning of the next request is unknown.
@@ -62,10 +79,19 @@ impl Http1 {
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let head_only = head.method == Method::Head;
         let sink = &mut Sink { output, framing: &mut framing };
-        let mut responder = Responder { site: cx.site, now: cx.now, sink, head_only, age_s };
+        let refusals = &server.refusals;
+        let mut responder = Responder { site, refusals, now: cx.now, sink, head_only, age_s };
         let response = responder.answer(head, answer);
-        self.answered(head, response, framing, linger, timing, cx);
+        self.answered(head, response, linger, Beginning { site, framing, timing }, cx);
         Answered::Yes
+    }
+
+    /// The site of the exchange under way.
+    fn pinned_site(&self) -> Option<Arc<Site>> {
+        match &self.phase {
+            Phase::Exchange(current) => Some(Arc::clone(&current.exchange.site)),
+            _ => None,
+        }
     }
 
     /// The look-up of the request at the front of the input, if there is one.
@@ -80,11 +106,17 @@ impl Http1 {
     }
 
     /// The request's body is of no use, but the next request stands behind it.
-    fn drop_body(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
+    fn drop_body(
+        &mut self,
+        head: &Head<'_>,
+        head_bytes: &[u8],
+        site: &Site,
+        cx: &mut Context<'_>,
+    ) -> Answered {
         if head.expect == Expect::Continue {
             self.tell_to_continue(cx);
         }
-        self.phase = Phase::DropBody(Box::new(DropBody::new(head, head_bytes)));
+        self.phase = Phase::DropBody(Box::new(DropBody::new(head, head_bytes, site.settings.body_bytes_max)));
         Answered::Yes
     }
 
@@ -100,8 +132,7 @@ impl Http1 {
         head: &Head<'_>,
         head_bytes: &[u8],
         script: Option<&Entry>,
-        framing: Framing,
-        timing: Timing,
+        beginning: Beginning<'_>,
         cx: &mut Context<'_>,
     ) -> Answered {
         let script = script.and_then(|entry| match &entry.resource {
@@ -113,7 +144,7 @@ impl Http1 {
         let mut upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
         // This program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && std::mem::take(&mut upstream.request.expects);
-        self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, framing, timing);
+        self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, beginning);
         if leave {
             self.tell_to_continue(cx);
         }
@@ -121,7 +152,12 @@ impl Http1 {
     }
 
     /// The request has to wait: it becomes an exchange, or its exchange gets a new state.
-    fn begin_exchange(&mut self, state: ExchangeState, head: &Head<'_>, framing: Framing, timing: Timing) {
+    fn begin_exchange(
+        &mut self,
+        state: ExchangeState,
+        head: &Head<'_>,
+        Beginning { site, framing, timing }: Beginning<'_>,
+    ) {
         match &mut self.phase {
             Phase::Exchange(current) => {
                 current.exchange.state = state;
@@ -133,6 +169,7 @@ impl Http1 {
                 self.last_id = id;
                 let exchange = Exchange {
                     id,
+                    site: Arc::clone(site),
                     state,
                     timing,
                     head_only: head.method == Method::Head,
@@ -180,26 +217,25 @@ impl Http1 {
         &mut self,
         head: &Head<'_>,
         response: Response,
-        framing: Framing,
         linger: bool,
-        timing: Timing,
+        beginning: Beginning<'_>,
         cx: &mut Context<'_>,
     ) {
         let Response { status, head_bytes, rest } = response;
         cx.tally.responses += 1;
-        let log = cx.site.settings.log;
+        let log = cx.server.settings.log;
         let record = log.then(|| {
             RecordBuilder::new(
                 head,
                 head.framing.request_line,
-                cx.site.settings.trusted_proxies.client(&self.transport, head.fields).peer,
+                cx.server.settings.trusted_proxies.client(&self.transport, head.fields).peer,
                 (status, head_bytes),
-                timing,
+                beginning.timing,
                 cx.now,
             )
         });
         if let Some(body) = rest {
-            self.begin_exchange(ExchangeState::Body(body), head, framing, timing);
+            self.begin_exchange(ExchangeState::Body(body), head, beginning);
             if let Phase::Exchange(current) = &mut self.phase {
                 current.exchange.record = record;
             }
@@ -208,7 +244,8 @@ impl Http1 {
         if let (Some(record), Some(output)) = (record, &mut self.output) {
             output.push_end(record);
         }
-        self.phase = if linger { Phase::Closing { linger } } else { Phase::after(framing.persistence) };
+        self.phase =
+            if linger { Phase::Closing { linger } } else { Phase::after(beginning.framing.persistence) };
     }
 
     /// Answers bytes that were no request, or that came too slowly, and closes. The log shows the first of them.
@@ -216,10 +253,11 @@ impl Http1 {
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let framing = &mut Framing::new(Persistence::Closes, Version::Http11);
         let sink = &mut Sink { output, framing };
-        let response = Responder { site: cx.site, now: cx.now, sink, head_only: false, age_s: None }
+        let (site, refusals) = (cx.server.hosts.unnamed(), &cx.server.refusals);
+        let response = Responder { site, refusals, now: cx.now, sink, head_only: false, age_s: None }
             .error(reject.status);
         cx.tally.responses += 1;
-        if cx.site.settings.log {
+        if cx.server.settings.log {
             output.push_end(RecordBuilder::of_refusal(
                 self.transport.peer,
                 reject,
@@ -244,23 +282,25 @@ impl Http1 {
             return self.abort(cx);
         }
         let Phase::Exchange(current) = std::mem::replace(&mut self.phase, Phase::ReadRequest) else { return };
-        let Current { exchange: Exchange { state, timing, head_only, .. }, body, mut framing, .. } = *current;
+        let Current { exchange: Exchange { site, state, timing, head_only, .. }, body, mut framing, .. } =
+            *current;
         let ExchangeState::Upstream(upstream) = state else { return };
         let linger = !body.is_complete();
         let (request, release) = upstream.break_off();
         cx.tally.released.extend(release);
-        let Some(head) = request.parse(cx.site) else { return };
+        let Some(head) = request.parse(&cx.server.settings) else { return };
         framing.body = BodyFraming::Length;
         if linger {
             framing.persistence = Persistence::Closes;
         }
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let sink = &mut Sink { output, framing: &mut framing };
-        let response =
-            Responder { site: cx.site, now: cx.now, sink, head_only, age_s: None }.error(fault.status);
+        let refusals = &cx.server.refusals;
+        let response = Responder { site: &site, refusals, now: cx.now, sink, head_only, age_s: None }
+            .error(fault.status);
         if linger {
             self.input = Vec::new();
         }
-        self.answered(&head, response, framing, linger, timing, cx);
+        self.answered(&head, response, linger, Beginning { site: &site, framing, timing }, cx);
     }
 }

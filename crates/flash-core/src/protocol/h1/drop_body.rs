@@ -3,7 +3,6 @@
 use flash_http::head::{Head, Reject};
 
 use super::request_body::RequestBody;
-use crate::site::Settings;
 
 /// A request's body that is being dropped.
 #[derive(Debug)]
@@ -11,6 +10,8 @@ pub(crate) struct DropBody {
     /// The request's head, to be answered afterwards.
     head: Box<[u8]>,
     body: RequestBody,
+    /// The limit of the request's site.
+    body_bytes_max: u64,
 }
 
 pub(crate) enum Dropped {
@@ -22,13 +23,13 @@ pub(crate) enum Dropped {
 }
 
 impl DropBody {
-    pub(crate) fn new(head: &Head<'_>, head_bytes: &[u8]) -> Self {
-        Self { head: head_bytes.into(), body: RequestBody::of(head) }
+    pub(crate) fn new(head: &Head<'_>, head_bytes: &[u8], body_bytes_max: u64) -> Self {
+        Self { head: head_bytes.into(), body: RequestBody::of(head), body_bytes_max }
     }
 
     /// Drops the bytes of the body.
-    pub(crate) fn drop_from(&mut self, bytes: &[u8], settings: &Settings) -> Dropped {
-        match self.body.read(bytes, settings.body_bytes_max, |_| {}) {
+    pub(crate) fn drop_from(&mut self, bytes: &[u8]) -> Dropped {
+        match self.body.read(bytes, self.body_bytes_max, |_| {}) {
             Ok(used) if self.body.is_complete() => Dropped::All(used),
             Ok(_) => Dropped::Some,
             Err(reject) => Dropped::Refused(reject),

@@ -12,7 +12,7 @@ use crate::exchange::lookup::Lookup;
 use crate::exchange::upstream::{GatewayError, UpstreamExchange};
 use crate::job::Failure;
 use crate::record::Peer;
-use crate::site::Site;
+use crate::server::Settings;
 
 impl Http1 {
     /// When [`Http1::expire`] is due, in the server's milliseconds.
@@ -22,9 +22,9 @@ impl Http1 {
 
     /// Since when, in the server's milliseconds, the connection has been idle. `None` if closing it would do harm. After a
     /// close, the kernel still delivers what it holds for the client.
-    pub(crate) fn idle_since_ms(&self, site: &Site) -> Option<u64> {
+    pub(crate) fn idle_since_ms(&self, settings: &Settings) -> Option<u64> {
         let is_flushing = matches!(self.phase, Phase::Lingering { why: Why::Unflushed, .. });
-        (self.is_idle() || is_flushing).then(|| self.deadline.silent_since_ms(&site.settings))
+        (self.is_idle() || is_flushing).then(|| self.deadline.silent_since_ms(settings))
     }
 
     /// The deadline has passed. `unacknowledged` returns how many sent bytes the client has not acknowledged. It is called
@@ -33,7 +33,7 @@ impl Http1 {
         // Bytes sent over a Unix socket have arrived.
         let is_local = matches!(self.transport.peer, Peer::Unix);
         let unacknowledged = || if is_local { 0 } else { unacknowledged() };
-        let (now_ms, settings) = (cx.now.ms(), &cx.site.settings);
+        let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
         let waiting = match self.deadline.expired(now_ms, settings, unacknowledged) {
             None => return,
             Some(Expired::Late(waiting)) => waiting,

@@ -1,5 +1,7 @@
 //! The request's body on its way from the input to the program.
 
+use std::sync::Arc;
+
 use flash_http::status::Status;
 
 use super::state::{Current, Http1, Phase};
@@ -13,21 +15,22 @@ impl Http1 {
     pub(super) fn feed(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, body, .. } = &mut **current;
+        let site = Arc::clone(&exchange.site);
         let Some(upstream) = exchange.upstream_mut() else { return };
         upstream.give_spooled();
         let mut used = 0;
         while !body.is_complete() && used < self.input.len() {
-            let room = upstream.body_room(cx.site);
+            let room = upstream.body_room(&site);
             if room == 0 {
                 break;
             }
             let piece = &self.input[used..self.input.len().min(used + room)];
-            match body.read(piece, cx.site.settings.body_bytes_max, |data| upstream.put_body(data)) {
+            match body.read(piece, site.settings.body_bytes_max, |data| upstream.put_body(data)) {
                 Ok(taken) => used += taken,
                 Err(reject) => {
                     if reject.status == Status::CONTENT_TOO_LARGE {
                         let name = upstream.request.name();
-                        cx.site.refusals.note(Refusal::BodyTooLarge, name.as_bytes(), cx.now.ms());
+                        cx.server.refusals.note(Refusal::BodyTooLarge, name.as_bytes(), cx.now.ms());
                     }
                     return self.give_up(GatewayError { status: reject.status, reason: None }, cx);
                 }

@@ -38,7 +38,7 @@ impl Http1 {
             Phase::ReadRequest => {
                 let seen = self.input.len();
                 self.input.extend_from_slice(bytes);
-                if head::may_progress(&self.input, seen, &cx.site.settings.head) {
+                if head::may_progress(&self.input, seen, &cx.server.settings.head) {
                     self.resume(cx);
                 }
             }
@@ -105,13 +105,13 @@ impl Http1 {
     /// Takes bytes that arrive while a body is dropped. Only the head of that request, and bytes behind the body, are kept.
     fn drop_bytes(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
         let Phase::DropBody(body) = &mut self.phase else { return };
-        match body.drop_from(bytes, &cx.site.settings) {
+        match body.drop_from(bytes) {
             Dropped::Some => self.deadline.progressed(bytes.len() as u64),
             Dropped::Refused(reject) => {
                 let head = body.take_head();
                 if reject.status == Status::CONTENT_TOO_LARGE {
                     let target = head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
-                    cx.site.refusals.note(Refusal::BodyTooLarge, target, cx.now.ms());
+                    cx.server.refusals.note(Refusal::BodyTooLarge, target, cx.now.ms());
                 }
                 self.refuse(reject, &head, cx);
             }
@@ -128,7 +128,7 @@ impl Http1 {
     fn read_requests(&mut self, input: &[u8], cx: &mut Context<'_>) -> usize {
         let mut used = 0;
         while used < input.len() && self.takes_requests() {
-            match head::parse(&input[used..], &cx.site.settings.head) {
+            match head::parse(&input[used..], &cx.server.settings.head) {
                 Ok(Parsed::Incomplete) => break,
                 Ok(Parsed::Complete { head, bytes }) => {
                     match self.answer(&head, &input[used..used + bytes], cx) {

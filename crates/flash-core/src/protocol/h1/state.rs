@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::output::Output;
 use crate::record::Peer;
-use crate::site::Site;
+use crate::server::Settings;
 use crate::transport::TransportInfo;
 
 #[derive(Debug)]
@@ -91,9 +91,9 @@ impl Phase {
 }
 
 impl Http1 {
-    pub(crate) fn new(transport: TransportInfo, site: &Site, now: &Now) -> Self {
+    pub(crate) fn new(transport: TransportInfo, settings: &Settings, now: &Now) -> Self {
         let mut deadline = Deadline::default();
-        deadline.start(Waiting::Head, now.ms(), &site.settings);
+        deadline.start(Waiting::Head, now.ms(), settings);
         Self {
             transport,
             phase: Phase::ReadRequest,

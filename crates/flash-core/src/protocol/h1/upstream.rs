@@ -1,6 +1,7 @@
 //! A connection while an upstream answers: the driver's calls, and how an exchange begins and ends.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::framing::Sink;
 use super::persistence::Persistence;
@@ -25,7 +26,7 @@ impl Http1 {
         let Current { exchange, body, client, .. } = &mut **current;
         let id = exchange.id;
         let Some(upstream) = exchange.upstream_mut() else { return Want::WaitJob };
-        let (now_ms, settings) = (cx.now.ms(), &cx.site.settings);
+        let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
         let output = self.output.as_mut().filter(|output| !output.is_empty());
         let waiting_bytes = output.as_ref().map_or(0, |output| output.waiting_bytes());
         let sends = output.is_some();
@@ -82,8 +83,8 @@ impl Http1 {
         let is_alone = self.output.is_none() && self.input.is_empty();
         let transport = self.transport;
         let exchange = self.exchange_mut(id)?;
-        let timing = exchange.timing;
-        let begin = exchange.upstream_mut()?.begin(&transport, local, is_alone, timing, cx);
+        let (timing, site) = (exchange.timing, Arc::clone(&exchange.site));
+        let begin = exchange.upstream_mut()?.begin((&site, timing), &transport, local, is_alone, cx);
         if begin.is_none() {
             self.give_up(GatewayError::of_program("stands where no route leads"), cx);
         }
@@ -188,6 +189,7 @@ impl Http1 {
             timing,
             head_only,
             id: exchange_id,
+            site,
             ..
         } = exchange
         else {
@@ -203,18 +205,25 @@ impl Http1 {
         }
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let sink = &mut Sink { output, framing: &mut new_framing };
-        let mut writer = Writer { site: cx.site, now: cx.now, sink, head_only: *head_only, head: None };
+        let mut writer = Writer {
+            site,
+            refusals: &cx.server.refusals,
+            now: cx.now,
+            sink,
+            head_only: *head_only,
+            head: None,
+        };
         let heard = what(upstream, &mut writer);
         if let Some(written) = writer.head {
             *framing = new_framing;
             cx.tally.responses += 1;
-            if cx.site.settings.log
-                && let Some(head) = upstream.request.parse(cx.site)
+            if cx.server.settings.log
+                && let Some(head) = upstream.request.parse(&cx.server.settings)
             {
                 *record = Some(RecordBuilder::new(
                     &head,
                     head.framing.request_line,
-                    cx.site.settings.trusted_proxies.client(&self.transport, head.fields).peer,
+                    cx.server.settings.trusted_proxies.client(&self.transport, head.fields).peer,
                     written,
                     *timing,
                     cx.now,
@@ -228,7 +237,7 @@ impl Http1 {
             // If all bytes have been sent already, this records the end.
             output.sent(0, cx.now.us, &mut cx.tally.records);
         }
-        if let Some(routes) = &cx.site.routes {
+        if let Some(routes) = &site.routes {
             upstream.make_room(output.waiting_bytes(), &routes.answers);
         }
         cx.tally.released.extend(upstream.released());
@@ -259,7 +268,8 @@ impl Http1 {
             cx.buffers.give_back_output(output);
         }
         if let ResponseState::Redirect { target, .. } = &upstream.reply {
-            let head = upstream.request.redirected(target, cx.site).filter(|_| body.is_complete());
+            let head =
+                upstream.request.redirected(target, &cx.server.settings).filter(|_| body.is_complete());
             match head {
                 Some(head) if redirects <= REDIRECTS_MAX => {
                     self.input.splice(..0, head);

@@ -133,8 +133,7 @@ impl Simulation {
         let places = Places::new(&mut disk, &mut random);
         let revalidate_ms = *random.pick(&[0, 200, 1_000]);
         let lookup_as_job = random.chance(30);
-        let settings =
-            Settings { list: true, log: true, lookup_as_job, revalidate_ms, ..Settings::default() };
+        let settings = Settings { log: true, lookup_as_job, revalidate_ms, ..Settings::default() };
         let mut world = World::new(settings, disk);
         let mut listing = |path| (path, reply(&world.ask(get(path))).body);
         let listings = places::LISTED.iter().copied().map(&mut listing).collect();
@@ -145,7 +144,7 @@ impl Simulation {
         world.disk.listings = ListingCache::new(revalidate_ms, *random.pick(&[1 << 20, 60_000]));
         if random.chance(20) {
             let nothing = CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1 };
-            world.site.paths = PathCache::new(nothing);
+            world.server.paths = PathCache::new(nothing);
         }
         world.local = if random.chance(70) { local_cache_without_collisions() } else { LocalCache::new(0) };
         let mut simulation = Self {
@@ -205,8 +204,8 @@ impl Simulation {
                 Some(version) => assert!(reply.body == *version.bytes, "{path} is out of date"),
             }
         }
-        let World { site, local, disk, .. } = self.world;
-        drop((site, local));
+        let World { server, local, disk, .. } = self.world;
+        drop((server, local));
         assert_eq!(disk.open_files(), 0, "somebody still holds a file");
         self.course
     }
@@ -347,7 +346,7 @@ impl Simulation {
     fn do_job(&mut self, number: usize, guest: &mut Guest) {
         let (_, job) = guest.client.pending.clone().expect("the job is under way");
         let done = self.done(&job);
-        self.world.site.cache_result(&job, &done);
+        self.world.server.cache_result(&job, &done);
         let is_inline = matches!(done, Done::Window(Window::Resident(_)));
         match is_inline || self.random.chance(60) {
             true => self.tell(guest, done),
@@ -384,7 +383,7 @@ impl Simulation {
         let answers = std::mem::replace(&mut guest.job, Work::None) == Work::UnderWay;
         let is_broken = matches!(done, Done::Failed(_) | Done::Window(Window::Changed | Window::Failed));
         let is_old =
-            |known: &Entry| known.age_ms(self.world.now.ms()) >= 2 * self.world.site.settings.revalidate_ms;
+            |known: &Entry| known.age_ms(self.world.now.ms()) >= 2 * self.world.server.settings.revalidate_ms;
         match (&job, &done) {
             (
                 Job::Find(_),

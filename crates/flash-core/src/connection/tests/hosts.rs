@@ -1,0 +1,93 @@
+//! Which site answers: by the host of each request, also behind a body that is dropped and while a look-up is under way.
+
+use super::*;
+use crate::header::HeaderTemplate;
+use crate::hosts::{HostName, Hosts};
+use crate::site::{Site, SiteSettings};
+use crate::site_id::SiteId;
+
+/// `a` and `*.b` are sites, on the same disk. Each names itself in its errors. `a` takes no body.
+fn world_of_sites(any: bool) -> World {
+    let mut world = world();
+    let site = |number, name: &str| Site {
+        id: SiteId(number),
+        template: Arc::new(HeaderTemplate {
+            fields: format!("X-Site: {name}\r\n").into(),
+            ..Default::default()
+        }),
+        settings: SiteSettings { body_bytes_max: u64::from(number) * 10, ..SiteSettings::default() },
+        ..Site::default()
+    };
+    let exact = |name: &str| HostName::Exact(name.as_bytes().into());
+    let mut names = vec![exact("a")];
+    names.extend(any.then_some(HostName::Any));
+    world.server.hosts = Hosts::new(vec![
+        (site(0, "a"), names),
+        (site(1, "b"), vec![HostName::Below(b"b".as_slice().into())]),
+    ]);
+    world
+}
+
+fn ask(host: &str) -> String {
+    format!("GET /none HTTP/1.1\r\nHost: {host}\r\n\r\n")
+}
+
+/// The status of each response, and the site that it names.
+fn sites(bytes: &[u8]) -> Vec<(u16, Option<String>)> {
+    replies(bytes, &[]).iter().map(|reply| (reply.status, reply.field("X-Site").map(str::to_owned))).collect()
+}
+
+fn of(status: u16, site: &str) -> (u16, Option<String>) {
+    (status, Some(site.into()))
+}
+
+#[test]
+fn each_request_is_answered_by_its_hosts_site() {
+    let mut world = world_of_sites(false);
+    let requests = ask("a") + &ask("x.b:80") + &ask("A.") + &ask("b") + &ask("c") + &ask("y.X.B");
+    let expected = vec![of(404, "a"), of(404, "b"), of(404, "a"), (421, None), (421, None), of(404, "b")];
+    assert_eq!(sites(&world.ask(requests)), expected, "the connection stays open");
+    // RFC 9112 §3.2.2: the target's host wins.
+    assert_eq!(sites(&world.ask("GET http://x.b/none HTTP/1.1\r\nHost: a\r\n\r\n")), [of(404, "b")]);
+    assert_eq!(sites(&world.ask("GET /none HTTP/1.0\r\n\r\n")), [(421, None)], "no host is no site's");
+    assert_eq!(sites(&world.ask("nonsense\r\n\r\n")), [(400, None)]);
+}
+
+#[test]
+fn the_site_of_all_others_answers_an_unknown_host() {
+    let mut world = world_of_sites(true);
+    let requests = ask("c") + &ask("x.b") + "GET /none HTTP/1.0\r\n\r\n";
+    assert_eq!(sites(&world.ask(requests)), [of(404, "a"), of(404, "b"), of(404, "a")]);
+    assert_eq!(sites(&world.ask("nonsense\r\n\r\n")), [of(400, "a")]);
+}
+
+#[test]
+fn equal_paths_of_two_sites_are_looked_up_and_cached_apart() {
+    let mut world = world_of_sites(false);
+    world.jobs = Jobs::Later;
+    for (host, number) in [("a", 0), ("x.b", 1)] {
+        let mut client = world.connect();
+        world.receive(&mut client, format!("GET /small.txt HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+        match &client.pending {
+            Some((_, Job::Find(find))) => assert_eq!(find.site, SiteId(number)),
+            other => panic!("{host} is answered from the other's cache: {other:?}"),
+        }
+        world.complete_all(&mut client);
+        assert_eq!(reply(&client.got).body, text(100));
+    }
+}
+
+#[test]
+fn a_body_that_is_dropped_has_the_limit_of_its_site() {
+    let mut world = world_of_sites(false);
+    let mut ask = |host: &str, length: &str, body: &str| {
+        let head = format!("GET /none HTTP/1.1\r\nHost: {host}\r\n{length}\r\n\r\n{body}");
+        statuses(&world.ask(head + &super::get("/none"))).first().copied()
+    };
+    assert_eq!(ask("a", "Content-Length: 3", "abc"), Some(413));
+    assert_eq!(ask("x.b", "Content-Length: 3", "abc"), Some(404));
+    let chunks = |count| "3\r\nabc\r\n".repeat(count) + "0\r\n\r\n";
+    assert_eq!(ask("a", "Transfer-Encoding: chunked", &chunks(1)), Some(413));
+    assert_eq!(ask("x.b", "Transfer-Encoding: chunked", &chunks(3)), Some(404));
+    assert_eq!(ask("x.b", "Transfer-Encoding: chunked", &chunks(4)), Some(413));
+}
