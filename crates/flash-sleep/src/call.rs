@@ -197,11 +197,26 @@ pub const CALLS: [Call; COMMON.len() + PLAIN.len() + OLD.len() + 1] = {
     calls
 };
 
+static ALL: [Call; CALLS.len()] = CALLS;
+
+/// What the names of calls' entries begin with, by processor family. Compilers leave some out, so those behind follow.
+const ENTRIES: [&str; 7] =
+    ["__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__se_sys_", "__do_sys_", "ksys_", "kernel_"];
+/// Entries that are not called like their calls.
+const RENAMED: [(&str, &str); 4] =
+    [("newstat", "stat"), ("newlstat", "lstat"), ("newfstat", "fstat"), ("sendfile64", "sendfile")];
+
 impl Call {
     /// The call with this number, if reports know it.
     pub fn of(number: i64) -> Option<&'static Call> {
-        static ALL: [Call; CALLS.len()] = CALLS;
         ALL.iter().find(|call| call.number == number)
+    }
+
+    /// The call that a kernel function performs, if it is its entry: `__x64_sys_openat`.
+    pub fn of_function(function: &str) -> Option<&'static Call> {
+        let name = ENTRIES.iter().find_map(|entry| function.strip_prefix(entry))?;
+        let name = RENAMED.iter().find(|(entry, _)| *entry == name).map_or(name, |(_, call)| call);
+        ALL.iter().find(|call| call.name == name)
     }
 
     /// Its arguments in words, with the text that its path argument points to: `"/srv/a/b.html"`, `12 → 7, 65536`.

@@ -114,3 +114,13 @@ fn each_number_is_one_call() {
     }
     assert!(CALLS.iter().any(|call| call.events == Events::Ring));
 }
+
+#[test]
+fn calls_by_their_entries_in_the_kernel() {
+    let name = |function| Call::of_function(function).map(|call| call.name);
+    assert_eq!(name("__x64_sys_openat"), Some("openat"));
+    assert_eq!(name("__arm64_sys_sendfile64"), Some("sendfile"));
+    assert_eq!(name("__do_sys_newfstat"), Some("fstat"));
+    assert_eq!((name("ksys_read"), name("kernel_wait4")), (Some("read"), Some("wait4")));
+    assert_eq!((name("do_sys_openat2"), name("__x64_sys_no_such")), (None, None));
+}

@@ -4,7 +4,6 @@
 //! it ends.
 
 use std::collections::HashMap;
-use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use flash_sleep::{CALLS, Call, Cause, Events, FAULT_ENTRY, Stack};
 
 use crate::block::{Block, Frames, ThreadTotals};
 use crate::error::Error;
+use crate::proc;
 use crate::record::{Begin, End, PATH_WHOLE, Record, is_interrupt};
 use crate::record::{Gone, IN_FAULT};
 use crate::symbols::Symbols;
@@ -190,11 +190,10 @@ impl Instrument {
         let mut all = self.gone.clone();
         for (thread, words) in live.iter().flatten() {
             let pid = words[8] as u32;
-            let name = fs::read_to_string(format!("/proc/{pid}/task/{thread}/comm")).unwrap_or_default();
             all.push(ThreadTotals {
                 pid,
                 thread,
-                name: name.trim_end().to_owned(),
+                name: proc::thread_name(pid, thread),
                 is_loop: (words[10] & 0xffff_ffff) != 0,
                 waits: words[1],
                 wait_us: words[2] / 1000,

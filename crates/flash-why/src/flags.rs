@@ -27,7 +27,7 @@ pub(crate) struct Flags {
     /// Write a line for each block, and a last one of totals; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// How to look: 1 is eBPF, 3 is samples of /proc; without it the best that rights allow
+    /// How to look: 1 is eBPF, 2 is perf events, 3 is samples of /proc; without it the best that rights allow
     #[arg(long, value_name = "N", value_parser = level)]
     pub(crate) level: Option<Level>,
     /// No table while it watches, also on a terminal
@@ -45,6 +45,7 @@ Examples:
   flash why -- ./server --port 8080
 
 Level 1 needs root, or the capabilities CAP_BPF, CAP_PERFMON and CAP_SYSLOG, and a kernel from 5.8 on.
+Level 2 needs root, or CAP_PERFMON and CAP_SYSLOG, or for your own processes kernel.perf_event_paranoid=1.
 Level 3 needs the process's own user.";
 
 /// Reads a command line. Help and version, where they are asked for, are printed here and end the process.
@@ -83,8 +84,9 @@ fn one_line(text: &str) -> String {
 fn level(text: &str) -> Result<Level, String> {
     match text {
         "1" => Ok(Level::Ebpf),
+        "2" => Ok(Level::Perf),
         "3" => Ok(Level::Proc),
-        _ => Err("1 or 3".into()),
+        _ => Err("1, 2 or 3".into()),
     }
 }
 

@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Level {
     /// Programs in the kernel see every sleep.
     Ebpf,
+    /// Perf events of context switches: every sleep, but neither wakers nor who waited, and few paths.
+    Perf,
     /// Samples of `/proc`: short sleeps are missed, and every figure is an estimate.
     Proc,
 }
@@ -16,15 +18,8 @@ impl Level {
     pub fn number(self) -> u32 {
         match self {
             Level::Ebpf => 1,
+            Level::Perf => 2,
             Level::Proc => 3,
-        }
-    }
-
-    /// Whether this program was built with what the level needs.
-    pub fn is_built(self) -> bool {
-        match self {
-            Level::Ebpf => cfg!(has_bpf),
-            Level::Proc => true,
         }
     }
 }
@@ -33,6 +28,7 @@ impl fmt::Display for Level {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         formatter.write_str(match self {
             Level::Ebpf => "level 1 (eBPF: every sleep)",
+            Level::Perf => "level 2 (perf events: every sleep, few paths)",
             Level::Proc => "level 3 (/proc: sampled)",
         })
     }

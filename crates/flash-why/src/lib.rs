@@ -4,13 +4,14 @@
 //! io_uring). Every other sleep of it is a [`Block`], with its system call, file, kernel stack and [cause](flash_sleep::Cause).
 //! A [`Summary`] sums blocks up, and becomes text, a page or lines of JSON.
 //!
-//! There are levels, by the rights of who asks: eBPF, or samples of `/proc`. It leaves out what a server did while it did not
+//! There are levels, by the rights of who asks: eBPF, perf events, or samples of `/proc`. It leaves out what a server did while it did not
 //! sleep, and everything that would need the server's help.
 
 #![forbid(unsafe_code)]
 
 mod advice;
 mod block;
+mod doing;
 #[cfg(has_bpf)]
 mod ebpf;
 mod error;
@@ -18,12 +19,12 @@ mod flame;
 mod level;
 mod live;
 mod page;
+mod perf;
 mod proc;
 #[cfg(has_bpf)]
 mod record;
 mod sampler;
 mod summary;
-#[cfg(has_bpf)]
 mod symbols;
 mod target;
 mod text;

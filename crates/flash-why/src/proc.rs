@@ -1,7 +1,10 @@
 //! What `/proc` says of processes: whether they are there, whose they are, their names and their threads.
 
 use std::fs;
+use std::io;
 use std::path::Path;
+
+use crate::error::Error;
 
 /// Whether a process or thread is there and has not ended.
 pub(crate) fn is_there(pid: u32) -> bool {
@@ -56,11 +59,28 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
+/// A thread's name.
+pub(crate) fn thread_name(pid: u32, thread: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/task/{thread}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
 /// The numbers of its user, as the kernel counts them here.
-pub(crate) fn owner(pid: u32) -> Option<u32> {
+fn owner(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Why a process cannot be watched, and which capability would help.
+pub(crate) fn refusal(pid: u32, error: &io::Error, capability: &str) -> Error {
+    if !is_there(pid) {
+        return Error::run(format!("process {pid} has ended"));
+    }
+    let owner = owner(pid).map_or_else(String::new, |user| format!(" of user {user}"));
+    Error::run(format!(
+        "process {pid}{owner} may not be looked at: {error}: sudo, or the capability {capability}, would help"
+    ))
 }
 
 /// Whether numbers of processes here are not those that the kernel's tracing uses.

@@ -5,13 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::time::Instant;
 
-use flash_sleep::{Call, Cause, Events, Stack};
-
 use crate::block::{Block, ThreadTotals};
+use crate::doing::Doing;
 use crate::error::Error;
 use crate::proc;
 
@@ -35,12 +32,6 @@ struct Asleep {
     block: Option<Block>,
 }
 
-/// What a thread is doing now.
-struct Doing {
-    call: Option<(i64, [u64; 6])>,
-    frames: Vec<Arc<str>>,
-}
-
 impl Instrument {
     pub(crate) fn new() -> Instrument {
         Instrument { begun: Some(Instant::now()), ..Instrument::default() }
@@ -49,13 +40,7 @@ impl Instrument {
     /// Watches a process, if its threads may be looked at.
     pub(crate) fn watch(&mut self, pid: u32) -> Result<(), Error> {
         if let Err(error) = fs::read_to_string(format!("/proc/{pid}/syscall")) {
-            if !proc::is_there(pid) {
-                return Err(Error::run(format!("process {pid} has ended")));
-            }
-            let owner = proc::owner(pid).map_or_else(String::new, |user| format!(" of user {user}"));
-            return Err(Error::run(format!(
-                "process {pid}{owner} may not be looked at: {error}: sudo, or the capability CAP_SYS_PTRACE, would help"
-            )));
+            return Err(proc::refusal(pid, &error, "CAP_SYS_PTRACE"));
         }
         self.pids.insert(pid);
         Ok(())
@@ -132,8 +117,12 @@ impl Sampled {
         let doing = Doing::read(&place);
         let is_wait = doing.is_wait();
         self.totals.is_loop |= is_wait;
-        let block =
-            (!is_wait).then(|| doing.block(&self.totals, &place, now.duration_since(begun).as_micros()));
+        let time_us = now.duration_since(begun).as_micros() as u64;
+        let block = (!is_wait).then(|| Block {
+            time_us,
+            sampled: true,
+            ..doing.block(&self.totals, doing.subject(&place).as_ref())
+        });
         self.asleep = Some(Asleep { switches, since: now, last: now, block });
     }
 
@@ -158,90 +147,3 @@ impl Sampled {
 
 /// The time between two samples.
 const SAMPLE_US: u64 = 10_000;
-
-impl Doing {
-    fn read(place: &str) -> Doing {
-        let syscall = fs::read_to_string(format!("{place}/syscall")).unwrap_or_default();
-        let mut words = syscall.split_whitespace();
-        let number = words.next().and_then(|word| word.parse::<i64>().ok()).filter(|&number| number >= 0);
-        let mut args = [0; 6];
-        for (arg, word) in args.iter_mut().zip(words) {
-            *arg = u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0);
-        }
-        // Whoever has no right to stacks still sees the innermost function.
-        let stack = fs::read_to_string(format!("{place}/stack")).unwrap_or_default();
-        let mut frames: Vec<Arc<str>> = stack.lines().filter_map(function).map(Arc::from).collect();
-        if frames.is_empty() {
-            let innermost = fs::read_to_string(format!("{place}/wchan")).unwrap_or_default();
-            frames.extend(Some(innermost.trim()).filter(|name| !matches!(*name, "" | "0")).map(Arc::from));
-        }
-        Doing { call: number.map(|number| (number, args)), frames }
-    }
-
-    fn is_wait(&self) -> bool {
-        let is_call =
-            self.call.and_then(|(number, _)| Call::of(number)).is_some_and(|call| call.events != Events::No);
-        let stack = Stack::new(self.frames.iter().map(|name| &**name));
-        match self.frames.is_empty() {
-            true => is_call,
-            false => is_call && stack.cause(None) == Cause::Events,
-        }
-    }
-
-    fn block(&self, thread: &ThreadTotals, place: &str, time_us: u128) -> Block {
-        let stack = Stack::new(self.frames.iter().map(|name| &**name));
-        let call = self.call.and_then(|(number, _)| Call::of(number));
-        let (number, args) = self.call.unwrap_or((-1, [0; 6]));
-        let text = call.filter(|call| call.path != 0).and_then(|call| {
-            let address = args[usize::from(call.path) - 1];
-            text_at(place, address)
-        });
-        let path = match (call, &text) {
-            (Some(_), Some(text)) => Some(text.clone()),
-            (Some(call), None) if call.descriptor != 0 => {
-                let descriptor = args[usize::from(call.descriptor) - 1] as i32;
-                let link = fs::read_link(format!("{place}/fd/{descriptor}")).ok();
-                link.map(|path| path.to_string_lossy().into_owned())
-            }
-            _ => None,
-        };
-        let name = match (call, number) {
-            (Some(call), _) => call.name.to_owned(),
-            (None, -1) => "page fault".to_owned(),
-            (None, number) => format!("call {number}"),
-        };
-        Block {
-            time_us: time_us as u64,
-            pid: thread.pid,
-            thread: thread.thread,
-            name: thread.name.as_str().into(),
-            call: name.into(),
-            args: call.map(|call| call.words(&args, text.as_deref())).unwrap_or_default(),
-            path: path.map(Arc::from),
-            cause: stack.cause(None),
-            us: 0,
-            stack: stack.frames().iter().map(|&name| Arc::from(name)).collect(),
-            waker: None,
-            ready: None,
-            cpu: 0,
-            sampled: true,
-            unfinished: false,
-        }
-    }
-}
-
-/// `[<0>] ep_poll+0x2f4/0x390`, without what surrounds the name.
-fn function(line: &str) -> Option<&str> {
-    line.split_once("] ")?.1.split('+').next()
-}
-
-/// The text at an address of a thread's memory, up to its end.
-fn text_at(place: &str, address: u64) -> Option<String> {
-    let memory = fs::File::open(format!("{place}/mem")).ok()?;
-    let mut bytes = [0; 256];
-    // A text near the end of its page is read up to there.
-    let within = 4096 - (address % 4096) as usize;
-    let count = memory.read_at(&mut bytes[..within.min(256)], address).ok()?;
-    let end = bytes[..count].iter().position(|&byte| byte == 0).unwrap_or(count);
-    Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
-}

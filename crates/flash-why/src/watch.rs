@@ -9,6 +9,7 @@ use crate::block::{Block, ThreadTotals};
 use crate::ebpf;
 use crate::error::Error;
 use crate::level::Level;
+use crate::perf;
 use crate::proc;
 use crate::sampler;
 use crate::target::Target;
@@ -26,6 +27,7 @@ pub struct Watch {
 enum Instrument {
     #[cfg(has_bpf)]
     Ebpf(Box<ebpf::Instrument>),
+    Perf(Box<perf::Instrument>),
     Proc(sampler::Instrument),
 }
 
@@ -41,6 +43,7 @@ impl Watch {
             match &mut instrument {
                 #[cfg(has_bpf)]
                 Instrument::Ebpf(kernel) => kernel.watch(pid)?,
+                Instrument::Perf(perf) => perf.watch(pid)?,
                 Instrument::Proc(sampler) => sampler.watch(pid).map_err(|error| match &note {
                     Some(note) => Error::run(format!("{error}; {note}")),
                     None => error,
@@ -72,7 +75,10 @@ impl Watch {
 
     /// How often [`poll`](Watch::poll) is to be called.
     pub fn interval(&self) -> Duration {
-        Duration::from_millis(10)
+        match self.level {
+            Level::Perf => perf::INTERVAL,
+            Level::Ebpf | Level::Proc => Duration::from_millis(10),
+        }
     }
 
     /// Gives each block that has ended since.
@@ -83,6 +89,10 @@ impl Watch {
         match &mut self.instrument {
             #[cfg(has_bpf)]
             Instrument::Ebpf(kernel) => kernel.poll(found),
+            Instrument::Perf(perf) => {
+                perf.poll(found);
+                Ok(())
+            }
             Instrument::Proc(sampler) => {
                 sampler.poll(found);
                 Ok(())
@@ -95,16 +105,19 @@ impl Watch {
         match &mut self.instrument {
             #[cfg(has_bpf)]
             Instrument::Ebpf(kernel) => kernel.unfinished(found),
+            Instrument::Perf(perf) => perf.unfinished(found),
             Instrument::Proc(sampler) => sampler.unfinished(found),
         }
-        if self.level == Level::Ebpf {
+        if self.level != Level::Proc {
             self.asleep_all_along(found);
         }
     }
 
     /// Threads that slept before the watch began and have not moved since: a switch of theirs was never seen.
     fn asleep_all_along(&mut self, found: &mut dyn FnMut(Block)) {
-        let moved: BTreeSet<u32> = self.threads().iter().map(|thread| thread.thread).collect();
+        let threads = self.threads();
+        let moved = threads.iter().filter(|thread| thread.waits + thread.blocks > 0);
+        let moved: BTreeSet<u32> = moved.map(|thread| thread.thread).collect();
         for &pid in &self.pids {
             for thread in proc::threads(pid).into_iter().filter(|thread| !moved.contains(thread)) {
                 if let Some(block) = sampler::Instrument::asleep_now(pid, thread) {
@@ -120,6 +133,7 @@ impl Watch {
         match &mut self.instrument {
             #[cfg(has_bpf)]
             Instrument::Ebpf(kernel) => kernel.threads(),
+            Instrument::Perf(perf) => perf.threads(),
             Instrument::Proc(sampler) => sampler.threads(),
         }
     }
@@ -129,6 +143,7 @@ impl Watch {
         match &self.instrument {
             #[cfg(has_bpf)]
             Instrument::Ebpf(kernel) => kernel.lost(),
+            Instrument::Perf(perf) => perf.lost(),
             Instrument::Proc(_) => 0,
         }
     }
@@ -142,6 +157,7 @@ impl Watch {
         let pids = match &self.instrument {
             #[cfg(has_bpf)]
             Instrument::Ebpf(kernel) => kernel.watched(),
+            Instrument::Perf(perf) => perf.watched(),
             Instrument::Proc(sampler) => sampler.watched(),
         };
         !pids.into_iter().any(proc::is_there)
@@ -176,14 +192,32 @@ impl Drop for Watch {
 const END_PATIENCE: Duration = Duration::from_secs(15);
 
 fn open(level: Option<Level>) -> Result<(Instrument, Level, Option<String>), Error> {
-    let proc = |note| (Instrument::Proc(sampler::Instrument::new()), Level::Proc, note);
     match level {
-        Some(Level::Proc) => Ok(proc(None)),
-        Some(Level::Ebpf) => open_ebpf().map(|instrument| (instrument, Level::Ebpf, None)),
-        None => Ok(match open_ebpf() {
-            Ok(instrument) => (instrument, Level::Ebpf, None),
-            Err(error) => proc(Some(error.to_string())),
-        }),
+        Some(Level::Ebpf) => Ok((open_ebpf()?, Level::Ebpf, None)),
+        Some(Level::Perf) => Ok((open_perf()?, Level::Perf, None)),
+        Some(Level::Proc) => Ok((Instrument::Proc(sampler::Instrument::new()), Level::Proc, None)),
+        None => {
+            let first = match open_ebpf() {
+                Ok(instrument) => return Ok((instrument, Level::Ebpf, None)),
+                Err(error) => error.to_string(),
+            };
+            match open_perf() {
+                Ok(instrument) => Ok((instrument, Level::Perf, Some(first))),
+                Err(error) => {
+                    let sampler = Instrument::Proc(sampler::Instrument::new());
+                    Ok((sampler, Level::Proc, Some(format!("{first}; {error}"))))
+                }
+            }
+        }
+    }
+}
+
+fn open_perf() -> Result<Instrument, Error> {
+    match perf::Instrument::new() {
+        Ok(instrument) => Ok(Instrument::Perf(Box::new(instrument))),
+        Err(error) => Err(Error::run(format!(
+            "level 2 is refused: {error}; the capabilities CAP_PERFMON and CAP_SYSLOG, or sysctl kernel.perf_event_paranoid=1, would help"
+        ))),
     }
 }
 

@@ -88,6 +88,31 @@ fn samples_need_no_rights() {
 }
 
 #[test]
+fn perf_events_see_every_sleep() {
+    let shell = Command::new("sh").args(["-c", "while :; do sleep 0.01; done"]).spawn().expect("a shell");
+    let shell = Sleeper(shell);
+    let pid = shell.0.id().to_string();
+    let output = why(&[&pid, "--for", "500ms", "--level", "2", "--json", "-"]);
+    let said = String::from_utf8(output.stderr).expect("text");
+    if said.contains("level 2 is refused") {
+        return eprintln!("NOT TESTED, perf events: {said}");
+    }
+    assert!(said.contains("level 2 (perf events") && output.status.code() == Some(0), "{said}");
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let (totals, blocks) = lines.split_last().expect("totals");
+    let of_shell = blocks.iter().filter(|block| block["pid"] == shell.0.id() && block["call"] == "wait4");
+    let of_shell: Vec<&Value> = of_shell.collect();
+    assert!(of_shell.len() > 5, "{lines:?}");
+    for block in of_shell {
+        assert_eq!((&block["cause"], block.get("sampled")), (&Value::from("child process"), None), "{block}");
+        let us = block["us"].as_u64().expect("a length");
+        assert!(us > 5000 || block["unfinished"] == true, "{block}");
+    }
+    assert_eq!((&totals["level"], &totals["lost"]), (&Value::from(2), &Value::from(0)), "{totals}");
+}
+
+#[test]
 fn somebody_else_s_process_takes_rights() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("NOT TESTED, another user's process: becoming another user takes root");

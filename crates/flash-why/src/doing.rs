@@ -1,0 +1,130 @@
+//! What a sleeping thread is doing: its system call, its kernel stack, and what `/proc` says that the call is about.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use flash_sleep::{Call, Cause, Events, Stack};
+
+use crate::block::{Block, Frames, ThreadTotals};
+
+/// A call with its arguments, and where in the kernel it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Doing {
+    pub(crate) call: Option<(i64, [u64; 6])>,
+    /// Innermost first.
+    pub(crate) frames: Frames,
+}
+
+/// What a call is about: the text that it was given, and the path.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    text: Option<String>,
+    path: String,
+}
+
+impl Doing {
+    /// Reads what a thread does now from its folder in `/proc`.
+    pub(crate) fn read(place: &str) -> Doing {
+        let syscall = fs::read_to_string(format!("{place}/syscall")).unwrap_or_default();
+        let mut words = syscall.split_whitespace();
+        let number = words.next().and_then(|word| word.parse::<i64>().ok()).filter(|&number| number >= 0);
+        let mut args = [0; 6];
+        for (arg, word) in args.iter_mut().zip(words) {
+            *arg = u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0);
+        }
+        // Whoever has no right to stacks still sees the innermost function.
+        let stack = fs::read_to_string(format!("{place}/stack")).unwrap_or_default();
+        let mut frames: Vec<Arc<str>> = stack.lines().filter_map(function).map(Arc::from).collect();
+        if frames.is_empty() {
+            let innermost = fs::read_to_string(format!("{place}/wchan")).unwrap_or_default();
+            frames.extend(Some(innermost.trim()).filter(|name| !matches!(*name, "" | "0")).map(Arc::from));
+        }
+        Doing { call: number.map(|number| (number, args)), frames: frames.into() }
+    }
+
+    /// Whether it waits for events.
+    pub(crate) fn is_wait(&self) -> bool {
+        let is_call = self.known_call().is_some_and(|call| call.events != Events::No);
+        is_call && (self.frames.is_empty() || self.cause() == Cause::Events)
+    }
+
+    /// Whether the thread has ended, and sleeps for good.
+    pub(crate) fn is_end(&self) -> bool {
+        self.frames.iter().any(|name| &**name == "do_exit")
+    }
+
+    /// Why it sleeps.
+    pub(crate) fn cause(&self) -> Cause {
+        self.stack().cause(None)
+    }
+
+    fn stack(&self) -> Stack<'_> {
+        Stack::new(self.frames.iter().map(|name| &**name))
+    }
+
+    fn known_call(&self) -> Option<&'static Call> {
+        self.call.and_then(|(number, _)| Call::of(number))
+    }
+
+    /// What its call is about, as long as the thread is still in it.
+    pub(crate) fn subject(&self, place: &str) -> Option<Subject> {
+        let (call, (_, args)) = (self.known_call()?, self.call?);
+        let argument = |number: u8| args[usize::from(number) - 1];
+        if call.path != 0 {
+            let path = text_at(place, argument(call.path))?;
+            return Some(Subject { text: Some(path.clone()), path });
+        }
+        if call.descriptor == 0 {
+            return None;
+        }
+        let link = fs::read_link(format!("{place}/fd/{}", argument(call.descriptor) as i32)).ok()?;
+        Some(Subject { text: None, path: link.to_string_lossy().into_owned() })
+    }
+
+    /// A block without its times.
+    pub(crate) fn block(&self, thread: &ThreadTotals, subject: Option<&Subject>) -> Block {
+        let call = self.known_call();
+        let name = match (call, self.call) {
+            (Some(call), _) => call.name.to_owned(),
+            (None, Some((number, _))) => format!("call {number}"),
+            (None, None) if self.stack().is_fault() || self.frames.is_empty() => "page fault".to_owned(),
+            (None, None) => "none".to_owned(),
+        };
+        let text = subject.and_then(|subject| subject.text.as_deref());
+        let args = call.zip(self.call).map(|(call, (_, args))| call.words(&args, text));
+        Block {
+            time_us: 0,
+            pid: thread.pid,
+            thread: thread.thread,
+            name: thread.name.as_str().into(),
+            call: name.into(),
+            args: args.unwrap_or_default(),
+            path: subject.map(|subject| subject.path.as_str().into()),
+            cause: self.cause(),
+            us: 0,
+            stack: self.stack().frames().iter().map(|&name| Arc::from(name)).collect(),
+            waker: None,
+            ready: None,
+            cpu: 0,
+            sampled: false,
+            unfinished: false,
+        }
+    }
+}
+
+/// `[<0>] ep_poll+0x2f4/0x390`, without what surrounds the name.
+fn function(line: &str) -> Option<&str> {
+    line.split_once("] ")?.1.split('+').next()
+}
+
+/// The text at an address of a thread's memory, up to its end.
+fn text_at(place: &str, address: u64) -> Option<String> {
+    let memory = fs::File::open(format!("{place}/mem")).ok()?;
+    let mut bytes = [0; 256];
+    // A text near the end of its page is read up to there.
+    let within = 4096 - (address % 4096) as usize;
+    let count = memory.read_at(&mut bytes[..within.min(256)], address).ok()?;
+    let end = bytes[..count].iter().position(|&byte| byte == 0).unwrap_or(count);
+    Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+}

@@ -1,0 +1,250 @@
+//! The second level: perf events of context switches, one for each thread. It sees every sleep with its stack and length, without
+//! eBPF.
+//!
+//! It does not see who ended a sleep, nor who waited meanwhile. The path is read from `/proc` while the thread sleeps, so a sleep
+//! that is shorter than [`INTERVAL`] has none, mostly. New threads and processes are found in `/proc`, [`FIND_EVERY`].
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flash_os::perf_event::{Begin, Sleep, SleepRecorder, THIS_THREAD};
+use flash_sleep::{Call, Cause};
+
+use crate::block::{Block, Frames, ThreadTotals};
+use crate::doing::{Doing, Subject};
+use crate::error::Error;
+use crate::proc;
+use crate::symbols::Symbols;
+
+/// The time between two looks.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(1);
+const FIND_EVERY: Duration = Duration::from_millis(10);
+/// For each thread. An ordinary user's memory for rings is limited, so smaller ones follow.
+const RING_PAGES: [usize; 2] = [128, 8];
+
+pub(crate) struct Instrument {
+    stacks: Stacks,
+    pids: BTreeSet<u32>,
+    threads: BTreeMap<u32, Recorded>,
+    begun_ns: u64,
+    found_at: Instant,
+    /// Threads that could not be recorded.
+    unseen: BTreeSet<u32>,
+}
+
+/// A thread with its recorder; none if it has ended.
+struct Recorded {
+    recorder: Option<SleepRecorder>,
+    totals: ThreadTotals,
+    /// What the sleep that began then is about.
+    subject: Option<(u64, Option<Subject>)>,
+}
+
+/// Names of stacks that were seen.
+struct Stacks {
+    symbols: Symbols,
+    known: HashMap<Vec<u64>, Frames>,
+}
+
+impl Instrument {
+    /// Reads the kernel's names, and tries whether this program may record itself.
+    pub(crate) fn new() -> Result<Instrument, Error> {
+        let symbols = Symbols::read()?;
+        SleepRecorder::open(THIS_THREAD, 1, Begin::Disabled)
+            .map_err(|error| Error::run(format!("perf_event_open: {error}")))?;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Ok(Instrument {
+            stacks: Stacks { symbols, known: HashMap::new() },
+            pids: BTreeSet::new(),
+            threads: BTreeMap::new(),
+            begun_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
+            found_at: Instant::now(),
+            unseen: BTreeSet::new(),
+        })
+    }
+
+    /// Watches a process, all its threads, and its children from now on.
+    pub(crate) fn watch(&mut self, pid: u32) -> Result<(), Error> {
+        self.pids.insert(pid);
+        for thread in proc::threads(pid) {
+            match self.record(pid, thread) {
+                Err(error) if error.raw_os_error() != Some(NO_SUCH_THREAD) => {
+                    return Err(proc::refusal(pid, &error, "CAP_PERFMON"));
+                }
+                _ => {}
+            }
+        }
+        match proc::is_there(pid) {
+            true => Ok(()),
+            false => Err(Error::run(format!("process {pid} has ended"))),
+        }
+    }
+
+    pub(crate) fn watched(&self) -> Vec<u32> {
+        self.pids.iter().copied().collect()
+    }
+
+    fn record(&mut self, pid: u32, thread: u32) -> io::Result<()> {
+        let recorder = open(thread)?;
+        let name = proc::thread_name(pid, thread);
+        let totals = ThreadTotals { pid, thread, name, ..ThreadTotals::default() };
+        self.threads.insert(thread, Recorded { recorder: Some(recorder), totals, subject: None });
+        Ok(())
+    }
+
+    /// Gives every sleep that has ended since the last time.
+    pub(crate) fn poll(&mut self, found: &mut dyn FnMut(Block)) {
+        if self.found_at.elapsed() >= FIND_EVERY {
+            self.find_new();
+            self.found_at = Instant::now();
+        }
+        for recorded in self.threads.values_mut() {
+            recorded.read(&mut self.stacks, self.begun_ns, found);
+            recorded.look(&mut self.stacks, self.begun_ns, found);
+        }
+    }
+
+    /// Threads and children that have come, and those that have gone.
+    fn find_new(&mut self) {
+        let children: Vec<u32> = self.pids.iter().flat_map(|&pid| proc::children(pid)).collect();
+        self.pids.extend(children);
+        self.pids.retain(|&pid| proc::is_there(pid));
+        let mut there = BTreeSet::new();
+        for pid in self.watched() {
+            for thread in proc::threads(pid) {
+                there.insert(thread);
+                let is_known = self.threads.get(&thread).is_some_and(|known| known.recorder.is_some());
+                if !is_known && self.record(pid, thread).is_err() {
+                    self.unseen.insert(thread);
+                }
+            }
+        }
+        for (thread, recorded) in &mut self.threads {
+            if !there.contains(thread) {
+                recorded.recorder = None;
+            }
+        }
+    }
+
+    /// Gives the sleeps that still last.
+    pub(crate) fn unfinished(&mut self, found: &mut dyn FnMut(Block)) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let until_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        for recorded in self.threads.values_mut() {
+            recorded.read(&mut self.stacks, self.begun_ns, found);
+            recorded.look(&mut self.stacks, self.begun_ns, found);
+            let asleep = recorded.recorder.as_ref().and_then(|recorder| recorder.asleep().cloned());
+            if let Some(sleep) = asleep {
+                let unfinished = &mut |block| found(Block { unfinished: true, ..block });
+                recorded.note(&Sleep { until_ns, ..sleep }, &mut self.stacks, self.begun_ns, unfinished);
+            }
+        }
+    }
+
+    pub(crate) fn threads(&self) -> Vec<ThreadTotals> {
+        self.threads.values().map(|recorded| recorded.totals.clone()).collect()
+    }
+
+    /// Threads that were never seen.
+    pub(crate) fn lost(&self) -> u64 {
+        self.unseen.len() as u64
+    }
+}
+
+const NO_SUCH_THREAD: i32 = 3;
+
+fn open(thread: u32) -> io::Result<SleepRecorder> {
+    let [most, least] = RING_PAGES;
+    SleepRecorder::open(thread, most, Begin::Enabled).or_else(|error| match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::OutOfMemory => {
+            SleepRecorder::open(thread, least, Begin::Enabled)
+        }
+        _ => Err(error),
+    })
+}
+
+impl Recorded {
+    fn read(&mut self, stacks: &mut Stacks, begun_ns: u64, found: &mut dyn FnMut(Block)) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let mut ended = Vec::new();
+        recorder.read(&mut |sleep| ended.push(sleep));
+        self.totals.lost = recorder.lost();
+        for sleep in ended {
+            self.note(&sleep, stacks, begun_ns, found);
+        }
+    }
+
+    /// Finds out what a sleep that lasts is about.
+    fn look(&mut self, stacks: &mut Stacks, begun_ns: u64, found: &mut dyn FnMut(Block)) {
+        let Some(sleep) = self.recorder.as_ref().and_then(SleepRecorder::asleep) else { return };
+        let since_ns = sleep.since_ns;
+        if sleep.preempted || self.subject.as_ref().is_some_and(|(of, _)| *of == since_ns) {
+            return;
+        }
+        let doing = stacks.doing(sleep);
+        if doing.is_wait() {
+            return;
+        }
+        let place = format!("/proc/{}/task/{}", self.totals.pid, self.totals.thread);
+        let subject = doing.subject(&place);
+        self.subject = Some((since_ns, subject));
+        // If it woke meanwhile, what was read may be of its next call.
+        let Some(recorder) = &mut self.recorder else { return };
+        let mut ended = Vec::new();
+        recorder.read(&mut |sleep| ended.push(sleep));
+        if !ended.is_empty() {
+            self.subject = None;
+        }
+        for sleep in ended {
+            self.note(&sleep, stacks, begun_ns, found);
+        }
+    }
+
+    /// Counts a sleep, and gives it if it is no wait for events.
+    fn note(&mut self, sleep: &Sleep, stacks: &mut Stacks, begun_ns: u64, found: &mut dyn FnMut(Block)) {
+        let doing = stacks.doing(sleep);
+        // Of the threads that the scheduler stops, only those of a cgroup without time left sleep.
+        if doing.is_end() || sleep.preempted && doing.cause() != Cause::CgroupThrottle {
+            return;
+        }
+        let us = sleep.until_ns.saturating_sub(sleep.since_ns) / 1000;
+        if doing.is_wait() {
+            self.totals.is_loop = true;
+            self.totals.waits += 1;
+            self.totals.wait_us += us;
+            return;
+        }
+        self.totals.blocks += 1;
+        self.totals.block_us += us;
+        let subject =
+            self.subject.take().filter(|(of, _)| *of == sleep.since_ns).and_then(|(_, subject)| subject);
+        found(Block {
+            time_us: sleep.since_ns.saturating_sub(begun_ns) / 1000,
+            us,
+            cpu: sleep.processor,
+            ..doing.block(&self.totals, subject.as_ref())
+        });
+    }
+}
+
+impl Stacks {
+    fn doing(&mut self, sleep: &Sleep) -> Doing {
+        let frames = match self.known.get(&sleep.stack) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let name = |&address: &u64| match self.symbols.name(address) {
+                    Some(name) => Arc::clone(name),
+                    None => format!("{address:#x}").into(),
+                };
+                let frames: Frames = sleep.stack.iter().map(name).collect();
+                self.known.insert(sleep.stack.clone(), Arc::clone(&frames));
+                frames
+            }
+        };
+        // The outermost entry: a call may perform another one.
+        let call = frames.iter().rev().find_map(|name| Call::of_function(name));
+        Doing { call: call.map(|call| (call.number, sleep.arguments)), frames }
+    }
+}
