@@ -20,6 +20,10 @@ use flash_process::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 
+use self::progress::Progress;
+
+mod progress;
+
 pub struct Cgi {
     monitor: Arc<ProcessMonitor>,
     /// For each route its folder's number in [`Setup::folders`](flash_process::Setup::folders).
@@ -122,17 +126,14 @@ impl Lease for ScriptLease {
     }
 }
 
-/// How long a client may take nothing of what its program has written. Its kernel may hold megabytes that it reads slowly.
-const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
-
 struct DirectObserver {
     client: OwnedFd,
     written_before: u64,
     record: Option<RecordBuilder>,
     log_detached: LogDetached,
     silence_max: Duration,
-    /// When it was last seen that more had been written, and how much.
-    progress: Option<(Instant, u64)>,
+    /// From the first look on.
+    progress: Option<Progress>,
     reply: Option<OnOpened>,
     handle: Option<ProcessHandle>,
 }
@@ -158,19 +159,10 @@ impl ProcessObserver for DirectObserver {
     }
 
     fn is_wanted(&mut self, now: Instant) -> bool {
-        let written = self.written();
-        match self.progress {
-            Some((since, before)) if before == written => {
-                // While the client has something to take, it is the client that is waited for.
-                let patience = match bytes_unacked(&self.client) {
-                    Ok(1..) => self.silence_max.max(CLIENT_STALL_MAX),
-                    _ => self.silence_max,
-                };
-                if now.saturating_duration_since(since) > patience {
-                    return false;
-                }
-            }
-            _ => self.progress = Some((now, written)),
+        let (written, unacked) = (self.written(), bytes_unacked(&self.client).unwrap_or_default());
+        let progress = self.progress.get_or_insert_with(|| Progress::new(now, written));
+        if !progress.goes_on(now, written, unacked, self.silence_max) {
+            return false;
         }
         // A client that has closed its side (`RDHUP`) may wait for its answer all the same.
         !is_gone(&self.client)
