@@ -20,7 +20,7 @@ pub struct Experiment {
 pub enum ExperimentError {
     #[error("{}: no plan has been run there (see flash lab run)", path.display())]
     Nothing { path: PathBuf },
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Record(#[from] RecordError),

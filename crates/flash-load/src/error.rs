@@ -10,3 +10,12 @@ pub enum Error {
     #[error("{0}")]
     Run(String),
 }
+
+impl From<Error> for flash_cli::Failure {
+    fn from(error: Error) -> flash_cli::Failure {
+        match error {
+            Error::Usage(what) => flash_cli::Failure::Usage(what),
+            Error::Run(what) => flash_cli::Failure::Run(what),
+        }
+    }
+}

@@ -6,12 +6,10 @@ mod pace;
 mod units;
 mod workload;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use flash_load::{ClientGroup, ClientOptions, Error, Load, Method, Server, Until, Url, Urls};
 use flash_traffic::Workload;
@@ -26,7 +24,7 @@ use workload::WorkloadFlags;
 /// A few threads simulate many clients of any HTTP server. The report has the number of responses, their times, and the errors.
 /// Without flags 32 clients, each on a connection that stays open, request URL again and again for ten seconds.
 #[derive(Debug, Parser)]
-#[command(name = "flash load", bin_name = "flash load", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "flash load", bin_name = "flash load", version, after_help = AFTER_HELP)]
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
@@ -112,24 +110,6 @@ Examples:
   flash load http://localhost:8080/ --log access.log.gz --data-set 90M --hot /logo.png --hot-rate 1000
   flash load http://localhost:8080/ --urls list.txt --levels 0.5,0.8,0.95
   flash load make-site /srv/site --specweb 20 && flash load http://localhost:8080/ --specweb 20 --verify";
-
-/// Reads a command line, of which the first word is the program's name. It prints help and version if they are requested, and
-/// then ends the process.
-pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Error> {
-    Flags::try_parse_from(words).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
-        _ => Error::Usage(format!("{} (see flash load --help)", one_line(&error))),
-    })
-}
-
-/// Puts clap's message on one line: the error and its tips, without the usage and its hint.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let said =
-        text.split("\n\n").filter(|part| !part.starts_with("Usage: ") && !part.starts_with("For more "));
-    let words: Vec<&str> = said.flat_map(str::split_whitespace).collect();
-    words.join(" ").replacen("error: ", "", 1).replace(" tip: ", "; ")
-}
 
 impl Flags {
     /// Reads the lists, finds the server and connects to it once.

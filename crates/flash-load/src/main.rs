@@ -7,33 +7,21 @@ mod display;
 mod flags;
 mod make_site;
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use flags::{Command, Task};
-use flash_load::Error;
+use flags::{Command, Flags, Task};
+use flash_cli::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 fn main() -> ExitCode {
-    match work() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody is left to tell if standard error is gone too.
-            let _ = writeln!(std::io::stderr(), "flash load: {error}");
-            ExitCode::from(match error {
-                Error::Usage(_) => 2,
-                Error::Run(_) => 1,
-            })
-        }
-    }
+    flash_cli::finish("flash load", flash_cli::read(std::env::args_os()).and_then(work))
 }
 
-fn work() -> Result<(), Error> {
-    let flags = flags::read(std::env::args_os())?;
+fn work(flags: Flags) -> Result<(), Failure> {
     if let Some(Command::MakeSite(flags)) = &flags.command {
-        return make_site::make(flags);
+        return Ok(make_site::make(flags)?);
     }
     let output = display::Output::new(&flags)?;
     let load = flags.load()?;
@@ -42,7 +30,7 @@ fn work() -> Result<(), Error> {
         // The second one ends the program at once.
         signal_hook::flag::register_conditional_default(signal, stop.clone())
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .map_err(|error| Error::Run(format!("cannot watch for signals: {error}")))?;
+            .map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
     }
     let mut progress = output.progress(&load);
     let mut look = |live| progress.show(live);
@@ -60,5 +48,5 @@ fn work() -> Result<(), Error> {
         }
     }?;
     progress.finish();
-    output.report(&report)
+    Ok(output.report(&report)?)
 }

@@ -20,11 +20,11 @@ use self::costs::Turns;
 use self::disk::DiskTimes;
 pub(crate) use self::effort::Effort;
 use self::requests::Requests;
-use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::run::print;
 use crate::testbed::Testbed;
+use flash_cli::Failure;
 
 /// All that was measured, and on what.
 #[derive(Debug)]

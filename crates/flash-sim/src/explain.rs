@@ -11,11 +11,11 @@ use flash_sim::model::Cache;
 use flash_sim::outcome::{Event, Moment};
 
 use self::span::{Span, State};
-use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::run::print;
 use crate::runner::Runner;
+use flash_cli::Failure;
 
 pub(crate) fn run(flags: &flags::Explain) -> Result<(), Failure> {
     let scenario = flags.scenario.scenario()?;

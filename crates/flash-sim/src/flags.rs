@@ -1,12 +1,9 @@
 //! The command line as data: the commands, their flags, and their help. What they do is theirs.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
-use crate::failure::Failure;
 use crate::paper::Exhibit;
 use crate::scenario::Setting;
 
@@ -15,13 +12,7 @@ use crate::scenario::Setting;
 /// MP, MT, SPED, AMPED and PIPELINED servers run on any number of processors, with any memory and disks. The load is any other,
 /// or that of the traces of the paper on pipelined servers (Choi, Kim, Ersoz and Das, WWW 2005).
 #[derive(Debug, Parser)]
-#[command(
-    name = "flash sim",
-    bin_name = "flash sim",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "flash sim", bin_name = "flash sim", version, disable_help_subcommand = true)]
 pub(crate) struct Flags {
     #[command(subcommand)]
     pub command: Command,
@@ -175,15 +166,18 @@ pub(crate) struct Jobs {
 }
 
 const SETTINGS: &str = "\
-Keys are those of a parameter file; 'flash sim keys' lists them all. For instance:
+Settings:
   architecture=mp|mt|sped|amped|uring|newflash|pipelined
   machine.processors=16                         server.threads_per_processor=64
   machine.memory_mb=4000                        run.clients=2500
   machine.data_cache_mb=100                     run.measured_requests=1000000
   run.seed=7
   workload.trace=penn-state-cse|uc-berkeley|penn-state|clarknet|worldcup98|nasa
-Example:
-  flash sim run architecture=pipelined machine.processors=16 workload.trace=worldcup98";
+
+Examples:
+  flash sim run architecture=pipelined machine.processors=16 workload.trace=worldcup98
+
+'flash sim keys' lists all keys, which are those of a parameter file.";
 
 const ASSUMPTIONS: &str = "\
 Examples:
@@ -193,38 +187,8 @@ Examples:
 
 const SWEEPS: &str = "\
 A setting may have several values, KEY=A,B,C, or a range of whole numbers, KEY=1..16.
-Example:
+
+Examples:
   flash sim sweep --out sweep architecture=mt,pipelined machine.processors=1..16 run.seed=1..3
+
 For a scheduler, --commands prints a line for each run, all independent of each other; see docs/simulator.md.";
-
-impl Flags {
-    /// Reads a command line. Help and version, where they are asked for, are printed here and end the process.
-    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
-        let words: Vec<OsString> = words.into_iter().collect();
-        Flags::try_parse_from(&words).map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::Usage(
-                "say what to do: run, sweep, explain, keys, paper, calibrate or validate (see flash sim --help)"
-                    .into(),
-            ),
-            _ => Failure::Usage(format!("{} (see {} --help)", one_line(&error), command_name(&words))),
-        })
-    }
-}
-
-/// What clap says in paragraphs, on one line: what is wrong and its tips, without the usage and its hint.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let said =
-        text.split("\n\n").filter(|part| !part.starts_with("Usage: ") && !part.starts_with("For more "));
-    let words: Vec<&str> = said.flat_map(str::split_whitespace).collect();
-    words.join(" ").replacen("error: ", "", 1).replace(" tip: ", "; ")
-}
-
-fn command_name(words: &[OsString]) -> String {
-    let flags = Flags::command();
-    match words.get(1).and_then(|word| flags.find_subcommand(word)) {
-        Some(command) => format!("flash sim {}", command.get_name()),
-        None => "flash sim".into(),
-    }
-}

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use toml::Table;
 
-use crate::failure::Failure;
+use flash_cli::Failure;
 
 /// How alike two names are, from 0 to 1, for one to be meant by the other.
 const ALIKE: f64 = 0.75;

@@ -1,17 +1,15 @@
-//! The command `flash-sim`: reads the command line and hands over. It does nothing itself but say what failed, on one line.
+//! The command `flash-sim`: reads the command line and hands over. It does nothing itself.
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
 use crate::flags::{Command, Flags};
 use crate::scenario::Scenario;
+use flash_cli::Failure;
 
 mod calibrate;
 mod explain;
-mod failure;
 mod flags;
 mod keys;
 mod output;
@@ -25,14 +23,7 @@ mod validate;
 mod workload;
 
 fn main() -> ExitCode {
-    match Flags::read(std::env::args_os()).and_then(run) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            // Nobody is left to tell if standard error is gone too.
-            let _ = writeln!(std::io::stderr(), "flash-sim: {failure}");
-            failure.exit_code()
-        }
-    }
+    flash_cli::finish("flash sim", flash_cli::read(std::env::args_os()).and_then(run))
 }
 
 fn run(flags: Flags) -> Result<(), Failure> {

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use flash_cli::Failure;
 
 /// Makes a folder where there is none.
 pub(crate) fn folder(path: &Path) -> Result<PathBuf, Failure> {
-    fs::create_dir_all(path).map_err(|error| Failure::at(path, &error))?;
+    fs::create_dir_all(path).map_err(|error| Failure::io("make", path, &error))?;
     Ok(path.to_owned())
 }
 
@@ -16,10 +16,10 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
-    written.map_err(|error| Failure::at(path, &error))
+    written.map_err(|error| Failure::io("write to", path, &error))
 }
 
 /// The text of a file.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure::at(path, &error))
+    fs::read_to_string(path).map_err(|error| Failure::io("read", path, &error))
 }

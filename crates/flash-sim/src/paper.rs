@@ -19,11 +19,11 @@ pub(crate) use self::exhibit::Exhibit;
 use self::panel::{Cell, Effort, PANELS};
 use self::results::Results;
 use self::table::Table;
-use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::runner::Runner;
 use crate::scenario::Scenario;
+use flash_cli::Failure;
 
 /// Runs and writes what was asked for; everything, if nothing was.
 pub(crate) fn run(flags: &flags::Paper) -> Result<(), Failure> {

@@ -6,11 +6,11 @@ use std::io::Write as _;
 use flash_sim::Outcome;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::runner::Runner;
 use crate::scenario::{Draft, Scenario};
+use flash_cli::Failure;
 
 /// A run as it is kept: what was asked for, and what came of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

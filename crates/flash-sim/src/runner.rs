@@ -7,9 +7,9 @@ use flash_sim::{Demand, Outcome, simulate};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
 
-use crate::failure::Failure;
 use crate::scenario::Scenario;
 use crate::workload::Source;
+use flash_cli::Failure;
 
 /// Runs scenarios.
 pub(crate) struct Runner {

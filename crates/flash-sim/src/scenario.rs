@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::failure::Failure;
 use crate::keys::Keys;
 use crate::workload::Source;
+use flash_cli::Failure;
 
 /// Everything that a run depends on. The fields are those of [`Parameters`]; unknown ones are refused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

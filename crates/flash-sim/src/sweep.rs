@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use flash_sim::Outcome;
 
-use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::run::{Record, print};
 use crate::runner::Runner;
 use crate::scenario::{Scenario, Setting};
+use flash_cli::Failure;
 
 /// One combination.
 struct Point {

@@ -16,12 +16,12 @@ use flash_rig::Facts;
 use flash_sim::Parameters;
 
 use crate::calibrate::{Effort, calibrate};
-use crate::failure::Failure;
 use crate::flags;
 use crate::output;
 use crate::run::print;
 use crate::scenario::Draft;
 use crate::testbed::Testbed;
+use flash_cli::Failure;
 
 use self::cell::{Grid, QUICK, Validation, WHOLE};
 use self::site::Site;

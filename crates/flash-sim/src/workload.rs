@@ -15,7 +15,7 @@ use flash_traffic::{Trace, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use flash_cli::Failure;
 
 pub(crate) use self::synthetic::{Synthetic, SyntheticFiles};
 pub(crate) use self::trace::{PAPER_TRACES, PaperTrace};

@@ -20,7 +20,7 @@ fn refused(code: i32, words: &[&str]) -> String {
     let output = flash_sim(words);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{words:?}: {error}");
-    assert!(error.starts_with("flash-sim: ") && error.lines().count() == 1, "{words:?}: {error}");
+    assert!(error.starts_with("flash sim: ") && error.lines().count() == 1, "{words:?}: {error}");
     error
 }
 
@@ -122,7 +122,7 @@ fn bad_input_gets_a_line() {
         refused(2, &["sweep", "--out", folder.path().to_str().unwrap(), "run.seed=1..9999999"])
             .contains("1000000")
     );
-    assert!(refused(2, &[]).contains("run, sweep, explain, keys, paper"));
+    assert!(refused(2, &[]).contains("run, sweep, keys, explain, paper"));
     assert!(refused(2, &["fly"]).contains("fly"));
     assert!(refused(1, &["run", SHORT[0], SHORT[2], "--out", "/nowhere/x.json"]).contains("/nowhere/x.json"));
 }

@@ -1,4 +1,4 @@
-//! The command `flash-slowdisk`: mounts what its flags say, waits until it is told to end or somebody else unmounts,
+//! The program `flash-slowdisk`, which `flash slowdisk` runs: mounts what its flags say, waits until it is told to end or somebody else unmounts,
 //! and unmounts. What the disk does is the library's; what it is told while it runs goes through its control file.
 
 #![forbid(unsafe_code)]
@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use flash_cli::Failure;
 use flash_slowdisk::{CONTROL, SlowDisk, SlowImage};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -20,7 +20,7 @@ use signal_hook::iterator::Signals;
 /// Mounts a read-only copy of a folder. Rules decide how long an operation takes, and whether it fails or hangs. Unmounts on
 /// SIGTERM or SIGINT. Needs root and /dev/fuse.
 #[derive(Debug, Parser)]
-#[command(name = "flash-slowdisk", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "flash slowdisk", bin_name = "flash slowdisk", version, after_help = AFTER_HELP)]
 struct Flags {
     /// The folder to show
     folder: PathBuf,
@@ -38,26 +38,23 @@ struct Flags {
 }
 
 const AFTER_HELP: &str = "\
-Rules:   [KIND] delay fixed:5ms|uniform:1ms-20ms|exp:8ms [PATTERN]
-         [KIND] hang | fail EIO | short BYTES [PATTERN]
-         concurrent N | ttl TIME | direct-io on|off | remove RULE | clear
-KIND:    lookup getattr open read readdir readlink statfs
-PATTERN: prefix /a/ | glob /a/*.b | fraction 0.01 [seed N]
+Rules:
+  [KIND] delay fixed:5ms|uniform:1ms-20ms|exp:8ms [PATTERN]
+  [KIND] hang | fail EIO | short BYTES [PATTERN]
+  concurrent N | ttl TIME | direct-io on|off | remove RULE | clear
+  KIND:    lookup getattr open read readdir readlink statfs
+  PATTERN: prefix /a/ | glob /a/*.b | fraction 0.01 [seed N]
+
 While it runs, write such lines to the file .slowdisk at its root, or read them there.";
 
 fn main() -> ExitCode {
-    let flags = match Flags::try_parse() {
-        Ok(flags) => flags,
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            error.exit()
-        }
-        Err(error) => return fail(2, &first_paragraph(&error.to_string())),
-    };
-    match run(&flags) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => fail(2, &error.to_string()),
-        Err(error) => fail(1, &error.to_string()),
-    }
+    let done = flash_cli::read(std::env::args_os()).and_then(|flags| {
+        run(&flags).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => Failure::Usage(error.to_string()),
+            _ => Failure::Run(error.to_string()),
+        })
+    });
+    flash_cli::finish("flash slowdisk", done)
 }
 
 fn run(flags: &Flags) -> io::Result<()> {
@@ -73,7 +70,7 @@ fn run(flags: &Flags) -> io::Result<()> {
     };
     let control = disk.below().mountpoint().join(CONTROL);
     let (folder, at) = (flags.folder.display(), disk.mountpoint().display());
-    let _ = writeln!(io::stdout(), "flash-slowdisk: {folder} at {at}, control {}", control.display());
+    let _ = writeln!(io::stdout(), "flash slowdisk: {folder} at {at}, control {}", control.display());
     while signals.pending().next().is_none() && disk.is_mounted() {
         thread::sleep(Duration::from_millis(50));
     }
@@ -107,16 +104,4 @@ impl Disk {
             Disk::Image(image) => image.disk(),
         }
     }
-}
-
-/// One line on standard output.
-fn fail(code: u8, what: &str) -> ExitCode {
-    let _ = writeln!(io::stderr(), "flash-slowdisk: {what}");
-    ExitCode::from(code)
-}
-
-/// Of what clap says in paragraphs: what is wrong, on one line.
-fn first_paragraph(text: &str) -> String {
-    let words: Vec<&str> = text.split("\n\n").next().unwrap_or_default().split_whitespace().collect();
-    words.join(" ").replacen("error: ", "", 1)
 }

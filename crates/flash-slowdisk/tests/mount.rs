@@ -305,7 +305,7 @@ fn program(place: &Place, flags: &[&str]) -> Child {
     let mut line = [0; 512];
     let length = child.stdout.as_mut().unwrap().read(&mut line).unwrap();
     let line = String::from_utf8_lossy(&line[..length]);
-    assert!(line.starts_with("flash-slowdisk: ") && line.ends_with("/.slowdisk\n"), "{line:?}");
+    assert!(line.starts_with("flash slowdisk: ") && line.ends_with("/.slowdisk\n"), "{line:?}");
     child
 }
 
@@ -344,7 +344,7 @@ fn the_program_says_in_one_line_what_is_wrong() {
         let output = Command::new(env!("CARGO_BIN_EXE_flash-slowdisk")).args(flags).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {said}");
-        assert!(said.starts_with("flash-slowdisk: ") && said.contains(what), "{flags:?}: {said}");
+        assert!(said.starts_with("flash slowdisk: ") && said.contains(what), "{flags:?}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
     assert!(!place.is_mounted());

@@ -11,6 +11,15 @@ pub enum Error {
     Run(String),
 }
 
+impl From<Error> for flash_cli::Failure {
+    fn from(error: Error) -> flash_cli::Failure {
+        match error {
+            Error::Usage(what) => flash_cli::Failure::Usage(what),
+            Error::Run(what) => flash_cli::Failure::Run(what),
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn run(message: impl Into<String>) -> Error {
         Error::Run(message.into())

@@ -1,11 +1,9 @@
 //! The command line of `flash why`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use clap::error::ErrorKind;
 use flash_why::{Error, Level, Target};
 
 /// Say what puts a server's loops to sleep
@@ -14,7 +12,7 @@ use flash_why::{Error, Level, Target};
 /// file and the cause in the kernel. It says how often and how long loops slept, and how many other connections waited
 /// meanwhile. A loop is a thread that waits in epoll, poll, select or io_uring.
 #[derive(Debug, Parser)]
-#[command(name = "flash why", bin_name = "flash why", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "flash why", bin_name = "flash why", version, after_help = AFTER_HELP)]
 pub(crate) struct Flags {
     /// A process's number, or the name of all processes to watch
     target: Option<String>,
@@ -48,16 +46,6 @@ Level 1 needs root, or the capabilities CAP_BPF, CAP_PERFMON and CAP_SYSLOG, and
 Level 2 needs root, or CAP_PERFMON and CAP_SYSLOG, or for your own processes kernel.perf_event_paranoid=1.
 Level 3 needs the process's own user.";
 
-/// Reads a command line. Help and version, where they are asked for, are printed here and end the process.
-pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Error> {
-    let flags = Flags::try_parse_from(words).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
-        _ => Error::Usage(one_line(&error.to_string())),
-    })?;
-    flags.target()?;
-    Ok(flags)
-}
-
 impl Flags {
     pub(crate) fn target(&self) -> Result<Target, Error> {
         match (&self.target, self.command.is_empty()) {
@@ -71,14 +59,6 @@ impl Flags {
 
 fn usage(message: &str) -> Error {
     Error::Usage(format!("{message} (see flash why --help)"))
-}
-
-/// What clap says in paragraphs, on one line.
-fn one_line(text: &str) -> String {
-    let said =
-        text.split("\n\n").filter(|part| !part.starts_with("Usage: ") && !part.starts_with("For more "));
-    let words: Vec<&str> = said.flat_map(str::split_whitespace).collect();
-    format!("{} (see flash why --help)", words.join(" ").replacen("error: ", "", 1))
 }
 
 fn level(text: &str) -> Result<Level, String> {

@@ -13,22 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flags::Flags;
+use flash_cli::Failure;
 use flash_why::{Block, Error, Live, Summary, ThreadTotals, Watch};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 fn main() -> ExitCode {
-    match work() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody is left to tell if standard error is gone too.
-            let _ = writeln!(io::stderr(), "flash why: {error}");
-            ExitCode::from(match error {
-                Error::Usage(_) => 2,
-                Error::Run(_) => 1,
-            })
-        }
-    }
+    flash_cli::finish("flash why", flash_cli::read(std::env::args_os()).and_then(work))
 }
 
 /// The last line of `--json`.
@@ -40,15 +31,14 @@ struct Totals<'a> {
     lost: u64,
 }
 
-fn work() -> Result<(), Error> {
-    let flags = flags::read(std::env::args_os())?;
+fn work(flags: Flags) -> Result<(), Failure> {
     let target = flags.target()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // The second one ends the program at once.
         signal_hook::flag::register_conditional_default(signal, stop.clone())
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .map_err(|error| Error::Run(format!("cannot watch for signals: {error}")))?;
+            .map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
     }
     let mut lines = flags.json.as_deref().map(open).transpose()?;
     let mut watch = Watch::begin(&target, flags.level)?;
@@ -75,7 +65,10 @@ fn work() -> Result<(), Error> {
         let totals = Totals { level: watch.level().number(), seconds, threads: &threads, lost };
         let written = serde_json::to_writer(&mut *lines, &totals).map_err(io::Error::from);
         written.and_then(|()| lines.write_all(b"\n")).and_then(|()| lines.flush()).map_err(|error| {
-            Error::Run(format!("{}: {error}", flags.json.as_deref().unwrap_or(Path::new("-")).display()))
+            Failure::Run(format!(
+                "cannot write to {}: {error}",
+                flags.json.as_deref().unwrap_or(Path::new("-")).display()
+            ))
         })?;
     }
     let report = flash_why::report(&summary, &threads, seconds, lost);
@@ -86,10 +79,10 @@ fn work() -> Result<(), Error> {
     let _ = write!(out, "{head}, {seconds:.1} s\n\n{report}");
     if let Some(path) = &flags.report {
         let page = flash_why::page(&head, &summary, &threads, seconds, lost);
-        std::fs::write(path, page).map_err(|error| Error::Run(format!("{}: {error}", path.display())))?;
+        std::fs::write(path, page).map_err(|error| Failure::io("write to", path, &error))?;
     }
     match over && !watch.is_own() {
-        true => Err(Error::Run(format!("{name} ended after {seconds:.1} s; the report is of that time"))),
+        true => Err(Failure::Run(format!("{name} ended after {seconds:.1} s; the report is of that time"))),
         false => Ok(()),
     }
 }
@@ -134,12 +127,10 @@ fn note(block: &Block, summary: &mut Summary, lines: &mut Lines) {
     }
 }
 
-fn open(path: &Path) -> Result<BufWriter<Box<dyn Write>>, Error> {
+fn open(path: &Path) -> Result<BufWriter<Box<dyn Write>>, Failure> {
     let to: Box<dyn Write> = match path == Path::new("-") {
         true => Box::new(io::stdout()),
-        false => {
-            Box::new(File::create(path).map_err(|error| Error::Run(format!("{}: {error}", path.display())))?)
-        }
+        false => Box::new(File::create(path).map_err(|error| Failure::io("write to", path, &error))?),
     };
     Ok(BufWriter::new(to))
 }

@@ -12,7 +12,7 @@ use flash_config::{Config, File, Keys, Problem, Setting};
 
 use crate::failure::Failure;
 use crate::flags::{Command, Flags};
-use crate::{manual, serve};
+use crate::serve;
 
 use keys::{ROOT, id};
 
@@ -61,14 +61,14 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         problems = serve::check(&flags).into_iter().map(|(key, why)| at_key(&config, key, &why)).collect();
     }
     match problems.is_empty() {
-        true => manual::print(format!("{} has no errors\n", file.path().display()).as_bytes()),
+        true => flash_cli::print(format!("{} has no errors\n", file.path().display()).as_bytes()),
         false => Err(Failure::Usage(report(&file, &problems))),
     }
 }
 
 /// `flash schema`.
 pub(crate) fn print_schema() -> Result<(), Failure> {
-    manual::print(flash_config::schema(&keys::of_flags()).as_bytes())
+    flash_cli::print(flash_config::schema(&keys::of_flags()).as_bytes())
 }
 
 fn load(path: &Path, keys: &Keys) -> Result<(Loaded, Vec<Problem>), Failure> {

@@ -4,13 +4,13 @@
 //! derived from it, so that a flag is added here and nowhere else. What a flag does to a site or an architecture
 //! is [`serve`](crate::serve)'s.
 
-use std::ffi::{OsStr, OsString};
-use std::io;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use flash_cli::{command_name, help_width, one_line};
 
 use crate::failure::Failure;
 use crate::sibling;
@@ -52,10 +52,11 @@ const DEFAULT_CONFIG: &str = "/etc/flash/flash.toml";
 
 const AFTER_HELP: &str = "\
 Programs of their own, which run beside any server:
-  load  Play many clients, and measure what they get (flash-load)
-  lab   Run experiments, one for each figure of the papers, on this server and its peers (flash-lab)
-  sim   Simulate the architectures on machines that are not at hand (flash-sim)
-  why   Say what puts a server's loops to sleep, any server's (flash-why)
+  load      Play many clients, and measure what they get (flash-load)
+  lab       Run experiments, one for each figure of the papers, on this server and its peers (flash-lab)
+  sim       Simulate the architectures on machines that are not at hand (flash-sim)
+  why       Say what puts a server's loops to sleep, any server's (flash-why)
+  slowdisk  Show a folder through a slow and faulty disk (flash-slowdisk)
 
 'flash help COMMAND' says more about a command. 'flash DIR' serves that folder. Any other 'flash NAME' runs the program
 flash-NAME.";
@@ -82,8 +83,8 @@ pub(crate) enum Command {
     /// Print a manual page
     #[command(after_help = "Example:\n  flash man serve | man -l -")]
     Man {
-        /// The command to read about; flash itself if there is none.
-        command: Option<String>,
+        /// The command to read about, such as serve or lab run; flash itself if there is none.
+        command: Vec<String>,
     },
     /// Print completions for a shell
     #[command(
@@ -131,7 +132,11 @@ impl Flags {
 fn matches(words: &[OsString]) -> Result<ArgMatches, Failure> {
     command().try_get_matches_from(words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
-        _ => Failure::Usage(format!("{} (see {} --help)", what_is_wrong(&error), command_name(words))),
+        _ => Failure::Usage(format!(
+            "{} (see {} --help)",
+            what_is_wrong(&error),
+            command_name(&Flags::command(), words)
+        )),
     })
 }
 
@@ -144,16 +149,6 @@ pub(crate) fn command() -> clap::Command {
             flag.hide_short_help(!is_short)
         })
     })
-}
-
-/// The terminal's columns, but 80 at least: narrower, a column is left for the names of flags and hardly any for the rest.
-fn help_width() -> usize {
-    const COLUMNS_MIN: usize = 80;
-    let columns = [rustix::termios::tcgetwinsize(io::stdout()), rustix::termios::tcgetwinsize(io::stderr())];
-    let of_terminal =
-        columns.into_iter().flatten().map(|size| usize::from(size.ws_col)).find(|&columns| columns > 0);
-    let said = || std::env::var("COLUMNS").ok()?.parse().ok();
-    of_terminal.or_else(said).unwrap_or(COLUMNS_MIN).max(COLUMNS_MIN)
 }
 
 /// What people write who know other programs: `flash help serve`, `flash DIR`, and `flash` with the flags of a server.
@@ -198,24 +193,6 @@ fn what_is_wrong(error: &clap::Error) -> String {
     match foreign::instead(flag) {
         Some(instead) => format!("{flag} is not a flag of flash serve: {instead}"),
         None => one_line(error),
-    }
-}
-
-/// What clap says in paragraphs, on one line: what is wrong and its tips, without the usage and its hint.
-pub(crate) fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let said =
-        text.split("\n\n").filter(|part| !part.starts_with("Usage: ") && !part.starts_with("For more "));
-    let words: Vec<&str> = said.flat_map(str::split_whitespace).collect();
-    words.join(" ").replacen("error: ", "", 1).replace(" tip: ", "; ")
-}
-
-/// The command that the words are about: `flash serve`, or `flash` where that is not clear.
-fn command_name(words: &[OsString]) -> String {
-    let flash = Flags::command();
-    match words.get(1).and_then(|word: &OsString| flash.find_subcommand(OsStr::new(word))) {
-        Some(command) => format!("flash {}", command.get_name()),
-        None => "flash".into(),
     }
 }
 

@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use crate::failure::Failure;
@@ -24,14 +23,7 @@ mod serve;
 mod sibling;
 
 fn main() -> ExitCode {
-    match config::read(std::env::args_os()).and_then(run) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            // Nobody is left to tell if standard error is gone too.
-            let _ = writeln!(std::io::stderr(), "flash: {failure}");
-            failure.exit_code()
-        }
-    }
+    flash_cli::finish("flash", config::read(std::env::args_os()).and_then(run))
 }
 
 fn run(flags: Flags) -> Result<(), Failure> {
@@ -40,7 +32,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         Some(Command::Serve(flags)) => serve::run(&flags),
         Some(Command::Check { config }) => config::check(&config),
         Some(Command::Schema) => config::print_schema(),
-        Some(Command::Man { command }) => manual::print_page(command.as_deref()),
+        Some(Command::Man { command }) => manual::print_page(&command),
         Some(Command::Completions { shell }) => manual::print_completions(shell),
         Some(Command::Sibling(words)) => sibling::become_sibling(&words),
     }

@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::failure::Failure;
 
 /// Those that belong to Flash.
-const SIBLINGS: [&str; 4] = ["lab", "load", "sim", "why"];
+const SIBLINGS: [&str; 5] = ["lab", "load", "sim", "slowdisk", "why"];
 
 /// Replaces this process by `flash-NAME`, where NAME is the first of `words`; returns only if that fails.
 pub(crate) fn become_sibling(words: &[OsString]) -> Result<(), Failure> {
@@ -28,6 +28,17 @@ pub(crate) fn become_sibling(words: &[OsString]) -> Result<(), Failure> {
     })?;
     let error = Command::new(&program).args(arguments).exec();
     Err(Failure::Run(format!("cannot run {}: {error}", program.display())))
+}
+
+/// Becomes `flash-NAME`, which prints its manual page, or that of its command.
+pub(crate) fn print_page(name: &str, below: &[String]) -> Result<(), Failure> {
+    let words = [name, "--man"].into_iter().chain(below.iter().map(String::as_str));
+    become_sibling(&words.map(OsString::from).collect::<Vec<_>>())
+}
+
+/// Whether it belongs to Flash.
+pub(crate) fn is_known(name: &str) -> bool {
+    SIBLINGS.contains(&name)
 }
 
 /// Whether there is such a program, or should be.

@@ -57,7 +57,7 @@ pub fn built_in() -> &'static [BuiltIn] {
 pub enum PlanError {
     #[error("there is no plan '{0}' (see flash lab list; the path of a file of your own ends in .toml)")]
     Unknown(String),
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("plan {name}, line {line}: {what}")]
     Syntax { name: String, line: usize, what: String },

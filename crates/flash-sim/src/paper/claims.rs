@@ -13,8 +13,8 @@ use serde::Serialize;
 use self::claim::{Claim, One};
 use super::exhibit::Exhibit;
 use super::results::{Results, Seeds};
-use crate::failure::Failure;
 use crate::output;
+use flash_cli::Failure;
 
 /// What became of a claim.
 #[derive(Debug, Serialize)]

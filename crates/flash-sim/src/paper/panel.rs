@@ -7,9 +7,9 @@ use flash_sim::Architecture;
 use flash_sim::parameters::Disk;
 
 use super::overhead::{MB, data_cache_bytes};
-use crate::failure::Failure;
 use crate::scenario::{Draft, Scenario, Setting};
 use crate::workload::{PaperTrace, Source, Truncated};
+use flash_cli::Failure;
 
 const GB: f64 = 1024.0 * MB;
 

@@ -8,10 +8,10 @@ use super::overhead::{KB, MB};
 use super::panel::Effort;
 use super::results::Seeds;
 use super::table::Table;
-use crate::failure::Failure;
 use crate::runner::Runner;
 use crate::scenario::Scenario;
 use crate::workload::{PAPER_TRACES, PaperTrace, Source};
+use flash_cli::Failure;
 
 /// Requests and files are the paper's; sizes are synthesised.
 pub(super) fn table4() -> Table {

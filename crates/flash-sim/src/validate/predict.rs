@@ -9,7 +9,7 @@ use super::cell::{
     AMPED_HELPERS, Cell, Figures, MEMORY_BYTES, PATH_ENTRIES, READ_AHEAD_KB, READS_PER_SECOND, RUNNERS,
 };
 use super::site::{SEED, Site};
-use crate::failure::Failure;
+use flash_cli::Failure;
 
 /// Clients stay.
 const REQUESTS_PER_CONNECTION: u32 = 1_000_000;

@@ -107,6 +107,6 @@ fn validate(arg: &Arg) -> Validate {
     let command = clap::Command::new("value").no_binary_name(true).arg(value);
     Box::new(move |text| match command.clone().try_get_matches_from([text]) {
         Ok(_) => Ok(()),
-        Err(error) => Err(error.source().map_or_else(|| flags::one_line(&error), ToString::to_string)),
+        Err(error) => Err(error.source().map_or_else(|| flash_cli::one_line(&error), ToString::to_string)),
     })
 }

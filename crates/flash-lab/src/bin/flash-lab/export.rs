@@ -1,22 +1,22 @@
 //! `flash lab export`: the results of plans as CSV, on standard output or as files.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
 
 use anyhow::{Context as _, Result, bail};
+use flash_cli::Failure;
 use flash_lab::experiment::Experiment;
 use flash_lab::export;
 
-use crate::flags::{ExportFlags, Wrong};
+use crate::flags::ExportFlags;
 
 pub(crate) fn export(flags: &ExportFlags) -> Result<()> {
     let experiments = chosen(flags)?;
     match &flags.into {
         None => match &experiments[..] {
-            [one] => print(&export::tables(one)[0].csv),
+            [one] => Ok(flash_cli::print(export::tables(one)[0].csv.as_bytes())?),
             several => {
                 let count = several.len();
-                bail!(Wrong(format!(
+                bail!(Failure::Usage(format!(
                     "{} holds the results of {count} plans ({}): name one, or write a file for each with --into DIR",
                     flags.out.display(),
                     names(several)
@@ -53,14 +53,4 @@ fn chosen(flags: &ExportFlags) -> Result<Vec<Experiment>> {
 
 fn names(experiments: &[Experiment]) -> String {
     experiments.iter().map(|one| &*one.plan.name).collect::<Vec<_>>().join(", ")
-}
-
-/// A reader that has seen enough (`| head`) is no failure.
-fn print(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
 }

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 ///
 /// A plan says which servers are asked for what, and what others found; a run measures it and checks the findings.
 #[derive(Debug, Parser)]
-#[command(name = "flash lab", bin_name = "flash lab", version)]
+#[command(name = "flash lab", bin_name = "flash lab", version, disable_help_subcommand = true)]
 pub(crate) struct Flags {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -94,8 +94,3 @@ pub(crate) struct RunFlags {
     #[arg(long, default_value_t = 1999)]
     pub(crate) seed: u64,
 }
-
-/// A command line that makes no sense.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Wrong(pub(crate) String);

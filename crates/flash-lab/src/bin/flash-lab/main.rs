@@ -11,32 +11,30 @@ mod run;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use flash_cli::Failure;
 use flash_lab::plan::PlanError;
 
 use crate::flags::{Command, Flags};
 
-const USAGE: u8 = 2;
-/// As shells say it of a program that SIGINT ended.
-const INTERRUPTED: u8 = 130;
-
 fn main() -> ExitCode {
-    let done = match Flags::parse().command {
+    flash_cli::finish("flash lab", flash_cli::read(std::env::args_os()).and_then(work))
+}
+
+fn work(flags: Flags) -> Result<(), Failure> {
+    let done = match flags.command {
         Command::List => list::list(),
         Command::Show { plan } => list::show(&plan),
         Command::Run(flags) => run::run(&flags),
         Command::Report { out } => report::report(&out),
         Command::Export(flags) => export::export(&flags),
     };
-    let error = match done {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(error) => error,
-    };
-    if flash_rig::interrupt::check().is_err() {
-        eprintln!("flash lab: interrupted");
-        return ExitCode::from(INTERRUPTED);
-    }
-    eprintln!("flash lab: {error:#}");
-    let usage = error.is::<flags::Wrong>() || error.is::<PlanError>();
-    ExitCode::from(if usage { USAGE } else { 1 })
+    done.map_err(|error| {
+        if flash_rig::interrupt::check().is_err() {
+            return Failure::Interrupted;
+        }
+        match error.downcast::<PlanError>() {
+            Ok(wrong) => Failure::Usage(wrong.to_string()),
+            Err(error) => error.into(),
+        }
+    })
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
+use flash_cli::Failure;
 use flash_lab::bench::{Place, Rig};
 use flash_lab::data::Data;
 use flash_lab::plan::{self, Extent, Plan};
@@ -14,7 +15,7 @@ use flash_lab::run::{self, Ending};
 use flash_lab::{environment, finding};
 use flash_rig::interrupt;
 
-use crate::flags::{RunFlags, Wrong};
+use crate::flags::RunFlags;
 
 /// The most that any plan opens, and so has to be there on either side.
 const CONNECTIONS_MAX: usize = 10_100;
@@ -67,7 +68,7 @@ fn plans(flags: &RunFlags) -> Result<Vec<(Plan, String)>> {
     let known =
         |name: &str| plans.iter().any(|(plan, _)| plan.servers.iter().any(|entry| entry.name() == name));
     if let Some(stranger) = flags.servers.iter().find(|name| !known(name)) {
-        bail!(Wrong(format!(
+        bail!(Failure::Usage(format!(
             "--servers: '{stranger}' is not a server of these plans (see flash lab show PLAN)"
         )));
     }
