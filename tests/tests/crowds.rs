@@ -52,7 +52,7 @@ fn ask(stream: &mut TcpStream) -> std::io::Result<()> {
 #[test]
 fn the_longest_idle_connection_gives_way_to_a_new_one() {
     let site = site::make();
-    for arch in ["amped", "uring", "sped", "pipelined"] {
+    for arch in ["amped", "uring", "sped", "pipelined", "mt"] {
         let server = Server::start(arch, site.path(), &["--connections-max", "3", "--loops", "1"]);
         let mut held: Vec<TcpStream> = (0..3).map(|_| server.connect()).collect();
         for number in [0, 1, 2, 0] {
@@ -74,7 +74,7 @@ fn the_longest_idle_connection_gives_way_to_a_new_one() {
 #[test]
 fn a_crowd_that_keeps_its_connections_keeps_nobody_out() {
     let site = site::make();
-    for arch in ["amped", "uring", "sped", "pipelined"] {
+    for arch in ["amped", "uring", "sped", "pipelined", "mt"] {
         let server = Server::start(arch, site.path(), &["--connections-max", "4", "--loops", "3"]);
         let crowd: Vec<TcpStream> = (0..300)
             .map(|number| {

@@ -130,8 +130,8 @@ fn with_few_descriptors_there_are_fewer_connections_and_all_are_served() {
             };
             assert!(arch == "mp" || said.contains("LimitNOFILE="), "{what}: {said}");
             assert!(arch == "mp" || most >= descriptors / 8, "{what}: {most} connections");
-            // All at the same time, so that none waits for another's end. One less than there may be: mt gives up idle
-            // connections when it has no thread left.
+            // All at the same time, so that none waits for another's end. One less than there may be: mp gives up idle
+            // connections when it has no process left.
             let streams: Vec<TcpStream> = (1..most).map(|_| server.connect()).collect();
             thread::scope(|scope| {
                 for (client, stream) in streams.into_iter().enumerate() {

@@ -36,18 +36,19 @@ impl ServerState {
         self.permits.wait(socket, peer).map_err(|socket| self.turn_away(&socket)).ok()
     }
 
-    /// Blocks until a connection leaves a permit, or an idle one gives it up because permits are
-    /// [wanted](crate::connection_permit::ConnectionPermits::are_wanted). Turns the connection away if none does in time.
+    /// Blocks until a connection leaves a permit, or `idle_permit` returns that of an idle one. Turns the connection away if
+    /// there is none in time.
     pub(crate) fn wait_for_permit(
         &self,
         waiting_connection: WaitingConnection,
         timeout: Duration,
+        mut idle_permit: impl FnMut() -> Option<ConnectionPermit>,
     ) -> Option<(OwnedFd, ConnectionPermit)> {
         const LOOK_EVERY: Duration = Duration::from_millis(10);
         let give_up = Instant::now() + timeout;
         loop {
             thread::sleep(LOOK_EVERY);
-            if let Some(permit) = self.permit() {
+            if let Some(permit) = self.permit().or_else(&mut idle_permit) {
                 return Some((waiting_connection.socket, permit));
             }
             if Instant::now() >= give_up {

@@ -1,6 +1,8 @@
 //! A worker that serves one connection at a time and blocks with it: what *mt* and *mp* share.
+//!
+//! A worker waits for its client's next bytes for a moment only. Then it parks the connection, and is free for another one.
+//! Where connections come from and where they are parked is the [`Source`]'s business.
 
-use std::mem;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,11 +17,10 @@ use flash_observe::RateLimit;
 use flash_os::allocator::Collected;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::completion_queue::{Completion, CompletionQueue};
-use crate::listener::Listener;
+use crate::connection_permit::ConnectionPermit;
 use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
 use crate::upstream_io::{UpstreamIo, tell_opened};
@@ -27,16 +28,56 @@ use crate::worker::Worker;
 
 /// How long a call on a socket blocks before the worker looks at deadlines and signals.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(500);
+/// How long a worker waits for its client's next bytes before it parks the connection. A client that sends one request after
+/// the other keeps its worker, and no request costs a system call more.
+const CLIENT_PATIENCE: Duration = Duration::from_millis(20);
 const RECEIVE_BYTES: usize = 16 << 10;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Within this time each worker with an idle client looks whether a connection waits for a permit.
-const PERMIT_TIMEOUT: Duration = LOOK_UP.saturating_mul(2);
+/// How long a new connection waits for a permit.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) struct Blocking<'a> {
+/// A client's connection, and all that belongs to it while it waits for its client.
+pub(crate) struct Client {
+    pub(crate) connection: Connection,
+    pub(crate) socket: OwnedFd,
+    pub(crate) permit: ConnectionPermit,
+}
+
+/// Where a worker takes connections from, and leaves those that wait for their clients.
+pub(crate) trait Source {
+    /// Waits for a connection. Returns `None` if the worker is to end.
+    fn next(&mut self) -> Option<Arrival>;
+
+    /// Whether the worker may wait a moment for its client, because others are left for the next connection.
+    fn may_wait(&self) -> bool;
+
+    /// Whether a connection in this state can be parked.
+    fn parks(&self, connection: &Connection) -> bool;
+
+    fn park(&mut self, client: Box<Client>);
+
+    /// Takes out the parked connection that has been idle for longest, so that a new one gets its permit.
+    fn take_longest_idle(&mut self) -> Option<Box<Client>>;
+}
+
+pub(crate) enum Arrival {
+    New(OwnedFd, Peer),
+    /// A connection that was parked.
+    Parked(Box<Client>),
+    /// A connection could not be accepted, for a reason that may pass.
+    Failed(Errno),
+}
+
+/// What becomes of a connection when its worker leaves it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Close,
+    Park,
+}
+
+pub(crate) struct Blocking<S> {
     worker: Worker,
-    listener: &'a Listener,
-    /// Whether a connection waited to be accepted at the last look.
-    client_waited: bool,
+    source: S,
     buffer: Box<[u8]>,
     upstream_io: UpstreamIo,
     /// The streams to the upstreams of the connection's exchanges.
@@ -46,16 +87,15 @@ pub(crate) struct Blocking<'a> {
     collected: Collected,
 }
 
-impl<'a> Blocking<'a> {
-    pub(crate) fn new(shared: Arc<ServerState>, listener: &'a Listener) -> Self {
+impl<S: Source> Blocking<S> {
+    pub(crate) fn new(shared: Arc<ServerState>, source: S) -> Self {
         let upstream_io = UpstreamIo::new(&shared);
         // There are more workers than processors, so caches of their own would take too much memory.
         let worker = Worker::new(shared, LocalCache::new(0));
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
         Self {
             worker,
-            listener,
-            client_waited: false,
+            source,
             buffer,
             upstream_io,
             streams: Vec::new(),
@@ -64,20 +104,27 @@ impl<'a> Blocking<'a> {
         }
     }
 
-    /// Accepts and serves until the listener is shut.
-    pub(crate) fn run(&mut self) {
+    /// Serves connections until its source has no more for it.
+    pub(crate) fn run(mut self) {
         static NO_ROOM: RateLimit = RateLimit::every(Duration::from_secs(5));
         let shared = Arc::clone(&self.worker.shared);
-        while !shared.is_draining() {
+        loop {
             // Each of the many workers may wait here for long, so it gives its memory back first.
             if self.collected.is_due(Instant::now()) {
                 self.worker.rest();
             }
-            match self.listener.accept(SocketFlags::empty()) {
-                Ok((socket, peer)) => self.serve_client(&shared, socket, peer),
-                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
-                Err(Errno::INVAL) => return,
-                Err(error) => {
+            match self.source.next() {
+                None => break,
+                Some(Arrival::New(socket, peer)) => {
+                    if let Some(client) = self.admit(&shared, socket, peer) {
+                        self.serve_client(&shared, client);
+                    }
+                }
+                Some(Arrival::Parked(client)) => {
+                    self.worker.clock.read();
+                    self.serve_client(&shared, client);
+                }
+                Some(Arrival::Failed(error)) => {
                     shared.metrics.shed.add(1);
                     shared
                         .error_log
@@ -86,43 +133,58 @@ impl<'a> Blocking<'a> {
                 }
             }
         }
+        self.worker.rest();
+        self.worker.retire();
     }
 
-    fn serve_client(&mut self, shared: &Arc<ServerState>, socket: OwnedFd, peer: Peer) {
-        let permitted = match shared.permit() {
-            Some(permit) => Some((socket, permit)),
-            None => shared
-                .waiting_connection(socket, peer)
-                .and_then(|waiting| shared.wait_for_permit(waiting, PERMIT_TIMEOUT)),
+    /// Gets a permit for a new connection: a free one, that of the longest idle connection, or the first that is free within
+    /// a second.
+    fn admit(&mut self, shared: &Arc<ServerState>, socket: OwnedFd, peer: Peer) -> Option<Box<Client>> {
+        let mut idle_permit = || {
+            let idle = self.source.take_longest_idle()?;
+            Some(shared.reuse(idle.permit))
         };
-        let Some((socket, _permit)) = permitted else { return };
-        self.client_waited = false;
+        let (socket, permit) = match shared.permit().or_else(&mut idle_permit) {
+            Some(permit) => (socket, permit),
+            None => {
+                let waiting = shared.waiting_connection(socket, peer)?;
+                shared.wait_for_permit(waiting, PERMIT_TIMEOUT, idle_permit)?
+            }
+        };
         self.worker.clock.read();
-        let mut connection =
+        let connection =
             Connection::new(TransportInfo::plain(peer), &shared.server.settings, &self.worker.clock.now);
+        for (direction, timeout) in [(Timeout::Recv, CLIENT_PATIENCE), (Timeout::Send, LOOK_UP)] {
+            set_socket_timeout(&socket, direction, Some(timeout)).ok()?;
+        }
+        Some(Box::new(Client { connection, socket, permit }))
+    }
+
+    fn serve_client(&mut self, shared: &Arc<ServerState>, mut client: Box<Client>) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            self.serve(&mut connection, &socket);
-            connection.abort(&mut self.worker.cx());
+            let Client { connection, socket, .. } = &mut *client;
+            let after = self.serve(connection, socket);
+            if after == After::Close {
+                connection.abort(&mut self.worker.cx());
+            }
             self.release();
             self.completions = None;
+            after
         }));
         self.streams.clear();
-        if let Err(panic) = outcome {
-            shared.panicked(&*panic);
-        }
         self.worker.report();
         while self.worker.has_unreported() {
             thread::yield_now();
             self.worker.report();
         }
+        match outcome {
+            Ok(After::Park) => self.source.park(client),
+            Ok(After::Close) => {}
+            Err(panic) => shared.panicked(&*panic),
+        }
     }
 
-    fn serve(&mut self, connection: &mut Connection, socket: &OwnedFd) {
-        for direction in [Timeout::Recv, Timeout::Send] {
-            if set_socket_timeout(socket, direction, Some(LOOK_UP)).is_err() {
-                return;
-            }
-        }
+    fn serve(&mut self, connection: &mut Connection, socket: &OwnedFd) -> After {
         let mut waits = true;
         // What is under way when the time to drain has passed is cut, and recorded as such.
         while !self.worker.shared.has_given_up() {
@@ -134,7 +196,7 @@ impl<'a> Blocking<'a> {
                     false => Ok(()),
                 };
                 if restored.and_then(|()| rustix::io::ioctl_fionbio(socket, !waits)).is_err() {
-                    return;
+                    return After::Close;
                 }
             }
             if connection.deadline_ms() <= self.worker.clock.now.ms() {
@@ -144,22 +206,27 @@ impl<'a> Blocking<'a> {
             self.release();
             match want {
                 Want::Receive => {
-                    let received = socket::receive(socket, &mut self.buffer);
+                    let received = match self.source.may_wait() {
+                        true => socket::receive(socket, &mut self.buffer),
+                        false => socket::receive_now(socket, &mut self.buffer),
+                    };
                     self.worker.clock.read();
                     let (worker, buffer) = (&mut self.worker, &self.buffer);
                     match received {
                         Received::Bytes(count) => connection.received(&buffer[..count], &mut worker.cx()),
                         Received::End => connection.received_end(&mut worker.cx()),
                         Received::Blocked => {
-                            if !connection.receive_blocked() && self.leaves(connection) {
-                                return;
+                            if !connection.receive_blocked()
+                                && let Some(after) = self.leave(connection, socket)
+                            {
+                                return after;
                             }
                         }
                         Received::Gone => connection.abort(&mut worker.cx()),
                     }
                 }
                 Want::Send => {
-                    let Some(output) = connection.output() else { return };
+                    let Some(output) = connection.output() else { return After::Close };
                     let sent = socket::send(socket, output, None);
                     self.worker.clock.read();
                     let cx = &mut self.worker.cx();
@@ -180,7 +247,7 @@ impl<'a> Blocking<'a> {
                 }
                 Want::OpenUpstream(id) => {
                     // Without a queue the result could not be delivered.
-                    let Ok(completions) = CompletionQueue::new().map(Arc::new) else { return };
+                    let Ok(completions) = CompletionQueue::new().map(Arc::new) else { return After::Close };
                     self.completions = Some(Arc::clone(&completions));
                     let reply =
                         Box::new(move |opened: Opened| completions.push(0, Completion::Opened(id, opened)));
@@ -195,14 +262,31 @@ impl<'a> Blocking<'a> {
                 Want::WaitIo(interest) => self.wait_for_either(interest, connection, socket),
                 Want::ShutdownWrite => {
                     if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
-                        return;
+                        return After::Close;
                     }
                 }
-                Want::Reset => return socket::reset(socket),
+                Want::Reset => {
+                    socket::reset(socket);
+                    return After::Close;
+                }
                 // A job is done at once, so the connection never waits for one.
-                Want::WaitJob | Want::Detach | Want::Close => return,
+                Want::WaitJob | Want::Detach | Want::Close => return After::Close,
             }
         }
+        After::Close
+    }
+
+    /// Leaves a connection whose client sends nothing, if that is possible. Else waits for the client.
+    fn leave(&mut self, connection: &Connection, socket: &OwnedFd) -> Option<After> {
+        let shared = &self.worker.shared;
+        // While the server drains, this worker closes the connection itself.
+        if !shared.is_draining() && self.source.parks(connection) {
+            return Some(After::Park);
+        }
+        let mut polled = [PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
+        let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
+        self.worker.clock.read();
+        None
     }
 
     /// Waits until the client or an upstream is ready.
@@ -260,16 +344,5 @@ impl<'a> Blocking<'a> {
             let place = self.streams.iter().position(|(id, _)| *id == release.exchange);
             release.finish(place.map(|place| self.streams.swap_remove(place).1));
         }
-    }
-
-    /// Whether to close an idle connection, because another client needs this worker or a permit.
-    fn leaves(&mut self, connection: &Connection) -> bool {
-        let is_idle = connection.idle_since_ms(&self.worker.shared.server.settings).is_some();
-        if is_idle && self.worker.shared.permits.are_wanted() {
-            return true;
-        }
-        // A free worker may be about to accept, so only the second look in a row counts.
-        let waits = is_idle && self.listener.has_waiting();
-        mem::replace(&mut self.client_waited, waits) && waits
     }
 }

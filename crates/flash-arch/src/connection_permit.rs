@@ -47,6 +47,7 @@ impl ConnectionPermits {
     }
 
     /// Whether a connection waits for a permit.
+    #[cfg(test)]
     pub(crate) fn are_wanted(&self) -> bool {
         self.waiting_count.load(Ordering::Relaxed) > 0
     }

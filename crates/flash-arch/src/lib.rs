@@ -32,6 +32,7 @@ mod longest_idle;
 mod loops;
 mod mp;
 mod mt;
+mod parked;
 mod pipelined;
 mod poller;
 mod root_watch;
@@ -80,7 +81,9 @@ pub enum Arch {
         helpers: HelperLimits,
     },
     Mt {
+        /// At the start, and the least.
         threads: usize,
+        threads_max: usize,
     },
     Mp {
         processes: usize,
@@ -111,7 +114,9 @@ pub fn serve(
         Arch::Pipelined { pools, helpers } => {
             pipelined::serve(pools, helpers, limits, listeners, needed, parts()?, ready)
         }
-        Arch::Mt { threads } => mt::serve(threads, limits, listeners, needed, parts()?, ready),
+        Arch::Mt { threads, threads_max } => {
+            mt::serve(threads, threads_max, limits, listeners, needed, parts()?, ready)
+        }
         Arch::Mp { processes } => mp::serve(processes, limits, listeners, needed, parts, ready),
     }
 }

@@ -3,16 +3,20 @@
 //! The parent never serves and never starts a thread, so that its supervisor can fork again when a worker dies. It has no
 //! log writer either: what it logs goes to standard error.
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use flash_core::Connection;
 use flash_process::{Child, OnEnd, Role, Supervisor, child};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
 use rustix::process::{Signal, getppid};
 
-use crate::blocking::Blocking;
+use crate::blocking::{Arrival, Blocking, Client, Source};
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::root_watch;
@@ -102,7 +106,51 @@ fn work(
         // The main thread ends the process when its connection has ended.
         listening.wait_for_connections(Duration::ZERO);
     })?;
-    Blocking::new(Arc::clone(&shared), listener).run();
+    let source = Accepts { shared: Arc::clone(&shared), listener, client_waited: Cell::new(false) };
+    Blocking::new(Arc::clone(&shared), source).run();
     shared.close(false);
     Ok(())
+}
+
+/// The connections that wait at a listener.
+struct Accepts<'a> {
+    shared: Arc<ServerState>,
+    listener: &'a Listener,
+    /// Whether a connection waited to be accepted at the last look.
+    client_waited: Cell<bool>,
+}
+
+impl Source for Accepts<'_> {
+    fn next(&mut self) -> Option<Arrival> {
+        while !self.shared.is_draining() {
+            self.client_waited.set(false);
+            match self.listener.accept(SocketFlags::empty()) {
+                Ok((socket, peer)) => return Some(Arrival::New(socket, peer)),
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
+                Err(Errno::INVAL) => return None,
+                Err(error) => return Some(Arrival::Failed(error)),
+            }
+        }
+        None
+    }
+
+    fn may_wait(&self) -> bool {
+        true
+    }
+
+    /// Closes an idle connection, because another client needs this worker. A free worker may be about to accept, so only the
+    /// second look in a row counts.
+    fn parks(&self, connection: &Connection) -> bool {
+        let waits =
+            connection.idle_since_ms(&self.shared.server.settings).is_some() && self.listener.has_waiting();
+        self.client_waited.replace(waits) && waits
+    }
+
+    fn park(&mut self, client: Box<Client>) {
+        drop(client);
+    }
+
+    fn take_longest_idle(&mut self) -> Option<Box<Client>> {
+        None
+    }
 }

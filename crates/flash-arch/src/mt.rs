@@ -1,22 +1,38 @@
-//! *mt*: a pool of threads, each with one connection at a time, on shared caches.
+//! *mt*: a thread for each connection that is served, on shared caches.
+//!
+//! Threads start [on demand](threads) and retire when idle. A connection that waits for its client holds none: it is
+//! [parked](shared_poller).
+
+mod shared_poller;
+mod threads;
 
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
+use flash_core::Connection;
+use flash_observe::RateLimit;
 use flash_process::Child;
+use rustix::io::Errno;
 
-use crate::blocking::{Blocking, LOOK_UP};
+use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
 use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::mt::shared_poller::{Event, SharedPoller};
+use crate::mt::threads::Threads;
 use crate::root_watch;
 use crate::server_state::{ServerParts, ServerState};
 use crate::signals::Signals;
 
+/// Address space. A thread touches 12 to 35 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
+/// How long a thread beyond the least number waits for a connection before it retires.
+const RETIRE_AFTER: Duration = Duration::from_secs(10);
 
 pub(crate) fn serve(
     threads: usize,
+    threads_max: usize,
     limits: Limits,
     listeners: Vec<Listener>,
     needed: &[Child],
@@ -26,22 +42,115 @@ pub(crate) fn serve(
     let signals = Signals::new()?;
     let shared = ServerState::new(parts, limits);
     root_watch::start(&shared, true)?;
-    let listeners = Arc::new(listeners);
-    // Each listener needs a thread that waits for it.
-    for number in 0..threads.max(listeners.len()) {
-        let (shared, listeners) = (Arc::clone(&shared), Arc::clone(&listeners));
-        let builder = thread::Builder::new().name(format!("worker-{number}")).stack_size(STACK_BYTES);
-        builder.spawn(move || {
-            Blocking::new(shared, &listeners[number % listeners.len()]).run();
-        })?;
+    let pool = Arc::new(Pool {
+        shared: Arc::clone(&shared),
+        threads: Threads::new(threads, threads_max),
+        poller: SharedPoller::new(listeners)?,
+    });
+    let watching = Arc::clone(&pool);
+    spawn("deadlines", move || watching.poller.watch_deadlines(&watching.shared))?;
+    for _ in 0..threads {
+        pool.start_thread()?;
     }
     ready();
     let stopped = signals.wait_for_stop(&shared, needed);
     shared.drain();
-    for listener in listeners.iter() {
-        listener.shut();
-    }
+    pool.poller.drain();
     shared.wait_for_connections(LOOK_UP * 2);
     shared.close(true);
     stopped
+}
+
+struct Pool {
+    shared: Arc<ServerState>,
+    threads: Threads,
+    poller: SharedPoller,
+}
+
+impl Pool {
+    fn start_thread(self: &Arc<Self>) -> io::Result<()> {
+        self.threads.start(|| {
+            let waiter = Waiter { pool: Arc::clone(self), waits: true };
+            spawn("worker", move || Blocking::new(Arc::clone(&waiter.pool.shared), waiter).run())
+        })
+    }
+}
+
+/// One thread's view of the pool.
+struct Waiter {
+    pool: Arc<Pool>,
+    /// Whether it counts among those that wait.
+    waits: bool,
+}
+
+impl Waiter {
+    /// Begins to serve a connection. Starts another thread for the next one if none is left.
+    fn begin(&mut self) {
+        static NO_THREAD: RateLimit = RateLimit::every(Duration::from_secs(60));
+        self.waits = false;
+        if self.pool.threads.end_wait()
+            && let Err(error) = self.pool.start_thread()
+        {
+            let count = self.pool.threads.count();
+            self.pool.shared.error_log.log_limited(
+                &NO_THREAD,
+                format_args!(
+                    "cannot start another thread: {error}; {count} serve, and connections wait for them"
+                ),
+            );
+        }
+    }
+}
+
+impl Source for Waiter {
+    fn next(&mut self) -> Option<Arrival> {
+        loop {
+            if !std::mem::replace(&mut self.waits, true) {
+                self.pool.threads.begin_wait();
+            }
+            let timeout = self.pool.threads.may_retire().then_some(RETIRE_AFTER);
+            let arrival = match self.pool.poller.wait(timeout) {
+                Event::Parked(client) => Arrival::Parked(client),
+                Event::Listener(number) => match self.pool.poller.accept(number) {
+                    Ok((socket, peer)) => Arrival::New(socket, peer),
+                    // INVAL: the listener is shut.
+                    Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::INVAL) => {
+                        continue;
+                    }
+                    Err(error) => Arrival::Failed(error),
+                },
+                Event::TimedOut => {
+                    self.waits = false;
+                    // The last thread that waits stays, because a busy one may have relied on it.
+                    if !self.pool.threads.end_wait() && self.pool.threads.retire() {
+                        return None;
+                    }
+                    continue;
+                }
+                Event::Nothing => continue,
+            };
+            self.begin();
+            return Some(arrival);
+        }
+    }
+
+    fn may_wait(&self) -> bool {
+        !self.pool.threads.is_short()
+    }
+
+    fn parks(&self, _: &Connection) -> bool {
+        true
+    }
+
+    fn park(&mut self, client: Box<Client>) {
+        self.pool.poller.park(client);
+    }
+
+    fn take_longest_idle(&mut self) -> Option<Box<Client>> {
+        self.pool.poller.take_longest_idle(&self.pool.shared)
+    }
+}
+
+fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(life).map(drop)
 }

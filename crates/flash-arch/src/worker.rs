@@ -57,6 +57,11 @@ impl Worker {
         allocator::collect();
     }
 
+    /// Leaves its metrics to the next worker that starts. So their number does not grow with that of all workers ever.
+    pub(crate) fn retire(self) {
+        self.shared.metrics.reuse(self.metrics);
+    }
+
     pub(crate) fn metrics(&self) -> &Arc<LoopMetrics> {
         &self.metrics
     }

@@ -33,6 +33,8 @@ pub struct Metrics {
     pub panics: Counter,
     loops: Mutex<Vec<Arc<LoopMetrics>>>,
     blocks: Arc<Blocks>,
+    /// Those of workers that have ended, among `loops`.
+    unused: Mutex<Vec<Arc<LoopMetrics>>>,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +53,9 @@ impl Counter {
 impl Metrics {
     /// The metrics of one more loop or worker, which logs to `error_log` when it was caught sleeping.
     pub fn loop_metrics(&self, error_log: ErrorLog) -> Arc<LoopMetrics> {
+        if let Some(unused) = self.unused.lock().pop() {
+            return unused;
+        }
         let metrics = Arc::new(LoopMetrics::new(error_log, Arc::clone(&self.blocks)));
         self.loops.lock().push(Arc::clone(&metrics));
         metrics
@@ -72,6 +77,11 @@ impl Metrics {
     /// A line for each cause of loops' sleeps. It may take a tenth of a second.
     pub fn block_causes(&self) -> Vec<String> {
         self.blocks.lines()
+    }
+
+    /// A worker has ended. The next one goes on counting in its metrics.
+    pub fn reuse(&self, metrics: Arc<LoopMetrics>) {
+        self.unused.lock().push(metrics);
     }
 
     pub fn requests(&self) -> u64 {

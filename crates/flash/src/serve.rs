@@ -61,6 +61,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
     allocator::collect();
     privileges::check(flags)?;
+    shares::check_counts(flags)?;
     let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let shares = Shares::new(flags, memory::available_bytes(Path::new("/")));
@@ -283,7 +284,7 @@ impl Plan<'_> {
             Arch::Amped { loops, .. } | Arch::Uring { loops, .. } | Arch::Sped { loops } => loops,
             // Of a pool's threads one looks things up.
             Arch::Pipelined { pools, .. } => pools,
-            Arch::Mt { threads } => threads.min(processors() * 2),
+            Arch::Mt { threads_max, .. } => threads_max.min(processors() * 2),
             Arch::Mp { .. } => 1,
         };
         let processes = self.processes();
@@ -324,7 +325,11 @@ fn arch(flags: &flags::Serve, shares: &Shares, connections: usize) -> Arch {
         },
         flags::Arch::Sped => Arch::Sped { loops },
         flags::Arch::Pipelined => Arch::Pipelined { pools: loops, helpers },
-        flags::Arch::Mt => Arch::Mt { threads: flags.threads.min(connections) },
+        flags::Arch::Mt => {
+            // One more can take a connection that waits until another one ends.
+            let threads_max = shares.threads_max.min(connections + 1);
+            Arch::Mt { threads: shares.threads.min(threads_max), threads_max }
+        }
         flags::Arch::Mp => Arch::Mp { processes: shares.processes },
     }
 }
@@ -364,8 +369,6 @@ fn table(flags: &flags::Serve, shares: &Shares, programs: &Programs) -> Table {
     let connections = match flags.arch {
         // A process has a table of its own, and one connection.
         flags::Arch::Mp => Some(1),
-        // A thread has a descriptor for its next connection even while it waits for one.
-        flags::Arch::Mt => Some(flags.threads.max(flags.listen.len())),
         _ => flags.connections_max,
     };
     Table {
@@ -450,7 +453,7 @@ impl fmt::Display for Shape {
             Arch::Uring { loops, .. } => ("uring", loops, "loop"),
             Arch::Sped { loops } => ("sped", loops, "loop"),
             Arch::Pipelined { pools, .. } => ("pipelined", pools, "pool"),
-            Arch::Mt { threads } => ("mt", threads, "thread"),
+            Arch::Mt { threads, .. } => ("mt", threads, "thread"),
             Arch::Mp { processes } => ("mp", processes, "process"),
         };
         let plural = match (count, unit) {

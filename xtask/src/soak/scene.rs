@@ -35,7 +35,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// mt has 64 threads and mp 32 processes, and each client keeps one of them to itself.
+    /// mp has 32 processes, and each client keeps one of them to itself. mt has a thread for each busy client.
     pub(crate) fn of(arch: &str) -> Crowd {
         match arch {
             "mp" => Crowd { visitors: 8, slow: 6, too_slow: 2, rude: 6, flood: 4, runners: 32 },

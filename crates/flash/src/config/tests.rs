@@ -163,7 +163,7 @@ fn flags_win_over_the_file() {
         ["127.0.0.1:3000".parse().expect("it is a place")],
         "--port stands for --listen"
     );
-    assert_eq!((flags.threads, flags.list), (7, true), "the rest is the file's");
+    assert_eq!((flags.threads, flags.list), (Some(7), true), "the rest is the file's");
 }
 
 #[test]

@@ -202,9 +202,14 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = count(1, 1024), help_heading = ARCHITECTURE)]
     pub loops: Option<usize>,
 
-    /// Threads of mt
-    #[arg(long, value_name = "N", default_value = "64", value_parser = count(1, 10_000), help_heading = ARCHITECTURE)]
-    pub threads: usize,
+    /// Threads of mt at the start, and the least that are kept. Without this flag, 64
+    #[arg(long, value_name = "N", value_parser = count(1, 10_000), help_heading = ARCHITECTURE)]
+    pub threads: Option<usize>,
+
+    /// The most threads of mt. They start when all others serve connections, and end when idle. Without this flag, 4096, or one
+    /// for each MiB of memory if those are fewer
+    #[arg(long, value_name = "N", value_parser = count(1, 100_000), help_heading = ARCHITECTURE)]
+    pub threads_max: Option<usize>,
 
     /// Processes of mp. Without this flag, 32, or one for each 4 MiB of memory if those are fewer
     #[arg(long, value_name = "N", value_parser = count(1, 10_000), help_heading = ARCHITECTURE)]

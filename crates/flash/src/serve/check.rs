@@ -2,7 +2,7 @@
 
 use super::dir::Dir;
 use super::programs::Programs;
-use super::{privileges, response_extras};
+use super::{privileges, response_extras, shares};
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
@@ -15,6 +15,7 @@ pub(crate) fn check(flags: &flags::Serve) -> Vec<(&'static str, Failure)> {
         ("user", privileges::check_user(flags)),
         ("error-pages", response_extras::pages(flags).map(drop)),
         ("header", response_extras::check_fields(flags)),
+        ("threads-max", shares::check_counts(flags)),
         match dir {
             Ok(dir) => ("app", Programs::prepare(flags, &dir.real_path, 0).map(drop)),
             Err(failure) => ("root", Err(failure)),

@@ -4,6 +4,7 @@
 //! quarter in the cache, and up to half as much again in responses. An eighth is for responses of programs, and a quarter for
 //! helpers or processes. Listings may use a quarter of the file cache's size.
 
+use crate::failure::Failure;
 use crate::flags::{self, Helpers};
 
 const FILE_CACHE_BYTES_MAX: u64 = 128 << 20;
@@ -11,12 +12,27 @@ const PROGRAM_BUFFER_BYTES_MAX: u64 = 64 << 20;
 /// 200,000 names of 15 bytes, in order of their sizes.
 const LISTINGS_BYTES_LEAST: u64 = 8 << 20;
 const HELPERS_MAX: u64 = 64;
+const THREADS: usize = 64;
+const THREADS_MAX: u64 = 4096;
 const PROCESSES_MAX: u64 = 32;
-/// The memory of a machine for each helper or process. A busy helper thread holds a quarter of a mebibyte, a helper process
-/// one. A process of mp holds one, and its part of the caches.
-const HELPER_THREAD_BYTES: u64 = 1 << 20;
+/// The memory of a machine for each helper, thread or process. A busy helper thread, or thread of mt, holds a quarter of a
+/// mebibyte, a helper process one. A process of mp holds one, and its part of the caches.
+const THREAD_BYTES: u64 = 1 << 20;
 const HELPER_PROCESS_BYTES: u64 = 6 << 20;
 const PROCESS_BYTES: u64 = 4 << 20;
+
+/// No architecture begins with more workers than it may have.
+pub(super) fn check_counts(flags: &flags::Serve) -> Result<(), Failure> {
+    for (flag, count, max) in [("--threads", flags.threads, flags.threads_max)] {
+        if let (Some(count), Some(max)) = (count, max)
+            && count > max
+        {
+            let text = format!("{flag} {count} is more than {flag}-max {max} (see flash serve --help)");
+            return Err(Failure::Usage(text));
+        }
+    }
+    Ok(())
+}
 
 /// Sizes that depend on the memory there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +40,9 @@ pub(super) struct Shares {
     pub(super) file_cache_bytes: u64,
     pub(super) program_buffer_bytes: u64,
     pub(super) helpers_max: usize,
+    /// Threads of mt: at the start, and at most.
+    pub(super) threads: usize,
+    pub(super) threads_max: usize,
     /// Processes of mp.
     pub(super) processes: usize,
     /// The memory there is.
@@ -36,9 +55,12 @@ impl Shares {
         let memory = memory_bytes.unwrap_or(u64::MAX);
         let count = |bytes_each: u64, most: u64| (memory / bytes_each).clamp(1, most) as usize;
         let helper_bytes = match flags.helpers {
-            Helpers::Thread => HELPER_THREAD_BYTES,
+            Helpers::Thread => THREAD_BYTES,
             Helpers::Process => HELPER_PROCESS_BYTES,
         };
+        let threads = flags.threads.unwrap_or(THREADS);
+        let usual_max = || count(THREAD_BYTES, THREADS_MAX).max(flags.threads.unwrap_or(1));
+        let threads_max = flags.threads_max.unwrap_or_else(usual_max);
         Self {
             file_cache_bytes: flags.file_cache_bytes.unwrap_or((memory / 4).min(FILE_CACHE_BYTES_MAX)),
             program_buffer_bytes: flags
@@ -46,6 +68,8 @@ impl Shares {
                 .program_buffer_bytes
                 .unwrap_or((memory / 8).min(PROGRAM_BUFFER_BYTES_MAX)),
             helpers_max: flags.helpers_max.unwrap_or_else(|| count(helper_bytes, HELPERS_MAX)),
+            threads: threads.min(threads_max),
+            threads_max,
             processes: flags.processes.unwrap_or_else(|| count(PROCESS_BYTES, PROCESSES_MAX)),
             memory_bytes: memory,
         }
@@ -92,6 +116,36 @@ mod tests {
         assert_eq!(shown(shares(&[], Some(64))), (16, 8, 64, 16));
         assert_eq!(shown(shares(&["--helpers", "process"], Some(64))), (16, 8, 10, 16));
         assert_eq!(shown(shares(&[], Some(1))), (0, 0, 1, 1), "there is always one");
+    }
+
+    #[test]
+    fn threads_begin_few_and_grow_as_far_as_there_is_memory() {
+        let threads = |words: &[&str], mebibytes| {
+            let Shares { threads, threads_max, .. } = shares(words, mebibytes);
+            (threads, threads_max)
+        };
+        assert_eq!((threads(&[], None), threads(&[], Some(64))), ((64, 4096), (64, 64)));
+        assert_eq!(threads(&[], Some(512)), (64, 512));
+        assert_eq!(threads(&[], Some(4)), (4, 4), "no more at the start than at most");
+        assert_eq!(threads(&["--threads-max=8"], None), (8, 8));
+        assert_eq!(threads(&["--threads=600"], Some(64)), (600, 600), "what is asked for is given");
+        assert_eq!(threads(&["--threads=4", "--threads-max=9000"], Some(64)), (4, 9000));
+    }
+
+    #[test]
+    fn no_more_begin_than_there_may_be() {
+        let complaint = |words: &[&str]| {
+            let words = ["flash", "serve"].iter().chain(words).map(Into::into);
+            match Flags::read(words).expect("each flag is right").command {
+                Some(Command::Serve(flags)) => check_counts(&flags).err().map(|failure| failure.to_string()),
+                other => panic!("{other:?}"),
+            }
+        };
+        let wrong = complaint(&["--threads=9", "--threads-max=8"]).expect("a complaint");
+        assert!(wrong.contains("--threads 9 is more than --threads-max 8"), "{wrong}");
+        for words in [&["--threads=8", "--threads-max=8"][..], &["--threads-max=8"], &["--threads=9000"]] {
+            assert_eq!(complaint(words), None);
+        }
     }
 
     #[test]

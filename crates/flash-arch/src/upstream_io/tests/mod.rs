@@ -9,17 +9,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use flash_core::Connection;
 use flash_core::hosts::Hosts;
 use flash_core::routes::{Route, RouteMatch, Routes};
 use flash_core::site::{Site, SiteSettings};
 use flash_core::upstream::UpstreamProtocol;
 use flash_disk::Spool;
+use rustix::net::SocketFlags;
 use rustix::net::sockopt::set_socket_linger;
 use tempfile::TempDir;
 
 use self::scripted::{Fates, ScriptedUpstreams};
 use crate::amped::Asymmetric;
-use crate::blocking::Blocking;
+use crate::blocking::{Arrival, Blocking, Client, Source};
 use crate::completion_queue::CompletionQueue;
 use crate::dispatch::Dispatch;
 use crate::epoll::Epoll;
@@ -58,6 +60,30 @@ struct Server {
     threads: Vec<JoinHandle<()>>,
     pool: Option<pipelined::Pool>,
     _folder: TempDir,
+}
+
+/// The first listener's connections, each served to its end by one worker.
+struct NeverParks(Arc<Vec<Listener>>);
+
+impl Source for NeverParks {
+    fn next(&mut self) -> Option<Arrival> {
+        let (socket, peer) = self.0[0].accept(SocketFlags::empty()).ok()?;
+        Some(Arrival::New(socket, peer))
+    }
+
+    fn may_wait(&self) -> bool {
+        true
+    }
+
+    fn parks(&self, _: &Connection) -> bool {
+        false
+    }
+
+    fn park(&mut self, _: Box<Client>) {}
+
+    fn take_longest_idle(&mut self) -> Option<Box<Client>> {
+        None
+    }
 }
 
 impl Server {
@@ -107,7 +133,7 @@ impl Server {
                 for _ in 0..3 {
                     let (shared, listeners) = (Arc::clone(&shared), Arc::clone(&listeners));
                     threads.push(thread::spawn(move || {
-                        Blocking::new(shared, &listeners[0]).run();
+                        Blocking::new(shared, NeverParks(listeners)).run();
                     }));
                 }
             }
