@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use flash_rig::{
-    Cpus, Disk, Dynamic, Limits, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount, empty_caches,
-    interrupt,
+    Cpus, Disk, Dynamic, Limits, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount, drop_pages,
+    empty_caches, interrupt, is_root,
 };
 
 use crate::environment;
@@ -147,7 +147,10 @@ impl<'a> Rig<'a> {
         }
         let group = self.group(&site.folder)?;
         if self.plan.machine.cold {
-            empty_caches()?;
+            match is_root() {
+                true => empty_caches()?,
+                false => drop_pages(&site.folder)?,
+            }
         }
         let usual = Setup::new(self.root_of(&site.folder), &self.run_folder, &cpus);
         let setup = Setup {

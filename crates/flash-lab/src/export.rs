@@ -78,12 +78,18 @@ fn identity(plan: &Plan) -> Vec<String> {
         Some(sweep) => Some(sweep.axis.column()),
         None => (!plan.cases.is_empty()).then_some("case"),
     };
-    ["plan", "run", "server"].into_iter().chain(place).chain(["round"]).map(str::to_owned).collect()
+    ["plan", "run", "reduced", "server"]
+        .into_iter()
+        .chain(place)
+        .chain(["round"])
+        .map(str::to_owned)
+        .collect()
 }
 
 fn identify(experiment: &Experiment, one: &Measurement) -> Vec<String> {
     let place = (one.x != At::Only).then(|| one.x.to_string());
-    let run = [experiment.plan.name.clone(), experiment.data.run.extent.to_string(), one.server.clone()];
+    let run = &experiment.data.run;
+    let run = [run.plan.clone(), run.extent.to_string(), run.reduced.join(", "), one.server.clone()];
     run.into_iter().chain(place).chain([(one.repeat + 1).to_string()]).collect()
 }
 
@@ -134,16 +140,16 @@ mod tests {
         let tables = tables(&Experiment { plan, data: Data { run, measurements } });
         assert_eq!(
             tables[0].csv,
-            "plan,run,server,clients,round,began_unix_seconds,took_seconds,failed,latency_p99_ms,requests_per_second,\
+            "plan,run,reduced,server,clients,round,began_unix_seconds,took_seconds,failed,latency_p99_ms,requests_per_second,\
              errors_timeout\n\
-             made-up,full,amped,1,1,0,1,,,100,0\n\
-             made-up,full,amped,10,2,0,1,,,250.5,3\n\
-             made-up,full,1999,1,1,0,1,\"it said \"\"no\"\", and left\",,,\n"
+             made-up,full,,amped,1,1,0,1,,,100,0\n\
+             made-up,full,,amped,10,2,0,1,,,250.5,3\n\
+             made-up,full,,1999,1,1,0,1,\"it said \"\"no\"\", and left\",,,\n"
         );
         assert_eq!(
             tables[1].csv,
-            "plan,run,server,clients,round,hot.latency_ms,count\n\
-             made-up,full,amped,10,2,0.5,7\nmade-up,full,amped,10,2,1.5,1\n"
+            "plan,run,reduced,server,clients,round,hot.latency_ms,count\n\
+             made-up,full,,amped,10,2,0.5,7\nmade-up,full,,amped,10,2,1.5,1\n"
         );
         let file_names: Vec<&str> = tables.iter().map(|table| &*table.file_name).collect();
         assert_eq!(file_names, ["made-up.csv", "made-up.hot.latency_ms.csv"]);

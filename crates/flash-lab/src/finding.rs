@@ -16,7 +16,14 @@ pub use self::judgement::{Judgement, Verdict};
 use crate::data::Data;
 use crate::plan::{Finding, Plan};
 
-/// Every finding of a plan with its answer.
+/// Every finding of a plan with its answer. That of a reduced run says so: it is of another machine than the claim.
 pub fn judge<'a>(plan: &'a Plan, data: &Data) -> Vec<(&'a Finding, Judgement)> {
-    plan.findings.iter().map(|finding| (finding, check::judge(plan, &finding.check, data))).collect()
+    let judged = plan.findings.iter().map(|finding| {
+        let mut judgement = check::judge(plan, &finding.check, data);
+        if !data.run.reduced.is_empty() {
+            judgement.measured.insert_str(0, "reduced: ");
+        }
+        (finding, judgement)
+    });
+    judged.collect()
 }

@@ -10,6 +10,7 @@ mod contents;
 mod drawing;
 mod load;
 mod read;
+mod reduced;
 mod workload;
 
 pub use self::at::{At, Extent};

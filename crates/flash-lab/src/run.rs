@@ -65,6 +65,12 @@ fn difference(old: &Run, new: &Run) -> Option<String> {
     if old.extent != new.extent {
         return Some(format!("that is {}", old.extent));
     }
+    if old.reduced != new.reduced {
+        return Some(match old.reduced.is_empty() {
+            true => "by root, with all limits".into(),
+            false => format!("that is reduced ({})", old.reduced.join(", ")),
+        });
+    }
     if names(old) != names(new) {
         return Some(format!("of other servers ({})", names(old).join(", ")));
     }

@@ -62,7 +62,10 @@ fn results_are_exported_as_csv() {
     let (code, table, _) = export(&[]);
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(code, Some(0));
-    assert!(lines[0].starts_with("plan,run,server,") && lines[0].ends_with(",failed,memory_mb"), "{table}");
+    assert!(
+        lines[0].starts_with("plan,run,reduced,server,") && lines[0].ends_with(",failed,memory_mb"),
+        "{table}"
+    );
     assert!(lines.len() == 3 && lines[1].ends_with(",1.5") && lines[2].ends_with(",2.5"), "{table}");
 
     store(&out, "scaling", &[4.0]);
@@ -78,7 +81,7 @@ fn results_are_exported_as_csv() {
     for name in ["memory.csv", "scaling.csv"] {
         assert!(listed.contains(name), "{listed}");
         let text = std::fs::read_to_string(format!("{into}/{name}")).unwrap();
-        assert!(text.starts_with("plan,run,server,"), "{text}");
+        assert!(text.starts_with("plan,run,reduced,server,"), "{text}");
     }
 }
 
@@ -100,6 +103,7 @@ fn store(out: &std::path::Path, plan: &str, memory_mb: &[f64]) {
         servers: vec![Measured { name: server.clone(), version: None }],
         missing: Vec::new(),
         notes: Vec::new(),
+        reduced: Vec::new(),
     };
     store.begin(&run).unwrap();
     for (repeat, value) in (0..).zip(memory_mb) {

@@ -11,6 +11,7 @@ use flash_lab::plan::{Check, Extent, Plan, Term, built_in};
 use flash_lab::record::{Figures, Machine, Measured, Measurement, Missing, Outcome, Run, Store};
 use flash_lab::report::report;
 
+const REDUCED: &str = "no memory limit of 1 <MB>";
 const ODD: &str = "a <b> & \"c\"";
 
 /// Every figure that a plan draws or asks about.
@@ -56,6 +57,7 @@ fn made_up(out: &Path, name: &str, text: &str, extent: Extent) {
         servers: measured.collect(),
         missing: vec![Missing { name: ODD.into(), why: "is not installed".into() }],
         notes: vec!["The site is made up: a log is missing.".into()],
+        reduced: vec![REDUCED.into()],
     };
     store.begin(&run).expect("records can be written");
     let names = figures(&plan);

@@ -74,6 +74,7 @@ fn a_tiny_plan_from_its_text_to_its_findings() {
         servers,
         missing,
         notes: rig.notes(),
+        reduced: Vec::new(),
     };
     let out = folder.path().join("out");
     let mut store = Store::new(&out, &plan.name);

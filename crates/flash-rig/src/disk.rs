@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use rustix::fs::{major, minor, stat, sync};
+use rustix::fs::{Advice, fadvise, major, minor, stat, sync};
 
 use crate::journal::{Change, Journal};
 use crate::rights::need_root;
@@ -81,4 +81,52 @@ pub fn empty_caches() -> Result<()> {
     need_root("emptying the caches")?;
     sync();
     fs::write("/proc/sys/vm/drop_caches", "3").context("emptying the page cache")
+}
+
+/// Drops the cached pages of all files of a folder, which takes no root. Their names stay cached.
+///
+/// # Errors
+/// When a file cannot be opened.
+pub fn drop_pages(folder: &Path) -> Result<()> {
+    // A page that is not written yet cannot be dropped.
+    sync();
+    drop_pages_below(folder)
+}
+
+fn drop_pages_below(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_dir() {
+            drop_pages_below(&path)?;
+        } else if kind.is_file() {
+            let file = fs::File::open(&path).with_context(|| format!("opening {}", path.display()))?;
+            fadvise(&file, 0, None, Advice::DontNeed)
+                .with_context(|| format!("dropping the pages of {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How much of a file is in memory, in pages.
+    fn cached(path: &Path) -> String {
+        let words = ["--bytes", "--noheadings", "--output", "RES"];
+        crate::undo::run(std::process::Command::new("fincore").args(words).arg(path)).expect("fincore says")
+    }
+
+    #[test]
+    fn pages_of_files_are_dropped_without_root() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder on a disk");
+        let below = folder.path().join("below");
+        fs::create_dir(&below).expect("a folder");
+        let file = below.join("file");
+        fs::write(&file, vec![b'x'; 1 << 20]).expect("a file");
+        assert_eq!(cached(&file).trim(), (1 << 20).to_string());
+        drop_pages(folder.path()).expect("they are our own");
+        assert_eq!(cached(&file).trim(), "0");
+    }
 }

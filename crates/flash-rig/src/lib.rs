@@ -56,7 +56,7 @@ mod variants;
 
 pub use crate::cgroup::{Cgroup, Limits};
 pub use crate::cpus::Cpus;
-pub use crate::disk::{Disk, ReadAhead, empty_caches};
+pub use crate::disk::{Disk, ReadAhead, drop_pages, empty_caches};
 pub use crate::dynamic::{Php, php_version};
 pub use crate::facts::{DiskFacts, Facts};
 pub use crate::machine::Machine;
@@ -65,6 +65,7 @@ pub use crate::mounts::{Image, Slow, SlowMount, make_image};
 pub use crate::peers::raise_descriptors;
 pub use crate::process::{Ended, Process};
 pub use crate::programs::{Missing, apt_get, find, find_own, install};
+pub use crate::rights::is_root;
 pub use crate::server::{Running, ServerSpec};
 pub use crate::setup::{Dynamic, Setup};
 pub use crate::usage::{Held, Memory, Usage};

@@ -61,6 +61,10 @@ pub enum PlanError {
     Io { path: PathBuf, source: io::Error },
     #[error("plan {name}, line {line}: {what}")]
     Syntax { name: String, line: usize, what: String },
+    #[error(
+        "without root nothing is left of the plan {name}: {why}; run it as root (sudo flash lab run {name})"
+    )]
+    NeedsRoot { name: String, why: &'static str },
     #[error("plan {name}: {what}")]
     Senseless { name: String, what: String },
 }

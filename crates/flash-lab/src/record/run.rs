@@ -26,6 +26,9 @@ pub struct Run {
     /// What readers must know: a made-up site instead of a log, a disk that could not be throttled.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What was left out because the user was not root. Empty in a whole run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reduced: Vec<String>,
 }
 
 /// The machine, and what was measured with.

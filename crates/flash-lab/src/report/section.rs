@@ -20,6 +20,9 @@ pub(super) fn section(experiment: &Experiment) -> Markup {
             @if run.extent == Extent::Quick {
                 p.warn { "A quick run: short and few measurements, which show that everything works and no more." }
             }
+            @if !run.reduced.is_empty() {
+                p.warn { "A reduced run, by a user who is not root: " (run.reduced.join(", ")) "." }
+            }
             (paragraphs(&plan.about))
             @if let Some(paper) = &plan.paper {
                 div.paper-said {
@@ -57,6 +60,9 @@ fn figure(experiment: &Experiment, drawing: &Drawing) -> Markup {
     html! {
         figure {
             figcaption { (figure.title) }
+            @if !experiment.data.run.reduced.is_empty() {
+                p.note { "Reduced: " (experiment.data.run.reduced.join(", ")) }
+            }
             div.desk { (PreEscaped(figure.inline_svg(DESK_PX))) }
             div.phone { (PreEscaped(figure.inline_svg(PHONE_PX))) }
             @if has_reference(&figure) {

@@ -26,7 +26,7 @@ pub(crate) enum Command {
     /// Run plans: measure what is not measured yet, then say what the findings come to
     ///
     /// Servers get processors of their own. Some plans also give them little memory and a slow disk. That needs root, and every
-    /// setting is restored. Ctrl-C stops a run; the same command continues it.
+    /// setting is restored. Without root such a plan runs in a reduced form, and says what it leaves out. Ctrl-C stops a run; the same command continues it.
     Run(RunFlags),
     /// Write a page about everything that was run: DIR/report.html
     Report {

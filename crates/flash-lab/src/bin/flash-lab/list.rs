@@ -69,5 +69,9 @@ fn machine(plan: &Plan) -> String {
         needs.cold.then(|| "caches emptied before each measurement".to_owned()),
     ];
     let words: Vec<_> = words.into_iter().flatten().collect();
-    if words.is_empty() { "as it is".into() } else { words.join(", ") + " (as the superuser)" }
+    if words.is_empty() {
+        "as it is".into()
+    } else {
+        words.join(", ") + " (without root: reduced, or not at all)"
+    }
 }

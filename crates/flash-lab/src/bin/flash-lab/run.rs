@@ -83,6 +83,14 @@ fn one(
     work: &Path,
 ) -> Result<Ending> {
     let extent = if flags.quick { Extent::Quick } else { Extent::Full };
+    let (plan, reduced) = match flash_rig::is_root() {
+        true => (plan.clone(), Vec::new()),
+        false => plan.reduced()?,
+    };
+    let plan = &plan;
+    if !reduced.is_empty() {
+        eprintln!("{}: REDUCED, because this user is not root: {}", plan.name, reduced.join(", "));
+    }
     let flash = flags.flash.clone().or_else(|| env::var_os("FLASH_BIN").map(PathBuf::from));
     let wanted = plan
         .servers(extent)
@@ -107,6 +115,7 @@ fn one(
         servers,
         missing,
         notes: rig.notes(),
+        reduced,
     };
     let mut store = Store::new(&flags.out, &plan.name);
     let (record, done) = run::open(&mut store, new, flags.fresh)?;
