@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flash_slowdisk::SlowDisk;
 use flash_tests::{PROCESSES, Server, read_all, reply, site};
@@ -14,6 +14,9 @@ use tempfile::TempDir;
 
 const FLOODER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const VISITED: usize = 40;
+const QUEUED_MAX: usize = 16;
+/// Of the flood, during one visit.
+const PASSED_MAX: usize = 12;
 
 fn status_for(server: &Server, client: Ipv4Addr, path: &str) -> u16 {
     let mut stream = server.connect_from(client);
@@ -34,37 +37,40 @@ fn a_flood_from_one_client_is_refused_before_another_client_is() {
             site::write(&behind.path().join(format!("{n}.txt")), n.to_string().as_bytes());
         }
         let disk = SlowDisk::mount(behind.path(), point.path(), "lookup delay fixed:10ms").unwrap();
-        let flags = ["--helpers-max", "2", "--helper-queue-max", "16"];
+        let flags = ["--helpers-max", "2", "--helper-queue-max", &QUEUED_MAX.to_string()];
         let server = Server::start(arch, point.path(), &flags);
-        let (stop, names, refused) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
-        let (statuses, longest) = thread::scope(|scope| {
+        let (stop, names) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (served, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (statuses, mut meanwhile) = thread::scope(|scope| {
             for _ in 0..48 {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
                         let name = names.fetch_add(1, Ordering::Relaxed);
-                        if status_for(&server, FLOODER, &format!("/missing-{name}")) == 503 {
-                            refused.fetch_add(1, Ordering::Relaxed);
-                        }
+                        let is_refused = status_for(&server, FLOODER, &format!("/missing-{name}")) == 503;
+                        if is_refused { &refused } else { &served }.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
-            let mut longest = Duration::ZERO;
+            // For each visit, the answers that the flood got.
+            let mut meanwhile = Vec::new();
             // The queue is full by then.
             thread::sleep(Duration::from_millis(300));
             let visit = |n| {
-                let asked = Instant::now();
+                let before = served.load(Ordering::Relaxed);
                 let status = status_for(&server, Ipv4Addr::LOCALHOST, &format!("/{n}.txt"));
-                longest = longest.max(asked.elapsed());
+                meanwhile.push(served.load(Ordering::Relaxed) - before);
                 status
             };
             let statuses: Vec<u16> = (0..VISITED).map(visit).collect();
             stop.store(true, Ordering::Relaxed);
-            (statuses, longest)
+            (statuses, meanwhile)
         });
         assert!(refused.into_inner() > 0, "{arch}: the flood is one");
         assert!(statuses.iter().all(|status| *status == 200), "{arch}: {statuses:?}");
-        // Sixteen jobs of two look-ups each by two helpers would take longer than that one by one.
-        assert!(longest < Duration::from_secs(2), "{arch}: {longest:?}");
+        // Each job of a visit waits for those that the two helpers have, and for one of the flood's. In one queue for all it would
+        // wait for the whole queue. Busy processors delay some visits, so the median counts.
+        meanwhile.sort_unstable();
+        assert!(meanwhile[VISITED / 2] < PASSED_MAX, "{arch}: {meanwhile:?}");
         server.stop();
         drop(disk);
     }
