@@ -39,8 +39,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", value_parser = name::parse_path, help_heading = CONTENT)]
     pub spa: Option<String>,
 
-    /// Take the pages for errors from this folder: 404.html, 403.html and so on. Without this flag, a 404.html in DIR is the
-    /// page for names that do not exist
+    /// Take the pages for errors from this folder, read at the start: 404.html, 403.html and so on. Without this flag, a 404.html
+    /// in DIR is the page for names that do not exist
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = CONTENT)]
     pub error_pages: Option<PathBuf>,
 
