@@ -3,7 +3,7 @@
 //! It loads and attaches them, and makes blocks of their records. The kernel drops all of it when this process ends, however
 //! it ends.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,13 +43,18 @@ const IS_WAIT: u32 = 1 << 24;
 const IS_EPOLL: u32 = 1 << 25;
 const IS_RING: u32 = 1 << 26;
 
+/// One of loops, one of other threads.
+const RINGS: usize = 2;
+
 pub(crate) struct Instrument {
     kernel: Ebpf,
-    records: RingBuf<MapData>,
+    /// Those of loops first: they are read before all others.
+    rings: [RingBuf<MapData>; RINGS],
     symbols: Symbols,
     stacks: HashMap<Vec<u64>, Frames>,
     names: HashMap<String, Arc<str>>,
-    asleep: HashMap<u32, Begin>,
+    /// By thread and time. A thread that was just found to be a loop may have one in each ring.
+    asleep: BTreeMap<(u32, u64), Begin>,
     gone: Vec<ThreadTotals>,
     begun_ns: u64,
     look: Look,
@@ -102,15 +107,15 @@ impl Instrument {
             let _ = attach(&mut kernel, program, tracepoint, &btf);
         }
         load(&mut kernel, "on_enter", "sys_enter", &btf)?;
-        let records = kernel.take_map("records").expect("the object has it");
-        let records = RingBuf::try_from(records).map_err(refused)?;
+        let mut ring = |name| RingBuf::try_from(kernel.take_map(name).expect("the object has it"));
+        let rings = [ring("of_loops").map_err(refused)?, ring("of_others").map_err(refused)?];
         Ok(Instrument {
             kernel,
-            records,
+            rings,
             symbols,
             stacks: HashMap::new(),
             names: HashMap::new(),
-            asleep: HashMap::new(),
+            asleep: BTreeMap::new(),
             gone: Vec::new(),
             begun_ns: now_ns(),
             look: Look { attached: None, until: Instant::now() },
@@ -142,33 +147,46 @@ impl Instrument {
             self.time_looks()?;
         }
         let begun = Instant::now();
-        // Read in a function of its own: the ring is borrowed as long as the record is.
-        while let Some(record) = next(&mut self.records) {
-            match record {
-                Some(Record::Begin(begin)) => {
-                    // The end of the one before was lost.
-                    if self.asleep.insert(begin.tid, begin).is_some() {
-                        self.halves += 1;
-                    }
+        for ring in 0..self.rings.len() {
+            // Read in a function of its own: the ring is borrowed as long as the record is.
+            while let Some(record) = next(&mut self.rings[ring]) {
+                self.note(record, found);
+                // Whoever writes records faster than they are read must not hold the rest up.
+                if !self.ending && begun.elapsed() > POLL_LONGEST {
+                    break;
                 }
-                Some(Record::End(end)) => match self.asleep.remove(&end.tid) {
-                    Some(begin) if begin.time_ns == end.since_ns => {
-                        found(self.block(&begin, Some(&end)));
-                    }
-                    _ => self.halves += 1,
-                },
-                Some(Record::Gone(gone)) => self.gone.push(totals_of(gone)),
-                None => self.halves += 1,
-            }
-            // Whoever writes records faster than they are read must not hold the rest up.
-            if !self.ending && begun.elapsed() > POLL_LONGEST {
-                break;
             }
         }
         Ok(())
     }
 
-    /// Gives what is still in the ring, and the blocks that have not ended. Nothing is watched any more then.
+    fn note(&mut self, record: Option<Record>, found: &mut dyn FnMut(Block)) {
+        match record {
+            Some(Record::Begin(begin)) => {
+                let thread = begin.tid;
+                self.asleep.insert((thread, begin.time_ns), begin);
+                self.forget_older(thread, RINGS);
+            }
+            Some(Record::End(end)) => match self.asleep.remove(&(end.tid, end.since_ns)) {
+                Some(begin) => found(self.block(&begin, Some(&end))),
+                None => self.halves += 1,
+            },
+            Some(Record::Gone(gone)) => self.gone.push(totals_of(gone)),
+            None => self.halves += 1,
+        }
+    }
+
+    /// Forgets the oldest sleeps of a thread, whose ends were lost.
+    fn forget_older(&mut self, thread: u32, kept: usize) {
+        let of_thread = (thread, 0)..=(thread, u64::MAX);
+        while self.asleep.range(of_thread.clone()).count() > kept {
+            let oldest = self.asleep.range(of_thread.clone()).next().map(|(key, _)| *key);
+            oldest.and_then(|oldest| self.asleep.remove(&oldest));
+            self.halves += 1;
+        }
+    }
+
+    /// Gives what is still in the rings, and the blocks that have not ended. Nothing is watched any more then.
     pub(crate) fn unfinished(&mut self, found: &mut dyn FnMut(Block)) {
         let pids = self.watched();
         if let Ok(mut watched) = KernelMap::<_, u32, u8>::try_from(self.map("watched")) {
@@ -178,6 +196,8 @@ impl Instrument {
         }
         self.ending = true;
         let _ = self.poll(found);
+        let threads: BTreeSet<u32> = self.asleep.keys().map(|(thread, _)| *thread).collect();
+        threads.into_iter().for_each(|thread| self.forget_older(thread, 1));
         for begin in std::mem::take(&mut self.asleep).into_values() {
             found(self.block(&begin, None));
         }
@@ -206,11 +226,16 @@ impl Instrument {
         all
     }
 
-    /// Records that were lost, without those that threads count.
-    pub(crate) fn lost(&self) -> u64 {
+    /// Blocks of which only one half arrived.
+    pub(crate) fn halves(&self) -> u64 {
+        self.halves
+    }
+
+    /// Threads that were not counted.
+    pub(crate) fn unseen(&self) -> u64 {
         let unseen = self.kernel.map("unseen").expect("the object has it");
         let unseen: Array<_, u64> = Array::try_from(unseen).expect("it is one");
-        self.halves + unseen.get(&0, 0).unwrap_or(0)
+        unseen.get(&0, 0).unwrap_or(0)
     }
 
     fn map(&mut self, name: &str) -> &mut Map {

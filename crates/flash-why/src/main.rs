@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flags::Flags;
 use flash_cli::Failure;
-use flash_why::{Block, Error, Live, Summary, ThreadTotals, Watch};
+use flash_why::{Block, Error, Live, Lost, Summary, ThreadTotals, Watch};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -28,7 +28,7 @@ struct Totals<'a> {
     level: u32,
     seconds: f64,
     threads: &'a [ThreadTotals],
-    lost: u64,
+    lost: Lost,
 }
 
 fn work(flags: Flags) -> Result<(), Failure> {
@@ -58,8 +58,9 @@ fn work(flags: Flags) -> Result<(), Failure> {
     let over = run(&flags, &mut watch, &mut summary, &mut lines, &mut live, &stop)?;
     let seconds = watch.watched_for().as_secs_f64();
     watch.unfinished(&mut |block| note(&block, &mut summary, &mut lines));
-    let (mut threads, lost) = (watch.threads(), watch.lost());
+    let mut threads = watch.threads();
     summary.settle_loops(&mut threads);
+    let lost = watch.lost(&threads);
     drop(live);
     if let Some(lines) = &mut lines {
         let totals = Totals { level: watch.level().number(), seconds, threads: &threads, lost };

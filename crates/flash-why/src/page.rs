@@ -7,8 +7,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::advice::advice;
 use crate::block::ThreadTotals;
 use crate::flame;
+use crate::lost::Lost;
 use crate::summary::{Row, STEP_US, Summary};
-use crate::text::{length, loops, lost_in_all};
+use crate::text::{length, loops};
 
 const STYLE: &str = include_str!("page.css");
 /// Points of a line over time.
@@ -17,7 +18,7 @@ const CAUSES_MAX: usize = 6;
 const PATHS_MAX: usize = 30;
 
 /// The page of a watch that took so many seconds. `head` says what was watched, and how.
-pub fn page(head: &str, summary: &Summary, threads: &[ThreadTotals], seconds: f64, lost: u64) -> String {
+pub fn page(head: &str, summary: &Summary, threads: &[ThreadTotals], seconds: f64, lost: Lost) -> String {
     let loops = loops(threads);
     let has_loops = !loops.is_empty();
     let shown = |thread: u32| !has_loops || loops.contains(&thread);
@@ -38,8 +39,8 @@ pub fn page(head: &str, summary: &Summary, threads: &[ThreadTotals], seconds: f6
                 h1 { "What puts the " (whose) " to sleep" }
                 p { (head) ", " (format!("{seconds:.1} s")) }
                 p.sentence { (sentence) }
-                @if lost_in_all(threads, lost) > 0 {
-                    p.lost { (lost_in_all(threads, lost)) " records were lost." }
+                @if !lost.is_none() {
+                    p.lost { "Lost: " (lost) "." }
                 }
                 @if whole.count > 0 {
                     h2 { "Sleeps over time" }

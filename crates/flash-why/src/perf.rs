@@ -22,7 +22,9 @@ use crate::symbols::Symbols;
 pub(crate) const INTERVAL: Duration = Duration::from_millis(1);
 const FIND_EVERY: Duration = Duration::from_millis(10);
 /// For each thread. An ordinary user's memory for rings is limited, so smaller ones follow.
-const RING_PAGES: [usize; 2] = [128, 8];
+const RING_PAGES: [usize; 2] = [64, 8];
+/// For a loop, which may sleep ten thousand times a second while this program does not get a processor.
+const LOOP_RING_PAGES: usize = 1024;
 
 pub(crate) struct Instrument {
     stacks: Stacks,
@@ -38,6 +40,12 @@ pub(crate) struct Instrument {
 struct Recorded {
     recorder: Option<SleepRecorder>,
     totals: ThreadTotals,
+    /// It has the ring of a loop.
+    is_large: bool,
+    /// Records that its first ring lost.
+    lost_before: u64,
+    /// When the last sleep began that was counted.
+    counted_ns: u64,
     /// What the sleep that began then is about.
     subject: Option<(u64, Option<Subject>)>,
 }
@@ -90,7 +98,15 @@ impl Instrument {
         let recorder = open(thread)?;
         let name = proc::thread_name(pid, thread);
         let totals = ThreadTotals { pid, thread, name, ..ThreadTotals::default() };
-        self.threads.insert(thread, Recorded { recorder: Some(recorder), totals, subject: None });
+        let recorded = Recorded {
+            recorder: Some(recorder),
+            totals,
+            is_large: false,
+            lost_before: 0,
+            counted_ns: 0,
+            subject: None,
+        };
+        self.threads.insert(thread, recorded);
         Ok(())
     }
 
@@ -116,8 +132,14 @@ impl Instrument {
             for thread in proc::threads(pid) {
                 there.insert(thread);
                 let is_known = self.threads.get(&thread).is_some_and(|known| known.recorder.is_some());
-                if !is_known && self.record(pid, thread).is_err() {
-                    self.unseen.insert(thread);
+                if is_known {
+                    continue;
+                }
+                match self.record(pid, thread) {
+                    Err(error) if error.raw_os_error() != Some(NO_SUCH_THREAD) => {
+                        self.unseen.insert(thread);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -147,8 +169,8 @@ impl Instrument {
         self.threads.values().map(|recorded| recorded.totals.clone()).collect()
     }
 
-    /// Threads that were never seen.
-    pub(crate) fn lost(&self) -> u64 {
+    /// Threads that were not counted.
+    pub(crate) fn unseen(&self) -> u64 {
         self.unseen.len() as u64
     }
 }
@@ -170,9 +192,18 @@ impl Recorded {
         let Some(recorder) = &mut self.recorder else { return };
         let mut ended = Vec::new();
         recorder.read(&mut |sleep| ended.push(sleep));
-        self.totals.lost = recorder.lost();
+        self.totals.lost = self.lost_before + recorder.lost();
         for sleep in ended {
             self.note(&sleep, stacks, begun_ns, found);
+        }
+        if self.totals.is_loop && !self.is_large {
+            self.is_large = true;
+            // If it is refused, the smaller one stays.
+            if let Ok(larger) = SleepRecorder::open(self.totals.thread, LOOP_RING_PAGES, Begin::Enabled) {
+                self.read(stacks, begun_ns, found);
+                self.lost_before = self.totals.lost;
+                self.recorder = Some(larger);
+            }
         }
     }
 
@@ -204,6 +235,11 @@ impl Recorded {
 
     /// Counts a sleep, and gives it if it is no wait for events.
     fn note(&mut self, sleep: &Sleep, stacks: &mut Stacks, begun_ns: u64, found: &mut dyn FnMut(Block)) {
+        // Two rings may have it, while one replaces the other.
+        if sleep.since_ns <= self.counted_ns {
+            return;
+        }
+        self.counted_ns = sleep.since_ns;
         let doing = stacks.doing(sleep);
         // Of the threads that the scheduler stops, only those of a cgroup without time left sleep.
         if doing.is_end() || sleep.preempted && doing.cause() != Cause::CgroupThrottle {

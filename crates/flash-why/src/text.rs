@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::advice::advice;
 use crate::block::ThreadTotals;
+use crate::lost::Lost;
 use crate::summary::{Row, Summary};
 
 /// Lines of tables.
@@ -13,7 +14,7 @@ const CAUSES_MAX: usize = 12;
 const THREADS_MAX: usize = 16;
 
 /// The report: what put loops to sleep, what put other threads to sleep, what each thread did, and a sentence.
-pub fn report(summary: &Summary, threads: &[ThreadTotals], seconds: f64, lost: u64) -> String {
+pub fn report(summary: &Summary, threads: &[ThreadTotals], seconds: f64, lost: Lost) -> String {
     let loops = loops(threads);
     let of_loops = |thread| loops.contains(&thread);
     let of_others = |thread| !loops.contains(&thread);
@@ -32,9 +33,8 @@ pub fn report(summary: &Summary, threads: &[ThreadTotals], seconds: f64, lost: u
         let _ = writeln!(text, "{title}\n{}", table(&others, CAUSES_MAX, seconds * count as f64));
     }
     text.push_str(&of_threads(threads, seconds));
-    let lost_in_all = lost_in_all(threads, lost);
-    if lost_in_all > 0 {
-        let _ = writeln!(text, "{lost_in_all} records were lost: counts by thread are whole, tables are not");
+    if !lost.is_none() {
+        let _ = writeln!(text, "Lost: {lost}. Counts by thread are whole, tables are not.");
     }
     let ready = summary.ready(&of_loops);
     if ready > 0 {
@@ -60,11 +60,6 @@ pub fn report(summary: &Summary, threads: &[ThreadTotals], seconds: f64, lost: u
 
 pub(crate) fn loops(threads: &[ThreadTotals]) -> BTreeSet<u32> {
     threads.iter().filter(|thread| thread.is_loop).map(|thread| thread.thread).collect()
-}
-
-/// All records that were lost: those that threads count, and the others.
-pub(crate) fn lost_in_all(threads: &[ThreadTotals], lost: u64) -> u64 {
-    lost + threads.iter().map(|thread| thread.lost).sum::<u64>()
 }
 
 /// Rows in columns. Shares are of so many seconds.

@@ -9,6 +9,7 @@ use crate::block::{Block, ThreadTotals};
 use crate::ebpf;
 use crate::error::Error;
 use crate::level::Level;
+use crate::lost::Lost;
 use crate::perf;
 use crate::proc;
 use crate::sampler;
@@ -138,14 +139,15 @@ impl Watch {
         }
     }
 
-    /// Records that were lost, besides those that threads count.
-    pub fn lost(&self) -> u64 {
-        match &self.instrument {
+    /// What could not be seen, for what threads did.
+    pub fn lost(&self, threads: &[ThreadTotals]) -> Lost {
+        let (halves, unseen) = match &self.instrument {
             #[cfg(has_bpf)]
-            Instrument::Ebpf(kernel) => kernel.lost(),
-            Instrument::Perf(perf) => perf.lost(),
-            Instrument::Proc(_) => 0,
-        }
+            Instrument::Ebpf(kernel) => (kernel.halves(), kernel.unseen()),
+            Instrument::Perf(perf) => (0, perf.unseen()),
+            Instrument::Proc(_) => (0, 0),
+        };
+        Lost::new(threads, halves, unseen)
     }
 
     /// Whether no process is left to watch.

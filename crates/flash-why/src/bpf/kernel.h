@@ -78,6 +78,8 @@ static long (*stack_of)(void *context, void *to, u32 size, u64 flags) = (void *)
 static long (*read_user_text)(void *to, u32 size, const void *from) = (void *)114;
 static long (*read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*read_kernel_text)(void *to, u32 size, const void *from) = (void *)115;
+#define barrier() __asm__ volatile("" ::: "memory")
+
 static void *(*ring_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*ring_submit)(void *data, u64 flags) = (void *)132;
 static u64 (*registers_of)(void *task) = (void *)175;

@@ -79,12 +79,41 @@ MAP(watched, MAP_HASH, u32, u8, THREADS_MAX);
 MAP(threads, MAP_HASH, u32, struct thread, THREADS_MAX);
 MAP(calls, MAP_ARRAY, u32, u32, 1024);
 MAP(unseen, MAP_ARRAY, u32, u64, 1);
-struct {
-	int (*type)[MAP_RINGBUF];
-	int (*max_entries)[16 << 20];
-} records SEC(".maps");
+#define RING(ring, bytes) \
+	struct { \
+		int (*type)[MAP_RINGBUF]; \
+		int (*max_entries)[bytes]; \
+	} ring SEC(".maps")
+
+/* Loops have a ring of their own, so that the records of a busy pool of threads do not displace theirs. */
+RING(of_loops, 8 << 20);
+RING(of_others, 16 << 20);
+/* A thread's `begun`: the ring that has the begin of its sleep. */
+enum { NOWHERE, IN_OF_LOOPS, IN_OF_OTHERS };
 
 static const struct thread NEW;
+
+INLINE u32 ring_of(struct thread *thread)
+{
+	return thread->is_loop ? IN_OF_LOOPS : IN_OF_OTHERS;
+}
+
+/* Two calls, because the kernel wants to know the ring of each. */
+INLINE void *reserve(u32 ring, u64 size)
+{
+	if (ring == IN_OF_LOOPS)
+		return ring_reserve(&of_loops, size, 0);
+	barrier();
+	return ring_reserve(&of_others, size, 0);
+}
+
+INLINE void count_unseen(void)
+{
+	u32 zero = 0;
+	u64 *count = map_lookup(&unseen, &zero);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
 
 INLINE struct thread *thread_of(u32 tid, u32 tgid)
 {
@@ -97,10 +126,7 @@ INLINE struct thread *thread_of(u32 tid, u32 tgid)
 	if (thread) {
 		thread->tgid = tgid;
 	} else {
-		u32 zero = 0;
-		u64 *count = map_lookup(&unseen, &zero);
-		if (count)
-			__sync_fetch_and_add(count, 1);
+		count_unseen();
 	}
 	return thread;
 }
@@ -274,7 +300,7 @@ INLINE void wakes(struct task_struct *task, struct thread *thread, u64 now, int 
 	thread->block_ns += now - thread->since;
 	if (!thread->begun)
 		return;
-	struct end *end = ring_reserve(&records, sizeof(*end), 0);
+	struct end *end = reserve(thread->begun, sizeof(*end));
 	if (!end) {
 		thread->lost++;
 		return;
@@ -331,14 +357,15 @@ INLINE void leaves(u64 *context, struct task_struct *task, u32 state)
 	thread->waker = 0;
 	thread->woken = 0;
 	thread->waker_stack_len = 0;
-	thread->begun = 0;
+	thread->begun = NOWHERE;
 	thread->blocks++;
-	struct begin *begin = ring_reserve(&records, sizeof(*begin), 0);
+	u32 ring = ring_of(thread);
+	struct begin *begin = reserve(ring, sizeof(*begin));
 	if (!begin) {
 		thread->lost++;
 		return;
 	}
-	thread->begun = 1;
+	thread->begun = ring;
 	begin->kind = RECORD_BEGIN;
 	begin->flags = throttled ? THROTTLED : 0;
 	begin->tgid = tgid;
@@ -445,7 +472,7 @@ SEC("tp_btf/sched_process_exit") int on_exit(u64 *context)
 	u32 tid = task->pid, tgid = task->tgid;
 	struct thread *thread = map_lookup(&threads, &tid);
 	if (thread) {
-		struct gone *gone = ring_reserve(&records, sizeof(*gone), 0);
+		struct gone *gone = reserve(ring_of(thread), sizeof(*gone));
 		if (gone) {
 			gone->kind = RECORD_GONE;
 			gone->tgid = tgid;
@@ -458,6 +485,8 @@ SEC("tp_btf/sched_process_exit") int on_exit(u64 *context)
 			gone->lost = thread->lost;
 			read_kernel(gone->name, sizeof(gone->name), &task->comm);
 			ring_submit(gone, NO_WAKEUP);
+		} else {
+			count_unseen();
 		}
 		map_delete(&threads, &tid);
 	}

@@ -67,6 +67,19 @@ fn action(case: &str, folder: &Path) -> Box<dyn FnMut()> {
             });
             Box::new(move || drop(lock.lock()))
         }
+        "crowd" => {
+            for _ in 0..4 {
+                let (mut one, mut other) = UnixStream::pair().expect("sockets");
+                let mut back = other.try_clone().expect("a socket");
+                thread::spawn(move || {
+                    while other.read_exact(&mut [0]).and_then(|()| back.write_all(b"x")).is_ok() {}
+                });
+                thread::spawn(
+                    move || while one.write_all(b"x").and_then(|()| one.read_exact(&mut [0])).is_ok() {},
+                );
+            }
+            Box::new(|| thread::sleep(A_WHILE))
+        }
         "timer" => Box::new(|| thread::sleep(A_WHILE)),
         "file-lock" => {
             let path = folder.join("lock");
