@@ -14,8 +14,6 @@ const TREE_FILES_MIN: usize = 900;
 /// The folder of the tree, and the name of a package that only depends on the one that holds it.
 const TREE: &str = "postgresql-doc";
 
-const TRACEFS: &str = "/sys/kernel/tracing";
-
 struct Need {
     package: &'static str,
     present: fn() -> bool,
@@ -54,7 +52,6 @@ const PEERS: [Need; 5] = [
 /// # Errors
 /// When something that is needed is missing and cannot be installed.
 pub(crate) fn run() -> Result<Vec<String>> {
-    mount_tracefs();
     let peers = || missing(&PEERS);
     let not_tested =
         |peers: Vec<&str>| peers.iter().map(|name| format!("NOT TESTED: {name} is not installed")).collect();
@@ -83,16 +80,6 @@ pub(crate) fn run() -> Result<Vec<String>> {
         bail!("still missing after their installation: {}", missing.join(" "));
     }
     Ok(not_tested(peers()))
-}
-
-/// Mounts tracefs where systemd would, for the proof that loops do not block. Tests that need it say so where it is not there.
-fn mount_tracefs() {
-    if rustix::process::geteuid().is_root() && !Path::new(TRACEFS).join("instances").exists() {
-        let mount = Command::new("mount").args(["-t", "tracefs", "tracefs", TRACEFS]).status();
-        if !mount.is_ok_and(|status| status.success()) {
-            println!("tracefs cannot be mounted at {TRACEFS}");
-        }
-    }
 }
 
 fn missing(needs: &[Need]) -> Vec<&'static str> {

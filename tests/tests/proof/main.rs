@@ -1,6 +1,7 @@
 //! The proof that loops never block: a tree of very many files, cold again and again, and two witnesses. The server's own
-//! metrics count sleeps outside the loops' wait. The kernel's scheduler reports every sleep of a loop's thread, with its place.
-//! Both must say 0. For *sped*, which does wait for the disk, both must say many.
+//! metrics count sleeps outside the loops' wait. `flash why` sees every sleep of a loop's thread with its kernel stack, by perf
+//! events. Both must say 0. For *sped*, which does wait for the disk, both must say many. Where there is eBPF, `flash why` must
+//! see the same through it.
 //!
 //! `FLASH_PROOF_FILES` and `FLASH_PROOF_REQUESTS` set its size. The full proof has 1000000 and 200000; its result is in
 //! docs/never-blocking.md. `FLASH_PROOF_ONLY` names the servers, with commas between.
@@ -8,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod load;
-mod trace;
 mod tree;
 mod watch;
 
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 use flash_sleep::Cause;
 use flash_tests::{PATIENCE, Server, program};
+use flash_why::{Block, Level};
 
 use crate::load::Load;
-use crate::trace::{Sleeps, Trace};
 use crate::tree::Tree;
 use crate::watch::{Seen, Watched};
 
@@ -65,12 +65,12 @@ const CONTESTANTS: [Contestant; 5] = [
 /// One sleep in so many requests may be for memory at most: it is no disk's, but each is a fault worth knowing.
 const MEMORY_PER_REQUESTS_MAX: u64 = 5000;
 
-/// Each loop is traced; two are enough to be in each other's way.
+/// Each loop is watched; two are enough to be in each other's way.
 const LOOPS: &str = "2";
 
 #[test]
 fn no_loop_ever_blocks() {
-    if let Some(missing) = tree::missing().or_else(trace::missing) {
+    if let Some(missing) = tree::missing().or_else(watch::missing) {
         eprintln!("NOT TESTED, whether loops block: {missing}");
         return;
     }
@@ -100,17 +100,22 @@ impl Contestant {
         let server = Server::start_under(self.wrapper, self.arch, tree.root.path(), &flags);
         let loops = self.loops(&server);
         tree::drop_caches();
-        let watched = Watched::begin(server.pid());
-        let (trace, load) = (Trace::begin(&loops), Load::default());
+        let perf = Watched::begin(server.pid(), Level::Perf).expect("it could begin before");
+        let (ebpf, load) = (Watched::begin(server.pid(), Level::Ebpf), Load::default());
         let took = load.run(server.address, tree, requests, requests);
-        let sleeps = trace.end();
-        match watched {
-            Ok(watched) => self.compare(&sleeps, &watched.end(), &loops),
-            Err(missing) => eprintln!("NOT TESTED, whether flash why sees the same: {missing}"),
+        let seen = perf.end();
+        seen.assert_whole(self.name, &loops);
+        let all = seen.blocks(&loops);
+        match ebpf {
+            Ok(ebpf) => self.compare(&all, &ebpf.end(), &loops),
+            Err(missing) => eprintln!("NOT TESTED, whether eBPF sees the same: {missing}"),
         }
         let said = server.stop();
         let told = |name| told(&said, name);
-        let memory = trace::count(&sleeps.memory);
+        // The kernel was at work on its memory: no disk's fault.
+        let (memory, blocks): (Vec<&Block>, Vec<&Block>) =
+            all.iter().partition(|block| block.cause == Cause::MemoryMap);
+        let waits = seen.waits(&loops);
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         eprintln!(
             "proof: {:<15} {requests} requests over {} files in {:.1} s ({} found, {} not found, {} helper jobs), \
@@ -124,16 +129,17 @@ impl Contestant {
             told("helper_jobs"),
             count(&load.drops),
             count(&load.replaced),
-            sleeps.waits,
-            trace::count(&sleeps.blocks),
+            waits,
+            blocks.len(),
             told("loop_blocks"),
-            memory,
-            trace::most(&sleeps.memory, 5),
+            memory.len(),
+            watch::most(&memory, 5),
         );
         assert!(told("requests") >= requests, "{said}");
         match self.never_blocks {
             true => {
-                let reasons = trace::most(&sleeps.blocks, 20);
+                let reasons = watch::most(&blocks, 20);
+                let memory = memory.len() as u64;
                 assert!(reasons.is_empty(), "{} slept outside its wait:{reasons}", self.name);
                 // Flash's own metrics cannot tell why, only that.
                 assert!(told("loop_blocks") <= memory, "{}: {said}", self.name);
@@ -141,38 +147,27 @@ impl Contestant {
                 // It was cold indeed.
                 assert!(told("helper_jobs") > requests / 4, "{said}");
             }
-            false => self.must_block(&sleeps, told("loop_blocks"), requests, &said),
+            false => self.must_block(&all, told("loop_blocks"), requests, &said),
         }
-        assert!(sleeps.waits > 0 && count(&load.drops) > 1, "{sleeps:?}");
+        assert!(waits > 0 && count(&load.drops) > 1, "{waits} waits");
     }
 
-    /// Both witnesses saw the same sleeps, within one in a hundred: they neither begin nor end at the same moment.
-    fn compare(&self, sleeps: &Sleeps, seen: &Seen, loops: &[u32]) {
-        let blocks = seen.blocks(loops);
-        let traced = trace::count(&sleeps.blocks) + trace::count(&sleeps.memory);
+    /// Both levels saw the same sleeps, within one in a hundred: they neither begin nor end at the same moment.
+    fn compare(&self, by_perf: &[&Block], ebpf: &Seen, loops: &[u32]) {
+        let by_ebpf = ebpf.blocks(loops);
         eprintln!(
-            "proof: {}: {traced} blocks by the trace, {} by flash why{}; {} lost",
+            "proof: {}: {} blocks by perf events, {} by eBPF{}",
             self.name,
-            blocks.len(),
-            watch::by_cause(&blocks),
-            seen.lost(loops),
+            by_perf.len(),
+            by_ebpf.len(),
+            watch::by_cause(&by_ebpf),
         );
-        assert_eq!(seen.lost(loops), 0, "{}: blocks were lost", self.name);
-        assert!(seen.are_loops(loops), "{}: flash why did not find the loops {loops:?}", self.name);
-        let apart = (blocks.len() as u64).abs_diff(traced);
+        ebpf.assert_whole(self.name, loops);
+        let (one, other) = (by_perf.len(), by_ebpf.len());
         assert!(
-            apart <= traced.div_ceil(100),
-            "{}: {traced} by the trace, {} by flash why",
-            self.name,
-            blocks.len()
-        );
-        let known = blocks.iter().filter(|block| block.cause != Cause::Unknown).count();
-        assert!(
-            known * 100 >= blocks.len() * 95,
-            "{}: {} of {} have a cause",
-            self.name,
-            known,
-            blocks.len()
+            one.abs_diff(other) <= one.div_ceil(100),
+            "{}: {one} by perf events, {other} by eBPF",
+            self.name
         );
     }
 
@@ -190,9 +185,9 @@ impl Contestant {
     }
 
     /// The same run finds blocks where there are some, or it would prove nothing.
-    fn must_block(&self, sleeps: &Sleeps, metrics: u64, requests: u64, said: &str) {
-        let kernel = trace::count(&sleeps.blocks) + trace::count(&sleeps.memory);
-        eprintln!("proof: {} sleeps most in:{}", self.name, trace::most(&sleeps.blocks, 3));
+    fn must_block(&self, blocks: &[&Block], metrics: u64, requests: u64, said: &str) {
+        let kernel = blocks.len() as u64;
+        eprintln!("proof: {} sleeps most in:{}", self.name, watch::most(blocks, 3));
         assert!(kernel > requests / 4, "{}: {kernel} blocks only", self.name);
         // All that the metrics say happened, and it misses few: those outside the calls it watches it samples.
         assert!(
@@ -204,6 +199,13 @@ impl Contestant {
         let (call, path) =
             line.split_once(" ms in ").and_then(|(_, rest)| rest.split_once(" of ")).expect(line);
         assert!(["openat2", "statx", "preadv2"].contains(&call) && path.contains("/deep/down"), "{line}");
+        // It knows why, too, but for the first sleep of each loop and those that it only samples.
+        let seen = blocks.iter().filter(|block| block.cause == Cause::PageCacheRead).count() as u64;
+        let explained = explained(said, Cause::PageCacheRead);
+        assert!(
+            (seen * 8 / 10..=seen * 11 / 10).contains(&explained),
+            "{seen} page-cache reads, {explained}: {said}"
+        );
     }
 }
 
@@ -222,6 +224,14 @@ fn loops_of(process: u32) -> Vec<u32> {
         );
     }
     loops
+}
+
+/// The sleeps that the server's last report says are of this cause.
+fn explained(said: &str, cause: Cause) -> u64 {
+    let last = said.rsplit("stopped: requests=").next().expect("a report");
+    let lines = last.lines().filter_map(|line| line.strip_prefix("flash: blocks: sleeps="));
+    let of_cause = lines.filter(|line| line.contains(&format!(" {cause} in ")));
+    of_cause.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 /// A number of the server's last words.

@@ -1,11 +1,12 @@
-//! The second witness: `flash why` at its first level, which sees the same sleeps through programs in the kernel.
+//! The witness outside the server: `flash why`, which sees each sleep of a thread with its kernel stack.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use flash_why::{Block, Level, Target, Watch};
+use flash_sleep::Cause;
+use flash_why::{Block, Level, Target, ThreadTotals, Watch};
 
 /// Watches a server until it is ended.
 pub(crate) struct Watched {
@@ -17,14 +18,20 @@ pub(crate) struct Watched {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     blocks: Vec<Block>,
-    totals: Vec<flash_why::ThreadTotals>,
+    totals: Vec<ThreadTotals>,
+}
+
+/// Why sleeps cannot be seen here, if they cannot.
+pub(crate) fn missing() -> Option<String> {
+    let own = Target::Pid(std::process::id());
+    Watch::begin(&own, Some(Level::Perf)).err().map(|error| error.to_string())
 }
 
 impl Watched {
     /// Begins, or says why it cannot.
-    pub(crate) fn begin(process: u32) -> Result<Watched, String> {
+    pub(crate) fn begin(process: u32, level: Level) -> Result<Watched, String> {
         let mut watch =
-            Watch::begin(&Target::Pid(process), Some(Level::Ebpf)).map_err(|error| error.to_string())?;
+            Watch::begin(&Target::Pid(process), Some(level)).map_err(|error| error.to_string())?;
         let over = Arc::new(AtomicBool::new(false));
         let seen_over = Arc::clone(&over);
         let watcher = thread::spawn(move || {
@@ -57,16 +64,37 @@ impl Seen {
         self.blocks.iter().filter(|block| threads.contains(&block.thread)).collect()
     }
 
-    /// How many blocks of these threads did not fit into the ring. Those of busy helpers may be lost.
-    pub(crate) fn lost(&self, threads: &[u32]) -> u64 {
-        let of_these = self.totals.iter().filter(|seen| threads.contains(&seen.thread));
-        of_these.map(|seen| seen.lost).sum()
+    /// Sleeps of these threads in their wait for events.
+    pub(crate) fn waits(&self, threads: &[u32]) -> u64 {
+        self.of(threads).map(|seen| seen.waits).sum()
     }
 
-    /// Whether it took each of these threads for a loop.
-    pub(crate) fn are_loops(&self, threads: &[u32]) -> bool {
-        threads.iter().all(|&thread| self.totals.iter().any(|seen| seen.thread == thread && seen.is_loop))
+    /// Each of these threads was seen to be a loop, and no sleep of them was lost. Those of busy helpers may be.
+    pub(crate) fn assert_whole(&self, name: &str, threads: &[u32]) {
+        let lost: u64 = self.of(threads).map(|seen| seen.lost).sum();
+        assert_eq!(lost, 0, "{name}: blocks were lost");
+        let loops = self.of(threads).filter(|seen| seen.is_loop).count();
+        assert_eq!(loops, threads.len(), "{name}: flash why did not find the loops {threads:?}");
+        let blocks = self.blocks(threads);
+        let known = blocks.iter().filter(|block| block.cause != Cause::Unknown).count();
+        assert!(known * 100 >= blocks.len() * 95, "{name}: {known} of {} have a cause", blocks.len());
     }
+
+    fn of(&self, threads: &[u32]) -> impl Iterator<Item = &ThreadTotals> {
+        self.totals.iter().filter(|seen| threads.contains(&seen.thread))
+    }
+}
+
+/// The most frequent stacks, one to a line.
+pub(crate) fn most(blocks: &[&Block], lines_max: usize) -> String {
+    let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
+    for block in blocks {
+        let functions: Vec<&str> = block.stack.iter().map(|name| &**name).collect();
+        *stacks.entry(functions.join(" < ")).or_default() += 1;
+    }
+    let mut stacks: Vec<_> = stacks.into_iter().collect();
+    stacks.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    stacks.iter().take(lines_max).map(|(stack, count)| format!("\n{count:>8} × {stack}")).collect()
 }
 
 /// How many of each cause, the most frequent first.
