@@ -110,6 +110,8 @@ fn check_says_what_serve_would_find_later() {
         ("helpers = 'process'\narch = 'mt'\n", "--helpers process needs an architecture"),
         ("user = 'no-such-user'\n", "cannot become user no-such-user"),
         ("app = { '/a' = '/no/such/program' }\n", "cannot run /no/such/program"),
+        ("fallback = 'none.html'\n", "--fallback /none.html: there is no such file"),
+        ("spa = 'none.html'\n", "--spa /none.html: there is no such file"),
         ("user = 'no-such-user'\napp = { '/a' = '/no/such/program' }\n", "has 2 errors"),
     ] {
         let (_folder, path) = file(&format!("{root}{text}"));

@@ -300,7 +300,14 @@ fn listings_single_pages_error_pages_and_fields() {
             (b"home\n".to_vec(), 404),
             "{arch}"
         );
+        let page =
+            "GET /users/jane.doe HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAccept: text/html\r\n\r\n";
+        assert_eq!(reply::only(&server.raw(page.as_bytes())).body, b"home\n", "{arch}");
+        assert_eq!(server.get("/users/jane.doe").status, 404, "{arch}");
         assert_eq!((server.get("/.git/config").status, server.get("/link-out").status), (200, 200), "{arch}");
+        assert_eq!(server.get("/plain/").body, b"home\n", "{arch}: a folder without an index");
+        server.stop();
+        let server = Server::start(arch, site.path(), &["--processes", "4"]);
         assert_eq!(server.get("/plain/").status, 403, "{arch}: no listing unless asked");
         server.stop();
     }

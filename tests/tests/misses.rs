@@ -102,6 +102,25 @@ fn each_missing_name_gets_its_404_and_visitors_their_files() {
     }
 }
 
+/// The fallback costs what the missing name costs: the caches hold it.
+#[test]
+fn each_missing_name_gets_the_fallback_from_memory() {
+    let site = site::make();
+    for arch in ["amped", PROCESSES, "uring"] {
+        let flags = ["--fallback", "/index.html", "--revalidate", "20s"];
+        let server = Server::start(arch, site.path(), &flags);
+        assert_eq!(server.get("/new").status, 200, "{arch}");
+        let statuses = flood(&server, |number| format!("/new-{number}.html"));
+        for _ in 0..300 {
+            assert_eq!(server.get("/hot").body, b"home\n", "{arch}");
+        }
+        let said = server.stop();
+        assert_eq!(statuses, BTreeMap::from([(200, NAMES)]), "{arch}: {said}");
+        let jobs = told(&said, "helper_jobs").expect("it counts them");
+        assert!(jobs < 300, "{arch}: {said}");
+    }
+}
+
 /// Its names are held in memory, and all the same it is there for the first who asks.
 #[test]
 fn a_file_is_served_as_soon_as_it_is_there() {

@@ -37,7 +37,6 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         program_folders: Vec::new(),
         no_programs: PathRules::default(),
         deny: PathRules::default(),
-        spa: None,
         user_dirs: None,
         dotfiles: false,
         memory_file_bytes_max: 1 << 10,

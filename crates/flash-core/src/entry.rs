@@ -72,6 +72,12 @@ impl Variants {
     }
 }
 
+impl Resource {
+    pub(crate) fn is_folder(&self) -> bool {
+        matches!(self, Self::Folder | Self::FolderWithoutSlash)
+    }
+}
+
 impl Entry {
     pub fn new(resource: Resource, checked_ms: u64) -> Self {
         let [checked, claimed] = [checked_ms, checked_ms].map(AtomicU64::new);

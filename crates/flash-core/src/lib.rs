@@ -16,6 +16,7 @@ pub mod entry;
 mod exchange;
 mod exchange_id;
 mod failure;
+pub mod fallback;
 pub mod file;
 pub mod forwarded;
 pub mod header;

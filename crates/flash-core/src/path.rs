@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use flash_http::percent;
+
 /// `/`, `/a/b` or `/a/b/`, decoded once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SitePath<'a>(Cow<'a, [u8]>);
@@ -25,6 +27,14 @@ impl<'a> SitePath<'a> {
             return Err(PathError::Malformed);
         }
         if is_canonical(raw) { Ok(Self(Cow::Borrowed(raw))) } else { canonicalise(raw) }
+    }
+
+    /// A path that is decoded already, as a flag's is. `None` if it is not canonical.
+    pub fn of_decoded(path: &[u8]) -> Option<SitePath<'static>> {
+        let mut raw = Vec::with_capacity(path.len());
+        percent::encode_path(path, &mut raw);
+        let parsed = SitePath::parse(&raw).ok()?.into_owned();
+        (parsed.as_bytes() == path).then_some(parsed)
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -176,6 +186,16 @@ mod tests {
         }
         assert_eq!(parsed("/a%2fb"), Err(PathError::Unnameable));
         assert_eq!(parsed("/..%2fb"), Err(PathError::Unnameable));
+    }
+
+    #[test]
+    fn decoded_paths_are_taken_as_they_are() {
+        for path in ["/a b", "/100%.html", "/%41", "/a/b/"] {
+            assert_eq!(SitePath::of_decoded(path.as_bytes()).unwrap().as_bytes(), path.as_bytes());
+        }
+        for path in ["", "a", "//a", "/a/../b", "/a/.", "/a\0"] {
+            assert_eq!(SitePath::of_decoded(path.as_bytes()), None, "{path}");
+        }
     }
 
     #[test]

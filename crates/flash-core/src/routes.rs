@@ -106,6 +106,11 @@ impl Routes {
         })
     }
 
+    /// The route of the program that answers this path.
+    pub fn route_of(&self, path: &SitePath<'_>) -> Option<&Route> {
+        self.of(path).map(|routed| routed.route)
+    }
+
     /// Whether a route answers everything at this path.
     pub(crate) fn holds(&self, path: &SitePath<'_>) -> bool {
         self.of(path).is_some_and(|routed| matches!(routed.route.matches, RouteMatch::Prefix(_)))
@@ -120,9 +125,8 @@ impl Routes {
     }
 
     /// Whether an upstream may answer this path. A folder's index may be a script.
-    pub(crate) fn may_lead_to_program(&self, raw_path: &[u8]) -> bool {
-        let Ok(path) = SitePath::parse(raw_path) else { return false };
-        self.of(&path).is_some() || (path.names_folder() && self.has_suffixes())
+    pub(crate) fn may_lead_to_program(&self, path: &SitePath<'_>) -> bool {
+        self.of(path).is_some() || (path.names_folder() && self.has_suffixes())
     }
 
     /// Whether a folder's index may be a script.

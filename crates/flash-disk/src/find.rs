@@ -89,10 +89,8 @@ impl Disk {
         }
         let place = match place {
             Err(LookupError::Missing) if std::ptr::eq(root, &*site.root) => {
-                if let Some(target) = self.script_above(site, &find.path, blocking)? {
-                    return Ok(Some(target));
-                }
-                self.fallback(site, &find.path, blocking)?
+                let script = self.script_above(site, &find.path, blocking)?;
+                return script.map(Some).ok_or(LookupError::Missing);
             }
             place => place?,
         };
@@ -161,23 +159,6 @@ impl Disk {
         // A folder that may not be read is refused here, not in the middle of its listing.
         root.open_folder(name, blocking)?;
         Ok(Place::Folder)
-    }
-
-    /// The page of a single-page site, for a path without a file. A name with a dot means a file: an HTML page in
-    /// place of a missing image or script would hide the mistake.
-    fn fallback(
-        &self,
-        site: &SiteRoot,
-        path: &SitePath<'_>,
-        blocking: Blocking,
-    ) -> Result<Place, LookupError> {
-        match &self.settings.spa {
-            Some(page) if !path.name().contains(&b'.') => {
-                let examined = site.root.examine(page, blocking)?;
-                Ok(Place::File(page.clone(), examined))
-            }
-            _ => Err(LookupError::Missing),
-        }
     }
 
     fn file(

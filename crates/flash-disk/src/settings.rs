@@ -22,8 +22,6 @@ pub struct Settings {
     pub deny: PathRules,
     /// Look for `.br`, `.zst` and `.gz` beside a file.
     pub precompressed: bool,
-    /// Served in place of pages that do not exist, relative to the root.
-    pub spa: Option<Vec<u8>>,
     /// The folder in a user's home behind `/~name/`.
     pub user_dirs: Option<Vec<u8>>,
     /// Show names that begin with a dot.

@@ -1,8 +1,8 @@
-//! Content codings (RFC 9110 §12.5.3): which of the copies we have does the client like best?
+//! What a client prefers (RFC 9110 §12.5): which content coding of those that exist, and whether it asks for HTML.
 //!
-//! Asked when a file is found that has compressed siblings. Compresses nothing itself.
+//! Compresses nothing itself.
 
-use crate::{Values, scan};
+use crate::{Fields, Values, scan};
 
 /// A content coding, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,16 @@ impl Accepts {
     }
 }
 
+/// Whether Accept names `text/html`. Browsers do so for pages, and not for images, scripts and styles. `*/*` asks for
+/// anything.
+pub fn asks_for_html(fields: Fields<'_>) -> bool {
+    let lines = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"accept")).map(|(_, value)| value);
+    lines
+        .flat_map(|line| line.split(|&byte| byte == b','))
+        .filter_map(weighted)
+        .any(|(range, weight)| weight > 0 && range.eq_ignore_ascii_case(b"text/html"))
+}
+
 fn coding(name: &[u8]) -> Option<Coding> {
     // RFC 9110 §8.4.1.3: x-gzip is gzip.
     if name.eq_ignore_ascii_case(b"x-gzip") {
@@ -144,6 +154,28 @@ mod tests {
 
     fn all() -> CodingSet {
         CodingSet::EMPTY.with(Br).with(Zstd).with(Gzip)
+    }
+
+    #[test]
+    fn pages_are_asked_for_as_html() {
+        let asks = |lines: &'static str| asks_for_html(Fields::of_checked(lines.as_bytes()));
+        for lines in [
+            "Accept: text/html\r\n\r\n",
+            "accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n\r\n",
+            "Host: h\r\nAccept: image/png\r\nAccept: */*;q=0.1, Text/HTML ;level=1;q=0.5\r\n\r\n",
+        ] {
+            assert!(asks(lines), "{lines}");
+        }
+        for lines in [
+            "\r\n",
+            "Accept: */*\r\n\r\n",
+            "Accept: text/*, image/avif,image/webp,*/*;q=0.8\r\n\r\n",
+            "Accept: text/html;q=0, */*\r\n\r\n",
+            "Accept: text/html;q=x\r\n\r\n",
+            "Accept-Encoding: text/html\r\n\r\n",
+        ] {
+            assert!(!asks(lines), "{lines}");
+        }
     }
 
     fn choose(value: &str, available: CodingSet) -> Option<Coding> {

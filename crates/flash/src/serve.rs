@@ -13,7 +13,6 @@ use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::forwarded::TrustedProxies;
 use flash_core::hosts::Hosts;
 use flash_core::page::Pages;
-use flash_core::path_rules::PathRule;
 use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::{Site, SiteSettings};
@@ -35,8 +34,10 @@ use crate::serve::shares::Shares;
 
 mod browser;
 mod check;
+mod denied;
 mod descriptors;
 mod dir;
+mod fallback;
 mod folders;
 mod logs;
 mod memory;
@@ -49,8 +50,6 @@ mod supervisor;
 
 /// More descriptors than most ever use: room for them is made at the start.
 const DESCRIPTORS_READY: usize = 128 << 10;
-/// What the names of files end in that editors and people leave beside the one that they change.
-const BACKUP_SUFFIXES: [&[u8]; 4] = [b"~", b".bak", b".swp", b".orig"];
 
 /// For `--drain 0`: a century.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -77,6 +76,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     dir.open()
         .and_then(open)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
+    fallback::check(flags, &plan.programs, &dir.real_path)?;
     let pages = Arc::new(response_extras::pages(flags)?);
     response_extras::check_fields(flags)?;
     let supervisor::Started { process, fork_helper } =
@@ -214,6 +214,7 @@ impl Plan<'_> {
             dotfiles: flags.dotfiles,
             deny: flags.deny.iter().cloned().collect(),
             list: flags.list,
+            fallback: fallback::of(flags, &self.programs),
             own_missing_page: !pages.has_missing(),
         }
     }
@@ -224,13 +225,6 @@ impl Plan<'_> {
             asked => asked.to_vec(),
         };
         names.into_iter().map(String::into_bytes).collect()
-    }
-
-    /// What may be the source of a program, left behind by an editor or a person.
-    fn backups(&self) -> impl Iterator<Item = PathRule> {
-        let is_denied = !self.programs.suffixes().is_empty() && !self.flags.programs.serve_backups;
-        let suffixes: &[&[u8]] = if is_denied { &BACKUP_SUFFIXES } else { &[] };
-        suffixes.iter().map(|&suffix| PathRule::Suffix(suffix.into()))
     }
 
     fn disk(&self, dir: &Dir, root: Opened, memory_file_bytes_max: u64) -> io::Result<Disk> {
@@ -245,8 +239,7 @@ impl Plan<'_> {
             scripts: self.programs.suffixes(),
             program_folders: self.programs.folders().to_vec(),
             no_programs: flags.programs.no_programs.iter().cloned().collect(),
-            deny: flags.deny.iter().cloned().chain(self.backups()).collect(),
-            spa: flags.spa.clone().map(String::into_bytes),
+            deny: denied::paths(flags, &self.programs),
             user_dirs: flags.user_dirs.then(|| PUBLIC_FOLDER.into()),
             dotfiles: flags.dotfiles,
             memory_file_bytes_max: match flags.experiments.file_cache {

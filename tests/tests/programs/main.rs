@@ -6,6 +6,7 @@ mod cgi;
 mod chunked;
 mod direct;
 mod faults;
+mod front_controllers;
 mod kept_out;
 mod leaving;
 mod php;

@@ -53,13 +53,13 @@ default:
 "#;
 
 /// php-fpm with two processes.
-struct Fpm {
+pub(crate) struct Fpm {
     child: Child,
     folder: TempDir,
 }
 
 impl Fpm {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let config = folder.path().join("fpm.conf");
@@ -87,7 +87,7 @@ impl Fpm {
         fpm
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("fpm.sock")
     }
 }

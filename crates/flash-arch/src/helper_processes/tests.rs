@@ -122,7 +122,6 @@ fn settings() -> flash_disk::Settings {
         program_folders: Vec::new(),
         no_programs: PathRules::default(),
         deny: PathRules::default(),
-        spa: None,
         user_dirs: None,
         dotfiles: false,
         memory_file_bytes_max: 1 << 10,

@@ -11,12 +11,12 @@ use flash_http::method::Method;
 use flash_http::status::Status;
 
 use super::asked::Asked;
-use super::lookup::{self, FileLookup, Found, Lookup};
+use super::lookup::{self, FileLookup, Found, Lookup, Purpose};
 use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
 use crate::context::Context;
 use crate::entry::{self, Entry};
-use crate::job::List;
+use crate::job::{Failure, List};
 use crate::listing::Listing;
 use crate::refusal::Refusal;
 use crate::site::Site;
@@ -43,12 +43,21 @@ pub(crate) enum Next {
     },
     /// The request waits for this look-up: it becomes an exchange.
     Lookup(FileLookup),
-    /// An upstream answers. If the disk was asked for a script, this is the script's entry.
-    Upstream(Option<Arc<Entry>>),
+    /// An upstream answers.
+    Upstream(Program),
     /// The request's body is of no use. It has to be read to its end first.
     DropBody,
     /// The result that the request waits for is not there yet.
     Wait,
+}
+
+/// The program that an upstream runs for a request.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The script's entry, if the disk was asked for a script.
+    pub(crate) script: Option<Arc<Entry>>,
+    /// It is the site's fallback, and not what the request's path leads to.
+    pub(crate) is_fallback: bool,
 }
 
 /// `lookup` is the look-up of the request, if there is one. `body_waits` says that the request's body has not been read.
@@ -57,13 +66,14 @@ pub(crate) fn next(
     head: &RequestHead<'_>,
     site: &Site,
     asked: Asked<'_>,
-    lookup: Option<&Lookup>,
+    lookup: Option<&FileLookup>,
     body_waits: bool,
     cx: &mut Context<'_>,
 ) -> Next {
     let mut age_s = None;
     let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get()));
-    let answer = match (asked, lookup) {
+    let mut purpose = lookup.map_or(Purpose::Target, |lookup| lookup.purpose);
+    let mut answer = match (asked, lookup) {
         (Asked::Refused(status), _) => {
             if status == Status::CONTENT_TOO_LARGE {
                 cx.server.refusals.note(Refusal::BodyTooLarge, head.target.raw_path(), cx.now.ms());
@@ -72,28 +82,58 @@ pub(crate) fn next(
         }
         (Asked::File(_) | Asked::Options, _) if body_waits => return Next::DropBody,
         (Asked::Options, _) => Answer::Options,
-        (Asked::File(_) | Asked::Program(_), Some(lookup)) => match lookup {
+        (Asked::File(_) | Asked::Program(_), Some(lookup)) => match &lookup.state {
             Lookup::Found(entry) => Answer::Entry(Arc::clone(entry)),
             Lookup::Stale(entry) => {
                 age_s = Some(entry.age_ms(cx.now.ms()) / 1000);
                 Answer::Entry(Arc::clone(entry))
             }
             Lookup::Listed(listing, page) => Answer::Listing(Arc::clone(listing), page.clone()),
-            Lookup::Page(page, _) => Answer::Missing(page.clone()),
+            // A connection whose job is still under way cannot go on: its request fails.
+            Lookup::Failed(failure)
+                if matches!(lookup.purpose, Purpose::MissingPage(_)) && *failure != Failure::TimedOut =>
+            {
+                Answer::Missing(None)
+            }
             Lookup::Failed(failure) => Answer::Error(failure.status()),
             Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked => return Next::Wait,
         },
         (Asked::File(path) | Asked::Program(path), None) => match lookup::find_file(path, site, cx) {
             Found::Entry(entry) => Answer::Entry(entry),
-            Found::Program => return Next::Upstream(None),
+            Found::Program => return Next::Upstream(Program { script: None, is_fallback: false }),
             Found::Refused(status) => Answer::Error(status),
             Found::Unknown(find) => return Next::Lookup(FileLookup::of_file(find)),
         },
     };
+    // The target leads nowhere. The fallback is looked for once, so a fallback that leads nowhere is a 404.
+    if purpose == Purpose::Target
+        && let (Asked::File(path) | Asked::Program(path), Answer::Entry(entry)) = (asked, &answer)
+        && let Some(fallback) = site.fallback_for(head, path, &entry.resource)
+    {
+        let of = entry.generation();
+        answer = match lookup::find_file(fallback.raw_path(), site, cx) {
+            Found::Entry(entry) => Answer::Entry(entry),
+            Found::Unknown(find) => return Next::Lookup(FileLookup::of_fallback(find, of)),
+            Found::Program => return Next::Upstream(Program { script: None, is_fallback: true }),
+            Found::Refused(status) => Answer::Error(status),
+        };
+        purpose = Purpose::Fallback(of);
+    }
+    let answer = match (purpose, answer) {
+        // A deploy has put a folder in its place.
+        (Purpose::Fallback(_), Answer::Entry(entry)) if entry.resource.is_folder() => {
+            Answer::Error(Status::NOT_FOUND)
+        }
+        (Purpose::MissingPage(_), Answer::Entry(page)) => {
+            return Next::Respond { answer: Answer::Missing(Some(page)), age_s: None };
+        }
+        (_, answer) => answer,
+    };
     if let Answer::Entry(entry) = &answer
         && let entry::Resource::Script(_) = entry.resource
     {
-        return Next::Upstream(Some(Arc::clone(entry)));
+        let (script, is_fallback) = (Some(Arc::clone(entry)), matches!(purpose, Purpose::Fallback(_)));
+        return Next::Upstream(Program { script, is_fallback });
     }
     let answer = match (asked, answer) {
         // The path could have led to a program, but does not.

@@ -20,9 +20,7 @@ pub(crate) enum Asked<'b> {
 
 pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {
     let program = || match head.target {
-        Target::Origin { path, .. } => {
-            site.routes.as_ref().is_some_and(|routes| routes.may_lead_to_program(path)).then_some(path)
-        }
+        Target::Origin { path, .. } => site.may_lead_to_program(path).then_some(path),
         _ => None,
     };
     match (head.method, head.expect, head.body) {

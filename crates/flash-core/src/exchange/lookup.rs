@@ -31,8 +31,18 @@ pub(crate) struct FileLookup {
     pub(crate) state: Lookup,
     /// The listing's progress after its last step.
     progress: u64,
-    /// The site's page for missing names is looked for: the generation of the root in which another name was missing.
-    page_of: Option<u64>,
+    pub(crate) purpose: Purpose,
+}
+
+/// What a look-up is for. The second and third follow a look-up of the target, and know the generation of its root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// What the request asks for.
+    Target,
+    /// What answers instead, because the target leads nowhere.
+    Fallback(u64),
+    /// The site's page for missing names, because nothing answers.
+    MissingPage(u64),
 }
 
 #[derive(Debug)]
@@ -46,41 +56,47 @@ pub(crate) enum Lookup {
     Stale(Arc<Entry>),
     /// A listing, and its first page.
     Listed(Arc<Listing>, Bytes),
-    /// What was asked for leads nowhere in the root of this generation. This is the site's page for that, if it has one.
-    Page(Option<Arc<Entry>>, u64),
     Failed(Failure),
 }
 
 /// Where a site's page for missing names is.
 pub(crate) const MISSING_PAGE: &[u8] = b"/404.html";
 
-impl Lookup {
-    /// Whether its result was found in an earlier root than this generation's. The request may have joined a job that began
-    /// before a switch.
-    pub(crate) fn is_older_than(&self, generation: u64) -> bool {
-        match self {
-            Self::Found(entry) | Self::Stale(entry) => entry.generation() < generation,
-            Self::Listed(listing, _) => listing.generation() < generation,
-            Self::Page(page, of) => {
-                *of < generation || page.as_ref().is_some_and(|page| page.generation() < generation)
-            }
-            Self::Wanted(_) | Self::ListWanted(_) | Self::Asked | Self::Failed(_) => false,
-        }
-    }
-}
-
 impl FileLookup {
     pub(crate) fn of_file(find: Find) -> Self {
-        Self { state: Lookup::Wanted(find), progress: 0, page_of: None }
+        Self::new(Lookup::Wanted(find), Purpose::Target)
     }
 
     pub(crate) fn of_listing(list: List) -> Self {
-        Self { state: Lookup::ListWanted(list), progress: 0, page_of: None }
+        Self::new(Lookup::ListWanted(list), Purpose::Target)
+    }
+
+    pub(crate) fn of_fallback(find: Find, generation: u64) -> Self {
+        Self::new(Lookup::Wanted(find), Purpose::Fallback(generation))
     }
 
     /// For the page that says of something else that it is missing.
     pub(crate) fn of_page(find: Find, generation: u64) -> Self {
-        Self { state: Lookup::Wanted(find), progress: 0, page_of: Some(generation) }
+        Self::new(Lookup::Wanted(find), Purpose::MissingPage(generation))
+    }
+
+    fn new(state: Lookup, purpose: Purpose) -> Self {
+        Self { state, progress: 0, purpose }
+    }
+
+    /// Whether its result was found in an earlier root than this generation's. The request may have joined a job that began
+    /// before a switch.
+    pub(crate) fn is_older_than(&self, generation: u64) -> bool {
+        let found_in = match &self.state {
+            Lookup::Found(entry) | Lookup::Stale(entry) => entry.generation(),
+            Lookup::Listed(listing, _) => listing.generation(),
+            Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked | Lookup::Failed(_) => return false,
+        };
+        let followed = match self.purpose {
+            Purpose::Target => found_in,
+            Purpose::Fallback(of) | Purpose::MissingPage(of) => of,
+        };
+        found_in.min(followed) < generation
     }
 
     /// The job that is wanted. Returns it once.
@@ -97,7 +113,7 @@ impl FileLookup {
 
     /// Takes the result of the job that [`FileLookup::ask`] returned.
     pub(crate) fn take(&mut self, done: Done, now_ms: u64, revalidate_ms: u64) {
-        let state = match done {
+        self.state = match done {
             Done::Found(entry) => Lookup::Found(entry),
             Done::Unchecked { known, failure } => {
                 let is_young = known.age_ms(now_ms) < STALE_AFTER * revalidate_ms;
@@ -128,12 +144,6 @@ impl FileLookup {
                 Lookup::Failed(Failure::Broken)
             }
         };
-        self.state = match (self.page_of, state) {
-            (Some(of), Lookup::Found(entry) | Lookup::Stale(entry)) => Lookup::Page(Some(entry), of),
-            // Whose job is still under way, its connection cannot go on: that stays a failure.
-            (Some(of), Lookup::Failed(failure)) if failure != Failure::TimedOut => Lookup::Page(None, of),
-            (_, state) => state,
-        };
     }
 
     /// Whether the job has made no progress, because another helper was in one call all the time.
@@ -146,10 +156,7 @@ impl FileLookup {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        matches!(
-            self.state,
-            Lookup::Found(_) | Lookup::Stale(_) | Lookup::Listed(..) | Lookup::Page(..) | Lookup::Failed(_)
-        )
+        matches!(self.state, Lookup::Found(_) | Lookup::Stale(_) | Lookup::Listed(..) | Lookup::Failed(_))
     }
 }
 

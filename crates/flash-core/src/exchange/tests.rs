@@ -166,7 +166,7 @@ fn go_on(running: &mut Running, cx: &mut Context<'_>) {
     let Running { exchange, stream, .. } = running;
     let site = Arc::clone(&exchange.site);
     let lookup = match &exchange.state {
-        ExchangeState::Lookup(lookup) => Some(&lookup.state),
+        ExchangeState::Lookup(lookup) => Some(lookup),
         _ => None,
     };
     let (answer, age_s) = match answer::next(&head, &site, asked::asked(&head, &site), lookup, false, cx) {
@@ -295,7 +295,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
         };
         let manner = Manner { protocol: UpstreamProtocol::Cgi, used: false, room: 1 << 20, answer: None };
         let (program, backend) = Program::new(id, begin, manner);
-        let request = Request::new(&head, request, None);
+        let request = Request::new(&head, request, &answer::Program { script: None, is_fallback: false });
         let mut upstream = UpstreamExchange::new(id, request, RequestBodyLength::Known);
         assert!(matches!(upstream.need_after_reading(0), Some(Need::Open)));
         upstream.begun(Opened::Running((), backend)).expect("it runs");

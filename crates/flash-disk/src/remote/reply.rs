@@ -237,7 +237,7 @@ fn read_script(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Box
 fn read_media(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Media> {
     let content_type = message.bytes(TYPE_BYTES_MAX)?;
     let own = std::iter::once(find.path.relative());
-    let names = own.chain(disk.settings.index.iter().map(Vec::as_slice)).chain(disk.settings.spa.as_deref());
+    let names = own.chain(disk.settings.index.iter().map(Vec::as_slice));
     names.map(media::of).chain([media::of(b"")]).find(|media| media.content_type.as_bytes() == content_type)
 }
 

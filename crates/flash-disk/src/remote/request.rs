@@ -16,7 +16,6 @@ use flash_core::site::WINDOW_BYTES;
 use flash_core::site_id::SiteId;
 use flash_http::media;
 use flash_http::negotiate::Coding;
-use flash_http::percent;
 use flash_process::codec::{Reader, Writer};
 use rustix::fs::FileType;
 
@@ -156,11 +155,7 @@ const KINDS: [Kind; 3] = [Kind::File, Kind::Folder, Kind::Unclear];
 
 /// Decodes a path, which has to be canonical.
 fn path(message: &mut Reader<'_>) -> Option<SitePath<'static>> {
-    let bytes = message.bytes(PATH_BYTES_MAX)?;
-    let mut encoded = Vec::with_capacity(bytes.len());
-    percent::encode_path(bytes, &mut encoded);
-    let path = SitePath::parse(&encoded).ok()?.into_owned();
-    (path.as_bytes() == bytes).then_some(path)
+    SitePath::of_decoded(message.bytes(PATH_BYTES_MAX)?)
 }
 
 /// An entry with the known stamps, and without content.

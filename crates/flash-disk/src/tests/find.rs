@@ -76,14 +76,9 @@ fn what_is_neither_file_nor_folder_is_not_there() {
     fifo(&folder.path("sub/index.html"));
     std::os::unix::fs::symlink("fifo", folder.path("to-fifo")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(folder.path("socket")).unwrap();
-    let disk = folder.disk_with(|settings| settings.spa = Some(b"fifo".to_vec()));
-    for name in ["/fifo.x", "/socket.x", "/to-fifo.x"] {
-        assert_eq!(outcome(&find(&disk, name)), "404", "{name}");
-    }
-    assert_eq!(outcome(&find(&disk, "/no-such-page")), "404", "not even as a page for everything");
+    let disk = folder.disk();
     assert_eq!(outcome(&find(&disk, "/sub/")), "folder");
     assert!(variants(&find(&disk, "/index.css")).coded.is_empty());
-    let disk = folder.disk();
     for name in ["/fifo", "/socket", "/to-fifo", "/fifo/"] {
         assert_eq!(outcome(&find(&disk, name)), "404", "{name}");
     }
@@ -173,26 +168,6 @@ fn a_compressed_copy_that_is_older_than_its_file_is_not_sent() {
     assert_eq!(codings(&entry).len(), 2, "it was made anew");
     date("app.js", 1002);
     assert_eq!(codings(&find_again(&disk, "/app.js", &entry)), [""; 0]);
-}
-
-#[test]
-fn a_single_page_site_answers_for_pages_but_not_for_files() {
-    let folder = Folder::new();
-    folder.put("app.html", "the app");
-    folder.put("real.txt", "real");
-    folder.put("sub/x", "x");
-    let disk = folder.disk_with(|settings| settings.spa = Some(b"app.html".to_vec()));
-    for (name, expected) in [
-        ("/made/up", "the app"),
-        ("/made-up/", "the app"),
-        ("/real.txt", "real"),
-        ("/missing.js", "404"),
-        ("/sub", "redirect"),
-        ("/sub/", "folder"),
-    ] {
-        assert_eq!(outcome(&find(&disk, name)), expected, "{name}");
-    }
-    assert_eq!(variants(&find(&disk, "/made-up")).identity.media.content_type, "text/html; charset=utf-8");
 }
 
 #[test]

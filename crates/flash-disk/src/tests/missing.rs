@@ -103,12 +103,10 @@ fn names_beside_a_file_are_known_to_be_missing() {
 }
 
 #[test]
-fn a_single_page_site_and_scripts_answer_for_names_that_are_known_to_be_missing() {
+fn scripts_answer_for_names_that_are_known_to_be_missing() {
     let folder = Folder::new();
-    folder.put("app.html", "the app");
     folder.put("run.php", "");
     let mut disk = folder.disk_with(|settings| {
-        settings.spa = Some(b"app.html".to_vec());
         settings.scripts = vec![b".php".to_vec()];
         settings.names_briefly = Duration::from_secs(3600);
     });
@@ -117,9 +115,8 @@ fn a_single_page_site_and_scripts_answer_for_names_that_are_known_to_be_missing(
         return;
     }
     settle();
-    assert_eq!(helped(&disk, &fresh_in("/")), "the app");
-    assert_eq!(now(&disk, &fresh_in("/")).as_deref(), Some("the app"));
-    assert_eq!(now(&disk, &(fresh_in("/") + ".js")).as_deref(), MISSING);
+    assert_eq!(Some(&*helped(&disk, &fresh_in("/"))), MISSING);
+    assert_eq!(now(&disk, &fresh_in("/")).as_deref(), MISSING);
     assert_eq!(now(&disk, &(fresh_in("/run.php/"))).as_deref(), Some("script /run.php"));
 }
 

@@ -76,7 +76,6 @@ impl Folder {
             program_folders: Vec::new(),
             no_programs: PathRules::default(),
             deny: PathRules::default(),
-            spa: None,
             user_dirs: None,
             dotfiles: false,
             memory_file_bytes_max: MEMORY_FILE_BYTES_MAX,

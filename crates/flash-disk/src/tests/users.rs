@@ -9,7 +9,6 @@ use super::*;
 fn with_users(change: impl FnOnce(&mut Settings)) -> (Folder, Folder, Disk) {
     let (folder, home) = (Folder::new(), Folder::new());
     folder.put("a.txt", "the site's");
-    folder.put("app.html", "the app");
     home.put("a.txt", "the user's");
     home.put("sub/index.html", "the user's index");
     let home_path = home.root().into_os_string().into_encoded_bytes();
@@ -64,15 +63,6 @@ fn a_user_is_never_looked_up_in_a_hurry() {
 fn a_users_folder_can_be_listed() {
     let (_folder, _home, disk) = with_users(|_| ());
     assert_eq!(list(&disk, "/~daemon/", Order::default()), [["sub/", "a.txt"]]);
-}
-
-/// The page that answers for the site's made-up pages is the site's, and no user's file of the same name.
-#[test]
-fn a_single_page_site_does_not_mix_with_users() {
-    let (_folder, home, disk) = with_users(|settings| settings.spa = Some(b"app.html".to_vec()));
-    assert_eq!(outcome(&find(&disk, "/made-up")), "the app");
-    home.put("app.html", "the user's app");
-    assert_ne!(outcome(&find(&disk, "/~daemon/made-up")), "the user's app");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ValueHint};
 use flash_config::{Key, Keys, Kind, Validate};
 use flash_core::forwarded::TrustedProxy;
+use flash_core::path::SitePath;
 use flash_core::path_rules::PathRule;
 
 use crate::flags::{self, CacheControl, Field, Listen, LogTo, RouteFlag, Upstream, Words};
@@ -90,6 +91,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[
             TypeId::of::<String>(),
             TypeId::of::<IpAddr>(),
+            TypeId::of::<SitePath<'static>>(),
             TypeId::of::<PathRule>(),
             TypeId::of::<TrustedProxy>(),
             TypeId::of::<CacheControl>(),

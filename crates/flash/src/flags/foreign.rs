@@ -63,8 +63,12 @@ const TABLE: &[Foreign] = &[
         instead: "write the folder without a flag: flash serve DIR",
     },
     Foreign {
-        names: &["--single", "-s", "--page-fallback", "--history-api-fallback", "--try-files", "--rewrite"],
+        names: &["--single", "-s", "--page-fallback", "--history-api-fallback"],
         instead: "write --spa index.html",
+    },
+    Foreign {
+        names: &["--try-files", "--rewrite", "--front-controller", "--fallback-resource"],
+        instead: "write --fallback /index.php, or --spa index.html for a single-page application",
     },
     Foreign {
         names: &[

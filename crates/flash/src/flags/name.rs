@@ -1,5 +1,7 @@
 //! Names of files below the document root, as flags give them.
 
+use flash_core::path::SitePath;
+
 /// One name, such as `index.html`.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
     match text {
@@ -12,12 +14,11 @@ pub(crate) fn parse(text: &str) -> Result<String, String> {
 }
 
 /// A path below the document root, such as `app/index.html`; a slash before it makes no difference.
-pub(crate) fn parse_path(text: &str) -> Result<String, String> {
+pub(crate) fn parse_path(text: &str) -> Result<SitePath<'static>, String> {
     let path = text.strip_prefix('/').unwrap_or(text);
-    match path.split('/').all(|name| parse(name).is_ok()) {
-        true => Ok(path.into()),
-        false => Err("write the path of a file below DIR, such as app/index.html".into()),
-    }
+    SitePath::of_decoded(format!("/{path}").as_bytes())
+        .filter(|path| !path.names_folder())
+        .ok_or_else(|| "write the path of a file below DIR, such as app/index.html".into())
 }
 
 #[cfg(test)]
@@ -27,7 +28,9 @@ mod tests {
     #[test]
     fn names_and_paths() {
         assert_eq!(parse("index.html"), Ok("index.html".into()));
-        assert_eq!(parse_path("/app/index.html"), Ok("app/index.html".into()));
+        for text in ["app/index.html", "/app/index.html"] {
+            assert_eq!(parse_path(text).unwrap().as_bytes(), b"/app/index.html");
+        }
         for text in ["", ".", "..", "a/b", "/a"] {
             assert!(parse(text).is_err(), "{text}");
         }

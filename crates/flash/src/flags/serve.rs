@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use flash_core::forwarded::TrustedProxy;
+use flash_core::path::SitePath;
 use flash_core::path_rules::PathRule;
 
 use super::field::CacheControl;
@@ -35,9 +36,15 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NAME", value_parser = name::parse, help_heading = CONTENT)]
     pub index: Vec<String>,
 
-    /// Answer with this file of DIR, and 200, for paths without a file: for single-page applications
+    /// Answer with this file of DIR, and 200, for pages without a file, and for folders without an index: for single-page
+    /// applications. A missing name with a dot is 404, unless the client asks for HTML (Accept: text/html)
     #[arg(long, value_name = "FILE", value_parser = name::parse_path, help_heading = CONTENT)]
-    pub spa: Option<String>,
+    pub spa: Option<SitePath<'static>>,
+
+    /// Answer with this script or file of DIR for all paths without a file, and for folders without an index. A front controller
+    /// such as /index.php gets every method, and the original target in REQUEST_URI
+    #[arg(long, value_name = "FILE", value_parser = name::parse_path, conflicts_with = "spa", help_heading = CONTENT)]
+    pub fallback: Option<SitePath<'static>>,
 
     /// Take the pages for errors from this folder, read at the start: 404.html, 403.html and so on. Without this flag, a 404.html
     /// in DIR is the page for names that do not exist
@@ -281,7 +288,7 @@ Examples:
   flash serve /srv/site --listen :80 --user www-data     to everybody
   flash serve ~/music --list --listen unix:/run/music.sock
   flash serve build --spa index.html --cache-control 'max-age=60'
-  flash serve /srv/site --fastcgi .php=unix:/run/php/php-fpm.sock
+  flash serve /srv/site --fastcgi .php=unix:/run/php/php-fpm.sock --fallback /index.php
   flash serve --cgi /cgi-bin=/usr/lib/cgi-bin
   flash serve /srv/site --access-log access.log --header 'X-Frame-Options: DENY'"
     };

@@ -217,6 +217,7 @@ fn what_people_write_who_know_other_servers() {
         ("--https", "put a proxy"),
         ("--root=/srv", "flash serve DIR"),
         ("--single", "--spa index.html"),
+        ("--try-files", "--fallback /index.php"),
         ("--browse", "--list"),
         ("--workers", "--loops N"),
         ("-d", "flash serve DIR"),

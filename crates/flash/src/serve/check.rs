@@ -2,7 +2,7 @@
 
 use super::dir::Dir;
 use super::programs::Programs;
-use super::{privileges, response_extras, shares};
+use super::{fallback, privileges, response_extras, shares};
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
@@ -17,7 +17,10 @@ pub(crate) fn check(flags: &flags::Serve) -> Vec<(&'static str, Failure)> {
         ("header", response_extras::check_fields(flags)),
         ("threads-max", shares::check_counts(flags)),
         match dir {
-            Ok(dir) => ("app", Programs::prepare(flags, &dir.real_path, 0).map(drop)),
+            Ok(dir) => match Programs::prepare(flags, &dir.real_path, 0) {
+                Ok(programs) => (fallback::key(flags), fallback::check(flags, &programs, &dir.real_path)),
+                Err(failure) => ("app", Err(failure)),
+            },
             Err(failure) => ("root", Err(failure)),
         },
     ];

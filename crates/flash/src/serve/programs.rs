@@ -3,7 +3,7 @@
 //! What is wrong with them is said before anybody listens. What programs are told and what they answer is not known here.
 
 use std::env;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::io;
 use std::net::ToSocketAddrs;
@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flash_cgi::script;
+use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::routes::{Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
@@ -125,6 +127,27 @@ impl Programs {
         let routes = self.list.iter().map(|(route, _)| route.clone()).collect();
         let routes = || Routes::new(routes, SOFTWARE, &self.document_root, self.buffer_bytes);
         (!self.is_empty()).then(|| routes().except(self.except.clone()))
+    }
+
+    /// Whether a program answers this path.
+    pub(super) fn answer(&self, path: &SitePath<'_>) -> bool {
+        self.routes().is_some_and(|routes| routes.route_of(path).is_some())
+    }
+
+    /// The file that the path leads to, in a folder of programs or in the site. `None` for an application below a prefix,
+    /// which has none.
+    pub(super) fn file_of(&self, path: &SitePath<'_>, site: &Path) -> Option<PathBuf> {
+        let name = |path: &[u8]| PathBuf::from(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path)));
+        let routes = self.routes();
+        let route = routes.as_ref().and_then(|routes| routes.route_of(path));
+        match route.map(|route| (&route.matches, &self.list[route.number].1)) {
+            Some((RouteMatch::Prefix(prefix), UpstreamConfig::Cgi { folder })) => {
+                let below = script::below(path.as_bytes(), prefix)?;
+                Some(self.folders[usize::from(*folder)].join(name(below.info)))
+            }
+            Some((RouteMatch::Prefix(_), _)) => None,
+            Some((RouteMatch::Suffix(_), _)) | None => Some(site.join(name(path.as_bytes()))),
+        }
     }
 
     /// What the names of files end in that are programs' and never content.

@@ -6,6 +6,7 @@ mod dates;
 mod deadlines;
 mod elsewhere;
 mod ends;
+mod fallback;
 mod finding;
 mod hosts;
 mod leaving;

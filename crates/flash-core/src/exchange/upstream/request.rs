@@ -11,6 +11,8 @@ use flash_http::method::Method;
 use flash_http::status::Status;
 
 use crate::context::{Context, UpstreamError};
+use crate::entry::Resource;
+use crate::exchange::answer::Program;
 use crate::header;
 use crate::path::SitePath;
 use crate::record::{Peer, RecordBuilder, Timing};
@@ -25,6 +27,8 @@ pub(crate) struct Request {
     pub(crate) head: Box<[u8]>,
     /// The script's name in the site, if the disk was asked for the script.
     script: Option<Box<[u8]>>,
+    /// The site's fallback answers, and not what the head's path leads to.
+    is_fallback: bool,
     /// The client sends its body only after a 100 response.
     pub(crate) expects: bool,
     pub(crate) variables: Arc<Variables>,
@@ -37,10 +41,15 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(head: &Head<'_>, head_bytes: &[u8], script: Option<&[u8]>) -> Self {
+    pub(crate) fn new(head: &Head<'_>, head_bytes: &[u8], program: &Program) -> Self {
+        let script = program.script.as_deref().and_then(|entry| match &entry.resource {
+            Resource::Script(name) => Some(name.clone()),
+            _ => None,
+        });
         Self {
             head: head_bytes.into(),
-            script: script.map(Into::into),
+            script,
+            is_fallback: program.is_fallback,
             expects: head.expect == head::Expect::Continue,
             variables: Arc::default(),
             name: String::from_utf8_lossy(head.framing.request_line).into(),
@@ -85,8 +94,12 @@ impl Request {
         let peer = transport.peer;
         let routes = site.routes.as_ref()?;
         let head = self.parse(&cx.server.settings)?;
-        let Target::Origin { path, .. } = head.target else { return None };
-        let path = SitePath::parse(path).ok()?;
+        let path = match (self.is_fallback, head.target) {
+            // The head's own target stays in REQUEST_URI.
+            (true, _) => site.settings.fallback.as_ref()?.path().clone(),
+            (false, Target::Origin { path, .. }) => SitePath::parse(path).ok()?,
+            (false, _) => return None,
+        };
         let Routed { route, split } = match self.script.as_deref() {
             Some(name) => {
                 // An index file lies below the path, so no path follows the script's name.

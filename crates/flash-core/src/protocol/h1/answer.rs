@@ -14,10 +14,9 @@ use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
 use crate::context::{Context, UpstreamError};
-use crate::entry::{Entry, Resource};
-use crate::exchange::answer::{self, Next};
+use crate::exchange::answer::{self, Next, Program};
 use crate::exchange::asked::{self, Asked};
-use crate::exchange::lookup::Lookup;
+use crate::exchange::lookup::{FileLookup, Lookup};
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::upstream::{GatewayError, Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
@@ -54,7 +53,7 @@ impl Http1 {
             Some((lookup, timing)) => (Some(lookup), timing),
             None => (None, Timing::from(cx.now.us)),
         };
-        let is_late = matches!(lookup, Some(Lookup::Failed(Failure::TimedOut)));
+        let is_late = lookup.is_some_and(|lookup| matches!(lookup.state, Lookup::Failed(Failure::TimedOut)));
         let (answer, age_s) = match answer::next(head, site, asked, lookup, body_waits, cx) {
             Next::Respond { answer, age_s } => (answer, age_s),
             Next::Wait => return Answered::NotYet,
@@ -63,9 +62,9 @@ impl Http1 {
                 self.begin_exchange(ExchangeState::Lookup(lookup), head, Beginning { site, framing, timing });
                 return Answered::NotYet;
             }
-            Next::Upstream(script) => {
+            Next::Upstream(program) => {
                 let beginning = Beginning { site, framing, timing };
-                return self.run_program(head, head_bytes, script.as_deref(), beginning, cx);
+                return self.run_program(head, head_bytes, &program, beginning, cx);
             }
         };
         // If the body is not read, the beginning of the next request is unknown.
@@ -95,10 +94,10 @@ impl Http1 {
     }
 
     /// The look-up of the request at the front of the input, if there is one.
-    fn lookup(&self) -> Option<(&Lookup, Timing)> {
+    fn lookup(&self) -> Option<(&FileLookup, Timing)> {
         match &self.phase {
             Phase::Exchange(current) => match &current.exchange.state {
-                ExchangeState::Lookup(lookup) => Some((&lookup.state, current.exchange.timing)),
+                ExchangeState::Lookup(lookup) => Some((lookup, current.exchange.timing)),
                 ExchangeState::Body(_) | ExchangeState::Upstream(_) => None,
             },
             _ => None,
@@ -131,15 +130,11 @@ impl Http1 {
         &mut self,
         head: &Head<'_>,
         head_bytes: &[u8],
-        script: Option<&Entry>,
+        program: &Program,
         beginning: Beginning<'_>,
         cx: &mut Context<'_>,
     ) -> Answered {
-        let script = script.and_then(|entry| match &entry.resource {
-            Resource::Script(name) => Some(&**name),
-            _ => None,
-        });
-        let request = Request::new(head, head_bytes, script);
+        let request = Request::new(head, head_bytes, program);
         let id = self.exchange_id();
         let mut upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
         // This program starts when the request's body is complete, so the client must not wait for the program.

@@ -12,6 +12,7 @@ const VALUES: &[(&str, &str)] = &[
     ("deny", r#"["*.sql", "/private"]"#),
     ("error-log", r#""/var/log/flash/error.log""#),
     ("error-pages", r#""/srv/errors""#),
+    ("fallback", r#""index.php""#),
     ("fastcgi", r#"{ ".php" = "unix:/run/php/php-fpm.sock" }"#),
     ("header", r#"{ "X-Frame-Options" = "DENY" }"#),
     ("host", r#""0.0.0.0""#),
