@@ -3,6 +3,7 @@
 //! Clients run in this process, on threads that are kept to the clients' processors. The lab itself does nothing
 //! meanwhile but look at the time, so that it is in nobody's way.
 
+mod blocked;
 mod clients;
 mod figures;
 mod idle;
@@ -212,7 +213,8 @@ impl<'a> Rig<'a> {
         site: &Site,
         cpus: &Cpus,
     ) -> Result<Figures> {
-        let watch = self.plan.figures.iter().any(|figure| figure.y.starts_with("runnable"));
+        let wants = |name: &str| self.plan.figures.iter().any(|figure| figure.y.contains(name));
+        let watch = clients::Watching { runnable: wants("runnable"), blocked: wants("block") };
         let seen = cpus.on_clients(|| clients.ask(&server, php, site, cpus.client.len(), watch))??;
         interrupt::check()?;
         server.process.check()?;

@@ -164,7 +164,7 @@ impl Process {
         self.stderr()
     }
 
-    pub(crate) fn pid(&self) -> Pid {
+    pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 

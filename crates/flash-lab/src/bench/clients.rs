@@ -10,6 +10,7 @@ use flash_load::{
 };
 use flash_rig::{Php, Running, Usage, interrupt};
 
+use super::blocked::{Blocked, Sleeps};
 use super::runnable::Runnable;
 use super::site::{HOT_TARGET, Site};
 use crate::plan::{self, Connections};
@@ -39,6 +40,14 @@ pub(super) struct Seen {
     /// What php-fpm used meanwhile, where there is one.
     pub(super) used_by_php: Option<Usage>,
     pub(super) runnable: Option<Runnable>,
+    pub(super) blocked: Option<Sleeps>,
+}
+
+/// What is to be seen that costs the machine something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watching {
+    pub(super) runnable: bool,
+    pub(super) blocked: bool,
 }
 
 impl Clients {
@@ -49,7 +58,7 @@ impl Clients {
         php: Option<&Php>,
         site: &Site,
         processors: usize,
-        watch: bool,
+        watch: Watching,
     ) -> Result<Seen> {
         let load = self.load(server.port, site, processors)?;
         let stop = AtomicBool::new(false);
@@ -59,7 +68,8 @@ impl Clients {
         let mut before: Option<(Usage, Option<Usage>)> = None;
         let mut answers = 0;
         let mut last = Live::default();
-        let mut runnable = watch.then(Runnable::default);
+        let mut runnable = watch.runnable.then(Runnable::default);
+        let mut blocked = watch.blocked.then(Blocked::default);
         let look = |live: Live| {
             if interrupt::check().is_err() {
                 stop.store(true, Ordering::Relaxed);
@@ -79,16 +89,20 @@ impl Clients {
                 if let Some(runnable) = &mut runnable {
                     runnable.look(&server.process.pids());
                 }
+                if let Some(blocked) = &mut blocked {
+                    blocked.look(server.process.pid().as_raw_nonzero().get() as u32);
+                }
             }
         };
         let report = match self.load.conform {
             Some(_) => flash_load::conforming(&load, self.count, &stop, look),
             None => flash_load::run(&load, &stop, look),
         }?;
+        let blocked = blocked.map(Blocked::end).transpose()?;
         let (after, php_after) = usage()?;
         let (before, php_before) = before.unwrap_or_default();
         let used_by_php = php_after.zip(php_before).map(|(after, before)| after.since(&before));
-        Ok(Seen { report, used: after.since(&before), answers, used_by_php, runnable })
+        Ok(Seen { report, used: after.since(&before), answers, used_by_php, runnable, blocked })
     }
 
     fn load(&self, port: u16, site: &Site, processors: usize) -> Result<Load> {

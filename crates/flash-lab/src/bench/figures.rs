@@ -45,6 +45,13 @@ pub(super) fn of(
         if let Some(php) = &seen.used_by_php {
             each("php_us_per_request", php.cpu_ns);
         }
+        if let Some(blocked) = &seen.blocked {
+            put("blocked_us_per_request", blocked.us as f64 / seen.answers as f64);
+            put("blocks_per_request", blocked.count as f64 / seen.answers as f64);
+            for (cause, count) in &blocked.by_cause {
+                put(&format!("{cause}.blocks_per_request"), *count as f64 / seen.answers as f64);
+            }
+        }
     }
     if let Some(clients) = report.conforming_clients {
         put("conforming_clients", f64::from(clients));

@@ -32,6 +32,7 @@ pub fn built_in() -> &'static [BuiltIn] {
         "flash-fig11",
         "flash-fig12",
         "many-connections",
+        "debox-findings",
         "newflash-ladder",
         "ready-events",
         "load-levels",

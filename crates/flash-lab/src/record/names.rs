@@ -19,7 +19,7 @@ pub enum Better {
 
 use Better::{Less, More};
 
-const FIGURES: [(&str, &str, &str, Better); 27] = [
+const FIGURES: [(&str, &str, &str, Better); 29] = [
     ("requests_per_second", "requests", "/s", More),
     ("megabits_per_second", "bandwidth", "Mb/s", More),
     ("latency_mean_ms", "response time, mean", "ms", Less),
@@ -36,6 +36,8 @@ const FIGURES: [(&str, &str, &str, Better); 27] = [
     ("php_us_per_request", "processor time of php-fpm per request", "µs", Less),
     ("conforming_clients", "clients that keep their bit rate", "", More),
     ("loop_blocks", "sleeps of event loops outside their wait", "", Less),
+    ("blocks_per_request", "sleeps of event loops per request", "", Less),
+    ("blocked_us_per_request", "sleep of event loops per request", "µs", Less),
     ("helper_jobs", "jobs of helpers", "", Less),
     ("ready_events_mean", "ready events per turn, mean", "", Less),
     ("ready_events_p50", "ready events per turn, median", "", Less),
