@@ -82,7 +82,7 @@ fn all_errors_are_said_at_once_with_their_places() {
     for words in [&["check"][..], &["serve"], &["serve", "--list"]] {
         let (code, out, said) = run(words, &path);
         assert_eq!((code, &out[..]), (Some(2), ""), "{said}");
-        assert!(said.starts_with(&format!("flash: {shown} has 5 errors\n\n")), "{said}");
+        assert!(said.ends_with(&format!("\n\nflash: {shown} has 5 errors\n")), "{said}");
         let mut rest = &said[..];
         for expected in [
             format!("{shown}:1:8"),
@@ -147,4 +147,132 @@ fn the_schema_is_json_for_editors() {
     let output = Command::new(program()).arg("schema").output().expect("flash runs");
     let schema = String::from_utf8(output.stdout).expect("it is text");
     assert!(output.status.success() && schema.contains("\"file-cache-bytes\": {"), "{schema}");
+}
+
+/// A folder with sites `a` and `b`, each with its own file of the same name, and what the file says of them.
+fn sites(more: &str) -> (TempDir, PathBuf) {
+    let text = format!(
+        "listen = '127.0.0.1:0'\n{more}
+        [site.'a.example']
+        names = ['www.a.example']
+        root = 'a'
+        header = {{ X-Site = 'a' }}
+        [site.'*.b.example']
+        names = ['Bücher.example']
+        root = 'b'
+        list = true
+        [site.'secret.b.example']
+        root = 'b'
+        deny = '/a.txt'\n"
+    );
+    let (folder, path) = file(&text);
+    for name in ["a", "b"] {
+        fs::create_dir(folder.path().join(name)).expect("a folder");
+        site::write(&folder.path().join(name).join("a.txt"), format!("of {name}").as_bytes());
+        fs::create_dir(folder.path().join(name).join("empty")).expect("a folder");
+    }
+    (folder, path)
+}
+
+fn ask(server: &Server, host: &str, path: &str) -> (u16, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let reply = flash_tests::reply::only(&server.raw(request.as_bytes()));
+    (reply.status, String::from_utf8(reply.body).expect("it is text"))
+}
+
+#[test]
+fn each_host_has_its_site_in_every_architecture() {
+    for arch in ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process")) {
+        let (folder, path) = sites(&format!("arch = '{arch}'"));
+        let server = Server::start_configured(&path, &[]);
+        // Twice: looked up, and from the caches.
+        for _ in 0..3 {
+            for (host, expected) in [
+                ("a.example", (200, "of a".to_owned())),
+                ("x.b.example", (200, "of b".into())),
+                ("WWW.A.Example.:8080", (200, "of a".into())),
+                ("xn--bcher-kva.example", (200, "of b".into())),
+            ] {
+                assert_eq!(ask(&server, host, "/a.txt"), expected, "{arch}: {host}");
+            }
+            assert_eq!(ask(&server, "secret.b.example", "/a.txt").0, 404, "{arch}");
+            assert_eq!(ask(&server, "c.example", "/a.txt").0, 421, "{arch}");
+            assert_eq!(ask(&server, "a.example", "/empty/").0, 403, "{arch}");
+            assert_eq!(ask(&server, "y.b.example", "/empty/").0, 200, "{arch}: it is listed");
+        }
+        let missing = server.raw(b"GET /none HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+        assert!(String::from_utf8_lossy(&missing).contains("X-Site: a\r\n"), "{arch}");
+        // A deploy of the second site, which is not the first that is served.
+        fs::rename(folder.path().join("b"), folder.path().join("old")).expect("it is renamed");
+        fs::create_dir(folder.path().join("b")).expect("a folder");
+        site::write(&folder.path().join("b/a.txt"), b"new b");
+        let give_up = std::time::Instant::now() + flash_tests::PATIENCE;
+        while ask(&server, "x.b.example", "/a.txt").1 != "new b" {
+            assert!(std::time::Instant::now() < give_up, "{arch}: the deploy is not seen");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!(ask(&server, "a.example", "/a.txt").1, "of a");
+        let said = server.stop();
+        assert!(said.contains("serving 3 sites at http://"), "{said}");
+    }
+}
+
+#[test]
+fn the_servers_settings_hold_for_sites_and_flags_win_over_both() {
+    let (_folder, path) = sites("index = 'a.txt'\ndotfiles = true");
+    let server = Server::start_configured(&path, &[]);
+    assert_eq!(ask(&server, "a.example", "/"), (200, "of a".into()));
+    drop(server);
+    let server = Server::start_configured(&path, &["--index", "none", "--list"]);
+    assert_eq!(ask(&server, "a.example", "/").0, 200, "it is listed");
+    assert!(ask(&server, "a.example", "/").1.contains("a.txt"));
+    drop(server);
+    let (code, _, said) = run(&["serve", "/tmp"], &path);
+    assert!(code == Some(2) && said.contains("leave DIR out"), "{said}");
+    for more in ["helpers = 'process'", "cgi = { '/x' = '/bin' }"] {
+        let (_folder, path) = sites(more);
+        let (code, _, said) = run(&["check"], &path);
+        assert!(code == Some(2) && said.contains("a single site"), "{said}");
+    }
+}
+
+#[test]
+fn a_site_that_is_gone_harms_no_other() {
+    let (folder, path) = sites("");
+    let server = Server::start_configured(&path, &[]);
+    fs::rename(folder.path().join("b"), folder.path().join("away")).expect("it is renamed");
+    assert_eq!(ask(&server, "x.b.example", "/a.txt").0, 404, "it was never opened");
+    assert_eq!(ask(&server, "a.example", "/a.txt"), (200, "of a".into()));
+    fs::rename(folder.path().join("away"), folder.path().join("b")).expect("it is renamed");
+    let give_up = std::time::Instant::now() + flash_tests::PATIENCE;
+    while ask(&server, "x.b.example", "/a.txt") != (200, "of b".into()) {
+        assert!(std::time::Instant::now() < give_up, "it is back");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn ten_thousand_sites_cost_less_than_2_kib_each() {
+    const COUNT: usize = 10_000;
+    let (folder, path) = file("");
+    for number in 0..100 {
+        fs::create_dir(folder.path().join(format!("site-of-many-{number}"))).expect("a folder");
+    }
+    site::write(&folder.path().join("site-of-many-99/a.txt"), b"found");
+    let site =
+        |number| format!("[site.'host-{number}.example.org']\nroot = 'site-of-many-{}'\n", number % 100);
+    let start = |count| {
+        let sites: String = (0..count).map(site).collect();
+        fs::write(&path, format!("listen = '127.0.0.1:0'\n{sites}")).expect("the file is written");
+        let begun = std::time::Instant::now();
+        let server = Server::start_configured(&path, &[]);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+        server
+    };
+    let one_kb = start(1).resident_kb();
+    let server = start(COUNT);
+    let each_bytes = (server.resident_kb() - one_kb) * 1024 / COUNT as u64;
+    assert!(each_bytes < 2048, "{each_bytes} bytes");
+    assert_eq!(ask(&server, "host-9999.example.org", "/a.txt"), (200, "found".into()));
+    assert_eq!(ask(&server, "host-10000.example.org", "/a.txt").0, 421);
 }

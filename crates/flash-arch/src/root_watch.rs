@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -27,22 +28,23 @@ pub(crate) fn start(shared: &Arc<ServerState>, logs: bool) -> io::Result<()> {
         loop {
             thread::sleep(period);
             let Some(shared) = state.upgrade() else { return };
-            look(&shared, logs);
+            shared.disk.open_sites().for_each(|site| look(&shared, site, logs));
         }
     };
     thread::Builder::new().name("root".into()).stack_size(STACK_BYTES).spawn(life).map(drop)
 }
 
-fn look(shared: &ServerState, logs: bool) {
-    let change = shared.disk.look_at_root(|folder| shared.helper_kind.open_root(folder));
-    if let Some(RootChange::Switched(to) | RootChange::Back(to)) = &change
-        && let Some(site) = shared.server.hosts.site(SiteId(0))
+fn look(shared: &ServerState, site: SiteId, logs: bool) {
+    let open = |folder: &Path| shared.helper_kind.open_root(folder);
+    let Some((change, folder)) = shared.disk.look_at_root(site, open) else { return };
+    if let RootChange::Switched(to) | RootChange::Back(to) = &change
+        && let Some(site) = shared.server.hosts.site(site)
         && let Some(routes) = &site.routes
     {
         let path = to.as_os_str().as_bytes();
         routes.set_document_root(path.strip_suffix(b"/").unwrap_or(path));
     }
-    if let Some(change) = change.filter(|_| logs) {
-        shared.error_log.log(format_args!("{}", change.about(shared.disk.given_folder())));
+    if logs {
+        shared.error_log.log(format_args!("{}", change.about(folder)));
     }
 }

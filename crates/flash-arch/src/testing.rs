@@ -30,15 +30,18 @@ pub(crate) fn shared(folder: &Path, limits: Limits, disk_deadline_ms: u64) -> Ar
 
 pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
     let settings = flash_disk::Settings {
-        index: Vec::new(),
-        follow_links: FollowLinks::Inside,
-        precompressed: false,
-        scripts: Vec::new(),
-        program_folders: Vec::new(),
-        no_programs: PathRules::default(),
-        deny: PathRules::default(),
-        user_dirs: None,
-        dotfiles: false,
+        site: flash_disk::SiteSettings {
+            index: Vec::new(),
+            follow_links: FollowLinks::Inside,
+            precompressed: false,
+            scripts: Vec::new(),
+            program_folders: Vec::new(),
+            no_programs: PathRules::default(),
+            deny: PathRules::default(),
+            user_dirs: None,
+            dotfiles: false,
+            template: HeaderTemplate::default(),
+        },
         memory_file_bytes_max: 1 << 10,
         copies_bytes_max: 1 << 20,
         listings_bytes_max: 16 << 20,
@@ -46,7 +49,6 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         send_mode: SendMode::Sendfile,
         names_briefly: Duration::from_secs(1),
         residency_assumed: false,
-        template: HeaderTemplate::default(),
     };
     let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, descriptors_max: 100, threads: 1 };
     ServerParts {

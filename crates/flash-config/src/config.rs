@@ -1,19 +1,35 @@
 //! What a file sets: its settings as the flags would give them.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 use crate::kind::name_of;
-use crate::{File, Key, Keys, Kind, Problem, document, key};
+use crate::{File, Host, Key, Keys, Kind, Problem, document, key};
 
 /// The file, understood. It never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub settings: Vec<Setting>,
+    /// In the order of the file. None if the file is of one site.
+    pub sites: Vec<Site>,
 }
+
+/// A site with names of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    pub hosts: Vec<Host>,
+    pub settings: Vec<Setting>,
+}
+
+/// The table of sites, and the key of a site's further names.
+const SITE: &str = "site";
+const NAMES: &str = "names";
+const ROOT: &str = "root";
 
 /// One key with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,15 +56,16 @@ impl Config {
     /// The settings that are right, and everything that is wrong.
     pub fn parse(file: &File, keys: &Keys) -> (Config, Vec<Problem>) {
         let (table, syntax) = document::parse(file);
-        let mut reader = Reader { file, keys, problems: Vec::new() };
-        let settings = reader.settings(table.get_ref());
+        let mut reader = Reader { file, keys, problems: Vec::new(), hosts: HashMap::new() };
+        let (settings, sites) = reader.server(table.get_ref());
         let problems = document::without_consequences(file, syntax, reader.problems);
-        (Config { settings }, problems)
+        (Config { settings, sites }, problems)
     }
 
     /// What the disk lacks: folders.
     pub fn check(&self) -> Vec<Problem> {
-        let values = self.settings.iter().flat_map(|setting| &setting.values);
+        let of_sites = self.sites.iter().flat_map(|site| &site.settings);
+        let values = self.settings.iter().chain(of_sites).flat_map(|setting| &setting.values);
         let missing = |value: &Value| {
             let folder = value.folder.as_ref()?;
             let why = match std::fs::metadata(folder) {
@@ -73,14 +90,92 @@ struct Reader<'a> {
     file: &'a File,
     keys: &'a Keys,
     problems: Vec<Problem>,
+    /// The hosts of all sites so far, each with the name of its site.
+    hosts: HashMap<Host, String>,
+}
+
+type Pair<'t, 'v> = (&'t Spanned<DeString<'v>>, &'t Spanned<DeValue<'v>>);
+
+/// In the order of the file.
+fn in_order<'t, 'v>(table: &'t DeTable<'v>) -> Vec<Pair<'t, 'v>> {
+    let mut pairs: Vec<_> = table.iter().collect();
+    pairs.sort_by_key(|(name, _)| name.span().start);
+    pairs
 }
 
 impl Reader<'_> {
-    /// In the order of the file.
-    fn settings(&mut self, table: &DeTable<'_>) -> Vec<Setting> {
+    /// The settings of the server, and its sites.
+    fn server(&mut self, table: &DeTable<'_>) -> (Vec<Setting>, Vec<Site>) {
+        let (sites, pairs): (Vec<_>, Vec<_>) =
+            in_order(table).into_iter().partition(|(name, _)| name.get_ref() == SITE);
+        let settings = self.settings(pairs, |_| true);
+        let Some((_, sites)) = sites.first() else { return (settings, Vec::new()) };
+        let DeValue::Table(table) = sites.get_ref() else {
+            let label = format!("this is {}", name_of(sites.get_ref()));
+            self.problem(
+                sites.span(),
+                "`site` takes a table for each site, such as [site.\"example.org\"]".into(),
+                label,
+            );
+            return (settings, Vec::new());
+        };
+        if let Some(root) = settings.iter().find(|setting| setting.key == ROOT) {
+            let label = "each site has its own".to_owned();
+            self.problem(root.place.clone(), "`root` stands in a site here".into(), label);
+        }
+        let sites = in_order(table).into_iter().filter_map(|(name, site)| self.site(name, site)).collect();
+        (settings, sites)
+    }
+
+    fn site(&mut self, name: &Spanned<DeString<'_>>, site: &Spanned<DeValue<'_>>) -> Option<Site> {
+        let DeValue::Table(table) = site.get_ref() else {
+            let label = format!("this is {}", name_of(site.get_ref()));
+            self.problem(site.span(), "a site is a table".into(), label);
+            return None;
+        };
+        let (names, pairs): (Vec<_>, Vec<_>) =
+            in_order(table).into_iter().partition(|(name, _)| name.get_ref() == NAMES);
+        let own = name.get_ref();
+        let mut hosts: Vec<Host> = self.host(own, own, name.span()).into_iter().collect();
+        for value in names.iter().flat_map(|(_, names)| match names.get_ref() {
+            DeValue::Array(names) => names.iter().collect(),
+            _ => vec![*names],
+        }) {
+            match value.get_ref() {
+                DeValue::String(text) => hosts.extend(self.host(own, text, value.span())),
+                other => {
+                    let label = format!("this is {}", name_of(other));
+                    self.problem(value.span(), "`names` takes hosts in quotes".into(), label);
+                }
+            }
+        }
+        let settings = self.settings(pairs, |key| key.in_site);
+        if !table.iter().any(|(key, _)| key.get_ref() == ROOT) {
+            self.problem(name.span(), "a site needs its `root`".into(), "its folder is not said".into());
+        }
+        Some(Site { hosts, settings })
+    }
+
+    /// A host of this site, which no other name has.
+    fn host(&mut self, site: &str, text: &str, place: Range<usize>) -> Option<Host> {
+        match Host::parse(text) {
+            Ok(host) => match self.hosts.entry(host.clone()) {
+                Entry::Vacant(entry) => {
+                    entry.insert(site.to_owned());
+                    return Some(host);
+                }
+                Entry::Occupied(entry) => {
+                    let label = format!("[site.\"{}\"] has it already", entry.get());
+                    self.problem(place, format!("two sites with the name {text}"), label);
+                }
+            },
+            Err(why) => self.problem(place, format!("`{}` is no host", text.escape_debug()), why),
+        }
+        None
+    }
+
+    fn settings(&mut self, pairs: Vec<Pair<'_, '_>>, may_stand: impl Fn(&Key) -> bool) -> Vec<Setting> {
         let mut settings: Vec<Setting> = Vec::new();
-        let mut pairs: Vec<_> = table.iter().collect();
-        pairs.sort_by_key(|(name, _)| name.span().start);
         for (name, value) in pairs {
             let (keys, place) = (self.keys, name.span());
             let Some(key) = keys.get(name.get_ref()) else {
@@ -88,6 +183,11 @@ impl Reader<'_> {
                 self.problem(place, format!("unknown key `{}`", name.get_ref().escape_debug()), advice);
                 continue;
             };
+            if !may_stand(key) {
+                let message = format!("`{}` holds for the whole server", key.name);
+                self.problem(place, message, "write it above the first [site]".into());
+                continue;
+            }
             let other = settings.iter().find(|set| set.key == key.name || key.conflicts.contains(&set.key));
             if let Some(other) = other {
                 let message = format!("`{}` and `{}` cannot both be set", other.key, name.get_ref());
@@ -107,10 +207,8 @@ impl Reader<'_> {
             }
             (Kind::Switch, DeValue::Boolean(false)) => Vec::new(),
             (Kind::Table { separator, value: kind, is_list }, DeValue::Table(pairs)) => {
-                let mut pairs: Vec<_> = pairs.iter().collect();
-                pairs.sort_by_key(|(name, _)| name.span().start);
                 let mut values = Vec::new();
-                for (name, value) in pairs {
+                for (name, value) in in_order(pairs) {
                     let before = format!("{}{separator}", name.get_ref());
                     values.extend(self.list(key, kind, *is_list, &before, value));
                 }

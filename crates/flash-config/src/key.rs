@@ -13,6 +13,8 @@ pub struct Key {
     pub kind: Kind,
     /// Takes a list of values, or one of them.
     pub is_list: bool,
+    /// It may stand in a site, too.
+    pub in_site: bool,
     pub heading: String,
     pub help: String,
     /// In the flag's form.

@@ -11,14 +11,16 @@
 mod config;
 mod document;
 mod file;
+mod host;
 mod key;
 mod kind;
 mod page;
 mod problem;
 mod schema;
 
-pub use config::{Config, Setting, Value};
+pub use config::{Config, Setting, Site, Value};
 pub use file::File;
+pub use host::Host;
 pub use key::{Key, Keys, Validate};
 pub use kind::Kind;
 pub use page::page;

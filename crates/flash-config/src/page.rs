@@ -13,7 +13,7 @@ pub fn page(keys: &Keys) -> String {
             heading = &key.heading;
             let _ = write!(
                 page,
-                "\n## {heading}\n\n| key | meaning | value | default | example |\n|---|---|---|---|---|\n"
+                "\n## {heading}\n\n| key | meaning | value | default | stands | example |\n|---|---|---|---|---|---|\n"
             );
         }
         let _ = writeln!(page, "{}", row(key));
@@ -31,7 +31,9 @@ fn row(key: &Key) -> String {
     };
     let names: Vec<String> =
         [&key.name].into_iter().chain(&key.aliases).map(|name| format!("`{name}`")).collect();
-    let cells = [&names.join(", "), &key.help, &takes(key), &default, &format!("`{}`", key.example)];
+    let stands = if key.in_site { "server, site" } else { "server" };
+    let example = format!("`{}`", key.example);
+    let cells = [&names.join(", "), &key.help, &takes(key), &default, stands, &example];
     cells.iter().fold(String::from("|"), |row, text| format!("{row} {} |", cell(text)))
 }
 

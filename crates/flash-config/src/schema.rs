@@ -1,15 +1,22 @@
 //! The JSON Schema of the file, for editors.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{Key, Keys, Kind};
 
 /// The schema of all keys, as JSON. It says less than the parser: an editor does not know what a flag's value means.
 pub fn schema(keys: &Keys) -> String {
-    let properties: serde_json::Map<String, Value> = keys
-        .iter()
-        .flat_map(|key| [&key.name].into_iter().chain(&key.aliases).map(|name| (name.clone(), property(key))))
-        .collect();
+    let mut of_site = properties(keys.iter().filter(|key| key.in_site));
+    let names = or_list(json!({ "type": "string", "minLength": 1 }));
+    of_site.insert("names".into(), names);
+    let site = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["root"],
+        "properties": of_site,
+    });
+    let mut properties = properties(keys.iter());
+    properties.insert("site".into(), json!({ "type": "object", "additionalProperties": site }));
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Configuration of the Flash web server",
@@ -18,6 +25,11 @@ pub fn schema(keys: &Keys) -> String {
         "properties": properties,
     });
     format!("{schema:#}\n")
+}
+
+fn properties<'k>(keys: impl Iterator<Item = &'k Key>) -> Map<String, Value> {
+    let names = |key: &'k Key| [&key.name].into_iter().chain(&key.aliases);
+    keys.flat_map(|key| names(key).map(|name| (name.clone(), property(key)))).collect()
 }
 
 fn property(key: &Key) -> Value {

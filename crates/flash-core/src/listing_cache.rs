@@ -11,14 +11,12 @@ use crate::job::{Done, List, Listed};
 use crate::listing::{Listing, Maker, Order, Step};
 use crate::memory_budget::Budget;
 use crate::path::SitePath;
-use crate::root::Generation;
 use crate::site_id::SiteId;
 
 #[derive(Debug)]
 pub struct ListingCache {
     keep_ms: u64,
     budget: Arc<Budget>,
-    generation: Arc<Generation>,
     // Never locked while a listing is dropped, because that may take a while.
     known: Mutex<Known>,
 }
@@ -47,14 +45,7 @@ const TIDY_AT_MIN: usize = 64;
 
 impl ListingCache {
     pub fn new(keep_ms: u64, bytes_max: u64) -> Self {
-        let (budget, generation) = (Budget::new(bytes_max), Arc::default());
-        Self { keep_ms, budget, generation, known: Mutex::default() }
-    }
-
-    /// Listings that are older than this generation answer no new request.
-    #[must_use]
-    pub fn of_roots(self, generation: Arc<Generation>) -> Self {
-        Self { generation, ..self }
+        Self { keep_ms, budget: Budget::new(bytes_max), known: Mutex::default() }
     }
 
     pub fn keep_ms(&self) -> u64 {
@@ -65,27 +56,30 @@ impl ListingCache {
         &self.budget
     }
 
-    /// A listing that is ready for this request. Never blocks: a locked cache returns none.
-    pub fn get_now(&self, list: &List) -> Option<Arc<Listing>> {
+    /// A listing that is ready for this request, of a root of at least this generation. Never blocks: a locked cache returns
+    /// none.
+    pub fn get_now(&self, list: &List, generation: u64) -> Option<Arc<Listing>> {
         let known = match self.known.try_lock() {
             Ok(known) => known,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
         let listing = known.latest.get(&key(list))?.listing.upgrade()?;
-        (listing.is_ready() && self.serves(&listing, list)).then_some(listing)
+        (listing.is_ready() && self.serves(&listing, list, generation)).then_some(listing)
     }
 
     /// The listing for this request: one that is ready, one that is being made, or a new one.
     fn join(&self, list: &List, maker: &dyn Maker) -> Arc<Listing> {
+        let root = maker.root();
+        let generation = root.as_ref().map_or(0, |root| root.generation());
         let mut known = self.lock();
         let before = known.latest.get(&key(list)).map(|latest| latest.listing.clone()).unwrap_or_default();
         if let Some(listing) = before.upgrade()
-            && self.serves(&listing, list)
+            && self.serves(&listing, list, generation)
         {
             return listing;
         }
-        let (budget, root) = (Arc::clone(&self.budget), maker.root());
+        let budget = Arc::clone(&self.budget);
         let listing = Arc::new(Listing::new(key(list), list.asked_ms, budget, root, before));
         let latest = Latest { listing: Arc::downgrade(&listing), kept: None, is_aged: false };
         known.all.push(Weak::clone(&latest.listing));
@@ -97,8 +91,8 @@ impl ListingCache {
         listing
     }
 
-    fn serves(&self, listing: &Listing, list: &List) -> bool {
-        listing.is_fresh(list.asked_ms, self.keep_ms) && listing.generation() >= self.generation.get()
+    fn serves(&self, listing: &Listing, list: &List, generation: u64) -> bool {
+        listing.is_fresh(list.asked_ms, self.keep_ms) && listing.generation() >= generation
     }
 
     /// Does a step of the job. `None` if this helper must not wait for the listing.

@@ -65,16 +65,15 @@ pub(crate) struct Routed<'r, 'p> {
 }
 
 impl Routes {
-    /// Programs are told `software` and `document_root`, an absolute path without a slash at its end. `answers_bytes_max`
-    /// is for responses that clients have not received, and for request bodies that are not whole.
-    pub fn new(mut list: Vec<Route>, software: &[u8], document_root: &[u8], answers_bytes_max: u64) -> Self {
+    /// Programs are told `software` and `document_root`, an absolute path without a slash at its end. `answers` is the memory for
+    /// responses that clients have not received, and for request bodies that are not whole.
+    pub fn new(mut list: Vec<Route>, software: &[u8], document_root: &[u8], answers: Arc<Budget>) -> Self {
         // The longest prefix wins. Suffixes do not count below a prefix.
         list.sort_by_key(|route| match &route.matches {
             RouteMatch::Prefix(prefix) => std::cmp::Reverse(1 + prefix.len()),
             RouteMatch::Suffix(_) => std::cmp::Reverse(0),
         });
         let place = ArcSwap::from_pointee(Place::new(software, document_root));
-        let answers = Budget::new(answers_bytes_max);
         Self { list, except: PathRules::default(), software: software.into(), place, answers }
     }
 
@@ -151,7 +150,8 @@ mod tests {
             route(RouteMatch::Prefix(b"/app".as_slice().into()), 1),
         ];
         let except = ["/uploads", "/app/files"].map(|rule| PathRule::parse(rule).unwrap());
-        let routes = Routes::new(list, b"Flash", b"/srv", 0).except(except.into_iter().collect());
+        let routes =
+            Routes::new(list, b"Flash", b"/srv", Budget::new(0)).except(except.into_iter().collect());
         for (path, answered) in [
             ("/a.php", true),
             ("/uploads/a.php", false),
@@ -172,7 +172,7 @@ mod tests {
             prefix("/app", 1),
             prefix("/app/old", 2),
         ];
-        let routes = Routes::new(list, b"Flash", b"/srv", 0);
+        let routes = Routes::new(list, b"Flash", b"/srv", Budget::new(0));
         for (path, expected) in [
             ("/app", Some((1, "/app", ""))),
             ("/app/x.php", Some((1, "/app", "/x.php"))),

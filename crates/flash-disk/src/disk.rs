@@ -3,29 +3,32 @@
 
 use std::any::Any;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::Guard;
 use flash_core::file::{Content, File};
 use flash_core::job::Job;
 use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
 use flash_core::root::{Generation, OpenRoot};
+use flash_core::site_id::SiteId;
 use flash_os::shared_heap::HeapBuf;
 
 use crate::closer::Closer;
 use crate::listings::{self, Listings};
 use crate::mounts::Device;
 use crate::names::learner::Learner;
-use crate::settings::Settings;
+use crate::settings::{Settings, SiteSettings};
 use crate::site_root::{Opened, RootChange, SiteRoot, SiteRoots, open_root};
+use crate::sites::Sites;
 use crate::spool::Spool;
 use crate::users::user_of;
 
 #[derive(Debug)]
 pub struct Disk {
-    pub(crate) roots: Arc<SiteRoots>,
+    pub(crate) sites: Arc<Sites>,
     pub(crate) settings: Settings,
     pub(crate) copies: Arc<Budget>,
     pub(crate) listings: Arc<Listings>,
@@ -53,12 +56,12 @@ impl Disk {
 
     /// Serves a folder that is open already, and that `folder` leads to.
     pub fn of_root(folder: &Path, opened: Opened, settings: Settings) -> io::Result<Self> {
-        let roots = Arc::new(SiteRoots::open(folder, opened, settings.clone())?);
+        let (site, briefly) = (Arc::new(settings.site.clone()), settings.names_briefly);
+        let first = SiteRoots::open(folder, opened, site, briefly, Arc::default(), None)?;
         let copies = Budget::new(settings.copies_bytes_max);
-        let (keep_ms, bytes_max) = (settings.revalidate_ms, settings.listings_bytes_max);
-        let listings = Arc::new(Listings::new(keep_ms, bytes_max, Arc::clone(roots.generation())));
+        let listings = Arc::new(Listings::new(settings.revalidate_ms, settings.listings_bytes_max));
         Ok(Self {
-            roots,
+            sites: Arc::new(Sites::new(first, briefly)),
             settings,
             copies,
             listings,
@@ -71,10 +74,19 @@ impl Disk {
         })
     }
 
+    /// Adds another site, in an absolute folder, before threads use the disk. It is opened when a job needs it. Returns the
+    /// generation of its root.
+    ///
+    /// # Panics
+    /// If threads use the disk already.
+    pub fn add_site(&mut self, folder: PathBuf, settings: Arc<SiteSettings>) -> Arc<Generation> {
+        Arc::get_mut(&mut self.sites).expect("no thread uses the disk yet").add(folder, settings)
+    }
+
     /// From now on only other processes look for files, see [`remote`](crate::remote). This process sends what they
     /// have opened.
     pub fn leave_to_others(&mut self) {
-        self.roots.current().root.leave_to_others();
+        self.first().root.leave_to_others();
     }
 
     /// Sets the spool for request bodies that do not fit into memory. Without one they are refused.
@@ -88,8 +100,8 @@ impl Disk {
         self.senders_wait = false;
         // A loop uses populated memory only, and asks the kernel for none.
         drop(HeapBuf::zeroed(FIRST_BYTES));
-        if !self.roots.current().root.is_elsewhere() {
-            self.learner = Some(Learner::start(Arc::clone(&self.roots))?);
+        if !self.first().root.is_elsewhere() {
+            self.learner = Some(Learner::start(Arc::clone(&self.sites))?);
         }
         self.closer = Some(Arc::new(Closer::start("closer")?));
         self.remote_closer = Some(Arc::new(Closer::start("remote-closer")?));
@@ -100,22 +112,26 @@ impl Disk {
     /// root's own mount can be done at once. Call it after [`Disk::close_elsewhere`]. In a sandbox the threads cannot
     /// probe new mounts, so these are left to helpers.
     pub fn watch_mounts(&mut self) -> io::Result<()> {
-        self.roots.watch_mounts(self.closer.clone())
+        self.sites.first().watch_mounts(self.closer.clone())
     }
 
-    /// The generation of the root that is served, for the site.
+    /// The generation of the first site's root.
     pub fn generation(&self) -> Arc<Generation> {
-        Arc::clone(self.roots.generation())
+        Arc::clone(self.sites.first().generation())
     }
 
-    /// DIR as it was given, made absolute.
-    pub fn given_folder(&self) -> &Path {
-        self.roots.path()
+    /// The sites that are open.
+    pub fn open_sites(&self) -> impl Iterator<Item = SiteId> {
+        self.sites.opened()
     }
 
-    /// The root that is served.
+    /// The root that the first site is served from.
     pub fn root(&self) -> Arc<SiteRoot> {
-        self.roots.current_owned()
+        self.sites.first().current_owned()
+    }
+
+    fn first(&self) -> Guard<Arc<SiteRoot>> {
+        self.sites.first().current()
     }
 
     /// The root that a job works in: a listing's stays the one that it began with.
@@ -126,26 +142,31 @@ impl Disk {
         }
     }
 
-    /// The root that a listing has passed on, or the present one.
+    /// The root that a listing has passed on, or the first site's.
     pub(crate) fn root_in(&self, passed: Option<&Arc<dyn OpenRoot>>) -> Arc<SiteRoot> {
         let passed = passed.map(|root| Arc::clone(root) as Arc<dyn Any + Send + Sync>);
         passed.and_then(|root| root.downcast().ok()).unwrap_or_else(|| self.root())
     }
 
-    /// Looks where DIR leads now, and serves from there. `open` opens the new root. May wait for the disk; to be called by
-    /// one thread.
-    pub fn look_at_root(&self, open: impl FnOnce(&Path) -> io::Result<Opened>) -> Option<RootChange> {
-        self.roots.look(open)
+    /// Looks where the folder of an open site leads now, and serves from there. `open` opens the new root. Returns a change,
+    /// and the folder as it was given. May wait for the disk; to be called by one thread.
+    pub fn look_at_root(
+        &self,
+        site: SiteId,
+        open: impl FnOnce(&Path) -> io::Result<Opened>,
+    ) -> Option<(RootChange, &Path)> {
+        let roots = self.sites.get(site)?;
+        Some((roots.look(open)?, roots.path()))
     }
 
     /// The device that the job would wait for, by its name. A symbolic link may lead to another. Makes no system
     /// call, and waits for no lock.
     pub fn device_for(&self, job: &Job) -> Device {
         match job {
-            Job::Find(find) => self.device_of(&find.path),
-            Job::List(list) => self.device_of(&list.path),
+            Job::Find(find) => self.device_of(find.site, &find.path),
+            Job::List(list) => self.device_of(list.site, &list.path),
             Job::Spool(_) => Device::SPOOL,
-            Job::Folder(folder) => self.device_of(&folder.path),
+            Job::Folder(folder) => self.device_of(folder.site, &folder.path),
             Job::Load(load) => self.device_of_file(&load.file).unwrap_or(Device::ELSEWHERE),
         }
     }
@@ -159,20 +180,22 @@ impl Disk {
     pub fn device_name(&self, device: Device) -> String {
         match device {
             Device::SPOOL => "the folder for temporary files".into(),
-            device => self.roots.current().root.mounts().table().name_of(device),
+            device => self.first().root.mounts().table().name_of(device),
         }
     }
 
-    fn device_of(&self, path: &SitePath<'_>) -> Device {
-        let site = self.roots.current();
+    fn device_of(&self, site: SiteId, path: &SitePath<'_>) -> Device {
+        // A site that is not open may be anywhere.
+        let Some(site) = self.sites.get(site).map(SiteRoots::current) else { return Device::ELSEWHERE };
         match site.users.as_ref().zip(user_of(path)) {
             Some((users, (user, name))) => users.device_of(user, name),
             None => site.root.device_of(path.relative()),
         }
     }
 
-    pub(crate) fn is_users(&self, path: &SitePath<'_>) -> bool {
-        self.settings.user_dirs.is_some() && user_of(path).is_some()
+    pub(crate) fn is_users(&self, site: SiteId, path: &SitePath<'_>) -> bool {
+        let has_users = |roots: &SiteRoots| roots.current().users.is_some();
+        user_of(path).is_some() && self.sites.get(site).is_some_and(has_users)
     }
 
     /// The device that a file's windows come from. `None` for a file in memory.
@@ -184,6 +207,6 @@ impl Disk {
     }
 
     pub(crate) fn device_of_mount(&self, mount: Option<u64>) -> Device {
-        self.roots.current().root.mounts().table().device_of(mount)
+        self.first().root.mounts().table().device_of(mount)
     }
 }

@@ -24,6 +24,7 @@ use crate::lookup_error::LookupError;
 use crate::open_file::OpenFile;
 use crate::read::{self, ReadResult};
 use crate::root::Root;
+use crate::scripts::{is_program, is_script, script, script_above};
 use crate::settings::SendMode;
 use crate::site_root::SiteRoot;
 use crate::snapshot::Snapshot;
@@ -47,7 +48,15 @@ enum Place {
 
 impl Disk {
     pub(crate) fn find(&self, find: &Find, blocking: Blocking) -> Result<Done, LookupError> {
-        let site = self.roots.current();
+        let roots = match self.sites.open(find.site, blocking) {
+            Ok(roots) => roots,
+            // The folder of a site is gone before its first request.
+            Err(LookupError::Missing) => {
+                return Ok(Done::Found(Arc::new(Entry::new(Resource::Missing, find.asked_ms))));
+            }
+            Err(stop) => return Err(stop),
+        };
+        let site = roots.current();
         let resource = match self.target(&site, find, blocking) {
             Ok(Some(target)) => target,
             Ok(None) => {
@@ -80,16 +89,16 @@ impl Disk {
             }
             None => (&*site.root, find.path.relative()),
         };
-        let place = match self.settings.deny.cover(&find.path) {
+        let place = match site.settings.deny.cover(&find.path) {
             true => Err(LookupError::Missing),
-            false => self.place(root, &find.path, name, blocking),
+            false => place((site, root), &find.path, name, blocking),
         };
         if matches!(place, Err(LookupError::Missing)) && self.learner.is_some() && blocking.waits() {
             root.learn_names(name);
         }
         let place = match place {
             Err(LookupError::Missing) if std::ptr::eq(root, &*site.root) => {
-                let script = self.script_above(site, &find.path, blocking)?;
+                let script = script_above(site, &find.path, blocking)?;
                 return script.map(Some).ok_or(LookupError::Missing);
             }
             place => place?,
@@ -97,15 +106,15 @@ impl Disk {
         let (name, examined) = match place {
             Place::Folder => return Ok(Some(Resource::Folder)),
             Place::FolderWithoutSlash => return Ok(Some(Resource::FolderWithoutSlash)),
-            Place::File(name, _) if self.is_script(&name) => {
-                return self.script((site, root), &find.path, &name).map(Some);
+            Place::File(name, _) if is_script(site, &name) => {
+                return script((site, root), &find.path, &name).map(Some);
             }
             Place::File(name, examined) => (name, examined),
         };
         let of_this_root = |entry: &&Entry| entry.generation() == site.generation();
         let known = find.known.as_deref().filter(of_this_root).and_then(variants_of);
         let media = media::of(&name);
-        let siblings = if self.settings.precompressed && media.compressible {
+        let siblings = if site.settings.precompressed && media.compressible {
             siblings(root, &name, &examined.stamp, blocking)?
         } else {
             Vec::new()
@@ -128,39 +137,6 @@ impl Disk {
         Ok(Some(Resource::File(Variants { identity: Arc::new(identity), coded })))
     }
 
-    fn place(
-        &self,
-        root: &Root,
-        path: &SitePath<'_>,
-        name: &[u8],
-        blocking: Blocking,
-    ) -> Result<Place, LookupError> {
-        let examined = root.examine(name, blocking)?;
-        match (examined.kind, path.names_folder()) {
-            (FileType::RegularFile, false) => return Ok(Place::File(name.to_vec(), examined)),
-            (FileType::Directory, true) => {}
-            (FileType::Directory, false) => return Ok(Place::FolderWithoutSlash),
-            _ => return Err(LookupError::Missing),
-        }
-        for index in &self.settings.index {
-            let mut name = name.to_vec();
-            if !name.is_empty() {
-                name.push(b'/');
-            }
-            name.extend_from_slice(index);
-            match root.examine(&name, blocking) {
-                Ok(examined) if examined.kind == FileType::RegularFile => {
-                    return Ok(Place::File(name, examined));
-                }
-                Ok(_) | Err(LookupError::Missing) => {}
-                Err(stop) => return Err(stop),
-            }
-        }
-        // A folder that may not be read is refused here, not in the middle of its listing.
-        root.open_folder(name, blocking)?;
-        Ok(Place::Folder)
-    }
-
     fn file(
         &self,
         (site, root): (&SiteRoot, &Root),
@@ -174,7 +150,7 @@ impl Disk {
         loop {
             looks_left -= 1;
             let (file, examined) = root.open_file(name, blocking)?;
-            if self.is_program(site, &file) {
+            if is_program(site, &file) {
                 return Err(LookupError::Forbidden(Refusal::Program));
             }
             let class = self.device_of_mount(examined.mount).class;
@@ -202,7 +178,7 @@ impl Disk {
                     if blocking.waits() {
                         open.warm(0..WINDOW_BYTES.min(stamp.size));
                     }
-                    return Ok(self.made(stamp, typed_as, coding, varies, Content::Open(Arc::new(open))));
+                    return Ok(made(site, stamp, typed_as, coding, varies, Content::Open(Arc::new(open))));
                 }
                 ReadResult::WouldBlock => return Err(LookupError::WouldBlock),
                 ReadResult::Shrunk if looks_left > 0 && blocking.waits() => continue,
@@ -212,7 +188,7 @@ impl Disk {
             // The file may have changed while it was read.
             let after = stat::examine(&file)?.stamp;
             if stamp.same_content(&after) || looks_left == 0 {
-                return Ok(self.made(stamp, typed_as, coding, varies, content));
+                return Ok(made(site, stamp, typed_as, coding, varies, content));
             }
             if !blocking.waits() {
                 return Err(LookupError::WouldBlock);
@@ -265,19 +241,51 @@ impl Disk {
         let snapshot = Snapshot::take(file, room, self.closer.clone());
         snapshot.map(|snapshot| snapshot.map(|snapshot| Content::Open(Arc::new(snapshot) as _)))
     }
+}
 
-    fn made(
-        &self,
-        stamp: Stamp,
-        typed_as: &[u8],
-        coding: Option<Coding>,
-        varies: bool,
-        content: Content,
-    ) -> File {
-        let template = &self.settings.template;
-        let template = (template, template.cache_rule(typed_as));
-        File::new(stamp, media::of(typed_as), coding, varies, template, content)
+fn place(
+    (site, root): (&SiteRoot, &Root),
+    path: &SitePath<'_>,
+    name: &[u8],
+    blocking: Blocking,
+) -> Result<Place, LookupError> {
+    let examined = root.examine(name, blocking)?;
+    match (examined.kind, path.names_folder()) {
+        (FileType::RegularFile, false) => return Ok(Place::File(name.to_vec(), examined)),
+        (FileType::Directory, true) => {}
+        (FileType::Directory, false) => return Ok(Place::FolderWithoutSlash),
+        _ => return Err(LookupError::Missing),
     }
+    for index in &site.settings.index {
+        let mut name = name.to_vec();
+        if !name.is_empty() {
+            name.push(b'/');
+        }
+        name.extend_from_slice(index);
+        match root.examine(&name, blocking) {
+            Ok(examined) if examined.kind == FileType::RegularFile => {
+                return Ok(Place::File(name, examined));
+            }
+            Ok(_) | Err(LookupError::Missing) => {}
+            Err(stop) => return Err(stop),
+        }
+    }
+    // A folder that may not be read is refused here, not in the middle of its listing.
+    root.open_folder(name, blocking)?;
+    Ok(Place::Folder)
+}
+
+fn made(
+    site: &SiteRoot,
+    stamp: Stamp,
+    typed_as: &[u8],
+    coding: Option<Coding>,
+    varies: bool,
+    content: Content,
+) -> File {
+    let template = &site.settings.template;
+    let template = (template, template.cache_rule(typed_as));
+    File::new(stamp, media::of(typed_as), coding, varies, template, content)
 }
 
 fn variants_of(entry: &Entry) -> Option<&Variants> {

@@ -26,6 +26,7 @@ mod run;
 mod scripts;
 mod settings;
 mod site_root;
+mod sites;
 mod snapshot;
 mod spool;
 mod stat;
@@ -36,7 +37,7 @@ pub use crate::disk::Disk;
 pub use crate::error_pages::error_pages;
 pub use crate::mounts::{Capabilities, Device, DeviceClass, NameRule};
 pub use crate::retry::again_if;
-pub use crate::settings::{FollowLinks, SendMode, Settings};
+pub use crate::settings::{FollowLinks, SendMode, Settings, SiteSettings};
 pub use crate::site_root::{Opened, RootChange, SiteRoot, open_root, real_path};
 pub use crate::spool::Spool;
 

@@ -24,7 +24,7 @@ use crate::disk::Disk;
 use crate::listings::Listings;
 use crate::lookup_error::LookupError;
 use crate::root::Root;
-use crate::site_root::SiteRoots;
+use crate::site_root::{SiteRoot, SiteRoots};
 use crate::stat::{self, FileStat};
 use crate::users::{Users, user_of};
 
@@ -58,7 +58,12 @@ impl Disk {
         ask: &mut dyn FnMut(Job) -> Option<Done>,
     ) -> Option<Done> {
         let until = Instant::now() + self.list_step;
-        let mut step = ListStep { listings: &self.listings, roots: &self.roots, ask, blocking, until };
+        let roots = match self.sites.open(list.site, blocking) {
+            Ok(roots) => roots,
+            Err(LookupError::Elsewhere | LookupError::WouldBlock) => return None,
+            Err(stop) => return Some(Done::Failed(stop.failure())),
+        };
+        let mut step = ListStep { listings: &self.listings, roots, ask, blocking, until };
         let done = self.listings.cache.list(list, &mut step);
         self.listings.step_ended.notify_all();
         done
@@ -68,7 +73,10 @@ impl Disk {
     pub(crate) fn list_now(&self, list: &List) -> Option<Done> {
         let listing = match &list.listing {
             Some(listing) => Arc::clone(listing),
-            None => self.listings.cache.get_now(list)?,
+            None => {
+                let generation = self.sites.get(list.site)?.generation().get();
+                self.listings.cache.get_now(list, generation)?
+            }
         };
         let page = Some(listing.page_now(list.page)?);
         Some(Done::Listed(Listed { listing, page }))
@@ -94,7 +102,7 @@ impl Disk {
                     Some(open) => Arc::clone(open),
                     None => Arc::new(self.open_folder(root.open_folder(below, blocking)?)),
                 };
-                let (names, next) = self.names(&folder.path, open.as_fd(), *from)?;
+                let (names, next) = names((&site, &folder.path), open.as_fd(), *from)?;
                 Ok(FolderRead::Names { names, open, next })
             }
             Part::Details(names) => {
@@ -110,43 +118,42 @@ impl Disk {
         let closer = if class.is_local() { &self.closer } else { &self.remote_closer };
         OpenFolder { file: Some(file), closer: closer.clone() }
     }
+}
 
-    /// Reads the names that one call returns, from this position on. Also returns the next position.
-    fn names(
-        &self,
-        path: &SitePath<'_>,
-        folder: BorrowedFd<'_>,
-        from: u64,
-    ) -> Result<(Batch, Option<u64>), LookupError> {
-        // A helper process may have died after it had moved the position.
-        if tell(folder).map_err(LookupError::of)? != from {
-            seek(folder, SeekFrom::Start(from)).map_err(LookupError::of)?;
+/// Reads the names that one call returns, from this position on. Also returns the next position.
+fn names(
+    (site, path): (&SiteRoot, &SitePath<'_>),
+    folder: BorrowedFd<'_>,
+    from: u64,
+) -> Result<(Batch, Option<u64>), LookupError> {
+    // A helper process may have died after it had moved the position.
+    if tell(folder).map_err(LookupError::of)? != from {
+        seek(folder, SeekFrom::Start(from)).map_err(LookupError::of)?;
+    }
+    let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    let mut names = Batch::default();
+    loop {
+        let Some(entry) = timed(Stage::Read, "getdents64", || entries.next()) else {
+            return Ok((names, None));
+        };
+        let entry = entry.map_err(LookupError::of)?;
+        let name = entry.file_name().to_bytes();
+        let hidden = matches!(name, b"." | b"..")
+            || (name.starts_with(b".") && !site.settings.dotfiles)
+            || site.settings.deny.cover_in(path, name);
+        let kind = match entry.file_type() {
+            FileType::RegularFile => Some(Kind::File),
+            FileType::Directory => Some(Kind::Folder),
+            FileType::Symlink | FileType::Unknown => Some(Kind::Unclear),
+            _ => None,
+        };
+        if let Some(kind) = kind.filter(|_| !hidden && name.len() <= NAME_BYTES_MAX) {
+            names.push(name, kind);
         }
-        let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
-        let mut entries = RawDir::new(folder, &mut buffer);
-        let mut names = Batch::default();
-        loop {
-            let Some(entry) = timed(Stage::Read, "getdents64", || entries.next()) else {
-                return Ok((names, None));
-            };
-            let entry = entry.map_err(LookupError::of)?;
-            let name = entry.file_name().to_bytes();
-            let hidden = matches!(name, b"." | b"..")
-                || (name.starts_with(b".") && !self.settings.dotfiles)
-                || self.settings.deny.cover_in(path, name);
-            let kind = match entry.file_type() {
-                FileType::RegularFile => Some(Kind::File),
-                FileType::Directory => Some(Kind::Folder),
-                FileType::Symlink | FileType::Unknown => Some(Kind::Unclear),
-                _ => None,
-            };
-            if let Some(kind) = kind.filter(|_| !hidden && name.len() <= NAME_BYTES_MAX) {
-                names.push(name, kind);
-            }
-            let next = entry.next_entry_cookie();
-            if entries.is_buffer_empty() {
-                return Ok((names, Some(next)));
-            }
+        let next = entry.next_entry_cookie();
+        if entries.is_buffer_empty() {
+            return Ok((names, Some(next)));
         }
     }
 }

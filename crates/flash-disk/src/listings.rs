@@ -7,7 +7,6 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::listing_cache::ListingCache;
-use flash_core::root::Generation;
 
 /// A step of a listing takes at most this time, plus its last call. A folder that is read in one step is sent with
 /// its length.
@@ -24,9 +23,9 @@ pub(crate) struct Listings {
 }
 
 impl Listings {
-    pub(crate) fn new(keep_ms: u64, bytes_max: u64, generation: Arc<Generation>) -> Self {
+    pub(crate) fn new(keep_ms: u64, bytes_max: u64) -> Self {
         Self {
-            cache: ListingCache::new(keep_ms, bytes_max).of_roots(generation),
+            cache: ListingCache::new(keep_ms, bytes_max),
             is_swept: AtomicBool::new(false),
             turn: Mutex::new(()),
             step_ended: Condvar::new(),

@@ -44,42 +44,42 @@ const STACK_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Mounts {
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     table: ArcSwap<Table>,
     known: Mutex<Registry>,
     closer: Arc<OnceLock<Arc<Closer>>>,
     list: Arc<MountList>,
 }
 
-/// The kernel's list, which the roots of a site share: a process in a sandbox could not open it again.
+/// The kernel's list, which all roots share: a process in a sandbox could not open it again.
 #[derive(Debug)]
 struct MountList {
     /// The list, until somebody watches it.
     file: Mutex<Option<File>>,
     watch: OnceLock<Watch>,
-    /// The mounts of the present root. Locked while they are told.
-    listener: Mutex<Weak<Mounts>>,
+    /// The mounts of each root. Locked while they are told.
+    listeners: Mutex<Vec<Weak<Mounts>>>,
 }
 
 impl Mounts {
     /// Reads the mounts as they are now, and probes the root's own. `base` is the real path of the root's folder.
-    pub(crate) fn new(folder: OwnedFd, base: &Path) -> io::Result<Self> {
+    pub(crate) fn new(folder: Arc<OwnedFd>, base: &Path) -> io::Result<Self> {
         // Without a list nothing is certain, and all jobs go to helpers.
         let mut list = File::open(LIST).ok();
         let lines = list.as_mut().and_then(|list| mountinfo::read(list).ok()).unwrap_or_default();
-        let mut known = Registry::new(stat::mount_of(&folder), base.as_os_str().as_bytes());
+        let mut known = Registry::new(stat::mount_of(&*folder), base.as_os_str().as_bytes());
         known.update(lines);
         let closer = Arc::default();
         if let Some(own) = known.own_if_local() {
-            let mount_root = MountRoot::new(folder.try_clone()?, Arc::clone(&closer));
-            known.entered(own, mount_root, probe::probe(&folder));
+            let mount_root = MountRoot::new(Arc::clone(&folder), Arc::clone(&closer));
+            known.entered(own, mount_root, probe::probe(&*folder));
         }
-        let list = MountList { file: Mutex::new(list), watch: OnceLock::new(), listener: Mutex::default() };
+        let list = MountList { file: Mutex::new(list), watch: OnceLock::new(), listeners: Mutex::default() };
         Ok(Self::of(folder, known, closer, Arc::new(list)))
     }
 
     fn of(
-        folder: OwnedFd,
+        folder: Arc<OwnedFd>,
         known: Registry,
         closer: Arc<OnceLock<Arc<Closer>>>,
         list: Arc<MountList>,
@@ -88,19 +88,20 @@ impl Mounts {
         Self { folder, table, known: Mutex::new(known), closer, list }
     }
 
-    /// The mounts of the root that comes after, which hears of changes from now on. Devices keep their numbers.
-    pub(crate) fn successor(&self, folder: OwnedFd, base: &Path) -> io::Result<Arc<Self>> {
-        let mut listener = self.list.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = self.known().successor(stat::mount_of(&folder), base.as_os_str().as_bytes());
+    /// The mounts of a root that comes after, or lies beside. It hears of changes too. Devices have the same numbers.
+    pub(crate) fn successor(&self, folder: Arc<OwnedFd>, base: &Path) -> io::Result<Arc<Self>> {
+        let mut listeners = self.list.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known().successor(stat::mount_of(&*folder), base.as_os_str().as_bytes());
         if let Some(own) = known.own_if_local() {
-            let mount_root = MountRoot::new(folder.try_clone()?, Arc::clone(&self.closer));
-            let capabilities = known.own_capabilities().unwrap_or_else(|| probe::probe(&folder));
+            let mount_root = MountRoot::new(Arc::clone(&folder), Arc::clone(&self.closer));
+            let capabilities = known.own_capabilities().unwrap_or_else(|| probe::probe(&*folder));
             known.entered(own, mount_root, capabilities);
         }
         let lines = known.lines().to_vec();
         let mounts = Arc::new(Self::of(folder, known, Arc::clone(&self.closer), Arc::clone(&self.list)));
         if self.list.watch.get().is_some() {
-            *listener = Arc::downgrade(&mounts);
+            listeners.retain(|listener| listener.strong_count() > 0);
+            listeners.push(Arc::downgrade(&mounts));
             // What is mounted below the new root, nobody has looked at.
             mounts.update(lines);
         }
@@ -115,14 +116,12 @@ impl Mounts {
         // A second watch would do the same. Without a list there is nothing to watch.
         let file = self.list.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(file) = file {
-            *self.list.listener.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
+            self.list.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(self));
             let list = Arc::downgrade(&self.list);
-            let update = move |lines| {
+            let update = move |lines: Vec<MountInfo>| {
                 let Some(list) = list.upgrade() else { return };
-                let listener = list.listener.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(mounts) = listener.upgrade() {
-                    mounts.update(lines);
-                }
+                let listeners = list.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+                listeners.iter().filter_map(Weak::upgrade).for_each(|mounts| mounts.update(lines.clone()));
             };
             let _ = self.list.watch.set(Watch::start(file, update)?);
         }
@@ -148,9 +147,9 @@ impl Mounts {
     /// Opens a mount and probes it. May wait for ever.
     fn look_at(&self, line: &MountInfo) {
         let Some(point) = self.known().below_root(line) else { return };
-        let Ok(folder) = mount_root::open(&self.folder, &point, line.id) else { return };
+        let Ok(folder) = mount_root::open(&*self.folder, &point, line.id) else { return };
         let capabilities = probe::probe(&folder);
-        let mount_root = MountRoot::new(folder, Arc::clone(&self.closer));
+        let mount_root = MountRoot::new(folder.into(), Arc::clone(&self.closer));
         let mut known = self.known();
         known.entered(line.id, mount_root, capabilities);
         self.table.store(Arc::new(known.table()));

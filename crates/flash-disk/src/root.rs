@@ -26,7 +26,7 @@ use crate::stat::{FileStat, examine, mount_of, notes_access};
 
 #[derive(Debug)]
 pub(crate) struct Root {
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// Without symbolic links. Targets of absolute links are compared with it.
     real_path: PathBuf,
     follow_links: FollowLinks,
@@ -39,11 +39,14 @@ pub(crate) struct Root {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The site's root, which the table of mounts is made for.
-    Site,
+    /// A site's root, which the table of mounts is made for. No other root has this number.
+    Site { number: u32 },
     /// A user's folder, on this mount. No other root has this number.
     Home { mount: Option<u64>, number: u32 },
 }
+
+/// The number of the next root.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Where a walk that must not leave its mount begins, and the name from there on.
 #[derive(Clone, Copy)]
@@ -55,7 +58,7 @@ struct WalkStart<'a> {
 }
 
 impl Root {
-    /// The folder to serve, after the one `before`. Where nothing tells that a folder has changed, its names are held as
+    /// The folder of a site, beside or after the one `before`. Where nothing tells that a folder has changed, its names are held as
     /// long as `briefly`.
     pub(crate) fn site(
         folder: OwnedFd,
@@ -68,12 +71,16 @@ impl Root {
         if !is_elsewhere {
             check_openat2(&folder)?;
         }
+        let folder = Arc::new(folder);
         let mounts = match before {
-            Some(before) => before.mounts.successor(folder.try_clone()?, &real_path)?,
-            None => Arc::new(Mounts::new(folder.try_clone()?, &real_path)?),
+            Some(before) => before.mounts.successor(Arc::clone(&folder), &real_path)?,
+            None => Arc::new(Mounts::new(Arc::clone(&folder), &real_path)?),
         };
-        let (names, is_elsewhere) = (Arc::new(NameTables::new(briefly)), AtomicBool::new(is_elsewhere));
-        Ok(Self { folder, real_path, follow_links, mounts, names, is_elsewhere, kind: Kind::Site })
+        let names =
+            before.map_or_else(|| Arc::new(NameTables::new(briefly)), |before| Arc::clone(&before.names));
+        let kind = Kind::Site { number: NUMBER.fetch_add(1, Ordering::Relaxed) };
+        let is_elsewhere = AtomicBool::new(is_elsewhere);
+        Ok(Self { folder, real_path, follow_links, mounts, names, is_elsewhere, kind })
     }
 
     /// Opens a user's folder.
@@ -83,12 +90,11 @@ impl Root {
         mounts: Arc<Mounts>,
         names: Arc<NameTables>,
     ) -> io::Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(1);
         let real_path = folder.canonicalize()?;
         let folder = open_folder(&real_path)?;
         let kind = Kind::Home { mount: mount_of(&folder), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
         Ok(Self {
-            folder,
+            folder: folder.into(),
             real_path,
             follow_links,
             mounts,
@@ -128,7 +134,7 @@ impl Root {
     pub(crate) fn device_of(&self, name: &[u8]) -> Device {
         let table = self.mounts.table();
         match self.kind {
-            Kind::Site => table.mount_of(name).0.device,
+            Kind::Site { .. } => table.mount_of(name).0.device,
             Kind::Home { mount, .. } => table.device_of(mount),
         }
     }
@@ -269,8 +275,7 @@ impl Root {
     /// The number by which name tables tell roots apart.
     fn number(&self) -> u32 {
         match self.kind {
-            Kind::Site => 0,
-            Kind::Home { number, .. } => number,
+            Kind::Site { number } | Kind::Home { number, .. } => number,
         }
     }
 
@@ -288,7 +293,7 @@ impl Root {
     /// Where a walk that must not leave its mount begins. `None` if no such walk is possible.
     fn walk_start<'a>(&'a self, table: &'a Table, name: &'a [u8]) -> Option<WalkStart<'a>> {
         match self.kind {
-            Kind::Site => {
+            Kind::Site { .. } => {
                 let (mount, name) = table.mount_of(name);
                 let mount_root = mount.mount_root.as_ref().filter(|_| mount.device.class.looks_now())?;
                 Some(WalkStart { from: mount_root.as_fd(), name, mount_root: mount_root.number() })

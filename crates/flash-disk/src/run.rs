@@ -41,8 +41,10 @@ impl Disk {
                 Ok(done) => Some(done),
                 // A helper can retry until a descriptor or memory is free.
                 Err(LookupError::WouldBlock | LookupError::Busy) => {
-                    if let Some(learner) = self.learner.as_ref().filter(|_| !self.is_users(&find.path)) {
-                        learner.left(find.path.relative());
+                    if let Some(learner) =
+                        self.learner.as_ref().filter(|_| !self.is_users(find.site, &find.path))
+                    {
+                        learner.left(find.site, find.path.relative());
                     }
                     None
                 }

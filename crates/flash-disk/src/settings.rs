@@ -8,7 +8,7 @@ use flash_core::path_rules::PathRules;
 
 /// What is served of the folder, and how names lead to it.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SiteSettings {
     /// Names tried in a folder, in order.
     pub index: Vec<Vec<u8>>,
     pub follow_links: FollowLinks,
@@ -26,6 +26,13 @@ pub struct Settings {
     pub user_dirs: Option<Vec<u8>>,
     /// Show names that begin with a dot.
     pub dotfiles: bool,
+    pub template: HeaderTemplate,
+}
+
+/// Settings of the disk, and those of its first site.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub site: SiteSettings,
     /// The largest file that is copied into memory when it is found.
     pub memory_file_bytes_max: u64,
     /// Memory for all copies, with the evicted ones that are still being sent.
@@ -39,7 +46,6 @@ pub struct Settings {
     pub names_briefly: Duration,
     /// Assume that a file's pages are in memory, so that the sender may have to wait. For experiments.
     pub residency_assumed: bool,
-    pub template: HeaderTemplate,
 }
 
 /// How the content of files that are not in memory is sent.

@@ -4,6 +4,8 @@
 //! such folder is a root of its own, with its own generation, mounts, name tables and users. A job works in one root from
 //! beginning to end. An entry knows the generation that it was found in, and an old one answers no more.
 //!
+//! Sites on one disk share the list of mounts and the name tables. Each root has a number in them.
+//!
 //! A thread that may wait [looks](SiteRoots::look) from time to time. It alone drops a root, because to close a folder may
 //! be disk work. When it looks, and who opens the new root, is decided elsewhere.
 
@@ -14,6 +16,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use flash_core::root::{Generation, OpenRoot};
@@ -22,7 +25,7 @@ use rustix::io::Errno;
 
 use crate::closer::Closer;
 use crate::root::Root;
-use crate::settings::Settings;
+use crate::settings::SiteSettings;
 use crate::users::Users;
 
 /// A root at which the site was, or is.
@@ -31,6 +34,7 @@ pub struct SiteRoot {
     generation: u64,
     pub(crate) root: Arc<Root>,
     pub(crate) users: Option<Users>,
+    pub(crate) settings: Arc<SiteSettings>,
     /// By their real paths: no file in them is ever sent.
     pub(crate) program_folders: Vec<PathBuf>,
     /// DIR leads nowhere: this is the root before, from which nothing more is opened.
@@ -56,7 +60,8 @@ pub enum RootChange {
 pub(crate) struct SiteRoots {
     /// DIR as it was given, made absolute.
     path: PathBuf,
-    settings: Settings,
+    settings: Arc<SiteSettings>,
+    names_briefly: Duration,
     current: ArcSwap<SiteRoot>,
     generation: Arc<Generation>,
     /// Earlier ones that may still be used.
@@ -104,16 +109,25 @@ pub fn real_path(folder: impl AsFd) -> io::Result<PathBuf> {
 }
 
 impl SiteRoots {
-    pub(crate) fn open(path: &Path, (folder, real_path): Opened, settings: Settings) -> io::Result<Self> {
+    /// Roots of another site share its mounts and name tables with `beside`.
+    pub(crate) fn open(
+        path: &Path,
+        (folder, real_path): Opened,
+        settings: Arc<SiteSettings>,
+        names_briefly: Duration,
+        generation: Arc<Generation>,
+        beside: Option<&Root>,
+    ) -> io::Result<Self> {
         let identity = Identity::of(&folder, Path::new(""), AtFlags::EMPTY_PATH)?;
-        let root = Root::site(folder, real_path, settings.follow_links, settings.names_briefly, None)?;
+        let root = Root::site(folder, real_path, settings.follow_links, names_briefly, beside)?;
         let program_folders = settings.program_folders.clone();
         let first = SiteRoot::new(0, root, identity, program_folders, &settings);
         Ok(Self {
             path: std::path::absolute(path)?,
             settings,
+            names_briefly,
             current: ArcSwap::from_pointee(first),
-            generation: Arc::default(),
+            generation,
             retired: Mutex::default(),
             is_missed: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
@@ -180,6 +194,7 @@ impl SiteRoots {
             generation: current.generation + 1,
             root: Arc::clone(&current.root),
             users: None,
+            settings: Arc::clone(&self.settings),
             program_folders: Vec::new(),
             is_gone: true,
             identity: current.identity,
@@ -190,7 +205,6 @@ impl SiteRoots {
     /// The root that comes after.
     fn successor(&self, before: &SiteRoot, (folder, real_path): Opened) -> io::Result<SiteRoot> {
         let identity = Identity::of(&folder, Path::new(""), AtFlags::EMPTY_PATH)?;
-        let Settings { follow_links, names_briefly, .. } = self.settings;
         // A folder of programs that was in the root before is one in this root too.
         let program_folders = before.program_folders.iter().chain(&self.settings.program_folders);
         let moved = |folder: &PathBuf| {
@@ -204,7 +218,13 @@ impl SiteRoots {
         program_folders.retain(|folder| {
             self.settings.program_folders.contains(folder) || folder.starts_with(&real_path)
         });
-        let root = Root::site(folder, real_path, follow_links, names_briefly, Some(&before.root))?;
+        let root = Root::site(
+            folder,
+            real_path,
+            self.settings.follow_links,
+            self.names_briefly,
+            Some(&before.root),
+        )?;
         Ok(SiteRoot::new(before.generation + 1, root, identity, program_folders, &self.settings))
     }
 
@@ -229,11 +249,19 @@ impl SiteRoot {
         root: Root,
         identity: Identity,
         program_folders: Vec<PathBuf>,
-        settings: &Settings,
+        settings: &Arc<SiteSettings>,
     ) -> Self {
         let users = settings.user_dirs.clone();
         let users = users.map(|folder| Users::new(folder, settings.follow_links, &root));
-        Self { generation, root: Arc::new(root), users, program_folders, is_gone: false, identity }
+        Self {
+            generation,
+            root: Arc::new(root),
+            users,
+            settings: Arc::clone(settings),
+            program_folders,
+            is_gone: false,
+            identity,
+        }
     }
 
     pub fn is_gone(&self) -> bool {

@@ -4,14 +4,16 @@
 //! itself. So the parser of flags reads both, and flags win. [`flash_config`] knows the form of the file.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use flash_config::{Config, File, Keys, Problem, Setting};
+use flash_config::{Config, File, Host, Keys, Problem, Setting, Site};
+use flash_core::hosts::HostName;
 
 use crate::failure::Failure;
-use crate::flags::{Command, Flags};
+use crate::flags::{Command, Flags, OfFile, SiteOfFile};
 use crate::serve;
 
 use keys::{ROOT, id};
@@ -29,15 +31,17 @@ pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, F
     Flags::read_with_file(words, of_file)
 }
 
-/// The words that a file adds to a command line, which clap has understood as `given`.
-fn of_file(path: &Path, given: &ArgMatches) -> Result<Vec<OsString>, Failure> {
+/// What a file adds to a command line, which clap has understood as `given`.
+fn of_file(path: &Path, given: &ArgMatches) -> Result<OfFile, Failure> {
     let keys = keys::of_flags();
     let (Loaded { file, mut config }, mut problems) = load(path, &keys)?;
     let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
-    config.settings.retain(|setting| {
-        let conflicts = keys.get(&setting.key).map(|key| &key.conflicts[..]).unwrap_or_default();
-        ![&setting.key].into_iter().chain(conflicts).any(|name| is_given(&id(name)))
-    });
+    let is_left = |setting: &Setting| !names_of(&keys, setting).any(|name| is_given(&id(name)));
+    config.settings.retain(is_left);
+    config
+        .sites
+        .iter_mut()
+        .for_each(|site| site.settings.retain(|setting| setting.key == ROOT || is_left(setting)));
     let (is_right, missing) = (problems.is_empty(), config.check());
     problems.extend(missing);
     if !problems.is_empty() {
@@ -45,7 +49,47 @@ fn of_file(path: &Path, given: &ArgMatches) -> Result<Vec<OsString>, Failure> {
         // What is missing may come later, as a mount does.
         return Err(if is_right { Failure::Run(report) } else { Failure::Usage(report) });
     }
-    Ok(config.settings.iter().flat_map(as_words).collect())
+    if is_given(&id(ROOT)) && !config.sites.is_empty() {
+        return Err(Failure::Usage(format!(
+            "{} has sites, each with its root: leave DIR out",
+            path.display()
+        )));
+    }
+    let site = |site: &Site| SiteOfFile {
+        hosts: site.hosts.iter().map(host).collect(),
+        root: site.settings.iter().find(|setting| setting.key == ROOT).and_then(folder).unwrap_or_default(),
+        words: words_of_site(&keys, &config.settings, site),
+    };
+    Ok(OfFile {
+        words: config.settings.iter().flat_map(as_words).collect(),
+        sites: config.sites.iter().map(site).collect(),
+    })
+}
+
+/// The words of the server's settings that hold for a site, and of its own, but for its root.
+fn words_of_site(keys: &Keys, server: &[Setting], site: &Site) -> Vec<OsString> {
+    let own = |name: &String| site.settings.iter().any(|setting| setting.key == *name);
+    let inherited = server.iter().filter(|setting| !names_of(keys, setting).any(own));
+    let settings = inherited.chain(site.settings.iter().filter(|setting| setting.key != ROOT));
+    settings.flat_map(as_words).collect()
+}
+
+/// A setting's key, and the keys that cannot be set beside it.
+fn names_of<'k>(keys: &'k Keys, setting: &'k Setting) -> impl Iterator<Item = &'k String> {
+    let conflicts = keys.get(&setting.key).map(|key| &key.conflicts[..]).unwrap_or_default();
+    [&setting.key].into_iter().chain(conflicts)
+}
+
+fn folder(root: &Setting) -> Option<PathBuf> {
+    root.values.first()?.text.clone().map(PathBuf::from)
+}
+
+fn host(host: &Host) -> HostName {
+    match host {
+        Host::Exact(name) => HostName::Exact(name.as_bytes().into()),
+        Host::Below(name) => HostName::Below(name.as_bytes().into()),
+        Host::Any => HostName::Any,
+    }
 }
 
 /// `flash check`.
@@ -78,14 +122,16 @@ fn load(path: &Path, keys: &Keys) -> Result<(Loaded, Vec<Problem>), Failure> {
     Ok((Loaded { file, config }, problems))
 }
 
-/// How many problems there are, and below that each of them.
+/// Prints each problem. Returns how many there are, for the last line.
 fn report(file: &File, problems: &[Problem]) -> String {
     let path = file.path().display();
     let count = match problems.len() {
         1 => "an error".into(),
         count => format!("{count} errors"),
     };
-    format!("{path} has {count}\n\n{}", file.report(problems).trim_end())
+    // Nobody is left to tell if standard error is gone.
+    let _ = writeln!(io::stderr(), "{}", file.report(problems));
+    format!("{path} has {count}")
 }
 
 /// What is wrong with a value that looks right, at the key that sets it.

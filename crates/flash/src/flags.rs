@@ -4,13 +4,16 @@
 //! derived from it, so that a flag is added here and nowhere else. What a flag does to a site or an architecture
 //! is [`serve`](crate::serve)'s.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use flash_cli::{command_name, help_width, one_line};
+use flash_core::hosts::HostName;
 
 use crate::failure::Failure;
 use crate::sibling;
@@ -35,7 +38,7 @@ pub(crate) use listen::{Listen, UnixPlace};
 pub(crate) use log::{LogFormat, LogTo};
 pub(crate) use programs::{Programs, Spawn};
 pub(crate) use route::{RouteFlag, Upstream, Words};
-pub(crate) use serve::{Arch, FollowLinks, Helpers, Sandbox, Serve};
+pub(crate) use serve::{Arch, FollowLinks, Helpers, Sandbox, Serve, SiteFlags};
 pub(crate) use size::shown as shown_size;
 pub(crate) use value::Switch;
 
@@ -100,25 +103,30 @@ pub(crate) enum Command {
 
 impl Flags {
     /// Reads a command line, of which the first word is the program's name. Help and version, where they are
-    /// asked for, are printed here and end the process. `of_file` gives the words of the file that `--config` names, if it does.
+    /// asked for, are printed here and end the process. `of_file` reads the file that `--config` names, if it does.
     pub(crate) fn read_with_file(
         words: impl IntoIterator<Item = OsString>,
-        of_file: impl Fn(&Path, &ArgMatches) -> Result<Vec<OsString>, Failure>,
+        of_file: impl Fn(&Path, &ArgMatches) -> Result<OfFile, Failure>,
     ) -> Result<Flags, Failure> {
         let words = as_meant(words.into_iter().collect());
-        let mut found = matches(&words)?;
+        let (mut found, mut sites) = (matches(&words)?, Vec::new());
         if let Some(("serve", serve)) = found.subcommand()
             && let Some(path) = serve.get_one::<PathBuf>("config")
         {
-            let more = of_file(path, serve)?;
+            let file = of_file(path, serve)?;
             // Behind `flash serve`.
-            found = matches(&[&words[..2], &more, &words[2..]].concat())?;
+            let with = |more: &[OsString]| matches(&[&words[..2], more, &words[2..]].concat());
+            found = with(&file.words)?;
+            sites = sites_of(file.sites, |more| Ok(settled(&with(more)?)))?;
         }
-        let flags = Flags::from_arg_matches(&found).expect("clap has found them");
-        Ok(match flags.command {
-            Some(Command::Serve(flags)) => Flags { command: Some(Command::Serve(flags.settle())) },
-            _ => flags,
-        })
+        let mut flags = settled(&found);
+        if let Some(Command::Serve(flags)) = &mut flags.command
+            && let Some(first) = sites.first()
+        {
+            flags.dir = first.root.clone();
+            flags.sites = sites;
+        }
+        Ok(flags)
     }
 
     /// Reads a command line alone.
@@ -126,6 +134,47 @@ impl Flags {
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
         Self::read_with_file(words, |path, _| panic!("{} is not read here", path.display()))
     }
+}
+
+/// What a configuration file adds to a command line.
+#[derive(Default)]
+pub(crate) struct OfFile {
+    pub words: Vec<OsString>,
+    pub sites: Vec<SiteOfFile>,
+}
+
+/// A site of a file. The words are those of the server that hold for it, and its own.
+pub(crate) struct SiteOfFile {
+    pub hosts: Vec<HostName>,
+    pub root: PathBuf,
+    pub words: Vec<OsString>,
+}
+
+fn settled(found: &ArgMatches) -> Flags {
+    let flags = Flags::from_arg_matches(found).expect("clap has found them");
+    match flags.command {
+        Some(Command::Serve(flags)) => Flags { command: Some(Command::Serve(flags.settle())) },
+        _ => flags,
+    }
+}
+
+/// Reads the words of each site. Sites with equal words share their flags.
+fn sites_of(
+    sites: Vec<SiteOfFile>,
+    read: impl Fn(&[OsString]) -> Result<Flags, Failure>,
+) -> Result<Vec<SiteFlags>, Failure> {
+    let mut known: HashMap<Vec<OsString>, Rc<Serve>> = HashMap::new();
+    let mut flags_of = |words: Vec<OsString>| {
+        if let Some(flags) = known.get(&words) {
+            return Ok::<_, Failure>(Rc::clone(flags));
+        }
+        let Some(Command::Serve(flags)) = read(&words)?.command else { unreachable!("flash serve is read") };
+        let flags: Rc<Serve> = Rc::from(flags);
+        known.insert(words, Rc::clone(&flags));
+        Ok(flags)
+    };
+    let site = |SiteOfFile { hosts, root, words }| Ok(SiteFlags { hosts, root, flags: flags_of(words)? });
+    sites.into_iter().map(site).collect()
 }
 
 /// What clap finds in a command line.

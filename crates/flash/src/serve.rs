@@ -12,12 +12,10 @@ use flash_arch::{Arch, HelperLimits, Limits, Listener, Offload, ServerParts, Soc
 use flash_core::cache::{CacheLimits, PathCache};
 use flash_core::forwarded::TrustedProxies;
 use flash_core::hosts::Hosts;
-use flash_core::page::Pages;
+use flash_core::memory_budget::Budget;
 use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
-use flash_core::site::{Site, SiteSettings};
-use flash_core::site_id::SiteId;
-use flash_disk::{Disk, FollowLinks, Opened, SendMode, Spool};
+use flash_disk::{Disk, Opened, SendMode, Spool};
 use flash_observe::{AccessLog, ErrorLog};
 use flash_os::allocator;
 use flash_process::{Child, ForkHelper};
@@ -26,11 +24,12 @@ use crate::failure::{Failure, cannot};
 use crate::flags::{self, FileCache, Listen, UnixPlace};
 use crate::serve::descriptors::Table;
 use crate::serve::dir::Dir;
-use crate::serve::folders::{PUBLIC_FOLDER, temporary_folder};
+use crate::serve::folders::temporary_folder;
 use crate::serve::logs::Logs;
 use crate::serve::privileges::Privileges;
 use crate::serve::programs::Programs;
 use crate::serve::shares::Shares;
+use crate::serve::site_plan::SitePlan;
 
 mod browser;
 mod check;
@@ -46,6 +45,7 @@ mod programs;
 mod reach;
 mod response_extras;
 mod shares;
+mod site_plan;
 mod supervisor;
 
 /// More descriptors than most ever use: room for them is made at the start.
@@ -60,27 +60,25 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
     allocator::collect();
     privileges::check(flags)?;
+    check::sites(flags)?;
     shares::check_counts(flags)?;
     let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let shares = Shares::new(flags, memory::available_bytes(Path::new("/")));
     // Before this process raises its limits, which are not for programs.
-    let programs = Programs::prepare(flags, &dir.real_path, shares.program_buffer_bytes)?;
-    let table = table(flags, &shares, &programs);
+    let sites = site_plan::all(flags, &dir.real_path)?;
+    let table = table(flags, &shares, &sites);
     let share = table.share();
     let arch = arch(flags, &Shares { helpers_max: share.helpers, ..shares }, share.connections);
-    let plan = Plan { flags, shares, programs, arch, cached_files: share.cached };
+    let plan = Plan { flags, shares, sites, arch, cached_files: share.cached };
     // What is wrong with the folders shall be said before anybody listens.
     let file_bytes_max = PathCache::new(plan.cache_limits()).file_bytes_max();
     let open = |root| plan.disk(&dir, root, file_bytes_max);
     dir.open()
         .and_then(open)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
-    fallback::check(flags, &plan.programs, &dir.real_path)?;
-    let pages = Arc::new(response_extras::pages(flags)?);
-    response_extras::check_fields(flags)?;
     let supervisor::Started { process, fork_helper } =
-        supervisor::start(flags, &dir, plan.programs.setup(), &open)?;
+        supervisor::start(flags, &dir, plan.first().programs.setup(), &open)?;
     let listeners = flags
         .listen
         .iter()
@@ -101,7 +99,11 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let drain = if flags.drain.is_zero() { AS_LONG_AS_IT_TAKES } else { flags.drain };
     let limits = Limits { connections_max, drain };
     let ready = || {
-        let (folder, shape, caches) = (dir.real_path.display(), Shape(plan.arch), plan.caches());
+        let (shape, caches) = (Shape(plan.arch), plan.caches());
+        let folder = match &plan.sites[..] {
+            [_] => dir.real_path.display().to_string(),
+            sites => format!("{} sites", sites.len()),
+        };
         let line = format!("flash: serving {folder} at {places} ({shape}{privileges}{caches})\n");
         // With standard error closed there is nobody who waits for this line.
         let _ = io::stderr().write_all(line.as_bytes());
@@ -112,12 +114,12 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
             let _ = writeln!(io::stderr(), "flash: {warning}");
         }
         privileges.log_unenforced();
-        for refusal in plan.programs.refusals() {
+        for refusal in site_plan::programs(&plan.sites).into_iter().flat_map(Programs::refusals) {
             let _ = writeln!(io::stderr(), "flash: {refusal}");
         }
     };
     let needed: Vec<Child> = process.iter().map(|process| process.child()).collect();
-    let parts = || plan.parts(&dir, &pages, &logs, &privileges, fork_helper.as_ref());
+    let parts = || plan.parts(&dir, &logs, &privileges, fork_helper.as_ref());
     let served = flash_arch::serve(plan.arch, limits, listeners, &needed, parts, ready);
     logs.tidy_up();
     served.map_err(|error| match error.kind() {
@@ -130,7 +132,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
 struct Plan<'a> {
     flags: &'a flags::Serve,
     shares: Shares,
-    programs: Programs,
+    sites: Vec<SitePlan>,
     arch: Arch,
     /// Files that the caches of a process may hold open.
     cached_files: usize,
@@ -141,7 +143,6 @@ impl Plan<'_> {
     fn parts(
         &self,
         dir: &Dir,
-        pages: &Arc<Pages>,
         logs: &Logs,
         privileges: &Privileges,
         fork_helper: Option<&ForkHelper>,
@@ -154,7 +155,7 @@ impl Plan<'_> {
             None => None,
         };
         let paths = PathCache::new(self.cache_limits());
-        let disk = match privileges.take_disk() {
+        let mut disk = match privileges.take_disk() {
             Some(disk) => disk,
             None => {
                 let mut disk = self.disk(dir, dir.open()?, paths.file_bytes_max())?;
@@ -165,17 +166,9 @@ impl Plan<'_> {
                 disk
             }
         };
-        let site = Site {
-            id: SiteId(0),
-            settings: self.site_settings(pages),
-            template: response_extras::template(flags).into(),
-            pages: Arc::clone(pages),
-            generation: disk.generation(),
-            routes: self.programs.routes(),
-        };
         let server = Server {
             settings: self.settings(access_log.is_some()),
-            hosts: Hosts::one(site),
+            hosts: self.hosts(&mut disk),
             paths,
             refusals: {
                 let error_log = error_log.clone();
@@ -185,7 +178,8 @@ impl Plan<'_> {
         // Here, because a fork does not inherit it. An ordinary user may lock 8 MiB, which is enough for it; it can be done
         // without.
         let _ = flash_os::preload::mlock_program();
-        let programs = self.programs.start(fork_helper, &error_log, access_log.as_ref())?;
+        let programs =
+            Programs::start(&site_plan::programs(&self.sites), fork_helper, &error_log, access_log.as_ref())?;
         Ok(ServerParts { server, disk, access_log, error_log, helper_kind, programs, verbose: flags.verbose })
     }
 
@@ -207,41 +201,27 @@ impl Plan<'_> {
         settings
     }
 
-    fn site_settings(&self, pages: &Pages) -> SiteSettings {
-        let flags = self.flags;
-        SiteSettings {
-            body_bytes_max: flags.body_bytes_max,
-            dotfiles: flags.dotfiles,
-            deny: flags.deny.iter().cloned().collect(),
-            list: flags.list,
-            fallback: fallback::of(flags, &self.programs),
-            own_missing_page: !pages.has_missing(),
-        }
+    fn first(&self) -> &site_plan::Common {
+        &self.sites[0].common
     }
 
-    fn indexes(&self) -> Vec<Vec<u8>> {
-        let names = match &self.flags.index[..] {
-            [] => self.flags.programs.indexes(),
-            asked => asked.to_vec(),
-        };
-        names.into_iter().map(String::into_bytes).collect()
+    /// The sites by their hosts. Adds all but the first to the disk.
+    fn hosts(&self, disk: &mut Disk) -> Hosts {
+        let answers = Budget::new(self.shares.program_buffer_bytes);
+        let sites = (0..).zip(&self.sites).map(|(number, site)| {
+            let generation = match number {
+                0 => disk.generation(),
+                _ => disk.add_site(site.folder.clone(), Arc::clone(&site.common.disk)),
+            };
+            site.site(number, generation, &answers)
+        });
+        Hosts::new(sites.collect())
     }
 
     fn disk(&self, dir: &Dir, root: Opened, memory_file_bytes_max: u64) -> io::Result<Disk> {
         let flags = self.flags;
         let settings = flash_disk::Settings {
-            index: self.indexes(),
-            follow_links: match flags.follow_links {
-                flags::FollowLinks::Inside => FollowLinks::Inside,
-                flags::FollowLinks::Anywhere => FollowLinks::Anywhere,
-            },
-            precompressed: !flags.no_precompressed,
-            scripts: self.programs.suffixes(),
-            program_folders: self.programs.folders().to_vec(),
-            no_programs: flags.programs.no_programs.iter().cloned().collect(),
-            deny: denied::paths(flags, &self.programs),
-            user_dirs: flags.user_dirs.then(|| PUBLIC_FOLDER.into()),
-            dotfiles: flags.dotfiles,
+            site: (*self.first().disk).clone(),
             memory_file_bytes_max: match flags.experiments.file_cache {
                 FileCache::Memory => memory_file_bytes_max,
                 FileCache::Descriptor | FileCache::Mapped | FileCache::Off => 0,
@@ -258,14 +238,13 @@ impl Plan<'_> {
             },
             names_briefly: flags.revalidate,
             residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
-            template: response_extras::template(flags),
         };
         Disk::of_root(dir.path(), root, settings)
     }
 
     /// Where one process keeps the bodies of requests for programs, if there are any programs.
     fn spool(&self) -> io::Result<Option<Spool>> {
-        if self.programs.is_empty() {
+        if site_plan::programs(&self.sites).iter().all(|programs| programs.is_empty()) {
             return Ok(None);
         }
         Spool::open(&temporary_folder()).map(Some)
@@ -357,16 +336,22 @@ fn ms(time: Duration) -> u64 {
 }
 
 /// Who wants what of the table of open files.
-fn table(flags: &flags::Serve, shares: &Shares, programs: &Programs) -> Table {
-    let (of_programs, of_connection) = programs.descriptors(&flags.programs);
+fn table(flags: &flags::Serve, shares: &Shares, sites: &[SitePlan]) -> Table {
+    let of_sites = sites.iter().map(|site| site.common.programs.descriptors(&flags.programs));
+    // Programs run for one site only, and FastCGI servers may answer for all.
+    let (of_programs, of_connection) =
+        of_sites.fold((0, 1), |(programs, each), of| (programs.max(of.0), each.max(of.1)));
+    let limit = descriptors::raise_limit();
     let connections = match flags.arch {
         // A process has a table of its own, and one connection.
         flags::Arch::Mp => Some(1),
         _ => flags.connections_max,
     };
     Table {
-        limit: descriptors::raise_limit(),
-        own: descriptors::own(flags.arch, loops(flags), flags.listen.len()),
+        limit,
+        own: descriptors::own(flags.arch, loops(flags), flags.listen.len())
+            // A site that was visited holds its folder open.
+            + (sites.len() - 1).min(limit / 2),
         helpers: match flags.arch {
             flags::Arch::Amped | flags::Arch::Uring => shares.helpers_max,
             _ => 0,

@@ -115,15 +115,18 @@ impl Bench {
 
 fn settings() -> flash_disk::Settings {
     flash_disk::Settings {
-        index: Vec::new(),
-        follow_links: FollowLinks::Inside,
-        precompressed: false,
-        scripts: Vec::new(),
-        program_folders: Vec::new(),
-        no_programs: PathRules::default(),
-        deny: PathRules::default(),
-        user_dirs: None,
-        dotfiles: false,
+        site: flash_disk::SiteSettings {
+            index: Vec::new(),
+            follow_links: FollowLinks::Inside,
+            precompressed: false,
+            scripts: Vec::new(),
+            program_folders: Vec::new(),
+            no_programs: PathRules::default(),
+            deny: PathRules::default(),
+            user_dirs: None,
+            dotfiles: false,
+            template: HeaderTemplate::default(),
+        },
         memory_file_bytes_max: 1 << 10,
         copies_bytes_max: 1 << 20,
         listings_bytes_max: 1 << 20,
@@ -131,7 +134,6 @@ fn settings() -> flash_disk::Settings {
         send_mode: SendMode::Copy,
         names_briefly: Duration::from_secs(1),
         residency_assumed: false,
-        template: HeaderTemplate::default(),
     }
 }
 

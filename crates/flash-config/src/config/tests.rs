@@ -9,6 +9,7 @@ fn key(name: &str, kind: Kind) -> Key {
         aliases: Vec::new(),
         kind,
         is_list: false,
+        in_site: matches!(name, "root" | "list" | "host" | "header"),
         heading: "Test".into(),
         help: "A test".into(),
         default: None,
@@ -167,4 +168,72 @@ fn a_folder_that_is_missing_is_marked() {
         (format!("'{path}/file'"), "it is not a folder".to_owned()),
     ];
     assert_eq!(found, expected);
+}
+
+/// The hosts of each site, and its settings.
+fn sites(text: &str) -> Vec<(Vec<Host>, Vec<String>)> {
+    let file = of_text(text);
+    let (config, problems) = Config::parse(&file, &keys());
+    assert!(problems.is_empty(), "{}", file.report(&problems));
+    let settings = |site: &Site| site.settings.iter().map(|setting| setting.key.clone()).collect();
+    config.sites.iter().map(|site| (site.hosts.clone(), settings(site))).collect()
+}
+
+#[test]
+fn sites_have_names_and_settings() {
+    let exact = |text: &str| Host::Exact(text.into());
+    let text = "
+        port = 80
+        [site.'B.example']
+        names = ['www.b.example', '*.c.example']
+        root = 'b'
+        list = true
+        [site.'*']
+        names = 'a.example.'
+        root = 'a'
+        [site.'a.b.example'.header]
+        X-A = '1'
+        [site.'a.b.example']
+        root = 'c'";
+    let expected = vec![
+        (
+            vec![exact("b.example"), exact("www.b.example"), Host::Below("c.example".into())],
+            vec!["root".to_owned(), "list".into()],
+        ),
+        (vec![Host::Any, exact("a.example")], vec!["root".into()]),
+        (vec![exact("a.b.example")], vec!["header".into(), "root".into()]),
+    ];
+    assert_eq!(sites(text), expected);
+    assert!(sites("port = 80").is_empty());
+}
+
+#[test]
+fn mistakes_of_sites() {
+    let site = "[site.'a.example']\nroot = 'a'\n";
+    for (text, marked, message, label) in [
+        (
+            "[site.'b.example']\nroot = 'b'\nnames = ['c.example', 'A.example.']\n",
+            "'A.example.'",
+            "two sites with the name A.example.",
+            "[site.\"a.example\"] has it already",
+        ),
+        (
+            "[site.'A.Example']\nroot = 'b'\n",
+            "'A.Example'",
+            "two sites with the name A.Example",
+            "[site.\"a.example\"] has it already",
+        ),
+        ("[site.'b.example']\n", "'b.example'", "a site needs its `root`", "its folder is not said"),
+        ("port = 80\n", "port", "`port` holds for the whole server", "write it above the first [site]"),
+        ("lisst = true\n", "lisst", "unknown key `lisst`", "did you mean `list`?"),
+        ("names = [7]\n", "7", "`names` takes hosts in quotes", "this is a number"),
+        ("names = 'b:80'\n", "'b:80'", "`b:80` is no host", "write it without a port: b"),
+        ("[site]\nx = 1\n", "1", "a site is a table", "this is a number"),
+    ] {
+        let expected = (marked.to_owned(), message.to_owned(), label.to_owned());
+        assert_eq!(wrong(&format!("{site}{text}")), [expected], "{text}");
+    }
+    let found = wrong(&format!("root = 'x'\n{site}"));
+    assert_eq!((&*found[0].0, &*found[0].1), ("root", "`root` stands in a site here"));
+    assert_eq!(wrong("site = 7")[0].2, "this is a number");
 }

@@ -149,19 +149,19 @@ fn requests_join_a_listing_while_it_is_read_and_for_a_time_afterwards() {
     let mut bench = Bench::new(2_500);
     bench.helper.steps_are_short = true;
     let Some(Done::Listed(Listed { listing, page: None })) = bench.step(&at(0)) else { panic!("too fast") };
-    assert!(bench.cache.get_now(&at(0)).is_none(), "it is not ready");
+    assert!(bench.cache.get_now(&at(0), 0).is_none(), "it is not ready");
     // However long that takes.
     let (joined, _) = bench.page(&at(1_700));
     assert!(Arc::ptr_eq(&listing, &joined) && bench.helper.kept == 1);
     let names_read = bench.helper.parts;
-    assert!(Arc::ptr_eq(&listing, &bench.cache.get_now(&at(1_999)).unwrap()));
+    assert!(Arc::ptr_eq(&listing, &bench.cache.get_now(&at(1_999), 0).unwrap()));
     assert!(Arc::ptr_eq(&listing, &bench.page(&at(1_999)).0));
     assert_eq!(bench.helper.parts, names_read, "its first page is kept");
-    assert!(bench.cache.get_now(&at(2_000)).is_none(), "twice the time since it was begun");
+    assert!(bench.cache.get_now(&at(2_000), 0).is_none(), "twice the time since it was begun");
     let (second, _) = bench.page(&at(2_000));
     assert!(!Arc::ptr_eq(&listing, &second));
     // One that is read at once answers for that time, once.
-    assert!(bench.cache.get_now(&at(2_999)).is_some() && bench.cache.get_now(&at(3_000)).is_none());
+    assert!(bench.cache.get_now(&at(2_999), 0).is_some() && bench.cache.get_now(&at(3_000), 0).is_none());
     let (descending, _) =
         bench.page(&List { order: Order { descending: true, ..Order::default() }, ..at(2_000) });
     assert!(!Arc::ptr_eq(&descending, &second), "another order is another listing");
@@ -276,7 +276,7 @@ fn pages_that_find_no_room_are_written_for_each_reader() {
     let (other, _) = bench.page(&by_size(0));
     assert!(listing.page_now(0).is_none() && other.page_now(0).is_some());
     drop(listing);
-    assert_eq!(bench.cache.get_now(&at(0)).map(|_| ()), None, "it had to go");
+    assert_eq!(bench.cache.get_now(&at(0), 0).map(|_| ()), None, "it had to go");
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl Disk {
             Job::List(list) => {
                 let listing = match &list.listing {
                     Some(listing) => Arc::clone(listing),
-                    None => self.listings.get_now(list)?,
+                    None => self.listings.get_now(list, 0)?,
                 };
                 let page = Some(listing.page_now(list.page)?);
                 return Some(Done::Listed(Listed { listing, page }));

@@ -13,7 +13,7 @@ use crate::stat;
 #[derive(Debug)]
 pub(crate) struct MountRoot {
     /// `None` only while it is dropped.
-    folder: Option<OwnedFd>,
+    folder: Option<Arc<OwnedFd>>,
     /// No other mount root ever has this number. The kernel reuses its own numbers of mounts.
     number: u64,
     /// Closes the folder, because the last close in a detached mount does the work of unmounting.
@@ -21,7 +21,7 @@ pub(crate) struct MountRoot {
 }
 
 impl MountRoot {
-    pub(crate) fn new(folder: OwnedFd, closer: Arc<OnceLock<Arc<Closer>>>) -> Self {
+    pub(crate) fn new(folder: Arc<OwnedFd>, closer: Arc<OnceLock<Arc<Closer>>>) -> Self {
         static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
         Self { folder: Some(folder), number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), closer }
     }
@@ -39,7 +39,9 @@ impl AsFd for MountRoot {
 
 impl Drop for MountRoot {
     fn drop(&mut self) {
-        if let (Some(folder), Some(closer)) = (self.folder.take(), self.closer.get()) {
+        // A site's own folder has other owners, and the last of them closes it.
+        let folder = self.folder.take().and_then(Arc::into_inner);
+        if let (Some(folder), Some(closer)) = (folder, self.closer.get()) {
             closer.close(folder);
         }
     }

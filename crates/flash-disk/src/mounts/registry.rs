@@ -1,7 +1,7 @@
 //! The registry of mounts, which tables are made from.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::device_class::{self, Capabilities, DeviceClass, NameRule};
 use super::mount_root::MountRoot;
@@ -20,7 +20,25 @@ pub(crate) struct Registry {
     mount_roots: HashMap<u64, Arc<MountRoot>>,
     /// The mounts that were or are being probed, with success or without.
     looked_at: HashSet<MountInfo>,
-    last_number: u32,
+    numbers: Arc<Mutex<Numbers>>,
+}
+
+/// The numbers of filesystems, for all roots.
+#[derive(Debug)]
+struct Numbers {
+    known: HashMap<Filesystem, u32>,
+    last: u32,
+}
+
+impl Numbers {
+    fn of(&mut self, filesystem: &Filesystem) -> u32 {
+        if let Some(number) = self.known.get(filesystem) {
+            return *number;
+        }
+        self.last += 1;
+        self.known.insert(filesystem.clone(), self.last);
+        self.last
+    }
 }
 
 /// A filesystem's identity. The kernel reuses the numbers of unmounted filesystems, but seldom for the same type.
@@ -52,7 +70,7 @@ impl Registry {
             filesystems: HashMap::new(),
             mount_roots: HashMap::new(),
             looked_at: HashSet::new(),
-            last_number: Device::ELSEWHERE.number,
+            numbers: Arc::new(Mutex::new(Numbers { known: HashMap::new(), last: Device::ELSEWHERE.number })),
         }
     }
 
@@ -61,7 +79,7 @@ impl Registry {
         Self {
             lines: self.lines.clone(),
             filesystems: self.filesystems.clone(),
-            last_number: self.last_number,
+            numbers: Arc::clone(&self.numbers),
             ..Self::new(own, base)
         }
     }
@@ -79,13 +97,16 @@ impl Registry {
     /// Takes a new list, and removes what is gone.
     pub(crate) fn update(&mut self, lines: Vec<MountInfo>) {
         let mut before = std::mem::take(&mut self.filesystems);
+        let numbers = Arc::clone(&self.numbers);
+        let mut numbers = numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that is mounted again later is another device.
+        let there: HashSet<Filesystem> = lines.iter().map(Filesystem::of).collect();
+        numbers.known.retain(|filesystem, _| there.contains(filesystem));
         for line in &lines {
             let filesystem = Filesystem::of(line);
             let facts = before.remove(&filesystem).or_else(|| self.filesystems.get(&filesystem).copied());
-            let facts = facts.unwrap_or_else(|| {
-                self.last_number += 1;
-                Facts { number: self.last_number, capabilities: None }
-            });
+            let new = || Facts { number: numbers.of(&filesystem), capabilities: None };
+            let facts = facts.unwrap_or_else(new);
             self.filesystems.insert(filesystem, facts);
         }
         self.mount_roots.retain(|mount, _| lines.iter().any(|line| line.id == *mount));

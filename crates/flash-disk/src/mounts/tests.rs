@@ -195,7 +195,7 @@ fn a_mount_that_nobody_noticed_is_not_asked_either() {
         folder.put("near/x", "covered");
         symlink("../far/x", folder.path("near/link")).unwrap();
         let inside = folder.disk();
-        let anywhere = folder.disk_with(|settings| settings.follow_links = FollowLinks::Anywhere);
+        let anywhere = folder.disk_with(|settings| settings.site.follow_links = FollowLinks::Anywhere);
         let names = ["/far/x", "/near/link"];
         for disk in [&inside, &anywhere] {
             warm(disk, &names);

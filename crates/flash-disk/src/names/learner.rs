@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use flash_core::site_id::SiteId;
 use flash_os::mpsc;
 use flash_os::sched;
 use flash_os::semaphore::Semaphore;
@@ -17,6 +18,7 @@ use flash_os::semaphore::Semaphore;
 use crate::blocking::Blocking;
 use crate::lookup_error::LookupError;
 use crate::site_root::SiteRoots;
+use crate::sites::Sites;
 
 /// A handle; the thread ends with it.
 #[derive(Debug)]
@@ -24,11 +26,11 @@ pub(crate) struct Learner(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    roots: Arc<SiteRoots>,
+    sites: Arc<Sites>,
     /// Names that were left to helpers since a helper last began with one.
     unhelped: AtomicU32,
     /// At most one name.
-    names: mpsc::Queue<Box<[u8]>>,
+    names: mpsc::Queue<(SiteId, Box<[u8]>)>,
     is_busy: AtomicBool,
     work: Semaphore,
     ends: AtomicBool,
@@ -39,9 +41,9 @@ const UNHELPED_MAX: u32 = 64;
 const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 impl Learner {
-    pub(crate) fn start(roots: Arc<SiteRoots>) -> io::Result<Self> {
+    pub(crate) fn start(sites: Arc<Sites>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            roots,
+            sites,
             unhelped: AtomicU32::new(0),
             names: mpsc::Queue::new(),
             is_busy: AtomicBool::new(false),
@@ -54,11 +56,11 @@ impl Learner {
     }
 
     /// Notes that a name is left to helpers. Never waits.
-    pub(crate) fn left(&self, name: &[u8]) {
+    pub(crate) fn left(&self, site: SiteId, name: &[u8]) {
         let unhelped = self.0.unhelped.fetch_add(1, Ordering::Relaxed);
         if unhelped >= UNHELPED_MAX
             && !self.0.is_busy.swap(true, Ordering::Acquire)
-            && self.0.names.push(name.into())
+            && self.0.names.push((site, name.into()))
         {
             self.0.work.post();
         }
@@ -83,9 +85,10 @@ impl Shared {
         let _ = sched::set_slice(sched::SLICE_NS_MIN);
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
-            for name in self.names.drain() {
-                let site = self.roots.current();
-                if matches!(site.root.examine(&name, Blocking::ThisDevice), Err(LookupError::Missing)) {
+            for (site, name) in self.names.drain() {
+                if let Some(site) = self.sites.get(site).map(SiteRoots::current)
+                    && matches!(site.root.examine(&name, Blocking::ThisDevice), Err(LookupError::Missing))
+                {
                     site.root.learn_names(&name);
                 }
                 self.is_busy.store(false, Ordering::Release);

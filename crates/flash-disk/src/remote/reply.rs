@@ -195,7 +195,7 @@ fn read_variants(
 ) -> Result<Option<Variants>, Malformed> {
     let media = read_media(disk, find, message).ok_or(Malformed)?;
     let rule = message.u8().ok_or(Malformed)?;
-    let template = (&disk.settings.template, (rule != NO_RULE).then_some(rule));
+    let template = (&disk.settings.site.template, (rule != NO_RULE).then_some(rule));
     let count = message.u8().ok_or(Malformed)?;
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
         let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
@@ -222,12 +222,12 @@ fn read_variants(
 fn read_script(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Box<[u8]>> {
     let path = find.path.as_bytes();
     let name = message.bytes(path.len() + NAME_BYTES_MAX)?;
-    let is_script = disk.settings.scripts.iter().any(|suffix| name.ends_with(suffix));
+    let is_script = disk.settings.site.scripts.iter().any(|suffix| name.ends_with(suffix));
     let leads = match path.strip_prefix(name) {
         Some(info) => matches!(info, [] | [b'/', ..]),
         None => {
             let index = name.strip_prefix(path).filter(|_| find.path.names_folder());
-            index.is_some_and(|index| disk.settings.index.iter().any(|other| other == index))
+            index.is_some_and(|index| disk.settings.site.index.iter().any(|other| other == index))
         }
     };
     (is_script && leads).then(|| name.into())
@@ -237,7 +237,7 @@ fn read_script(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Box
 fn read_media(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Media> {
     let content_type = message.bytes(TYPE_BYTES_MAX)?;
     let own = std::iter::once(find.path.relative());
-    let names = own.chain(disk.settings.index.iter().map(Vec::as_slice));
+    let names = own.chain(disk.settings.site.index.iter().map(Vec::as_slice));
     names.map(media::of).chain([media::of(b"")]).find(|media| media.content_type.as_bytes() == content_type)
 }
 

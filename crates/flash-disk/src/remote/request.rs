@@ -171,7 +171,7 @@ fn known_entry(disk: &Disk, known: Vec<(Option<Coding>, Stamp)>) -> Option<Optio
 }
 
 fn bare_file(disk: &Disk, stamp: Stamp, coding: Option<Coding>, content: Content) -> Arc<File> {
-    Arc::new(File::new(stamp, media::of(b""), coding, false, (&disk.settings.template, None), content))
+    Arc::new(File::new(stamp, media::of(b""), coding, false, (&disk.settings.site.template, None), content))
 }
 
 pub(super) fn code_of(coding: Option<Coding>) -> u8 {

@@ -139,7 +139,7 @@ fn precompressed_siblings() {
     }
     // Asked for by its own name it is a file like any other.
     assert_eq!(variants(&find(&disk, "/style.css.gz")).identity.coding, None::<Coding>);
-    let without = folder.disk_with(|settings| settings.precompressed = false);
+    let without = folder.disk_with(|settings| settings.site.precompressed = false);
     assert!(variants(&find(&without, "/style.css")).coded.is_empty());
 }
 

@@ -60,7 +60,7 @@ fn links_that_lead_out_do_not() {
 #[test]
 fn anywhere_means_anywhere_but_through_the_kernels_own_links() {
     let folder = linked();
-    let disk = folder.disk_with(|settings| settings.follow_links = FollowLinks::Anywhere);
+    let disk = folder.disk_with(|settings| settings.site.follow_links = FollowLinks::Anywhere);
     for (name, expected) in [
         ("/inside", "x"),
         ("/outside", "secret"),

@@ -219,9 +219,9 @@ fn only_what_would_be_served_is_shown() {
         all[..2].sort();
         assert_eq!(all.join(" "), shown);
     }
-    let open = folder.disk_with(|settings| settings.dotfiles = true);
+    let open = folder.disk_with(|settings| settings.site.dotfiles = true);
     assert_eq!(list(&open, "/", BY_NAME).concat().join(" "), "real/ to-folder/ .hidden plain.txt to-file");
-    let anywhere = folder.disk_with(|settings| settings.follow_links = FollowLinks::Anywhere);
+    let anywhere = folder.disk_with(|settings| settings.site.follow_links = FollowLinks::Anywhere);
     assert!(list(&anywhere, "/", BY_NAME).concat().contains(&"outside".to_owned()));
 }
 

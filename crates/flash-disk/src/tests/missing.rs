@@ -107,7 +107,7 @@ fn scripts_answer_for_names_that_are_known_to_be_missing() {
     let folder = Folder::new();
     folder.put("run.php", "");
     let mut disk = folder.disk_with(|settings| {
-        settings.scripts = vec![b".php".to_vec()];
+        settings.site.scripts = vec![b".php".to_vec()];
         settings.names_briefly = Duration::from_secs(3600);
     });
     disk.close_elsewhere().unwrap();
@@ -309,7 +309,7 @@ fn users_folders_have_tables_of_their_own() {
     folder.put("only-here", "the site's");
     home.put("only-there", "the user's");
     let mut disk = folder.disk_with(|settings| {
-        settings.user_dirs = Some(home.root().into_os_string().into_encoded_bytes());
+        settings.site.user_dirs = Some(home.root().into_os_string().into_encoded_bytes());
         settings.names_briefly = Duration::from_secs(3600);
     });
     disk.close_elsewhere().unwrap();

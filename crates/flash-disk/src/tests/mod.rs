@@ -69,15 +69,18 @@ impl Folder {
 
     pub(crate) fn disk_with(&self, change: impl FnOnce(&mut Settings)) -> Disk {
         let mut settings = Settings {
-            index: vec![b"index.html".to_vec(), b"index.htm".to_vec()],
-            follow_links: FollowLinks::Inside,
-            precompressed: true,
-            scripts: Vec::new(),
-            program_folders: Vec::new(),
-            no_programs: PathRules::default(),
-            deny: PathRules::default(),
-            user_dirs: None,
-            dotfiles: false,
+            site: SiteSettings {
+                index: vec![b"index.html".to_vec(), b"index.htm".to_vec()],
+                follow_links: FollowLinks::Inside,
+                precompressed: true,
+                scripts: Vec::new(),
+                program_folders: Vec::new(),
+                no_programs: PathRules::default(),
+                deny: PathRules::default(),
+                user_dirs: None,
+                dotfiles: false,
+                template: HeaderTemplate::default(),
+            },
             memory_file_bytes_max: MEMORY_FILE_BYTES_MAX,
             copies_bytes_max: 16 << 20,
             listings_bytes_max: 16 << 20,
@@ -85,7 +88,6 @@ impl Folder {
             send_mode: SendMode::Copy,
             names_briefly: Duration::from_secs(1),
             residency_assumed: false,
-            template: HeaderTemplate::default(),
         };
         change(&mut settings);
         Disk::open(&self.root(), settings).expect("the folder can be served")

@@ -6,10 +6,10 @@ use super::*;
 
 fn disk(folder: &Folder) -> Disk {
     folder.disk_with(|settings| {
-        settings.scripts = vec![b".php".to_vec()];
-        settings.index.push(b"index.php".to_vec());
+        settings.site.scripts = vec![b".php".to_vec()];
+        settings.site.index.push(b"index.php".to_vec());
         let cgi = fs::canonicalize(folder.path("cgi")).unwrap();
-        settings.program_folders = vec![cgi];
+        settings.site.program_folders = vec![cgi];
     })
 }
 

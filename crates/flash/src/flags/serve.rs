@@ -2,12 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use flash_core::forwarded::TrustedProxy;
+use flash_core::hosts::HostName;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRule;
 
@@ -229,6 +231,19 @@ pub(crate) struct Serve {
 
     #[command(flatten)]
     pub experiments: Experiments,
+
+    /// The sites of the configuration file, if it names any. DIR is then the first one's folder.
+    #[arg(skip)]
+    pub sites: Vec<SiteFlags>,
+}
+
+/// A site of a configuration file.
+#[derive(Debug)]
+pub(crate) struct SiteFlags {
+    pub hosts: Vec<HostName>,
+    pub root: PathBuf,
+    /// What holds for it.
+    pub flags: Rc<Serve>,
 }
 
 impl Serve {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flash_cgi::script;
+use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::routes::{Route, RouteMatch, Routes};
@@ -46,25 +47,22 @@ const MAY_RUN: u32 = 0o111;
 /// All that programs need, in every process that serves.
 pub(super) struct Programs {
     list: Vec<(Route, UpstreamConfig)>,
+    /// The number of the first of them.
+    first: usize,
     /// `None` where there is nothing for it to begin.
     setup: Option<Setup>,
     settings: Settings,
     folders: Vec<PathBuf>,
-    document_root: Vec<u8>,
-    buffer_bytes: u64,
     /// Paths where none of them runs.
     except: PathRules,
 }
 
 impl Programs {
-    /// Finds fault with the flags.
-    pub(super) fn prepare(flags: &flags::Serve, folder: &Path, buffer_bytes: u64) -> Result<Self, Failure> {
+    /// Finds fault with the flags. `routes` are those of the sites before.
+    pub(super) fn prepare(flags: &flags::Serve, folder: &Path, routes: usize) -> Result<Self, Failure> {
         let programs = &flags.programs;
-        let document_root = match folder.as_os_str().as_bytes() {
-            b"/" => Vec::new(),
-            path => path.to_vec(),
-        };
-        let mut plan = Plan { list: Vec::new(), setup: setup(programs, &document_root) };
+        let setup = setup(programs, &document_root(folder));
+        let mut plan = Plan { list: Vec::new(), first: routes, setup };
         for (mounts, direct) in [(&programs.cgi, false), (&programs.cgi_direct, true)] {
             for mount in mounts {
                 plan.add_folder(mount, direct)?;
@@ -81,12 +79,16 @@ impl Programs {
         for mount in &programs.app {
             plan.add_application(mount, programs)?;
         }
-        let Plan { list, setup } = plan;
+        let Plan { list, setup, .. } = plan;
         let is_needed = list.iter().any(|(_, service)| !matches!(service, UpstreamConfig::FastCgi(_)));
         let folders = setup.folders.iter().map(|folder| folder.path.clone()).collect();
         let setup = is_needed.then_some(setup);
         let except = programs.no_programs.iter().cloned().collect();
-        Ok(Self { list, setup, settings: settings(programs), folders, document_root, buffer_bytes, except })
+        Ok(Self { list, first: routes, setup, settings: settings(programs), folders, except })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -122,25 +124,30 @@ impl Programs {
         (PROGRAM_DESCRIPTORS * (scripts + processes), if is_fastcgi { 2 } else { 1 })
     }
 
-    /// For the site.
-    pub(super) fn routes(&self) -> Option<Routes> {
+    /// For a site in this folder. `answers` is the memory of all sites for what programs answer.
+    pub(super) fn routes(&self, document_root: &[u8], answers: &Arc<Budget>) -> Option<Routes> {
         let routes = self.list.iter().map(|(route, _)| route.clone()).collect();
-        let routes = || Routes::new(routes, SOFTWARE, &self.document_root, self.buffer_bytes);
+        let routes = || Routes::new(routes, SOFTWARE, document_root, Arc::clone(answers));
         (!self.is_empty()).then(|| routes().except(self.except.clone()))
+    }
+
+    /// The routes alone, without a site.
+    fn bare_routes(&self) -> Option<Routes> {
+        self.routes(b"", &Budget::new(0))
     }
 
     /// Whether a program answers this path.
     pub(super) fn answer(&self, path: &SitePath<'_>) -> bool {
-        self.routes().is_some_and(|routes| routes.route_of(path).is_some())
+        self.bare_routes().is_some_and(|routes| routes.route_of(path).is_some())
     }
 
     /// The file that the path leads to, in a folder of programs or in the site. `None` for an application below a prefix,
     /// which has none.
     pub(super) fn file_of(&self, path: &SitePath<'_>, site: &Path) -> Option<PathBuf> {
         let name = |path: &[u8]| PathBuf::from(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path)));
-        let routes = self.routes();
+        let routes = self.bare_routes();
         let route = routes.as_ref().and_then(|routes| routes.route_of(path));
-        match route.map(|route| (&route.matches, &self.list[route.number].1)) {
+        match route.map(|route| (&route.matches, &self.list[route.number - self.first].1)) {
             Some((RouteMatch::Prefix(prefix), UpstreamConfig::Cgi { folder })) => {
                 let below = script::below(path.as_bytes(), prefix)?;
                 Some(self.folders[usize::from(*folder)].join(name(below.info)))
@@ -164,16 +171,14 @@ impl Programs {
         &self.folders
     }
 
-    /// For one process, after it was forked.
+    /// Starts the programs of all sites, for one process, after it was forked.
     pub(super) fn start(
-        &self,
+        sites: &[&Self],
         helper: Option<&ForkHelper>,
         error_log: &ErrorLog,
         access_log: Option<&AccessLog>,
     ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
-        if self.is_empty() {
-            return Ok(None);
-        }
+        let Some(first) = sites.iter().find(|programs| !programs.is_empty()) else { return Ok(None) };
         let (for_stderr, for_lines, for_records) =
             (error_log.clone(), error_log.clone(), access_log.cloned());
         let reporter = Arc::new(Reporter {
@@ -187,8 +192,9 @@ impl Programs {
                 log.write(&[record.finish(bytes_sent, flash_arch::server_us(Instant::now()))]);
             }
         });
-        let services = self.list.iter().map(|(_, service)| service.clone()).collect();
-        let started = RouteUpstreams::start(services, helper, &self.settings, reporter, log_detached)?;
+        let services = sites.iter().flat_map(|programs| &programs.list);
+        let services = services.map(|(_, service)| service.clone()).collect();
+        let started = RouteUpstreams::start(services, helper, &first.settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
     }
 }
@@ -196,6 +202,8 @@ impl Programs {
 /// What was understood so far.
 struct Plan {
     list: Vec<(Route, UpstreamConfig)>,
+    /// The number of its first route.
+    first: usize,
     setup: Setup,
 }
 
@@ -210,7 +218,7 @@ impl Plan {
         if self.list.iter().any(|(route, _)| route.matches == *place) {
             return Err(Failure::Usage(format!("{} is given twice (see flash serve --help)", Shown(place))));
         }
-        let route = Route { matches: place.clone(), protocol, direct, number: self.list.len() };
+        let route = Route { matches: place.clone(), protocol, direct, number: self.first + self.list.len() };
         self.list.push((route, service));
         Ok(())
     }
@@ -252,6 +260,14 @@ impl Plan {
             idle: flags.app_idle,
         };
         self.add(place, UpstreamProtocol::FastCgi, false, UpstreamConfig::Application(application))
+    }
+}
+
+/// A folder as programs are told of it.
+pub(super) fn document_root(folder: &Path) -> Vec<u8> {
+    match folder.as_os_str().as_bytes() {
+        b"/" => Vec::new(),
+        path => path.to_vec(),
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use flash_core::Connection;
 use flash_core::hosts::Hosts;
+use flash_core::memory_budget::Budget;
 use flash_core::routes::{Route, RouteMatch, Routes};
 use flash_core::site::{Site, SiteSettings};
 use flash_core::upstream::UpstreamProtocol;
@@ -103,7 +104,7 @@ impl Server {
         let routes =
             vec![route(b"/cgi", UpstreamProtocol::Cgi, 0), route(b"/app", UpstreamProtocol::FastCgi, 1)];
         let settings = SiteSettings { body_bytes_max: 64 << 20, ..SiteSettings::default() };
-        let routes = Some(Routes::new(routes, b"Flash", b"/srv", 64 << 20));
+        let routes = Some(Routes::new(routes, b"Flash", b"/srv", Budget::new(64 << 20)));
         parts.server.hosts = Hosts::one(Site { settings, routes, ..Site::default() });
         parts.server.settings.lookup_as_job = way == Way::Pipelined;
         parts.programs = Some(Arc::new(upstreams));

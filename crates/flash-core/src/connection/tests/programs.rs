@@ -18,7 +18,7 @@ pub(super) fn routes() -> Routes {
         route(RouteMatch::Prefix(b"/app".as_slice().into()), UpstreamProtocol::FastCgi, 1),
         route(RouteMatch::Suffix(b".php".as_slice().into()), UpstreamProtocol::FastCgi, 2),
     ];
-    Routes::new(list, b"Flash", b"/srv", 0)
+    Routes::new(list, b"Flash", b"/srv", Budget::new(0))
 }
 
 pub(super) fn world_of_programs() -> World {

@@ -17,7 +17,7 @@ struct Line {
 fn prepare(site: &TempDir, words: &[&str]) -> Result<Programs, Failure> {
     let start = ["flash", "--spawn", "server"];
     let line = Line::try_parse_from(start.iter().chain(words)).unwrap();
-    Programs::prepare(&line.serve, site.path(), 64 << 20)
+    Programs::prepare(&line.serve, site.path(), 0)
 }
 
 fn fails(words: &[&str]) -> String {
@@ -76,7 +76,7 @@ fn every_flag_becomes_a_route() {
             "4 /app FastCgi false command 0 sh -c exit 0 true",
         ]
     );
-    assert!(programs.setup().is_some() && programs.routes().is_some());
+    assert!(programs.setup().is_some() && programs.routes(b"/srv", &Budget::new(0)).is_some());
     let real = site.path().join("bin").canonicalize().unwrap();
     assert_eq!(
         (programs.suffixes(), programs.folders()),
@@ -87,7 +87,11 @@ fn every_flag_becomes_a_route() {
 #[test]
 fn without_flags_there_is_nothing() {
     let programs = prepare(&TempDir::new().unwrap(), &[]).unwrap();
-    assert!(programs.is_empty() && programs.setup().is_none() && programs.routes().is_none());
+    assert!(
+        programs.is_empty()
+            && programs.setup().is_none()
+            && programs.routes(b"/srv", &Budget::new(0)).is_none()
+    );
     let one = prepare(&TempDir::new().unwrap(), &["--fastcgi", ".php=127.0.0.1:9000"]).unwrap();
     assert!(!one.is_empty() && one.setup().is_none(), "a server that is there needs no fork helper");
 }
