@@ -86,11 +86,14 @@ pub enum Arch {
         threads_max: usize,
     },
     Mp {
+        /// At the start, and the least.
         processes: usize,
+        processes_max: usize,
     },
 }
 
-/// Serves until a signal to stop comes, or a needed process ends. Each process that serves calls `parts` once.
+/// Serves until a signal to stop comes, or a needed process ends. Each process that serves calls `parts` once, with its
+/// number.
 /// `ready` is called once, when connections are accepted.
 ///
 /// # Errors
@@ -100,23 +103,25 @@ pub fn serve(
     limits: Limits,
     listeners: Vec<Listener>,
     needed: &[Child],
-    parts: impl Fn() -> io::Result<ServerParts>,
+    parts: impl Fn(usize) -> io::Result<ServerParts>,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     match arch {
         Arch::Amped { loops, helpers } => {
-            amped::serve::<Epoll>(loops, helpers, limits, listeners, needed, parts()?, ready)
+            amped::serve::<Epoll>(loops, helpers, limits, listeners, needed, parts(0)?, ready)
         }
         Arch::Uring { loops, helpers } => {
-            amped::serve::<RingPoller>(loops, helpers, limits, listeners, needed, parts()?, ready)
+            amped::serve::<RingPoller>(loops, helpers, limits, listeners, needed, parts(0)?, ready)
         }
-        Arch::Sped { loops } => sped::serve(loops, limits, listeners, needed, parts()?, ready),
+        Arch::Sped { loops } => sped::serve(loops, limits, listeners, needed, parts(0)?, ready),
         Arch::Pipelined { pools, helpers } => {
-            pipelined::serve(pools, helpers, limits, listeners, needed, parts()?, ready)
+            pipelined::serve(pools, helpers, limits, listeners, needed, parts(0)?, ready)
         }
         Arch::Mt { threads, threads_max } => {
-            mt::serve(threads, threads_max, limits, listeners, needed, parts()?, ready)
+            mt::serve(threads, threads_max, limits, listeners, needed, parts(0)?, ready)
         }
-        Arch::Mp { processes } => mp::serve(processes, limits, listeners, needed, parts, ready),
+        Arch::Mp { processes, processes_max } => {
+            mp::serve(processes, processes_max, limits, listeners, needed, parts, ready)
+        }
     }
 }

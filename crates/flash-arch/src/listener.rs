@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use flash_core::record::Peer;
 use flash_os::tcp;
 use flash_process::socket_name;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, sockopt,
@@ -140,13 +139,6 @@ impl Listener {
         }
     }
 
-    /// Whether a connection waits to be accepted.
-    pub(crate) fn has_waiting(&self) -> bool {
-        let mut look = [PollFd::new(&self.socket, PollFlags::IN)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut look, Some(&at_once)).is_ok_and(|ready| ready > 0)
-    }
-
     /// Another descriptor of the same socket.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let (socket, place) = (self.socket.try_clone()?, self.place.clone());
@@ -168,6 +160,11 @@ impl Listener {
         let (socket, address) = acceptfrom_with(&self.socket, flags | SocketFlags::CLOEXEC)?;
         Ok((socket, address.map_or(Peer::Unix, peer)))
     }
+}
+
+/// The client of a socket that was accepted before.
+pub(crate) fn peer_of(socket: &OwnedFd) -> Result<Peer, Errno> {
+    Ok(net::getpeername(socket)?.map_or(Peer::Unix, peer))
 }
 
 fn peer(address: SocketAddrAny) -> Peer {

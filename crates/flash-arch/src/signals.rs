@@ -4,7 +4,7 @@
 //! closed it stops the server in order, so that a preview does not outlive its window.
 
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::raw::c_int;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -56,12 +56,16 @@ impl Signals {
         Ok(Self { delivery, stopping, terminals: terminals() })
     }
 
-    /// Waits for signals, or until the supervisor has work to do; then there may be no signal.
+    /// Waits for signals, or until the supervisor has work to do, or one of `others` can be read; then there may be no signal.
     ///
     /// # Errors
     /// If the wait itself fails.
-    pub(crate) fn wait(&mut self, supervisor: &Supervisor<'_>) -> io::Result<Vec<SignalEvent>> {
-        supervisor.wait(&[self.delivery.get_read().as_fd()])?;
+    pub(crate) fn wait(
+        &mut self,
+        supervisor: &Supervisor<'_>,
+        others: &[BorrowedFd<'_>],
+    ) -> io::Result<Vec<SignalEvent>> {
+        supervisor.wait(&[&[self.delivery.get_read().as_fd()], others].concat())?;
         let pending = self.delivery.pending();
         Ok(pending.filter_map(|signal| self.event_of(signal)).collect())
     }
@@ -99,7 +103,7 @@ impl Signals {
                 shared.error_log.log(format_args!("{}", lost.farewell()));
                 return Err(lost.into());
             }
-            for event in self.wait(&supervisor)? {
+            for event in self.wait(&supervisor, &[])? {
                 match event {
                     SignalEvent::Stop => return Ok(()),
                     SignalEvent::Reopen => shared.reopen_logs(),

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use crate::clock::Now;
 use crate::context::Context;
 use crate::exchange_id::ExchangeId;
+use crate::idle_state::IdleState;
 use crate::job::Outcome;
 use crate::output::Output;
 use crate::protocol::Protocol;
@@ -28,6 +29,18 @@ pub struct Connection {
 impl Connection {
     pub fn new(transport: TransportInfo, settings: &Settings, now: &Now) -> Self {
         Self { protocol: Protocol::H1(Http1::new(transport, settings, now)) }
+    }
+
+    /// What another process needs to go on with the connection. `None` unless it is between two requests.
+    pub fn idle_state(&self) -> Option<IdleState> {
+        match &self.protocol {
+            Protocol::H1(h1) => h1.idle_state(),
+        }
+    }
+
+    /// Goes on with a connection that was idle in another process.
+    pub fn from_idle(transport: TransportInfo, state: IdleState) -> Option<Self> {
+        Some(Self { protocol: Protocol::H1(Http1::from_idle(transport, state)?) })
     }
 
     pub fn peer(&self) -> Peer {

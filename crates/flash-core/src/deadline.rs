@@ -79,8 +79,49 @@ impl Default for Deadline {
 }
 
 impl Deadline {
+    /// The length of [`Deadline::to_bytes`].
+    pub(crate) const BYTES: usize = 8 + 8 + 4 + 2 + 1;
+
     pub(crate) fn ms(&self) -> u64 {
         self.ms
+    }
+
+    /// For another process. A wait of an idle connection goes on there, and any other begins anew.
+    pub(crate) fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let waiting = match self.waiting {
+            Waiting::Idle => 1,
+            Waiting::Flush => 2,
+            Waiting::Head => 3,
+            _ => 0,
+        };
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.ms.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&self.uncounted_bytes.to_ne_bytes());
+        bytes[16..20].copy_from_slice(&self.credit_ms.to_ne_bytes());
+        bytes[20..22].copy_from_slice(&self.advance_ms.to_ne_bytes());
+        bytes[22] = waiting;
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+        let (ms, rest) = bytes.split_first_chunk()?;
+        let (uncounted_bytes, rest) = rest.split_first_chunk()?;
+        let (credit_ms, rest) = rest.split_first_chunk()?;
+        let (advance_ms, rest) = rest.split_first_chunk()?;
+        let waiting = match rest {
+            [0] => Waiting::Nothing,
+            [1] => Waiting::Idle,
+            [2] => Waiting::Flush,
+            [3] => Waiting::Head,
+            _ => return None,
+        };
+        Some(Self {
+            ms: u64::from_ne_bytes(*ms),
+            uncounted_bytes: u64::from_ne_bytes(*uncounted_bytes),
+            credit_ms: u32::from_ne_bytes(*credit_ms),
+            advance_ms: u16::from_ne_bytes(*advance_ms),
+            waiting,
+        })
     }
 
     pub(crate) fn is_for(&self, waiting: Waiting) -> bool {

@@ -16,6 +16,7 @@ pub mod residency;
 pub mod ring;
 pub mod sched;
 pub mod semaphore;
+pub mod shared_bytes;
 pub mod shared_heap;
 pub mod signals;
 pub mod spawn;

@@ -195,8 +195,8 @@ fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> 
         ("--idle-timeout", "600s".to_owned()),
     ];
     let waiters = match spec.variant.name {
-        "mt" => Some("--threads"),
-        "mp" => Some("--processes"),
+        "mt" => Some("--threads-max"),
+        "mp" => Some("--processes-max"),
         "amped" | "uring" => Some("--helpers-max"),
         _ => None,
     };
@@ -280,7 +280,7 @@ mod tests {
         let has = |words: &[String], pair: [&str; 2]| words.windows(2).any(|two| two == pair);
         let usual = words("mt");
         assert_eq!(usual[..2], ["serve", "/site"]);
-        assert!(has(&usual, ["--threads", "9"]) && !usual.contains(&"--cgi".to_owned()), "{usual:?}");
+        assert!(has(&usual, ["--threads-max", "9"]) && !usual.contains(&"--cgi".to_owned()), "{usual:?}");
         assert!(!words("sped").contains(&"9".to_owned()));
         let changed = words("amped --loops=2 --helpers-max 3");
         assert!(

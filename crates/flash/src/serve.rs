@@ -72,8 +72,8 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let arch = arch(flags, &Shares { helpers_max: share.helpers, ..shares }, share.connections);
     let plan = Plan { flags, shares, sites, arch, cached_files: share.cached };
     // What is wrong with the folders shall be said before anybody listens.
-    let file_bytes_max = PathCache::new(plan.cache_limits()).file_bytes_max();
-    let open = |root| plan.disk(&dir, root, file_bytes_max);
+    let file_bytes_max = PathCache::new(plan.cache_limits(0)).file_bytes_max();
+    let open = |root| plan.disk(0, &dir, root, file_bytes_max);
     dir.open()
         .and_then(open)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
@@ -95,7 +95,12 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
     let _ = flash_os::preload::disable_huge_pages();
     let _ = flash_os::preload::grow_descriptor_table(table.limit.min(DESCRIPTORS_READY));
     let privileges = Privileges::give_up(flags, &site, process.as_ref())?;
-    let connections_max = share.connections.min(flags.connections_max.unwrap_or(usize::MAX));
+    // The parent of mp keeps the idle connections, and little else.
+    let room = match plan.arch {
+        Arch::Mp { .. } => table.limit.saturating_sub(table.own).max(1),
+        _ => share.connections,
+    };
+    let connections_max = room.min(flags.connections_max.unwrap_or(usize::MAX));
     let drain = if flags.drain.is_zero() { AS_LONG_AS_IT_TAKES } else { flags.drain };
     let limits = Limits { connections_max, drain };
     let ready = || {
@@ -119,7 +124,7 @@ pub(crate) fn run(flags: &flags::Serve) -> Result<(), Failure> {
         }
     };
     let needed: Vec<Child> = process.iter().map(|process| process.child()).collect();
-    let parts = || plan.parts(&dir, &logs, &privileges, fork_helper.as_ref());
+    let parts = |number| plan.parts(number, &dir, &logs, &privileges, fork_helper.as_ref());
     let served = flash_arch::serve(plan.arch, limits, listeners, &needed, parts, ready);
     logs.tidy_up();
     served.map_err(|error| match error.kind() {
@@ -142,6 +147,7 @@ impl Plan<'_> {
     /// All that one process needs.
     fn parts(
         &self,
+        number: usize,
         dir: &Dir,
         logs: &Logs,
         privileges: &Privileges,
@@ -154,11 +160,11 @@ impl Plan<'_> {
             Some(to) => Some(AccessLog::start(to, logs.format, limits, error_log.clone())?),
             None => None,
         };
-        let paths = PathCache::new(self.cache_limits());
+        let paths = PathCache::new(self.cache_limits(number));
         let mut disk = match privileges.take_disk() {
             Some(disk) => disk,
             None => {
-                let mut disk = self.disk(dir, dir.open()?, paths.file_bytes_max())?;
+                let mut disk = self.disk(number, dir, dir.open()?, paths.file_bytes_max())?;
                 // Whoever began the server has heard of a failure.
                 if let Ok(Some(spool)) = self.spool() {
                     disk.keep_bodies_in(spool);
@@ -218,7 +224,7 @@ impl Plan<'_> {
         Hosts::new(sites.collect())
     }
 
-    fn disk(&self, dir: &Dir, root: Opened, memory_file_bytes_max: u64) -> io::Result<Disk> {
+    fn disk(&self, number: usize, dir: &Dir, root: Opened, memory_file_bytes_max: u64) -> io::Result<Disk> {
         let flags = self.flags;
         let settings = flash_disk::Settings {
             site: (*self.first().disk).clone(),
@@ -227,8 +233,8 @@ impl Plan<'_> {
                 FileCache::Descriptor | FileCache::Mapped | FileCache::Off => 0,
             },
             // Half as much again may be on its way to clients after the cache has let it go.
-            copies_bytes_max: self.cache_limits().bytes_max * 3 / 2,
-            listings_bytes_max: self.shares.listings_bytes(self.processes()),
+            copies_bytes_max: self.cache_limits(number).bytes_max * 3 / 2,
+            listings_bytes_max: self.shares.listings_bytes(self.parts_of(number)),
             revalidate_ms: ms(flags.revalidate),
             send_mode: match flags.experiments.file_cache {
                 FileCache::Memory if flags.zero_copy == flags::Switch::Off => SendMode::Copy,
@@ -251,7 +257,7 @@ impl Plan<'_> {
     }
 
     /// Processes share the bounds, because each has caches of its own: with 32 of them 187 entries and 4 MB each.
-    fn cache_limits(&self) -> CacheLimits {
+    fn cache_limits(&self, number: usize) -> CacheLimits {
         let threads = match self.arch {
             Arch::Amped { loops, .. } | Arch::Uring { loops, .. } | Arch::Sped { loops } => loops,
             // Of a pool's threads one looks things up.
@@ -259,18 +265,24 @@ impl Plan<'_> {
             Arch::Mt { threads_max, .. } => threads_max.min(processors() * 2),
             Arch::Mp { .. } => 1,
         };
-        let processes = self.processes();
+        let parts = self.parts_of(number);
         CacheLimits {
-            entries_max: self.flags.path_cache.div_ceil(processes),
+            entries_max: self.flags.path_cache.div_ceil(parts),
             descriptors_max: self.cached_files,
-            bytes_max: self.shares.file_cache_bytes / processes as u64,
+            bytes_max: self.shares.file_cache_bytes / parts as u64,
             threads,
         }
     }
 
-    /// How many processes have caches of their own.
-    fn processes(&self) -> usize {
-        if let Arch::Mp { processes } = self.arch { processes } else { 1 }
+    /// Into how many parts the caches are divided for the process of this number. Those of mp that start on demand share one half
+    /// of them.
+    fn parts_of(&self, number: usize) -> usize {
+        match self.arch {
+            Arch::Mp { processes, processes_max } if processes == processes_max => processes,
+            Arch::Mp { processes, .. } if number < processes => processes * 2,
+            Arch::Mp { processes, processes_max } => (processes_max - processes) * 2,
+            _ => 1,
+        }
     }
 
     /// `, file cache 32M`, of all processes; nothing where none of it is kept.
@@ -302,7 +314,7 @@ fn arch(flags: &flags::Serve, shares: &Shares, connections: usize) -> Arch {
             let threads_max = shares.threads_max.min(connections + 1);
             Arch::Mt { threads: shares.threads.min(threads_max), threads_max }
         }
-        flags::Arch::Mp => Arch::Mp { processes: shares.processes },
+        flags::Arch::Mp => Arch::Mp { processes: shares.processes, processes_max: shares.processes_max },
     }
 }
 
@@ -432,7 +444,7 @@ impl fmt::Display for Shape {
             Arch::Sped { loops } => ("sped", loops, "loop"),
             Arch::Pipelined { pools, .. } => ("pipelined", pools, "pool"),
             Arch::Mt { threads, .. } => ("mt", threads, "thread"),
-            Arch::Mp { processes } => ("mp", processes, "process"),
+            Arch::Mp { processes, .. } => ("mp", processes, "process"),
         };
         let plural = match (count, unit) {
             (1, _) => "",

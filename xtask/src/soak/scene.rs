@@ -35,7 +35,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// mp has 32 processes, and each client keeps one of them to itself. mt has a thread for each busy client.
+    /// Each busy client has a process of mp or a thread of mt to itself.
     pub(crate) fn of(arch: &str) -> Crowd {
         match arch {
             "mp" => Crowd { visitors: 8, slow: 6, too_slow: 2, rude: 6, flood: 4, runners: 32 },

@@ -83,8 +83,8 @@ impl Served<'_> {
         let group = self.testbed.machine.group(&limits, &self.disk)?;
         empty_caches()?;
         let runners = match architecture {
-            Architecture::Mt => format!("--threads {RUNNERS}"),
-            Architecture::Mp => format!("--processes {RUNNERS}"),
+            Architecture::Mt => format!("--threads {RUNNERS} --threads-max {RUNNERS}"),
+            Architecture::Mp => format!("--processes {RUNNERS} --processes-max {RUNNERS}"),
             _ => String::new(),
         };
         let words = format!("{} {runners} --path-cache {PATH_ENTRIES}", architecture.name());

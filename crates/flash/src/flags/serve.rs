@@ -145,7 +145,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub head_timeout: Duration,
 
-    /// How long a connection may stay open between requests; with mp, at most 5s
+    /// How long a connection may stay open between requests
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_positive, help_heading = LIMITS)]
     pub idle_timeout: Duration,
 
@@ -220,9 +220,14 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = count(1, 100_000), help_heading = ARCHITECTURE)]
     pub threads_max: Option<usize>,
 
-    /// Processes of mp. Without this flag, 32, or one for each 4 MiB of memory if those are fewer
+    /// Processes of mp at the start, and the least that are kept. Without this flag, 32, or one for each 4 MiB of memory if those are fewer
     #[arg(long, value_name = "N", value_parser = count(1, 10_000), help_heading = ARCHITECTURE)]
     pub processes: Option<usize>,
+
+    /// The most processes of mp. They start when all others serve connections, and end when idle. Without this flag, 512, or one
+    /// for each 4 MiB of memory if those are fewer
+    #[arg(long, value_name = "N", value_parser = count(1, 10_000), help_heading = ARCHITECTURE)]
+    pub processes_max: Option<usize>,
 
     /// The most helpers of amped and uring for each device. They start when a job would block, and end when idle. Without this
     /// flag, 64, or one for each MiB of memory (6 MiB with --helpers process) if those are fewer

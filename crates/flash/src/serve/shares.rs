@@ -14,7 +14,8 @@ const LISTINGS_BYTES_LEAST: u64 = 8 << 20;
 const HELPERS_MAX: u64 = 64;
 const THREADS: usize = 64;
 const THREADS_MAX: u64 = 4096;
-const PROCESSES_MAX: u64 = 32;
+const PROCESSES: u64 = 32;
+const PROCESSES_MAX: u64 = 512;
 /// The memory of a machine for each helper, thread or process. A busy helper thread, or thread of mt, holds a quarter of a
 /// mebibyte, a helper process one. A process of mp holds one, and its part of the caches.
 const THREAD_BYTES: u64 = 1 << 20;
@@ -23,7 +24,11 @@ const PROCESS_BYTES: u64 = 4 << 20;
 
 /// No architecture begins with more workers than it may have.
 pub(super) fn check_counts(flags: &flags::Serve) -> Result<(), Failure> {
-    for (flag, count, max) in [("--threads", flags.threads, flags.threads_max)] {
+    let counts = [
+        ("--threads", flags.threads, flags.threads_max),
+        ("--processes", flags.processes, flags.processes_max),
+    ];
+    for (flag, count, max) in counts {
         if let (Some(count), Some(max)) = (count, max)
             && count > max
         {
@@ -43,8 +48,9 @@ pub(super) struct Shares {
     /// Threads of mt: at the start, and at most.
     pub(super) threads: usize,
     pub(super) threads_max: usize,
-    /// Processes of mp.
+    /// Processes of mp: at the start, and at most.
     pub(super) processes: usize,
+    pub(super) processes_max: usize,
     /// The memory there is.
     pub(super) memory_bytes: u64,
 }
@@ -61,6 +67,9 @@ impl Shares {
         let threads = flags.threads.unwrap_or(THREADS);
         let usual_max = || count(THREAD_BYTES, THREADS_MAX).max(flags.threads.unwrap_or(1));
         let threads_max = flags.threads_max.unwrap_or_else(usual_max);
+        let processes = flags.processes.unwrap_or_else(|| count(PROCESS_BYTES, PROCESSES));
+        let usual_max = || count(PROCESS_BYTES, PROCESSES_MAX).max(processes);
+        let processes_max = flags.processes_max.unwrap_or_else(usual_max);
         Self {
             file_cache_bytes: flags.file_cache_bytes.unwrap_or((memory / 4).min(FILE_CACHE_BYTES_MAX)),
             program_buffer_bytes: flags
@@ -70,7 +79,8 @@ impl Shares {
             helpers_max: flags.helpers_max.unwrap_or_else(|| count(helper_bytes, HELPERS_MAX)),
             threads: threads.min(threads_max),
             threads_max,
-            processes: flags.processes.unwrap_or_else(|| count(PROCESS_BYTES, PROCESSES_MAX)),
+            processes: processes.min(processes_max),
+            processes_max,
             memory_bytes: memory,
         }
     }

@@ -13,6 +13,7 @@ use crate::deadline::{Deadline, Waiting};
 use crate::exchange::upstream::UpstreamExchange;
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
+use crate::idle_state::IdleState;
 use crate::output::Output;
 use crate::record::Peer;
 use crate::server::Settings;
@@ -102,6 +103,23 @@ impl Http1 {
             output: None,
             deadline,
         }
+    }
+
+    /// `None` unless the connection is between two requests.
+    pub(crate) fn idle_state(&self) -> Option<IdleState> {
+        self.is_idle().then(|| IdleState::with(&self.deadline))
+    }
+
+    /// Goes on with a connection that was idle in another process.
+    pub(crate) fn from_idle(transport: TransportInfo, state: IdleState) -> Option<Self> {
+        Some(Self {
+            transport,
+            phase: Phase::ReadRequest,
+            last_id: ExchangeId::default(),
+            input: Vec::new(),
+            output: None,
+            deadline: state.deadline()?,
+        })
     }
 
     pub(crate) fn peer(&self) -> Peer {

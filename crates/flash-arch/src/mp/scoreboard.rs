@@ -1,0 +1,107 @@
+//! The scoreboard of mp: what each worker process does, in memory that all processes share.
+//!
+//! A worker writes its own state, and looks at those of the others. So it learns that it was the last idle one without a
+//! message. The parent writes a state only before it starts a worker.
+
+use std::io;
+use std::sync::atomic::Ordering::SeqCst;
+
+use flash_os::shared_bytes::SharedBytes;
+
+pub(super) struct Scoreboard(SharedBytes);
+
+/// No worker has this number.
+const ABSENT: u8 = 0;
+/// A worker is being started.
+const STARTING: u8 = 1;
+/// A worker waits for a connection.
+const IDLE: u8 = 2;
+/// A worker serves a connection.
+const BUSY: u8 = 3;
+
+impl Scoreboard {
+    pub(super) fn new(workers_max: usize) -> io::Result<Self> {
+        SharedBytes::zeroed(workers_max).map(Self)
+    }
+
+    fn count(&self, are: impl Fn(u8) -> bool) -> usize {
+        self.0.iter().filter(|state| are(state.load(SeqCst))).count()
+    }
+
+    pub(super) fn workers(&self) -> usize {
+        self.count(|state| state != ABSENT)
+    }
+
+    pub(super) fn busy(&self) -> usize {
+        self.count(|state| state == BUSY)
+    }
+
+    pub(super) fn has_starting(&self) -> bool {
+        self.count(|state| state == STARTING) > 0
+    }
+
+    /// Whether a worker is idle, or about to be.
+    pub(super) fn has_spare(&self) -> bool {
+        self.0.iter().any(|state| matches!(state.load(SeqCst), STARTING | IDLE))
+    }
+
+    /// Whether all workers that there may be are busy.
+    pub(super) fn is_short(&self) -> bool {
+        self.0.iter().all(|state| state.load(SeqCst) == BUSY)
+    }
+
+    /// The number of a worker that is to be started, if there may be another one.
+    pub(super) fn starting(&self) -> Option<usize> {
+        let number = self.0.iter().position(|state| state.load(SeqCst) == ABSENT)?;
+        self.0[number].store(STARTING, SeqCst);
+        Some(number)
+    }
+
+    pub(super) fn idle(&self, number: usize) {
+        self.0[number].store(IDLE, SeqCst);
+    }
+
+    pub(super) fn absent(&self, number: usize) {
+        self.0[number].store(ABSENT, SeqCst);
+    }
+
+    /// The worker serves from now on. Returns whether it was the last idle one.
+    pub(super) fn begin(&self, number: usize) -> bool {
+        self.0[number].store(BUSY, SeqCst);
+        !self.has_spare()
+    }
+
+    /// Removes an idle worker, unless it is the last idle one.
+    pub(super) fn retire(&self, number: usize) -> bool {
+        self.absent(number);
+        // Another worker that has just begun may have relied on this one.
+        let others = self.has_spare();
+        if !others {
+            self.idle(number);
+        }
+        others
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_idle_worker_knows_and_does_not_retire() {
+        let board = Scoreboard::new(3).unwrap();
+        assert_eq!((board.starting(), board.starting()), (Some(0), Some(1)));
+        assert_eq!(board.workers(), 2);
+        board.idle(0);
+        assert!(!board.begin(0), "one is about to be idle");
+        board.idle(1);
+        assert!(!board.retire(1) && board.begin(1), "it is the last");
+        assert!(!board.is_short(), "there may be another one");
+        assert_eq!((board.starting(), board.starting()), (Some(2), None));
+        assert!(!board.is_short() && board.begin(2) && board.is_short() && board.busy() == 3);
+        board.idle(0);
+        board.idle(2);
+        assert!(board.retire(0) && board.workers() == 2);
+        assert_eq!(board.starting(), Some(0), "its number is free again");
+    }
+}

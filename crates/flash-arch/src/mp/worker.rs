@@ -1,0 +1,181 @@
+//! A worker process of mp, and where it takes connections from: its listeners, and the connections that the
+//! [parent](super::parking) passes on.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use flash_core::{Connection, IdleState, TransportInfo};
+use flash_process::ipc::{self, Received};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags as Flag};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use rustix::process::getppid;
+
+use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
+use super::scoreboard::Scoreboard;
+use crate::blocking::{Arrival, Blocking, Client, Source};
+use crate::limits::Limits;
+use crate::listener::{self, Listener};
+use crate::root_watch;
+use crate::server_state::{ServerParts, ServerState};
+use crate::signals::Signals;
+
+/// What all workers have in common.
+pub(super) struct Workers {
+    /// Those of a lower number do not retire.
+    pub(super) min: usize,
+    pub(super) limits: Limits,
+    pub(super) listeners: Rc<Vec<Listener>>,
+    pub(super) scoreboard: Rc<Scoreboard>,
+    pub(super) ends: Rc<WorkerEnds>,
+}
+
+/// How long a worker beyond the least number waits for a connection before it retires.
+const RETIRE_AFTER: Duration = Duration::from_secs(10);
+/// The token of connections that the parent passes on. Listeners have their numbers.
+const READY: u64 = u64::MAX;
+
+/// The body of a worker process.
+pub(super) fn work(
+    number: usize,
+    workers: &Workers,
+    parts: &dyn Fn(usize) -> io::Result<ServerParts>,
+) -> io::Result<()> {
+    if let Ok(name) = std::ffi::CString::new(format!("worker-{number}")) {
+        rustix::thread::set_name(&name)?;
+    }
+    let signals = Signals::new()?;
+    let parts = parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
+    let shared = ServerState::new(parts, workers.limits);
+    root_watch::start(&shared, number == 0)?;
+    let listening = Arc::clone(&shared);
+    let parent = getppid();
+    let listeners = workers.listeners.iter().map(Listener::try_clone).collect::<io::Result<Vec<_>>>()?;
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        // The parent watches the needed processes.
+        let _ = signals.wait_for_stop(&listening, &[]);
+        listening.drain();
+        if getppid() != parent {
+            // The parent was killed, so this process has to wake its own wait.
+            listeners.iter().for_each(Listener::shut);
+        }
+        // The main thread ends the process when its connection has ended.
+        listening.wait_for_connections(Duration::ZERO);
+    })?;
+    let source = Connections::new(number, workers, Arc::clone(&shared))?;
+    Blocking::new(Arc::clone(&shared), source).run();
+    shared.close(false);
+    Ok(())
+}
+
+struct Connections<'a> {
+    number: usize,
+    workers: &'a Workers,
+    shared: Arc<ServerState>,
+    epoll: OwnedFd,
+    is_idle: bool,
+}
+
+impl<'a> Connections<'a> {
+    fn new(number: usize, workers: &'a Workers, shared: Arc<ServerState>) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        // Exclusive: one connection wakes one worker. It is the first in the kernel's list, so later workers stay idle.
+        let flags = Flag::IN | Flag::EXCLUSIVE;
+        for (listener, token) in workers.listeners.iter().zip(0..) {
+            epoll::add(&epoll, listener, EventData::new_u64(token), flags)?;
+        }
+        epoll::add(&epoll, &workers.ends.ready, EventData::new_u64(READY), flags)?;
+        Ok(Self { number, workers, shared, epoll, is_idle: false })
+    }
+
+    /// Waits for an event. Returns its token, or `None` after the timeout.
+    fn wait(&self, timeout: Option<Duration>) -> Result<Option<u64>, Errno> {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut event = [const { MaybeUninit::uninit() }; 1];
+        let (events, _) = epoll::wait(&self.epoll, &mut event[..], timeout.as_ref())?;
+        Ok(events.first().map(|event| event.data.u64()))
+    }
+
+    /// Takes a connection that the parent has passed on, unless another worker was faster.
+    fn take_ready(&self) -> Option<Box<Client>> {
+        let mut buffer = [0; MESSAGE_BYTES];
+        let Ok(Received::Message(message)) = ipc::try_receive(&self.workers.ends.ready, &mut buffer) else {
+            return None;
+        };
+        let state = IdleState::of(&message.bytes)?;
+        let socket = message.descriptors.into_iter().next()?;
+        // It fails if the client has reset the connection.
+        let peer = listener::peer_of(&socket).ok()?;
+        let connection = Connection::from_idle(TransportInfo::plain(peer), state)?;
+        // This process serves nothing else, so there is a permit.
+        let permit = self.shared.permits.take()?;
+        Some(Box::new(Client { connection, socket, permit }))
+    }
+
+    /// Begins to serve a connection. Tells the parent if no worker is left for the next one.
+    fn begin(&mut self) {
+        self.is_idle = false;
+        if self.workers.scoreboard.begin(self.number) {
+            // If there is no room, others have told the parent.
+            let _ = ipc::try_send(&self.workers.ends.to_parent, SHORT, &[]);
+        }
+    }
+}
+
+impl Source for Connections<'_> {
+    fn next(&mut self) -> Option<Arrival> {
+        let timeout = (self.number >= self.workers.min).then_some(RETIRE_AFTER);
+        while !self.shared.is_draining() {
+            if !mem::replace(&mut self.is_idle, true) {
+                self.workers.scoreboard.idle(self.number);
+            }
+            let arrival = match self.wait(timeout) {
+                Ok(Some(READY)) => match self.take_ready() {
+                    Some(client) => Arrival::Parked(client),
+                    None => continue,
+                },
+                Ok(Some(number)) => {
+                    match self.workers.listeners[number as usize].accept(SocketFlags::empty()) {
+                        Ok((socket, peer)) => Arrival::New(socket, peer),
+                        Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => continue,
+                        // The listener is shut.
+                        Err(Errno::INVAL) => return None,
+                        Err(error) => Arrival::Failed(error),
+                    }
+                }
+                Ok(None) if self.workers.scoreboard.retire(self.number) => return None,
+                Ok(None) | Err(_) => continue,
+            };
+            self.begin();
+            return Some(arrival);
+        }
+        None
+    }
+
+    fn may_wait(&self) -> bool {
+        !self.workers.scoreboard.is_short()
+    }
+
+    /// Only a connection between two requests goes to another process.
+    fn parks(&self, connection: &Connection) -> bool {
+        connection.idle_state().is_some()
+    }
+
+    fn park(&mut self, client: Box<Client>) {
+        if let Some(state) = client.connection.idle_state() {
+            // If it fails, the parent is gone, and the connection is closed.
+            let _ = ipc::send(&self.workers.ends.to_parent, state.bytes(), &[client.socket.as_fd()]);
+        }
+    }
+
+    /// The parent closes idle connections beyond their limit.
+    fn take_longest_idle(&mut self) -> Option<Box<Client>> {
+        None
+    }
+}
