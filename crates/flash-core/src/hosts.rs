@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use quick_cache::DefaultHashBuilder;
+
 use crate::site::Site;
 use crate::site_id::SiteId;
 
@@ -23,8 +25,8 @@ pub enum HostName {
 pub struct Hosts {
     /// By their numbers.
     sites: Vec<Arc<Site>>,
-    exact: HashMap<Box<[u8]>, SiteId>,
-    below: HashMap<Box<[u8]>, SiteId>,
+    exact: HashMap<Box<[u8]>, SiteId, DefaultHashBuilder>,
+    below: HashMap<Box<[u8]>, SiteId, DefaultHashBuilder>,
     any: Option<SiteId>,
     /// What answers a host that no site has: errors without a site's fields and pages.
     nowhere: Arc<Site>,
@@ -43,8 +45,8 @@ impl Hosts {
     pub fn new(sites: Vec<(Site, Vec<HostName>)>) -> Self {
         let mut hosts = Self {
             sites: Vec::with_capacity(sites.len()),
-            exact: HashMap::new(),
-            below: HashMap::new(),
+            exact: HashMap::default(),
+            below: HashMap::default(),
             any: None,
             nowhere: Arc::new(Site::default()),
         };
