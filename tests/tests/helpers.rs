@@ -421,7 +421,11 @@ fn users_that_cannot_be_are_refused() {
         .output();
     let output = output.unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && said.contains("as user nobody: permission denied"), "{said}");
+    assert!(
+        output.status.code() == Some(1)
+            && said.contains("as user nobody: this user may not (permission denied)"),
+        "{said}"
+    );
     let ordinary = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(readable(&program(), private.path()))

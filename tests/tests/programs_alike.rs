@@ -14,9 +14,11 @@ const NAMES: [&str; 5] = ["lab", "load", "sim", "slowdisk", "why"];
 /// What experiments compare with: a program of no use to people.
 const INTERNAL: &str = "flash-floor";
 
+/// Cargo builds it for the tests of its own package, in the folder above that of this program.
 fn sibling(name: &str) -> PathBuf {
-    let path = program().with_file_name(format!("flash-{name}"));
-    assert!(path.exists(), "{} is missing: run cargo build --workspace", path.display());
+    let this = std::env::current_exe().expect("this program has a path");
+    let path = this.parent().unwrap().with_file_name(format!("flash-{name}"));
+    assert!(path.exists(), "{} is missing: run cargo test --workspace --no-run", path.display());
     path
 }
 

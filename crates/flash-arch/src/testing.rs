@@ -43,6 +43,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             template: HeaderTemplate::default(),
         },
         memory_file_bytes_max: 1 << 10,
+        single_copy: false,
         copies_bytes_max: 1 << 20,
         listings_bytes_max: 16 << 20,
         revalidate_ms: 1_000,

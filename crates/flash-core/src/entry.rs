@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flash_http::negotiate::{Accepts, Coding, CodingSet};
 
-use crate::file::{Content, File};
+use crate::file::File;
 use crate::refusal::Refusal;
 
 #[derive(Debug)]
@@ -110,9 +110,22 @@ impl Entry {
         size_of::<Entry>() as u64 + self.files().map(|file| file.weight_bytes()).sum::<u64>()
     }
 
+    /// Content in memory.
+    pub(crate) fn content_bytes(&self) -> u64 {
+        self.files().map(|file| file.content_bytes()).sum()
+    }
+
     /// How many files it holds open.
     pub(crate) fn descriptors(&self) -> u64 {
-        self.files().filter(|file| matches!(file.content, Content::Open(_))).count() as u64
+        self.files().filter(|file| file.open_file().is_some()).count() as u64
+    }
+
+    /// What the caches keep of it: open files in place of contents that are [not worth](File::kept_as) their memory.
+    pub fn kept(self: &Arc<Self>) -> Arc<Self> {
+        match self.files().any(|file| file.kept_as.is_some()) {
+            true => Arc::new(self.with_files(|file| Arc::new(file.as_kept()))),
+            false => Arc::clone(self),
+        }
     }
 
     /// Whether the entry may answer a request now, or the disk has to be asked first.
@@ -148,11 +161,15 @@ impl Entry {
 
     /// A copy for a single worker, with its own reference counts. The content is shared.
     pub(crate) fn replica(&self) -> Self {
-        let replica = |file: &Arc<File>| Arc::new(File::clone(file));
+        self.with_files(|file| Arc::new(File::clone(file)))
+    }
+
+    /// The same entry with other files.
+    fn with_files(&self, other: impl Fn(&Arc<File>) -> Arc<File>) -> Self {
         let resource = match &self.resource {
             Resource::File(Variants { identity, coded }) => Resource::File(Variants {
-                identity: replica(identity),
-                coded: coded.iter().map(replica).collect(),
+                identity: other(identity),
+                coded: coded.iter().map(other).collect(),
             }),
             Resource::Folder => Resource::Folder,
             Resource::FolderWithoutSlash => Resource::FolderWithoutSlash,

@@ -32,6 +32,9 @@ pub struct File {
     pub etag: EntityTag,
     pub head: HeaderBlock,
     pub content: Content,
+    /// The open file that the caches keep in place of a content that is not worth its memory. The requests that waited for the
+    /// content are answered from it.
+    pub kept_as: Option<Arc<dyn OpenFile>>,
 }
 
 /// Where a file's content is.
@@ -122,7 +125,30 @@ impl File {
         let etag = EntityTag::new(stamp.modified_ns, stamp.size, coding.map_or("", Coding::name));
         let head =
             HeaderBlock::of_file(template, &stamp, &media, coding, etag.as_bytes(), varies, cache_rule);
-        Self { stamp, media, coding, varies, cache_rule, etag, head, content }
+        Self { stamp, media, coding, varies, cache_rule, etag, head, content, kept_as: None }
+    }
+
+    /// A file whose content is for the requests that wait. The caches keep `open`.
+    #[must_use]
+    pub fn for_once(self, open: Arc<dyn OpenFile>) -> Self {
+        Self { kept_as: Some(open), ..self }
+    }
+
+    /// The file without a content that is not worth its memory.
+    pub(crate) fn as_kept(&self) -> Self {
+        let content = match &self.kept_as {
+            Some(open) => Content::Open(Arc::clone(open)),
+            None => self.content.clone(),
+        };
+        Self { content, kept_as: None, ..self.clone() }
+    }
+
+    /// The open file, if it holds one.
+    pub fn open_file(&self) -> Option<&Arc<dyn OpenFile>> {
+        match &self.content {
+            Content::Open(open) => Some(open),
+            Content::Memory(_) => self.kept_as.as_ref(),
+        }
     }
 
     /// Makes the header block again, without its cache.
@@ -195,10 +221,19 @@ impl File {
 
     /// The file's weight in the caches.
     pub fn weight_bytes(&self) -> u64 {
-        let content = match &self.content {
+        self.content_bytes() + (size_of::<File>() + self.head.len()) as u64
+    }
+
+    /// Whether its content is sent from the disk's file.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        matches!(&self.content, Content::Open(open) if open.memory_bytes() == 0)
+    }
+
+    /// The content in memory.
+    pub fn content_bytes(&self) -> u64 {
+        match &self.content {
             Content::Memory(bytes) => bytes.len() as u64,
             Content::Open(file) => file.memory_bytes(),
-        };
-        content + (size_of::<File>() + self.head.len()) as u64
+        }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use quick_cache::DefaultHashBuilder;
+use hashbrown::DefaultHashBuilder;
 
 use crate::site::Site;
 use crate::site_id::SiteId;

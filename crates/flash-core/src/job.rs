@@ -36,6 +36,20 @@ pub struct Find {
     pub known: Option<Arc<Entry>>,
     /// When the job was asked for, in the server's milliseconds. The result is at least as new.
     pub asked_ms: u64,
+    pub worth: Worth,
+}
+
+/// What of a file would be worth its room in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worth {
+    /// The largest content. A file with a larger one is kept open, if at all.
+    pub content_bytes_max: u64,
+    /// An open file.
+    pub open: bool,
+}
+
+impl Worth {
+    pub const ANYTHING: Self = Self { content_bytes_max: u64::MAX, open: true };
 }
 
 /// Make one window of an open file ready to send.
@@ -160,6 +174,13 @@ impl Done {
 }
 
 impl Find {
+    /// The known entry, if it may stay as it is. An open file that has become worth a copy is found anew, up to a size.
+    pub fn known_to_keep(&self, memory_file_bytes_max: u64) -> Option<&Arc<Entry>> {
+        let sizes = 1..=self.worth.content_bytes_max.min(memory_file_bytes_max);
+        let should_be_copied = |file: &Arc<File>| file.is_on_disk() && sizes.contains(&file.size());
+        self.known.as_ref().filter(|known| !known.files().any(should_be_copied))
+    }
+
     /// The cached entry, if it may answer requests until the job is done.
     pub fn serves_meanwhile(&self, now_ms: u64, revalidate_ms: u64) -> Option<&Arc<Entry>> {
         self.known.as_ref().filter(|known| known.age_ms(now_ms) < STALE_AFTER * revalidate_ms)

@@ -7,7 +7,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use quick_cache::DefaultHashBuilder;
+use hashbrown::DefaultHashBuilder;
 
 use crate::entry::Entry;
 use crate::site_id::SiteId;
@@ -35,6 +35,8 @@ struct Kept {
     entry: Arc<Entry>,
     until_ms: u64,
     bytes: u64,
+    /// Requests that it has answered.
+    hits: u32,
 }
 
 /// Enough for targets that are requested many times a second.
@@ -64,9 +66,24 @@ impl LocalCache {
         if now_ms.saturating_sub(self.swept_ms) >= SWEEP_MS {
             self.sweep(now_ms);
         }
-        let kept = self.slots[self.hash(site, target) as usize % SLOTS].kept.as_ref()?;
+        let place = self.hash(site, target) as usize % SLOTS;
+        let kept = self.slots[place].kept.as_mut()?;
         let serves = now_ms < kept.until_ms && kept.entry.generation() >= generation;
-        (serves && kept.site == site && *kept.target == *target).then(|| Arc::clone(&kept.entry))
+        (serves && kept.site == site && *kept.target == *target).then(|| {
+            kept.hits = kept.hits.saturating_add(1);
+            Arc::clone(&kept.entry)
+        })
+    }
+
+    /// How many requests for the target it has answered since the last call. The shared cache has not seen them.
+    pub(crate) fn take_hits(&mut self, site: SiteId, target: &[u8]) -> u32 {
+        if self.slots.is_empty() {
+            return 0;
+        }
+        let place = self.hash(site, target) as usize % SLOTS;
+        let kept = self.slots[place].kept.as_mut();
+        let of_target = kept.filter(|kept| kept.site == site && *kept.target == *target);
+        of_target.map_or(0, |kept| std::mem::take(&mut kept.hits))
     }
 
     /// Offers an entry of the shared cache, which is fresh until `until_ms`.
@@ -86,8 +103,14 @@ impl LocalCache {
         let others = self.bytes - slot.kept.as_ref().map_or(0, |kept| kept.bytes);
         if others + bytes <= self.bytes_max {
             self.bytes = others + bytes;
-            slot.kept =
-                Some(Kept { site, target: target.into(), entry: Arc::new(entry.replica()), until_ms, bytes });
+            slot.kept = Some(Kept {
+                site,
+                target: target.into(),
+                entry: Arc::new(entry.replica()),
+                until_ms,
+                bytes,
+                hits: 0,
+            });
         }
     }
 
@@ -109,7 +132,7 @@ impl LocalCache {
 mod tests {
     use super::*;
     use crate::entry::Resource;
-    use crate::job::{Done, Find, Job};
+    use crate::job::{Done, Find, Job, Worth};
     use crate::path::SitePath;
     use crate::testing::Disk;
 
@@ -147,7 +170,13 @@ mod tests {
         let mut disk = Disk::new(0);
         disk.put("/a", *b"too large for memory");
         let path = SitePath::parse(b"/a").unwrap().into_owned();
-        let found = disk.try_now(&Job::Find(Find { site: SITE, path, known: None, asked_ms: 0 }));
+        let found = disk.try_now(&Job::Find(Find {
+            site: SITE,
+            path,
+            known: None,
+            asked_ms: 0,
+            worth: Worth::ANYTHING,
+        }));
         let Some(Done::Found(open)) = found else { panic!("it is there") };
         let mut local = LocalCache::new(1 << 20);
         (0..3).for_each(|_| local.offer(SITE, b"/a", &open, 0, 1000));

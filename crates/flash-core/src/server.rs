@@ -76,7 +76,7 @@ impl Server {
                 None => entry.leads_somewhere() || self.paths.admits_refusal(find.site, &find.path),
             };
             if is_kept {
-                return self.paths.insert(find.site, &find.path, entry);
+                return self.paths.insert(find.site, &find.path, &entry.kept());
             }
         }
         true

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
-use flash_core::job::{Done, Find};
-use flash_core::memory_budget::BudgetedBytes;
+use flash_core::job::{Done, Find, Worth};
+use flash_core::memory_budget::{BudgetedBytes, Reservation};
 use flash_core::path::SitePath;
 use flash_core::refusal::Refusal;
 use flash_core::root::OpenRoot;
@@ -44,6 +44,17 @@ enum Place {
     File(Vec<u8>, FileStat),
     Folder,
     FolderWithoutSlash,
+}
+
+/// How a name is opened, and its compressed copies.
+struct Opening<'a> {
+    site: &'a SiteRoot,
+    root: &'a Root,
+    /// The name that the media type follows from.
+    typed_as: &'a [u8],
+    varies: bool,
+    worth: Worth,
+    blocking: Blocking,
 }
 
 impl Disk {
@@ -112,7 +123,11 @@ impl Disk {
             Place::File(name, examined) => (name, examined),
         };
         let of_this_root = |entry: &&Entry| entry.generation() == site.generation();
-        let known = find.known.as_deref().filter(of_this_root).and_then(variants_of);
+        let known = find
+            .known_to_keep(self.settings.memory_file_bytes_max)
+            .map(|known| &**known)
+            .filter(of_this_root)
+            .and_then(variants_of);
         let media = media::of(&name);
         let siblings = if site.settings.precompressed && media.compressible {
             siblings(root, &name, &examined.stamp, blocking)?
@@ -123,11 +138,11 @@ impl Disk {
             return Ok(None);
         }
         let varies = !siblings.is_empty();
-        let identity = self.file((site, root), &name, &name, None, varies, blocking)?;
+        let open = Opening { site, root, typed_as: &name, varies, worth: find.worth, blocking };
+        let identity = self.file(&open, &name, None)?;
         let mut coded = Vec::with_capacity(siblings.len());
         for (coding, _) in siblings {
-            match self.file((site, root), &with_suffix(&name, coding), &name, Some(coding), varies, blocking)
-            {
+            match self.file(&open, &with_suffix(&name, coding), Some(coding)) {
                 Ok(file) => coded.push(Arc::new(file)),
                 // The copy is gone, or may not be read. The file itself still serves.
                 Err(LookupError::Missing | LookupError::Forbidden(_)) => {}
@@ -137,15 +152,8 @@ impl Disk {
         Ok(Some(Resource::File(Variants { identity: Arc::new(identity), coded })))
     }
 
-    fn file(
-        &self,
-        (site, root): (&SiteRoot, &Root),
-        name: &[u8],
-        typed_as: &[u8],
-        coding: Option<Coding>,
-        varies: bool,
-        blocking: Blocking,
-    ) -> Result<File, LookupError> {
+    fn file(&self, open: &Opening<'_>, name: &[u8], coding: Option<Coding>) -> Result<File, LookupError> {
+        let &Opening { site, root, typed_as, varies, worth, blocking } = open;
         let mut looks_left = LOOKS_MAX;
         loop {
             looks_left -= 1;
@@ -171,14 +179,26 @@ impl Disk {
                 thread::sleep(Duration::from_nanos((RESTED_NS - age_ns) as u64));
                 continue;
             }
-            let content = match self.copied(&file, stamp.size, blocking) {
+            let made = |content| made(site, stamp, typed_as, coding, varies, content);
+            let is_worth_it = stamp.size <= worth.content_bytes_max;
+            let is_copied = stamp.size <= self.settings.memory_file_bytes_max
+                && (is_worth_it || (blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX));
+            let room = is_copied.then(|| self.copies.reserve(stamp.size)).flatten();
+            let Some(room) = room else {
+                let open = self.open_file(file, &examined);
+                if blocking.waits() {
+                    open.warm(0..WINDOW_BYTES.min(stamp.size));
+                }
+                return Ok(made(Content::Open(Arc::new(open))));
+            };
+            if is_worth_it && self.settings.single_copy && !blocking.waits() {
+                // The page cache gives its copy up, which may wait.
+                return Err(LookupError::WouldBlock);
+            }
+            let content = match self.copied(&file, room, blocking) {
                 ReadResult::Whole(Some(content)) => content,
                 ReadResult::Whole(None) => {
-                    let open = self.open_file(file, &examined);
-                    if blocking.waits() {
-                        open.warm(0..WINDOW_BYTES.min(stamp.size));
-                    }
-                    return Ok(made(site, stamp, typed_as, coding, varies, Content::Open(Arc::new(open))));
+                    return Ok(made(Content::Open(Arc::new(self.open_file(file, &examined)))));
                 }
                 ReadResult::WouldBlock => return Err(LookupError::WouldBlock),
                 ReadResult::Shrunk if looks_left > 0 && blocking.waits() => continue,
@@ -188,7 +208,15 @@ impl Disk {
             // The file may have changed while it was read.
             let after = stat::examine(&file)?.stamp;
             if stamp.same_content(&after) || looks_left == 0 {
-                return Ok(made(site, stamp, typed_as, coding, varies, content));
+                let made = made(content);
+                if is_worth_it && self.settings.single_copy {
+                    // The cache's copy is the only one. A failure leaves a second one.
+                    let _ = fadvise(&file, 0, None, Advice::DontNeed);
+                }
+                return Ok(match !is_worth_it && worth.open {
+                    true => made.for_once(Arc::new(self.open_file(file, &examined))),
+                    false => made,
+                });
             }
             if !blocking.waits() {
                 return Err(LookupError::WouldBlock);
@@ -224,12 +252,9 @@ impl Disk {
         }
     }
 
-    /// A copy of the whole file. `None` if it is too large, or the budget has no room.
-    fn copied(&self, file: &OwnedFd, size: u64, blocking: Blocking) -> ReadResult<Option<Content>> {
-        if size > self.settings.memory_file_bytes_max {
-            return ReadResult::Whole(None);
-        }
-        let Some(room) = self.copies.reserve(size) else { return ReadResult::Whole(None) };
+    /// A copy of the whole file, of the size of `room`. `None` if the system has no memory.
+    fn copied(&self, file: &OwnedFd, room: Reservation, blocking: Blocking) -> ReadResult<Option<Content>> {
+        let size = room.bytes();
         if size <= HEAP_FILE_BYTES_MAX {
             let bytes = read::read(file.as_fd(), 0, size as usize, blocking);
             return bytes.map(|bytes| Some(Content::Memory(BudgetedBytes::new(bytes, room).into())));

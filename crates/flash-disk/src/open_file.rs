@@ -8,6 +8,7 @@ mod digests;
 mod version;
 
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +16,6 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use flash_core::file::{self, Stamp, Window};
 use flash_os::residency::Residency;
-use flash_os::shared_heap::HeapBuf;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, openat};
 use rustix::io::Errno;
 
@@ -63,10 +63,14 @@ impl OpenFile {
         matches!(self.send_mode, SendMode::Sendfile | SendMode::Mmap)
     }
 
-    /// Reads the beginning of a window into the page cache. A failure shows again when the window is read.
+    /// Brings the beginning of a window into the page cache, and waits for it. It reads one byte only: a page that is read
+    /// once more when it is sent would seem to be a frequent one. A failure shows again when the window is read.
     pub(crate) fn warm(&self, window: Range<u64>) {
         let bytes = length(&window, READ_BYTES_MAX);
-        let _ = read_exact(self.as_fd(), &mut HeapBuf::zeroed(bytes), window.start, Blocking::Anywhere);
+        if bytes > 0 {
+            let _ = fadvise(self, window.start, NonZeroU64::new(bytes as u64), Advice::WillNeed);
+            let _ = read_exact(self.as_fd(), &mut [0], window.start + bytes as u64 - 1, Blocking::Anywhere);
+        }
     }
 
     /// Whether the open file still holds the bytes of `stamp`. It is asked after a copy was taken, because a write

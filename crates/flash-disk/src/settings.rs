@@ -35,6 +35,8 @@ pub struct Settings {
     pub site: SiteSettings,
     /// The largest file that is copied into memory when it is found.
     pub memory_file_bytes_max: u64,
+    /// A file whose content is copied into the cache leaves the page cache. Where memory is short, it would be paid for twice.
+    pub single_copy: bool,
     /// Memory for all copies, with the evicted ones that are still being sent.
     pub copies_bytes_max: u64,
     /// Memory for listings. A listing that does not fit is refused.

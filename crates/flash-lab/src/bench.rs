@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use flash_rig::{
-    Cpus, Disk, Dynamic, Limits, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount, drop_pages,
-    empty_caches, interrupt, is_root,
+    Cgroup, Cpus, Disk, Dynamic, Limits, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount,
+    drop_pages, empty_caches, interrupt, is_root,
 };
 
 use crate::environment;
@@ -194,7 +194,7 @@ impl<'a> Rig<'a> {
         let cpus = setup.cpus;
         let beside = self.beside(&cell.at);
         let _held = cpus.on_clients(|| idle::hold(server.port, beside, |number| site.idle(number)))??;
-        self.serve(server, php.as_ref(), clients, site, cpus)
+        self.serve(server, php.as_ref(), clients, site, setup.group, cpus)
     }
 
     fn clients(&self, cell: &Cell, rate: Option<f64>) -> Clients {
@@ -211,11 +211,13 @@ impl<'a> Rig<'a> {
         php: Option<&Php>,
         clients: &Clients,
         site: &Site,
+        group: Option<&Cgroup>,
         cpus: &Cpus,
     ) -> Result<Figures> {
         let wants = |name: &str| self.plan.figures.iter().any(|figure| figure.y.contains(name));
         let watch = clients::Watching { runnable: wants("runnable"), blocked: wants("block") };
-        let seen = cpus.on_clients(|| clients.ask(&server, php, site, cpus.client.len(), watch))??;
+        let seen =
+            cpus.on_clients(|| clients.ask(&server, php, site, (group, cpus.client.len()), watch))??;
         interrupt::check()?;
         server.process.check()?;
         let memory = server.process.memory()?;

@@ -72,6 +72,17 @@ impl Cgroup {
         counts.as_deref().map_or(0, kills)
     }
 
+    /// How many reads of the limited disk its processes have caused. `None` where the kernel does not count them.
+    pub fn reads(&self) -> Option<u64> {
+        let folder = self.folders.last()?;
+        match fs::read_to_string(folder.join("io.stat")) {
+            Ok(counts) => Some(read_counts(&counts)),
+            Err(_) => {
+                fs::read_to_string(folder.join("blkio.throttle.io_serviced")).ok().as_deref().map(read_counts)
+            }
+        }
+    }
+
     /// Version 2 only: groups have memory and io if the root hands them down, as it mostly does already.
     fn hand_down(&mut self, journal: &Arc<Journal>, hierarchies: &Hierarchies) -> Result<()> {
         let Hierarchies::Two(mount) = hierarchies else { return Ok(()) };
@@ -177,6 +188,18 @@ fn kills(counts: &str) -> u64 {
     lines.find(|(name, _)| *name == "oom_kill").and_then(|(_, count)| count.parse().ok()).unwrap_or(0)
 }
 
+/// The reads of all disks: `254:0 Read 12` of version 1, `254:0 rbytes=49152 wbytes=0 rios=12 …` of version 2.
+fn read_counts(counts: &str) -> u64 {
+    let lines = counts.lines().filter_map(|line| line.split_once(' '));
+    let count = |(_, counts): (&str, &str)| {
+        let mut words = counts.split_whitespace();
+        let of_version_2 = words.clone().find_map(|word| word.strip_prefix("rios="));
+        let of_version_1 = words.next().filter(|word| *word == "Read").and_then(|_| words.next());
+        of_version_2.or(of_version_1)?.parse::<u64>().ok()
+    };
+    lines.filter_map(count).sum()
+}
+
 /// `1` or `2`, for the records: the version that holds the controllers of memory and io.
 pub(crate) fn version() -> Option<u8> {
     match Hierarchies::find(&fs::read_to_string("/proc/mounts").ok()?).ok()? {
@@ -215,6 +238,19 @@ mod tests {
         assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), 3);
         assert_eq!(kills("low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\noom_group_kill 0\n"), 1);
         assert_eq!(kills(""), 0);
+    }
+
+    #[test]
+    fn both_versions_count_reads() {
+        let one = "254:0 Read 40\n254:0 Write 7\n254:0 Total 47\n7:0 Read 2\nTotal 49\n";
+        assert_eq!(read_counts(one), 42);
+        assert_eq!(
+            read_counts(
+                "254:0 rbytes=163840 wbytes=4096 rios=40 wios=1 dbytes=0 dios=0\n7:0 rbytes=1 wbytes=0 rios=2\n"
+            ),
+            42
+        );
+        assert_eq!(read_counts(""), 0);
     }
 
     const MOUNTS: &str = "\

@@ -232,8 +232,11 @@ impl Plan<'_> {
                 FileCache::Memory => memory_file_bytes_max,
                 FileCache::Descriptor | FileCache::Mapped | FileCache::Off => 0,
             },
-            // Half as much again may be on its way to clients after the cache has let it go.
-            copies_bytes_max: self.cache_limits(number).bytes_max * 3 / 2,
+            // Processes of mp share what is in the page cache.
+            single_copy: !matches!(self.arch, Arch::Mp { .. })
+                && self.shares.cache_is_large(self.cache_limits(number).bytes_max),
+            // A quarter as much again may be on its way to clients after the cache has let it go.
+            copies_bytes_max: self.cache_limits(number).bytes_max / 4 * 5,
             listings_bytes_max: self.shares.listings_bytes(self.parts_of(number)),
             revalidate_ms: ms(flags.revalidate),
             send_mode: match flags.experiments.file_cache {

@@ -12,7 +12,7 @@ use flash_core::entry::{Entry, Resource};
 use flash_core::file::Content;
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::Hosts;
-use flash_core::job::{Done, Find};
+use flash_core::job::{Done, Find, Worth};
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
@@ -103,7 +103,13 @@ impl Bench {
 
     fn find(&self, executor: &JobExecutor, known: Option<&Arc<Entry>>) -> Done {
         let path = SitePath::parse(b"/a.txt").unwrap().into_owned();
-        let job = Job::Find(Find { site: SiteId(0), path, known: known.cloned(), asked_ms: 0 });
+        let job = Job::Find(Find {
+            site: SiteId(0),
+            path,
+            known: known.cloned(),
+            asked_ms: 0,
+            worth: Worth::ANYTHING,
+        });
         executor.help(&self.shared.disk, &self.shared.error_log, &job, Device::ELSEWHERE).unwrap().done
     }
 
@@ -128,6 +134,7 @@ fn settings() -> flash_disk::Settings {
             template: HeaderTemplate::default(),
         },
         memory_file_bytes_max: 1 << 10,
+        single_copy: false,
         copies_bytes_max: 1 << 20,
         listings_bytes_max: 1 << 20,
         revalidate_ms: 0,

@@ -193,7 +193,8 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, cx: &mut Context<'_>) -> F
     match known {
         Ok(entry) => Found::Entry(entry),
         Err(known) => {
-            Found::Unknown(Find { site: site.id, path: path.into_owned(), known, asked_ms: now.ms() })
+            let worth = server.paths.worth(site.id, &path);
+            Found::Unknown(Find { site: site.id, path: path.into_owned(), known, asked_ms: now.ms(), worth })
         }
     }
 }
@@ -226,7 +227,8 @@ impl Server {
         // An entry of an earlier root is no help to the next look either: its file is another one.
         let of_this_root = |entry: &Arc<Entry>| entry.generation() >= site.generation.get();
         let revalidate_ms = self.settings.revalidate_ms;
-        let Some(entry) = self.paths.get(site.id, path).filter(of_this_root) else { return Err(None) };
+        let hits = local.take_hits(site.id, asked);
+        let Some(entry) = self.paths.get(site.id, path, hits).filter(of_this_root) else { return Err(None) };
         match entry.freshness(now.ms(), revalidate_ms) {
             Freshness::Fresh => {
                 local.offer(site.id, asked, &entry, now.ms(), entry.checked_ms() + revalidate_ms);

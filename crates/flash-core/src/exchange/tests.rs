@@ -19,7 +19,7 @@ use super::*;
 use crate::clock::Now;
 use crate::context::Context;
 use crate::file::{Content, File};
-use crate::job::Find;
+use crate::job::{Find, Worth};
 use crate::path::SitePath;
 use crate::server::Settings;
 use crate::site::WINDOW_BYTES;
@@ -220,6 +220,7 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
                 path: SitePath::parse(path.as_bytes()).unwrap().into_owned(),
                 known: None,
                 asked_ms: 0,
+                worth: Worth::ANYTHING,
             }));
             let exchange = Exchange {
                 id,

@@ -4,6 +4,8 @@ use flash_core::file::OpenFile as _;
 use flash_os::residency;
 use rustix::fs::{Mode, OFlags};
 
+use flash_os::shared_heap::HeapBuf;
+
 use super::*;
 
 const BYTES: usize = 200_000;

@@ -14,7 +14,7 @@ mod stamp;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flash_core::entry::Resource;
-use flash_core::file::{Content, Window};
+use flash_core::file::Window;
 use flash_core::job::{Done, Failure, Job, Outcome, Spent};
 use flash_core::listing::{FolderRead, Part};
 use flash_core::memory_budget::Budget;
@@ -49,7 +49,7 @@ impl Disk {
         let mut message = Writer::default();
         message.u8(device.class.is_local().into());
         message.u32(self.names_wanted(job));
-        let descriptor = request::write(job, self.copies.left_bytes(), &mut message);
+        let descriptor = request::write(self, job, self.copies.left_bytes(), &mut message);
         Request { bytes: message.bytes, descriptor }
     }
 
@@ -145,10 +145,7 @@ impl Reply {
             Done::Folder(FolderRead::Names { open, .. }) => return vec![open.as_fd()],
             _ => return Vec::new(),
         };
-        let open = entry.files().filter_map(|file| match &file.content {
-            Content::Open(open) => Some(open.as_fd()),
-            Content::Memory(_) => None,
-        });
+        let open = entry.files().filter_map(|file| file.open_file()).map(|open| open.as_fd());
         // A reply that the entry is unchanged has no open file.
         open.collect()
     }

@@ -119,6 +119,8 @@ fn write_target(target: &Resource, message: &mut Writer) {
         message.u8(request::code_of(file.coding));
         stamp::put(message, &file.stamp);
         match &file.content {
+            // The page cache has the content, and the server sends it from there.
+            Content::Memory(_) if file.kept_as.is_some() => message.u8(ON_DISK),
             Content::Memory(bytes) => {
                 message.u8(IN_HEAP);
                 message.bytes(bytes);

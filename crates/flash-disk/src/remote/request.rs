@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
-use flash_core::job::{Find, Job, Load};
+use flash_core::job::{Find, Job, Load, Worth};
 use flash_core::listing::{Batch, Folder, Kind, NAME_BYTES_MAX, OpenFolder, Part};
 use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
@@ -34,7 +34,12 @@ const PATH_BYTES_MAX: usize = 1 << 20;
 /// A file and its copies in each coding.
 const VARIANTS_MAX: usize = 1 + Coding::ALL.len();
 
-pub(super) fn write<'a>(job: &'a Job, reserved_bytes: u64, message: &mut Writer) -> Option<BorrowedFd<'a>> {
+pub(super) fn write<'a>(
+    disk: &Disk,
+    job: &'a Job,
+    reserved_bytes: u64,
+    message: &mut Writer,
+) -> Option<BorrowedFd<'a>> {
     message.u64(reserved_bytes);
     match job {
         // The spool is open in the server only.
@@ -42,7 +47,13 @@ pub(super) fn write<'a>(job: &'a Job, reserved_bytes: u64, message: &mut Writer)
         Job::Find(find) => {
             message.u8(FIND);
             message.bytes(find.path.as_bytes());
-            let known: Vec<&Arc<File>> = find.known.iter().flat_map(|entry| entry.files()).collect();
+            message.u64(find.worth.content_bytes_max);
+            message.u8(find.worth.open.into());
+            let known: Vec<&Arc<File>> = find
+                .known_to_keep(disk.settings.memory_file_bytes_max)
+                .into_iter()
+                .flat_map(|entry| entry.files())
+                .collect();
             message.u32(known.len() as u32);
             for file in known {
                 message.u8(code_of(file.coding));
@@ -87,9 +98,10 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
     let job = match kind {
         FIND => {
             let path = path(message)?;
+            let worth = Worth { content_bytes_max: message.u64()?, open: message.bool()? };
             let known = message
                 .many(VARIANTS_MAX, |message| Some((coding_of(message.u8()?)?, stamp::take(message)?)))?;
-            Job::Find(Find { site: SiteId(0), path, known: known_entry(disk, known)?, asked_ms: 0 })
+            Job::Find(Find { site: SiteId(0), path, known: known_entry(disk, known)?, asked_ms: 0, worth })
         }
         LOAD => {
             let (stamp, window) = (stamp::take(message)?, message.u64()?..message.u64()?);

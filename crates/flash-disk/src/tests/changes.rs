@@ -20,6 +20,7 @@ fn an_unchanged_file_keeps_its_entry() {
         path: path("/a.txt"),
         known: Some(Arc::clone(&entry)),
         asked_ms: 5_000,
+        worth: Worth::ANYTHING,
     });
     assert!(Arc::ptr_eq(&found(disk.run(&job)), &entry));
     assert_eq!(entry.age_ms(5_999), 999, "it has been looked at");

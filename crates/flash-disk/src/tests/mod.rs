@@ -1,6 +1,7 @@
 //! The disk side against a real folder: what names lead to, what is noticed of changes, what needs no waiting.
 
 mod changes;
+mod copies;
 mod find;
 mod growing;
 mod links;
@@ -23,7 +24,7 @@ use std::time::{Duration, SystemTime};
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
+use flash_core::job::{Done, Failure, Find, Job, Load, Outcome, Worth};
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::site_id::SiteId;
@@ -82,6 +83,7 @@ impl Folder {
                 template: HeaderTemplate::default(),
             },
             memory_file_bytes_max: MEMORY_FILE_BYTES_MAX,
+            single_copy: false,
             copies_bytes_max: 16 << 20,
             listings_bytes_max: 16 << 20,
             revalidate_ms: 0,
@@ -108,7 +110,13 @@ fn path(path: impl AsRef<[u8]>) -> SitePath<'static> {
 }
 
 pub(crate) fn find_job(name: impl AsRef<[u8]>, known: Option<&Arc<Entry>>) -> Job {
-    Job::Find(Find { site: SiteId(0), path: path(name), known: known.cloned(), asked_ms: 0 })
+    Job::Find(Find {
+        site: SiteId(0),
+        path: path(name),
+        known: known.cloned(),
+        asked_ms: 0,
+        worth: Worth::ANYTHING,
+    })
 }
 
 /// Does a job as a helper does that waits for whatever there is.

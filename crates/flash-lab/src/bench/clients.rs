@@ -8,7 +8,7 @@ use anyhow::Result;
 use flash_load::{
     Arrivals, ClientGroup, ClientOptions, Keep, Link, Live, Load, Pace, Report, Server, Until, Url, Urls,
 };
-use flash_rig::{Php, Running, Usage, interrupt};
+use flash_rig::{Cgroup, Php, Running, Usage, interrupt};
 
 use super::blocked::{Blocked, Sleeps};
 use super::runnable::Runnable;
@@ -37,6 +37,8 @@ pub(super) struct Seen {
     /// What the server used after the warm-up, and the answers that it gave meanwhile.
     pub(super) used: Usage,
     pub(super) answers: u64,
+    /// Reads of the disk meanwhile, if the server is in a cgroup that limits them.
+    pub(super) disk_reads: Option<u64>,
     /// What php-fpm used meanwhile, where there is one.
     pub(super) used_by_php: Option<Usage>,
     pub(super) runnable: Option<Runnable>,
@@ -57,15 +59,17 @@ impl Clients {
         server: &Running,
         php: Option<&Php>,
         site: &Site,
-        processors: usize,
+        (group, processors): (Option<&Cgroup>, usize),
         watch: Watching,
     ) -> Result<Seen> {
         let load = self.load(server.port, site, processors)?;
         let stop = AtomicBool::new(false);
-        let usage = || -> Result<(Usage, Option<Usage>)> {
-            Ok((server.process.usage()?, php.map(|php| php.process.usage()).transpose()?))
+        type Used = (Usage, Option<Usage>, Option<u64>);
+        let usage = || -> Result<Used> {
+            let of_php = php.map(|php| php.process.usage()).transpose()?;
+            Ok((server.process.usage()?, of_php, group.and_then(Cgroup::reads)))
         };
-        let mut before: Option<(Usage, Option<Usage>)> = None;
+        let mut before: Option<Used> = None;
         let mut answers = 0;
         let mut last = Live::default();
         let mut runnable = watch.runnable.then(Runnable::default);
@@ -99,10 +103,11 @@ impl Clients {
             None => flash_load::run(&load, &stop, look),
         }?;
         let blocked = blocked.map(Blocked::end).transpose()?;
-        let (after, php_after) = usage()?;
-        let (before, php_before) = before.unwrap_or_default();
+        let (after, php_after, reads_after) = usage()?;
+        let (before, php_before, reads_before) = before.unwrap_or_default();
+        let disk_reads = reads_after.zip(reads_before).map(|(after, before)| after - before);
         let used_by_php = php_after.zip(php_before).map(|(after, before)| after.since(&before));
-        Ok(Seen { report, used: after.since(&before), answers, used_by_php, runnable, blocked })
+        Ok(Seen { report, used: after.since(&before), answers, disk_reads, used_by_php, runnable, blocked })
     }
 
     fn load(&self, port: u16, site: &Site, processors: usize) -> Result<Load> {

@@ -39,6 +39,9 @@ pub(super) fn of(
     put("unanswered", report.unanswered as f64);
     put("megabits_per_second", report.megabits_per_second);
     if seen.answers > 0 {
+        if let Some(reads) = seen.disk_reads {
+            put("disk_reads_per_request", reads as f64 / seen.answers as f64);
+        }
         let mut each = |name: &str, ns: u64| put(name, ns as f64 / 1e3 / seen.answers as f64);
         each("processor_us_per_request", seen.used.cpu_ns);
         each("server_us_per_request", seen.used.cpu_ns.saturating_sub(seen.used.ended_children_ns));

@@ -40,6 +40,7 @@ pub fn built_in() -> &'static [BuiltIn] {
         "data-set-size",
         "burstiness",
         "hot-cold",
+        "memory-short",
         "metadata",
         "device-class",
         "helpers",

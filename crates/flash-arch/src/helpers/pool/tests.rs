@@ -9,7 +9,7 @@ use flash_core::ExchangeId;
 use flash_core::entry::{Entry, Resource};
 use flash_core::file::{Content, OpenFile, Stamp, Window};
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Find, Job, List, Listed, Load};
+use flash_core::job::{Find, Job, List, Listed, Load, Worth};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
@@ -206,6 +206,7 @@ fn find(path: &str) -> Job {
         path: SitePath::parse(path.as_bytes()).unwrap().into_owned(),
         known: None,
         asked_ms: 0,
+        worth: Worth::ANYTHING,
     })
 }
 

@@ -1,0 +1,73 @@
+//! What the caches keep of a file: its content, or the open file.
+
+use std::os::fd::AsFd;
+
+use super::*;
+
+/// It takes nothing but an open file, and that only if the name is requested again.
+const OPEN: Worth = Worth { content_bytes_max: 0, open: true };
+const NOTHING: Worth = Worth { content_bytes_max: 0, open: false };
+
+fn job(name: &str, known: Option<&Arc<Entry>>, worth: Worth) -> Job {
+    Job::Find(Find { site: SiteId(0), path: path(name), known: known.cloned(), asked_ms: 0, worth })
+}
+
+fn identity(entry: &Entry) -> &File {
+    &variants(entry).identity
+}
+
+fn is_in_the_page_cache(path: &Path) -> bool {
+    let file = fs::File::open(path).unwrap();
+    flash_os::cachestat::holds(file.as_fd(), 0..file.metadata().unwrap().len()).expect("the file is ours")
+}
+
+#[test]
+fn a_content_that_is_not_worth_its_memory_answers_those_who_wait() {
+    let folder = Folder::new();
+    let on_disk = folder.put("a.txt", text(3_000));
+    let disk = folder.disk();
+    let entry = found(disk.run(&job("/a.txt", None, OPEN)));
+    assert_eq!(content(identity(&entry)), text(3_000));
+    assert!(identity(&entry).kept_as.is_some(), "the caches keep it open");
+    assert!(is_in_the_page_cache(&on_disk), "the next request is answered from there");
+    assert!(identity(&found(disk.run(&job("/a.txt", None, NOTHING)))).kept_as.is_none());
+    assert!(identity(&find(&disk, "/a.txt")).kept_as.is_none());
+}
+
+#[test]
+fn a_loop_sends_such_a_content_from_the_page_cache() {
+    let folder = Folder::new();
+    folder.put("a.txt", text(3_000));
+    let disk = folder.disk();
+    help(&disk, &find_job("/a.txt", None));
+    let outcome = disk.try_now(&job("/a.txt", None, OPEN)).expect("all of it is in the kernel's caches");
+    assert!(matches!(identity(&found(outcome)).content, Content::Open(_)));
+}
+
+#[test]
+fn a_file_that_became_worth_it_is_copied_at_the_next_look() {
+    let folder = Folder::new();
+    folder.put("a.txt", text(3_000));
+    let disk = folder.disk_with(|settings| settings.copies_bytes_max = 5_000);
+    let open = found(disk.run(&job("/a.txt", None, OPEN))).kept();
+    assert!(Arc::ptr_eq(&found(disk.run(&job("/a.txt", Some(&open), OPEN))), &open), "nothing has changed");
+    let copied = found(disk.run(&job("/a.txt", Some(&open), Worth::ANYTHING)));
+    assert_eq!(content(identity(&copied)), text(3_000));
+    assert!(Arc::ptr_eq(&found(disk.run(&job("/a.txt", Some(&copied), Worth::ANYTHING))), &copied));
+    let without_room = found(disk.run(&job("/a.txt", Some(&open), Worth::ANYTHING)));
+    assert!(matches!(identity(&without_room).content, Content::Open(_)));
+}
+
+#[test]
+fn where_memory_is_short_there_is_one_copy() {
+    let folder = Folder::new();
+    let on_disk = folder.put("a.txt", text(3_000));
+    let disk = folder.disk_with(|settings| settings.single_copy = true);
+    fs::File::open(&on_disk).unwrap().sync_all().unwrap();
+    let entry = find(&disk, "/a.txt");
+    assert!(!is_in_the_page_cache(&on_disk), "the page cache gave its copy up");
+    assert_eq!(content(identity(&entry)), text(3_000));
+    found(disk.run(&job("/a.txt", None, OPEN)));
+    assert!(is_in_the_page_cache(&on_disk), "of a file that the caches do not copy it is the only one");
+    assert!(disk.try_now(&find_job("/a.txt", None)).is_none(), "a loop leaves that to a helper");
+}
