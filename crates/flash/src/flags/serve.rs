@@ -189,7 +189,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]
     pub path_cache: usize,
 
-    /// Memory for the content of files. Each process of mp has its part. 0 caches none. Without this flag, three eighths of the
+    /// Memory for the content of files. Each process of mp has its part. 0 caches none. Without this flag, a quarter of the
     /// memory of the machine or the cgroup, 128M at most
     #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = CACHES)]
     pub file_cache_bytes: Option<u64>,

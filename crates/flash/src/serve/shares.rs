@@ -1,8 +1,8 @@
 //! The size of each part of the server if no flag sets it: a share of the machine's or cgroup's memory, up to a maximum.
 //!
-//! All of them together, and the process itself, fit into the memory of a small container. Almost half of the memory is for
-//! files: three eighths in the cache, and up to a quarter as much again in responses. An eighth is for responses of programs,
-//! and an eighth for helpers or threads. Listings may use a quarter of the file cache's size.
+//! All of them together, and the process itself, fit into the memory of a small container. A quarter of the memory is for the
+//! file cache, and up to a quarter as much again for files in responses. An eighth is for responses of programs, and a quarter
+//! for helpers or threads. Listings may use a quarter of the file cache's size.
 
 use crate::failure::Failure;
 use crate::flags::{self, Helpers};
@@ -19,7 +19,6 @@ const PROCESSES_MAX: u64 = 512;
 /// The memory of a machine for each helper, thread or process. A busy helper thread, or thread of mt, holds a quarter of a
 /// mebibyte, a helper process one. A process of mp holds one, and its part of the caches.
 const THREAD_BYTES: u64 = 1 << 20;
-const HELPER_THREAD_BYTES: u64 = 2 << 20;
 const HELPER_PROCESS_BYTES: u64 = 6 << 20;
 const PROCESS_BYTES: u64 = 4 << 20;
 /// See [`Shares::cache_is_large`].
@@ -64,7 +63,7 @@ impl Shares {
         let memory = memory_bytes.unwrap_or(u64::MAX);
         let count = |bytes_each: u64, most: u64| (memory / bytes_each).clamp(1, most) as usize;
         let helper_bytes = match flags.helpers {
-            Helpers::Thread => HELPER_THREAD_BYTES,
+            Helpers::Thread => THREAD_BYTES,
             Helpers::Process => HELPER_PROCESS_BYTES,
         };
         let threads = flags.threads.unwrap_or(THREADS);
@@ -74,7 +73,7 @@ impl Shares {
         let usual_max = || count(PROCESS_BYTES, PROCESSES_MAX).max(processes);
         let processes_max = flags.processes_max.unwrap_or_else(usual_max);
         Self {
-            file_cache_bytes: flags.file_cache_bytes.unwrap_or((memory / 8 * 3).min(FILE_CACHE_BYTES_MAX)),
+            file_cache_bytes: flags.file_cache_bytes.unwrap_or((memory / 4).min(FILE_CACHE_BYTES_MAX)),
             program_buffer_bytes: flags
                 .programs
                 .program_buffer_bytes
@@ -131,9 +130,9 @@ mod tests {
 
     #[test]
     fn a_small_one_has_shares() {
-        assert_eq!(shown(shares(&[], Some(128))), (48, 16, 64, 32));
-        assert_eq!(shown(shares(&[], Some(64))), (24, 8, 32, 16));
-        assert_eq!(shown(shares(&["--helpers", "process"], Some(64))), (24, 8, 10, 16));
+        assert_eq!(shown(shares(&[], Some(128))), (32, 16, 64, 32));
+        assert_eq!(shown(shares(&[], Some(64))), (16, 8, 64, 16));
+        assert_eq!(shown(shares(&["--helpers", "process"], Some(64))), (16, 8, 10, 16));
         assert_eq!(shown(shares(&[], Some(1))), (0, 0, 1, 1), "there is always one");
     }
 
@@ -173,7 +172,7 @@ mod tests {
             shares(words, memory).listings_bytes(processes) as f64 / f64::from(1 << 20)
         };
         assert_eq!(mebibytes(&[], None, 1), 32.0);
-        assert_eq!(mebibytes(&[], Some(128), 1), 12.0);
+        assert_eq!(mebibytes(&[], Some(128), 1), 8.0);
         assert_eq!(mebibytes(&["--file-cache-bytes=0"], None, 1), 8.0);
         assert_eq!(mebibytes(&["--file-cache-bytes=1G"], None, 1), 256.0);
         assert_eq!(mebibytes(&[], Some(32), 1), 4.0);
