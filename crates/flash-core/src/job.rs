@@ -44,7 +44,7 @@ pub struct Find {
 pub struct Worth {
     /// The largest content. A file with a larger one is kept open, if at all.
     pub content_bytes_max: u64,
-    /// An open file.
+    /// An open file, or a snapshot, which takes a descriptor as well.
     pub open: bool,
 }
 

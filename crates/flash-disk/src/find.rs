@@ -180,9 +180,11 @@ impl Disk {
                 continue;
             }
             let made = |content| made(site, stamp, typed_as, coding, varies, content);
-            let is_worth_it = stamp.size <= worth.content_bytes_max;
+            let fits_the_heap = stamp.size <= HEAP_FILE_BYTES_MAX;
+            // A snapshot takes a descriptor.
+            let is_worth_it = stamp.size <= worth.content_bytes_max && (fits_the_heap || worth.open);
             let is_copied = stamp.size <= self.settings.memory_file_bytes_max
-                && (is_worth_it || (blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX));
+                && (is_worth_it || (blocking.waits() && fits_the_heap));
             let room = is_copied.then(|| self.copies.reserve(stamp.size)).flatten();
             let Some(room) = room else {
                 let open = self.open_file(file, &examined);

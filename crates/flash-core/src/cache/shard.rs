@@ -126,12 +126,20 @@ impl Shard {
     /// What the shard would take of the name's file.
     pub(super) fn worth(&self, hash: u64, limits: &Room, frequencies: &Frequencies) -> Worth {
         let is_requested_again = frequencies.of(hash) >= REQUESTED_AGAIN;
-        let has_place = self.used.entries < limits.entries && self.used.descriptors < limits.descriptors;
+        let open = Room { entries: 1, descriptors: 1, bytes: 0 };
+        let open = match self.used.plus(open).exceeds(limits) {
+            None => true,
+            Some(scarce) => {
+                let victim = self.least_dense(scarce, hash, frequencies);
+                let least = victim.map(|victim| self.density(victim, scarce, frequencies));
+                is_requested_again && least.is_some_and(|least| value(frequencies.of(hash), 1) > least)
+            }
+        };
         let content_bytes_max = match is_requested_again {
             true => self.content_bytes_max(hash, limits, frequencies),
             false => limits.bytes.saturating_sub(self.used.bytes),
         };
-        Worth { content_bytes_max, open: is_requested_again || has_place }
+        Worth { content_bytes_max, open }
     }
 
     /// The largest content that is worth more than what it would replace.
