@@ -14,16 +14,22 @@ const NAMES: [&str; 5] = ["lab", "load", "sim", "slowdisk", "why"];
 /// What experiments compare with: a program of no use to people.
 const INTERNAL: &str = "flash-floor";
 
-/// Cargo builds it for the tests of its own package, in the folder above that of this program.
-fn sibling(name: &str) -> PathBuf {
+/// Where cargo puts the programs that it builds for the tests of their packages: above the folder of this one.
+fn programs() -> PathBuf {
     let this = std::env::current_exe().expect("this program has a path");
-    let path = this.parent().unwrap().with_file_name(format!("flash-{name}"));
+    this.ancestors().nth(2).expect("cargo's folder").to_owned()
+}
+
+fn sibling(name: &str) -> PathBuf {
+    let path = programs().join(format!("flash-{name}"));
     assert!(path.exists(), "{} is missing: run cargo test --workspace --no-run", path.display());
     path
 }
 
 fn run(program: &Path, words: &[&str]) -> Output {
-    Command::new(program).args(words).output().expect("the program runs")
+    // `flash lab` finds its program along PATH, if it is not beside it.
+    let path = format!("{}:{}", programs().display(), std::env::var("PATH").unwrap_or_default());
+    Command::new(program).args(words).env("PATH", path).output().expect("the program runs")
 }
 
 fn text(bytes: &[u8]) -> &str {
