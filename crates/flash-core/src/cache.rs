@@ -12,7 +12,6 @@ mod shard;
 use std::hash::BuildHasher;
 use std::hint::spin_loop;
 use std::iter;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, TryLockError};
 
 use hashbrown::DefaultHashBuilder;
@@ -40,9 +39,8 @@ pub struct PathCache {
     shards: Box<[LockedShard]>,
     frequencies: Frequencies,
     hasher: DefaultHashBuilder,
-    /// What each shard may take. The bytes change with the memory that there is.
+    /// What each shard may take.
     shard_limits: Room,
-    shard_bytes: AtomicU64,
     file_bytes_max: u64,
     local_bytes_max: u64,
 }
@@ -85,7 +83,6 @@ impl PathCache {
             frequencies: Frequencies::new(limits.entries_max),
             hasher: DefaultHashBuilder::default(),
             shard_limits,
-            shard_bytes: AtomicU64::new(shard_limits.bytes),
             file_bytes_max,
             local_bytes_max,
         }
@@ -117,9 +114,9 @@ impl PathCache {
         let path = path.as_bytes();
         let hash = self.hash(site, path);
         let Some(shard) = self.shard(hash) else { return true };
-        let (limits, mut evicted) = (self.limits(), Evicted::default());
+        let mut evicted = Evicted::default();
         let Some(mut shard) = try_often(|| shard.0.try_write()) else { return false };
-        shard.insert(Name { hash, site, path }, entry, (&limits, &self.frequencies), &mut evicted);
+        shard.insert(Name { hash, site, path }, entry, (&self.shard_limits, &self.frequencies), &mut evicted);
         drop((shard, evicted));
         true
     }
@@ -136,35 +133,13 @@ impl PathCache {
         let hash = self.hash(site, path.as_bytes());
         let Some(shard) = self.shard(hash) else { return Worth::ANYTHING };
         match try_often(|| shard.0.try_read()) {
-            Some(shard) => shard.worth(hash, &self.limits(), &self.frequencies),
+            Some(shard) => shard.worth(hash, &self.shard_limits, &self.frequencies),
             None => Worth { content_bytes_max: 0, open: true },
-        }
-    }
-
-    /// Gives up entries until the cache takes at most this part of its bytes. The threads that use it go on meanwhile.
-    pub fn shrink_to(&self, part: f64) {
-        let bytes = (self.shard_limits.bytes as f64 * part.clamp(0.0, 1.0)) as u64;
-        self.shard_bytes.store(bytes, Ordering::Relaxed);
-        let limits = self.limits();
-        for shard in &self.shards {
-            loop {
-                let mut evicted = Evicted::default();
-                let Ok(mut shard) = shard.0.write() else { break };
-                shard.shrink(&limits, &self.frequencies, EVICTED_AT_A_TIME, &mut evicted);
-                drop(shard);
-                if evicted.is_empty() {
-                    break;
-                }
-            }
         }
     }
 
     fn hash(&self, site: SiteId, path: &[u8]) -> u64 {
         self.hasher.hash_one((site, path))
-    }
-
-    fn limits(&self) -> Room {
-        Room { bytes: self.shard_bytes.load(Ordering::Relaxed), ..self.shard_limits }
     }
 
     fn shard(&self, hash: u64) -> Option<&LockedShard> {
@@ -201,8 +176,6 @@ fn try_often<Lock>(lock: impl Fn() -> Result<Lock, TryLockError<Lock>>) -> Optio
 
 /// The copy is made before the first byte is sent, so the first client of a large file would wait for the disk.
 const MEMORY_FILE_BYTES_MAX: u64 = 4 << 20;
-/// A shard is locked for so many evictions.
-const EVICTED_AT_A_TIME: usize = 16;
 
 #[cfg(test)]
 mod tests {

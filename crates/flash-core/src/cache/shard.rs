@@ -108,21 +108,6 @@ impl Shard {
         true
     }
 
-    /// Evicts until the entries fit into the limits, but not more than so many.
-    pub(super) fn shrink(
-        &mut self,
-        limits: &Room,
-        frequencies: &Frequencies,
-        most: usize,
-        evicted: &mut Evicted,
-    ) {
-        for _ in 0..most {
-            let Some(scarce) = self.used.exceeds(limits) else { return };
-            let Some(victim) = self.least_dense(scarce, self.used.bytes, frequencies) else { return };
-            evicted.push(self.remove(victim));
-        }
-    }
-
     /// What the shard would take of the name's file.
     pub(super) fn worth(&self, hash: u64, limits: &Room, frequencies: &Frequencies) -> Worth {
         let is_requested_again = frequencies.of(hash) >= REQUESTED_AGAIN;

@@ -132,21 +132,3 @@ fn what_is_worth_a_copy_is_then_taken() {
     }
     assert!(worth > 20 && taken * 10 >= worth * 9, "{taken} of {worth}");
 }
-
-#[test]
-fn a_shard_shrinks_in_steps_and_keeps_the_best() {
-    let mut world = World::new(1 << 20, 1_000);
-    for number in 0..90 {
-        let name = format!("/{number}");
-        (0..if number < 30 { 9 } else { 2 }).for_each(|_| _ = world.request(&name, 10_000));
-    }
-    let limits = Room { bytes: 400_000, ..world.limits };
-    let mut evicted = Evicted::new();
-    world.shard.shrink(&limits, &world.frequencies, 10, &mut evicted);
-    assert_eq!(evicted.len(), 10, "no more at a time");
-    world.shard.shrink(&limits, &world.frequencies, usize::MAX, &mut evicted);
-    assert!((350_000..=400_000).contains(&world.shard.used().bytes), "{:?}", world.shard.used());
-    let best = (0..30).map(|number| format!("/{number}"));
-    let held = best.filter(|name| world.shard.get(named(name)).is_some()).count();
-    assert!(held >= 25, "{held} of 30");
-}
