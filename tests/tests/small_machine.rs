@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flash_rig::{Limits, Machine};
 use flash_tests::{ARCHITECTURES, Server, need, site};
@@ -120,6 +120,10 @@ fn with_few_descriptors_there_are_fewer_connections_and_all_are_served() {
             let server = Server::start_under(&["prlimit", &limit], arch, folder.path(), &flags);
             // Said at the start, but after the line that it is ready.
             server.get("/0.bin");
+            let until = Instant::now() + Duration::from_secs(5);
+            while arch != "mp" && !server.said().contains("LimitNOFILE=") && Instant::now() < until {
+                thread::sleep(Duration::from_millis(10));
+            }
             let said = server.said();
             let most =
                 said.split(" connections at most").next().and_then(|said| said.rsplit("flash: ").next());
