@@ -18,6 +18,10 @@ use crate::header::{HeaderBlock, HeaderTemplate};
 use crate::memory_budget::BudgetedBytes;
 pub use crate::stamp::Stamp;
 
+/// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; docs/decisions.md has
+/// the measurement.
+pub const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
+
 #[derive(Clone, Debug)]
 pub struct File {
     pub stamp: Stamp,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::entry::{Entry, STALE_AFTER};
 pub use crate::failure::Failure;
-use crate::file::{File, Window};
+use crate::file::{File, HEAP_FILE_BYTES_MAX, Window};
 use crate::listing::{Folder, FolderRead, Listing, Order};
 use crate::memory_budget::BudgetedBytes;
 use crate::path::SitePath;
@@ -50,6 +50,11 @@ pub struct Worth {
 
 impl Worth {
     pub const ANYTHING: Self = Self { content_bytes_max: u64::MAX, open: true };
+
+    /// Whether a content of this size is worth a copy. One that is too large for the heap takes a descriptor.
+    pub fn of_content(&self, size: u64) -> bool {
+        size <= self.content_bytes_max && (size <= HEAP_FILE_BYTES_MAX || self.open)
+    }
 }
 
 /// Make one window of an open file ready to send.
@@ -176,8 +181,10 @@ impl Done {
 impl Find {
     /// The known entry, if it may stay as it is. An open file that has become worth a copy is found anew, up to a size.
     pub fn known_to_keep(&self, memory_file_bytes_max: u64) -> Option<&Arc<Entry>> {
-        let sizes = 1..=self.worth.content_bytes_max.min(memory_file_bytes_max);
-        let should_be_copied = |file: &Arc<File>| file.is_on_disk() && sizes.contains(&file.size());
+        let should_be_copied = |file: &Arc<File>| {
+            let is_copied = (1..=memory_file_bytes_max).contains(&file.size());
+            file.is_on_disk() && is_copied && self.worth.of_content(file.size())
+        };
         self.known.as_ref().filter(|known| !known.files().any(should_be_copied))
     }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::entry::{Entry, Resource, Variants};
-use flash_core::file::{Content, File, Stamp};
+use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, Stamp};
 use flash_core::job::{Done, Find, Worth};
 use flash_core::memory_budget::{BudgetedBytes, Reservation};
 use flash_core::path::SitePath;
@@ -33,10 +33,6 @@ use crate::users::user_of;
 
 /// After this many looks a file that never rests is taken as it is.
 const LOOKS_MAX: usize = 5;
-
-/// Copies up to this size are sent from the heap, larger ones by `sendfile` from a snapshot; docs/decisions.md has
-/// the measurement.
-pub(crate) const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
 
 /// What a request's path leads to.
 enum Place {
@@ -180,11 +176,9 @@ impl Disk {
                 continue;
             }
             let made = |content| made(site, stamp, typed_as, coding, varies, content);
-            let fits_the_heap = stamp.size <= HEAP_FILE_BYTES_MAX;
-            // A snapshot takes a descriptor.
-            let is_worth_it = stamp.size <= worth.content_bytes_max && (fits_the_heap || worth.open);
+            let is_worth_it = worth.of_content(stamp.size);
             let is_copied = stamp.size <= self.settings.memory_file_bytes_max
-                && (is_worth_it || (blocking.waits() && fits_the_heap));
+                && (is_worth_it || (blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX));
             let room = is_copied.then(|| self.copies.reserve(stamp.size)).flatten();
             let Some(room) = room else {
                 let open = self.open_file(file, &examined);

@@ -6,7 +6,7 @@ use std::vec::IntoIter;
 
 use bytes::Bytes;
 use flash_core::entry::{Entry, Resource, Variants};
-use flash_core::file::{Content, File, Stamp, Window};
+use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, Stamp, Window};
 use flash_core::job::{Done, Failure, Find, Job, Load};
 use flash_core::listing::{Details, Folder, FolderRead, Part, Seen};
 use flash_core::memory_budget::BudgetedBytes;
@@ -20,7 +20,6 @@ use rustix::fs::FileType;
 use super::stamp;
 use super::{folder, request};
 use crate::disk::Disk;
-use crate::find::HEAP_FILE_BYTES_MAX;
 use crate::lookup_error::LookupError;
 use crate::site_root::SiteRoot;
 use crate::snapshot::Snapshot;

@@ -58,6 +58,20 @@ fn a_file_that_became_worth_it_is_copied_at_the_next_look() {
     assert!(matches!(identity(&without_room).content, Content::Open(_)));
 }
 
+/// The caches have no descriptor for its snapshot.
+#[test]
+fn a_large_file_that_is_not_worth_a_descriptor_stays_as_it_is_known() {
+    let folder = Folder::new();
+    folder.put("a.bin", text(300_000));
+    let disk = folder.disk_with(|settings| settings.memory_file_bytes_max = 1 << 20);
+    let open = found(disk.run(&job("/a.bin", None, OPEN)));
+    assert!(matches!(identity(&open).content, Content::Open(_)));
+    let without_descriptor = Worth { content_bytes_max: u64::MAX, open: false };
+    let again = found(disk.run(&job("/a.bin", Some(&open), without_descriptor)));
+    assert!(Arc::ptr_eq(&again, &open), "it would only be opened once more");
+    assert!(!Arc::ptr_eq(&found(disk.run(&job("/a.bin", Some(&open), Worth::ANYTHING))), &open));
+}
+
 #[test]
 fn where_memory_is_short_there_is_one_copy() {
     let folder = Folder::new();
