@@ -49,15 +49,11 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// The end of a program's `main`: says what failed, on one line. A report with paragraphs, of the errors in a file, stays as it is.
+/// The end of a program's `main`: says what failed, on one line.
 pub fn finish(program: &str, done: Result<(), Failure>) -> ExitCode {
     let Err(failure) = done else { return ExitCode::SUCCESS };
-    let text = failure.to_string();
-    let text = match text.contains("\n\n") {
-        true => text,
-        false => text.lines().map(str::trim).collect::<Vec<_>>().join(" "),
-    };
+    let line = failure.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
     // Nobody is left to tell if standard error is gone too.
-    let _ = writeln!(io::stderr(), "{program}: {text}");
+    let _ = writeln!(io::stderr(), "{program}: {line}");
     failure.exit_code()
 }
