@@ -2,7 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod asker;
 pub mod family;
+pub mod peer;
 pub mod reply;
 pub mod scripts;
 pub mod site;
@@ -62,9 +64,9 @@ impl Server {
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let mut first = String::new();
         // Something may be said before that.
-        while !first.contains("http://") && lines.read_line(&mut first).expect("lines of text") > 0 {}
+        while !first.contains("flash: serving") && lines.read_line(&mut first).expect("lines of text") > 0 {}
         let address = first
-            .split("http://")
+            .split("://")
             .nth(1)
             .and_then(|rest| rest.split('/').next())
             .and_then(|address| address.parse().ok())

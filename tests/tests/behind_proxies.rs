@@ -91,7 +91,7 @@ fn logs_and_programs_see_the_client_behind_a_trusted_proxy() {
             let folder = tempfile::tempdir().unwrap();
             let log = folder.path().join("log");
             let flags =
-                ["--trusted-proxy", trusted, "--access-log", log.to_str().unwrap(), "--processes", "1"];
+                ["--trusted-proxies", trusted, "--access-log", log.to_str().unwrap(), "--processes", "1"];
             // A sandbox would be in the way of nothing here but the test's own scripts in private folders.
             let cgi = if arch == PROCESSES { vec![] } else { vec!["--cgi", &cgi] };
             let server = Server::start(arch, site.path(), &[&flags[..], &cgi].concat());

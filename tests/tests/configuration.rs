@@ -276,3 +276,68 @@ fn ten_thousand_sites_cost_less_than_2_kib_each() {
     assert_eq!(ask(&server, "host-9999.example.org", "/a.txt"), (200, "found".into()));
     assert_eq!(ask(&server, "host-10000.example.org", "/a.txt").0, 421);
 }
+
+/// Places with equal keys share them.
+#[test]
+fn a_thousand_sites_with_ten_places_each_start_soon_and_small() {
+    const COUNT: usize = 1_000;
+    let (folder, path) = file("");
+    for number in 0..COUNT {
+        fs::create_dir(folder.path().join(format!("site-{number}"))).expect("a folder");
+    }
+    site::write(&folder.path().join("site-999/a.txt"), b"found");
+    let place = |number| match number % 2 {
+        0 => format!("'/place/{number}' = {{ list = true }}\n"),
+        _ => format!("'/place/{number}' = {{ redirect = '/a.txt' }}\n"),
+    };
+    let places: String = (0..10).map(place).collect();
+    let sites = |places: &str| -> String {
+        (0..COUNT).map(|site| format!("[site.'h{site}.example']\nroot = 'site-{site}'\n{places}")).collect()
+    };
+    let start = |sites: String| {
+        fs::write(&path, format!("listen = '127.0.0.1:0'\n{sites}")).expect("the file is written");
+        Server::start_configured(&path, &[])
+    };
+    let without_kb = start(sites("")).resident_kb();
+    let server = start(sites(&places));
+    let each_bytes = server.resident_kb().saturating_sub(without_kb) * 1024 / COUNT as u64 / 10;
+    assert!(each_bytes < 512, "{each_bytes} bytes for each place");
+    assert_eq!(ask(&server, "h999.example", "/a.txt"), (200, "found".into()));
+    assert_eq!(ask(&server, "h999.example", "/place/8").0, 404);
+    assert_eq!(ask(&server, "h0.example", "/place/9/x").0, 308);
+}
+
+#[test]
+fn a_limit_of_open_files_that_is_too_small_for_all_sites_is_told() {
+    let (folder, path) = file("");
+    let sites: String =
+        (0..200).map(|number| format!("[site.'h{number}.example']\nroot = 's{number}'\n")).collect();
+    for number in 0..200 {
+        fs::create_dir(folder.path().join(format!("s{number}"))).expect("a folder");
+    }
+    fs::write(&path, format!("listen = '127.0.0.1:0'\n{sites}")).expect("the file is written");
+    let script = "ulimit -n 256; exec \"$0\" serve --config \"$1\"";
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", script])
+        .arg(program())
+        .arg(&path)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut said = String::new();
+    let mut lines = std::io::BufReader::new(child.stderr.take().expect("it is piped"));
+    let told = loop {
+        if std::io::BufRead::read_line(&mut lines, &mut said).expect("it is read") == 0 {
+            break false;
+        }
+        if said.contains("sites have 200 folders") {
+            break true;
+        }
+    };
+    let _ = rustix::process::kill_process(
+        rustix::process::Pid::from_raw(child.id() as i32).expect("it has a number"),
+        rustix::process::Signal::TERM,
+    );
+    child.wait().expect("it ends");
+    assert!(told && said.contains("LimitNOFILE=512"), "{said}");
+}

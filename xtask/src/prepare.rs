@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use flash_rig::{apt_get, find};
@@ -14,18 +14,27 @@ const TREE_FILES_MIN: usize = 900;
 /// The folder of the tree, and the name of a package that only depends on the one that holds it.
 const TREE: &str = "postgresql-doc";
 
+/// The proxy of Go modules serves this version.
+const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
+
 struct Need {
     package: &'static str,
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 11] = [
+const NEEDS: [Need; 15] = [
     Need { package: "curl", present: || find("curl").is_ok() },
     Need { package: "wrk", present: || find("wrk").is_ok() },
+    // Clients of HTTP/2.
+    Need { package: "nghttp2-client", present: || find("nghttp").is_ok() && find("h2load").is_ok() },
+    Need { package: "python3-httpx", present: || python_has("httpx") },
+    Need { package: "python3-h2", present: || python_has("h2") },
     Need { package: "chromium", present: || find("chromium").is_ok() },
     // Filesystems in a file, for slow disks and cold trees.
     Need { package: "e2fsprogs", present: || find("mke2fs").is_ok() },
     Need { package: "mount", present: || find("losetup").is_ok() },
+    // Another implementation of TLS.
+    Need { package: "openssl", present: || find("openssl").is_ok() },
     // Programs behind the server; Rust brings no C compiler.
     Need { package: "gcc", present: || find("cc").is_ok() },
     // It compiles the kernel's side of `flash why`, which is left out without it.
@@ -38,12 +47,15 @@ const NEEDS: [Need; 11] = [
 ];
 
 /// Servers to compare with. Tests do without those that are not there, and say so.
-const PEERS: [Need; 5] = [
+const PEERS: [Need; 7] = [
     Need { package: "apache2-bin", present: || find("apache2").is_ok() },
     Need { package: "caddy", present: || find("caddy").is_ok() },
     Need { package: "h2o", present: || find("h2o").is_ok() },
     Need { package: "lighttpd", present: || find("lighttpd").is_ok() },
     Need { package: "nginx", present: || find("nginx").is_ok() },
+    // What Flash's modules for them are built with.
+    Need { package: "apache2-dev", present: || find("apxs").is_ok() },
+    Need { package: "nginx-dev", present: || Path::new("/usr/share/nginx/src/configure").exists() },
 ];
 
 /// Sees that everything is there that the tests need, and, where it may install packages, the servers that they compare with.
@@ -55,6 +67,7 @@ pub(crate) fn run() -> Result<Vec<String>> {
     let peers = || missing(&PEERS);
     let not_tested =
         |peers: Vec<&str>| peers.iter().map(|name| format!("NOT TESTED: {name} is not installed")).collect();
+    build_h2spec()?;
     let needed = missing(&NEEDS);
     if !rustix::process::geteuid().is_root() || find("apt-get").is_err() {
         if needed.is_empty() {
@@ -80,6 +93,31 @@ pub(crate) fn run() -> Result<Vec<String>> {
         bail!("still missing after their installation: {}", missing.join(" "));
     }
     Ok(not_tested(peers()))
+}
+
+/// Builds the test of conformance to HTTP/2 where it is not installed: a Go module, which no distribution packages.
+fn build_h2spec() -> Result<()> {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
+    if find("h2spec").is_ok() || tools.join("h2spec").exists() {
+        return Ok(());
+    }
+    let Ok(go) = find("go") else { bail!("missing: h2spec, and go to build it: install golang-go") };
+    fs::create_dir_all(&tools).context("making target/tools")?;
+    let tools = tools.canonicalize().context("target/tools")?;
+    println!("building h2spec");
+    let status =
+        Command::new(go).args(["install", H2SPEC]).env("GOBIN", tools).status().context("starting go")?;
+    if status.success() { Ok(()) } else { bail!("go could not build {H2SPEC}") }
+}
+
+/// Whether Debian's Python has a module.
+fn python_has(module: &str) -> bool {
+    let import = format!("import {module}");
+    Command::new("/usr/bin/python3")
+        .args(["-c", &import])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 fn missing(needs: &[Need]) -> Vec<&'static str> {

@@ -1,18 +1,20 @@
 //! A loop's acceptor: it accepts from the listeners that all loops share, and pauses when the system has no room.
+//!
+//! Each listener has a number. After a reload, listeners that stay keep theirs.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flash_core::record::Peer;
+use flash_core::TransportInfo;
 use flash_observe::RateLimit;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
-use crate::listener::{Listener, turn_away};
+use crate::listener::{Listener, Listeners, turn_away};
 use crate::poller::Poller;
 use crate::server_state::ServerState;
 
@@ -23,7 +25,7 @@ pub(crate) const ACCEPTS_PER_TURN: usize = 16;
 const PAUSE_MS: u64 = 100;
 
 pub(crate) struct Acceptor {
-    listeners: Arc<Vec<Listener>>,
+    listeners: Arc<Listeners>,
     token: fn(usize) -> u64,
     state: State,
     /// A spare descriptor. When descriptors run out, it is closed for a moment, so that one connection can be
@@ -33,7 +35,7 @@ pub(crate) struct Acceptor {
 
 /// A connection that was accepted.
 pub(crate) enum Arrival {
-    Permitted(OwnedFd, Peer, ConnectionPermit),
+    Permitted(OwnedFd, TransportInfo, ConnectionPermit),
     /// All connection permits are taken.
     WaitingConnection(WaitingConnection),
     /// The client has left, or was turned away.
@@ -49,19 +51,51 @@ enum State {
 
 impl Acceptor {
     /// `token` makes the poller's token from a listener's number.
-    pub(crate) fn new(listeners: Arc<Vec<Listener>>, token: fn(usize) -> u64) -> io::Result<Self> {
+    pub(crate) fn new(shared: &ServerState, token: fn(usize) -> u64) -> io::Result<Self> {
+        let listeners = shared.listeners.load_full();
         Ok(Self { listeners, token, state: State::Closed, reserve: Some(reserve()?) })
     }
 
     pub(crate) fn open(&mut self, poller: &mut impl Poller) -> io::Result<()> {
         self.state = State::Open;
-        for (number, listener) in self.listeners.iter().enumerate() {
-            if let Err(error) = poller.listen(listener, (self.token)(number)) {
-                self.leave(poller, State::Closed);
-                return Err(error);
-            }
+        let mut all = numbered(&self.listeners);
+        let watched = all.try_for_each(|(number, listener)| poller.listen(listener, (self.token)(number)));
+        drop(all);
+        watched.inspect_err(|_| self.leave(poller, State::Closed))
+    }
+
+    /// The listeners that are to be left. Connections may wait there.
+    pub(crate) fn removed(&self, shared: &ServerState) -> Vec<usize> {
+        let next = shared.listeners.load();
+        if Arc::ptr_eq(&next, &self.listeners) {
+            return Vec::new();
         }
-        Ok(())
+        let is_left = |number: &usize, listener: &Arc<Listener>| !has(&next, *number, listener);
+        numbered(&self.listeners)
+            .filter(|(number, listener)| is_left(number, listener))
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// Watches the listeners that are new, and leaves those that are no longer there.
+    pub(crate) fn refresh(&mut self, shared: &ServerState, poller: &mut impl Poller, now_ms: u64) {
+        let next = shared.listeners.load_full();
+        if Arc::ptr_eq(&next, &self.listeners) {
+            return;
+        }
+        let before = std::mem::replace(&mut self.listeners, next);
+        if self.state != State::Open {
+            return;
+        }
+        for (number, listener) in numbered(&before).filter(|(at, of)| !has(&self.listeners, *at, of)) {
+            poller.ignore(listener, (self.token)(number));
+        }
+        let all_watched = numbered(&self.listeners)
+            .filter(|(at, of)| !has(&before, *at, of))
+            .all(|(number, listener)| poller.listen(listener, (self.token)(number)).is_ok());
+        if !all_watched {
+            self.leave(poller, State::Paused { until_ms: now_ms + PAUSE_MS });
+        }
     }
 
     pub(crate) fn close(&mut self, poller: &mut impl Poller) {
@@ -71,7 +105,8 @@ impl Acceptor {
     /// Watches a listener again, after its connections were accepted, or enough of them for a turn.
     pub(crate) fn listen_again(&mut self, poller: &mut impl Poller, listener: usize, now_ms: u64) {
         if self.state == State::Open
-            && poller.listen_again(&self.listeners[listener], (self.token)(listener)).is_err()
+            && let Some(Some(watched)) = self.listeners.get(listener)
+            && poller.listen_again(watched, (self.token)(listener)).is_err()
         {
             self.leave(poller, State::Paused { until_ms: now_ms + PAUSE_MS });
         }
@@ -79,7 +114,7 @@ impl Acceptor {
 
     fn leave(&mut self, poller: &mut impl Poller, state: State) {
         if self.state == State::Open {
-            for (number, listener) in self.listeners.iter().enumerate() {
+            for (number, listener) in numbered(&self.listeners) {
                 poller.ignore(listener, (self.token)(number));
             }
         }
@@ -120,12 +155,14 @@ impl Acceptor {
         if self.state != State::Open {
             return None;
         }
-        match self.listeners.get(listener)?.accept_now() {
-            Ok((socket, peer)) => Some(match shared.permit() {
-                Some(permit) => Arrival::Permitted(socket, peer, permit),
-                None => {
-                    shared.waiting_connection(socket, peer).map_or(Arrival::Gone, Arrival::WaitingConnection)
-                }
+        let listener = self.listeners.get(listener)?.as_ref()?;
+        match listener.accept_now() {
+            Ok((socket, transport)) if !shared.lets_connect(&socket, &transport) => Some(Arrival::Gone),
+            Ok((socket, transport)) => Some(match shared.permit() {
+                Some(permit) => Arrival::Permitted(socket, transport, permit),
+                None => shared
+                    .waiting_connection(socket, transport)
+                    .map_or(Arrival::Gone, Arrival::WaitingConnection),
             }),
             // The first in the queue has left; there may be others behind it.
             Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Some(Arrival::Gone),
@@ -139,7 +176,7 @@ impl Acceptor {
                 shared.metrics.shed.add(1);
                 if error == Errno::MFILE
                     && self.reserve.take().is_some()
-                    && let Ok((socket, _)) = self.listeners[listener].accept(SocketFlags::NONBLOCK)
+                    && let Ok((socket, _)) = listener.accept(SocketFlags::NONBLOCK)
                 {
                     turn_away(&socket);
                     drop(socket);
@@ -154,6 +191,14 @@ impl Acceptor {
             }
         }
     }
+}
+
+fn numbered(listeners: &Listeners) -> impl Iterator<Item = (usize, &Arc<Listener>)> {
+    listeners.iter().enumerate().filter_map(|(number, listener)| Some((number, listener.as_ref()?)))
+}
+
+fn has(listeners: &Listeners, number: usize, listener: &Arc<Listener>) -> bool {
+    matches!(listeners.get(number), Some(Some(there)) if Arc::ptr_eq(there, listener))
 }
 
 /// Any descriptor will do. An eventfd needs no file.

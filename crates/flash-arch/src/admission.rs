@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::record::Peer;
+use flash_core::TransportInfo;
 use flash_observe::RateLimit;
 
 use crate::completion_queue::{Completion, CompletionQueue};
@@ -31,9 +31,30 @@ impl ServerState {
         permit
     }
 
+    /// Whether a new connection's client may have another one. Else turns the connection away, before it takes a permit from
+    /// others.
+    pub(crate) fn lets_connect(&self, socket: &OwnedFd, transport: &TransportInfo) -> bool {
+        if self.configuration().server.settings.may_connect(transport) {
+            return true;
+        }
+        static MANY: RateLimit = RateLimit::every(Duration::from_secs(60));
+        let peer = transport.peer;
+        self.metrics.shed.add(1);
+        self.error_log.log_limited(
+            &MANY,
+            format_args!("{peer}: 429: the client has as many connections as --connections-per-client says"),
+        );
+        listener::turn_away_client(socket);
+        false
+    }
+
     /// Lets a new connection wait for a permit. Turns it away if too many wait.
-    pub(crate) fn waiting_connection(&self, socket: OwnedFd, peer: Peer) -> Option<WaitingConnection> {
-        self.permits.wait(socket, peer).map_err(|socket| self.turn_away(&socket)).ok()
+    pub(crate) fn waiting_connection(
+        &self,
+        socket: OwnedFd,
+        transport: TransportInfo,
+    ) -> Option<WaitingConnection> {
+        self.permits.wait(socket, transport).map_err(|socket| self.turn_away(&socket)).ok()
     }
 
     /// Blocks until a connection leaves a permit, or `idle_permit` returns that of an idle one. Turns the connection away if
@@ -96,6 +117,8 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
+    use flash_core::record::Peer;
+
     use super::*;
     use crate::connection_permit::WAITING_MAX;
     use crate::{Limits, testing};
@@ -119,7 +142,10 @@ mod tests {
         shared.set_loops(loops.clone());
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         assert!(shared.permit().is_none());
-        shared.pass_on(shared.waiting_connection(ours.into(), Peer::Unix).unwrap(), &loops[1]);
+        shared.pass_on(
+            shared.waiting_connection(ours.into(), TransportInfo::plain(Peer::Unix)).unwrap(),
+            &loops[1],
+        );
         assert!(shared.permits.are_wanted());
         for place in [2, 0] {
             shared.pass_on(waiting_in(&loops[place]).expect("it is its turn"), &loops[place]);
@@ -142,7 +168,8 @@ mod tests {
         assert!(shared.permit().is_some());
         drop(other);
         assert!(!shared.permits.are_taken());
-        let wait = || shared.waiting_connection(UnixStream::pair().unwrap().0.into(), Peer::Unix);
+        let local = TransportInfo::plain(Peer::Unix);
+        let wait = || shared.waiting_connection(UnixStream::pair().unwrap().0.into(), local);
         let waiting: Vec<_> = (0..WAITING_MAX).map_while(|_| wait()).collect();
         assert_eq!(waiting.len(), WAITING_MAX);
         assert!(wait().is_none());

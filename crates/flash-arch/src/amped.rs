@@ -14,6 +14,7 @@ use flash_process::Child;
 use crate::blocking_call;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
+use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::helpers::{Client, HelperLimits, Helpers, Offload, Waiter};
 use crate::limits::Limits;
@@ -21,7 +22,7 @@ use crate::listener::Listener;
 use crate::loops;
 use crate::poller::Poller;
 use crate::root_watch;
-use crate::server_state::{ServerParts, ServerState};
+use crate::server_state::ServerState;
 
 pub(crate) struct Asymmetric {
     pub(crate) shared: Arc<ServerState>,
@@ -42,7 +43,7 @@ impl Dispatch for Asymmetric {
         let shared = &self.shared;
         let done = metrics.watch_blocking(|| self.without_helpers(&job), || blocking_call::of_job(&job));
         if let Some(outcome) = done {
-            shared.server.cache_result(&job, &outcome.done);
+            shared.configuration().server.cache_result(&job, &outcome.done);
             return Some(outcome);
         }
         let now_ms = server_us(Instant::now()) / 1000;
@@ -50,7 +51,7 @@ impl Dispatch for Asymmetric {
             Job::Find(find) => Some(find.clone()),
             Job::Load(_) | Job::List(_) | Job::Folder(_) | Job::Spool(_) => None,
         };
-        let revalidate_ms = shared.server.settings.revalidate_ms;
+        let revalidate_ms = shared.configuration().server.settings.revalidate_ms;
         if let Some(known) = find.as_ref().and_then(|find| find.serves_meanwhile(now_ms, revalidate_ms)) {
             // If the look is refused, the entry is soon too old, and a request waits for the next look.
             let _ = self.helpers.submit(job, None);
@@ -76,11 +77,12 @@ pub(crate) fn serve<P: Poller>(
     loops: usize,
     helpers: HelperLimits,
     limits: Limits,
-    listeners: Vec<Listener>,
+    listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    mut parts: ServerParts,
+    control: Control,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
+    let mut parts = control.parts()?;
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
     let shared = ServerState::new(parts, limits);
@@ -93,5 +95,5 @@ pub(crate) fn serve<P: Poller>(
         completions,
         offload,
     };
-    loops::serve::<P, _>(loops, &shared, listeners, needed, dispatch, ready)
+    loops::serve::<P, _>(loops, &shared, listeners, needed, control, dispatch, ready)
 }

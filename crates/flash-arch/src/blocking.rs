@@ -10,7 +10,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_core::local::LocalCache;
-use flash_core::record::Peer;
 use flash_core::upstream::Opened;
 use flash_core::{Connection, ExchangeId, Interest, TransportInfo, Want};
 use flash_observe::RateLimit;
@@ -23,6 +22,7 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::ConnectionPermit;
 use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
+use crate::transport::Transport;
 use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 
@@ -39,6 +39,7 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A client's connection, and all that belongs to it while it waits for its client.
 pub(crate) struct Client {
     pub(crate) connection: Connection,
+    pub(crate) transport: Transport,
     pub(crate) socket: OwnedFd,
     pub(crate) permit: ConnectionPermit,
 }
@@ -51,17 +52,25 @@ pub(crate) trait Source {
     /// Whether the worker may wait a moment for its client, because others are left for the next connection.
     fn may_wait(&self) -> bool;
 
+    /// Whether the worker is to park its connection after the present request, because others serve with a newer configuration.
+    fn is_retired(&self) -> bool {
+        false
+    }
+
     /// Whether a connection in this state can be parked.
-    fn parks(&self, connection: &Connection) -> bool;
+    fn parks(&self, connection: &Connection, transport: &Transport) -> bool;
 
     fn park(&mut self, client: Box<Client>);
+
+    /// Notes where the connection is counted that is served now.
+    fn holds(&mut self, _counted_at: Option<u32>) {}
 
     /// Takes out the parked connection that has been idle for longest, so that a new one gets its permit.
     fn take_longest_idle(&mut self) -> Option<Box<Client>>;
 }
 
 pub(crate) enum Arrival {
-    New(OwnedFd, Peer),
+    New(OwnedFd, TransportInfo),
     /// A connection that was parked.
     Parked(Box<Client>),
     /// A connection could not be accepted, for a reason that may pass.
@@ -82,14 +91,13 @@ pub(crate) struct Blocking<S> {
     upstream_io: UpstreamIo,
     /// The streams to the upstreams of the connection's exchanges.
     streams: Vec<(ExchangeId, OwnedFd)>,
-    /// Gets the upstream that was asked for last. An upstream that opens too late is dropped with its queue.
+    /// Gets the upstreams that were asked for. An upstream that opens after the connection's end is dropped with the queue.
     completions: Option<Arc<CompletionQueue>>,
     collected: Collected,
 }
 
 impl<S: Source> Blocking<S> {
     pub(crate) fn new(shared: Arc<ServerState>, source: S) -> Self {
-        let upstream_io = UpstreamIo::new(&shared);
         // There are more workers than processors, so caches of their own would take too much memory.
         let worker = Worker::new(shared, LocalCache::new(0));
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
@@ -97,7 +105,7 @@ impl<S: Source> Blocking<S> {
             worker,
             source,
             buffer,
-            upstream_io,
+            upstream_io: UpstreamIo::default(),
             streams: Vec::new(),
             completions: None,
             collected: Collected::default(),
@@ -110,13 +118,14 @@ impl<S: Source> Blocking<S> {
         let shared = Arc::clone(&self.worker.shared);
         loop {
             // Each of the many workers may wait here for long, so it gives its memory back first.
+            self.worker.release_configuration();
             if self.collected.is_due(Instant::now()) {
                 self.worker.rest();
             }
             match self.source.next() {
                 None => break,
-                Some(Arrival::New(socket, peer)) => {
-                    if let Some(client) = self.admit(&shared, socket, peer) {
+                Some(Arrival::New(socket, transport)) => {
+                    if let Some(client) = self.admit(&shared, socket, transport) {
                         self.serve_client(&shared, client);
                     }
                 }
@@ -139,7 +148,15 @@ impl<S: Source> Blocking<S> {
 
     /// Gets a permit for a new connection: a free one, that of the longest idle connection, or the first that is free within
     /// a second.
-    fn admit(&mut self, shared: &Arc<ServerState>, socket: OwnedFd, peer: Peer) -> Option<Box<Client>> {
+    fn admit(
+        &mut self,
+        shared: &Arc<ServerState>,
+        socket: OwnedFd,
+        transport: TransportInfo,
+    ) -> Option<Box<Client>> {
+        if !shared.lets_connect(&socket, &transport) {
+            return None;
+        }
         let mut idle_permit = || {
             let idle = self.source.take_longest_idle()?;
             Some(shared.reuse(idle.permit))
@@ -147,23 +164,24 @@ impl<S: Source> Blocking<S> {
         let (socket, permit) = match shared.permit().or_else(&mut idle_permit) {
             Some(permit) => (socket, permit),
             None => {
-                let waiting = shared.waiting_connection(socket, peer)?;
+                let waiting = shared.waiting_connection(socket, transport)?;
                 shared.wait_for_permit(waiting, PERMIT_TIMEOUT, idle_permit)?
             }
         };
         self.worker.clock.read();
-        let connection =
-            Connection::new(TransportInfo::plain(peer), &shared.server.settings, &self.worker.clock.now);
+        let carries = shared.transport(&transport);
+        let connection = self.worker.connection(transport);
         for (direction, timeout) in [(Timeout::Recv, CLIENT_PATIENCE), (Timeout::Send, LOOK_UP)] {
             set_socket_timeout(&socket, direction, Some(timeout)).ok()?;
         }
-        Some(Box::new(Client { connection, socket, permit }))
+        Some(Box::new(Client { connection, transport: carries, socket, permit }))
     }
 
     fn serve_client(&mut self, shared: &Arc<ServerState>, mut client: Box<Client>) {
+        self.source.holds(client.connection.counted_at());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let Client { connection, socket, .. } = &mut *client;
-            let after = self.serve(connection, socket);
+            let Client { connection, transport, socket, .. } = &mut *client;
+            let after = self.serve(connection, transport, socket);
             if after == After::Close {
                 connection.abort(&mut self.worker.cx());
             }
@@ -179,15 +197,20 @@ impl<S: Source> Blocking<S> {
         }
         match outcome {
             Ok(After::Park) => self.source.park(client),
-            Ok(After::Close) => {}
-            Err(panic) => shared.panicked(&*panic),
+            Ok(After::Close) => drop(client),
+            Err(panic) => {
+                drop(client);
+                shared.panicked(&*panic);
+            }
         }
+        self.source.holds(None);
     }
 
-    fn serve(&mut self, connection: &mut Connection, socket: &OwnedFd) -> After {
+    fn serve(&mut self, connection: &mut Connection, transport: &mut Transport, socket: &OwnedFd) -> After {
         let mut waits = true;
         // What is under way when the time to drain has passed is cut, and recorded as such.
         while !self.worker.shared.has_given_up() {
+            self.worker.refresh();
             if waits == connection.is_exchanging() {
                 // If two sockets may become ready, the worker does not block on one of them.
                 waits = !waits;
@@ -202,9 +225,22 @@ impl<S: Source> Blocking<S> {
             if connection.deadline_ms() <= self.worker.clock.now.ms() {
                 socket::expire(connection, socket, &mut self.worker.cx());
             }
+            if transport.holds_back(socket, connection, &mut self.worker.cx()) {
+                self.worker.clock.read();
+                continue;
+            }
             let want = connection.want(&mut self.worker.cx());
             self.release();
             match want {
+                // What the client has sent may be in the socket already. The next worker reads it.
+                Want::Receive
+                    if self.source.is_retired()
+                        && connection.is_idle()
+                        && !self.worker.shared.is_draining()
+                        && self.source.parks(connection, transport) =>
+                {
+                    return After::Park;
+                }
                 Want::Receive => {
                     let received = match self.source.may_wait() {
                         true => socket::receive(socket, &mut self.buffer),
@@ -213,11 +249,13 @@ impl<S: Source> Blocking<S> {
                     self.worker.clock.read();
                     let (worker, buffer) = (&mut self.worker, &self.buffer);
                     match received {
-                        Received::Bytes(count) => connection.received(&buffer[..count], &mut worker.cx()),
+                        Received::Bytes(count) => {
+                            transport.received(&buffer[..count], socket, connection, &mut worker.cx());
+                        }
                         Received::End => connection.received_end(&mut worker.cx()),
                         Received::Blocked => {
                             if !connection.receive_blocked()
-                                && let Some(after) = self.leave(connection, socket)
+                                && let Some(after) = self.leave(connection, transport, socket)
                             {
                                 return after;
                             }
@@ -227,7 +265,7 @@ impl<S: Source> Blocking<S> {
                 }
                 Want::Send => {
                     let Some(output) = connection.output() else { return After::Close };
-                    let sent = socket::send(socket, output, None);
+                    let sent = transport.send_now(socket, output, None);
                     self.worker.clock.read();
                     let cx = &mut self.worker.cx();
                     match sent {
@@ -247,8 +285,13 @@ impl<S: Source> Blocking<S> {
                 }
                 Want::OpenUpstream(id) => {
                     // Without a queue the result could not be delivered.
-                    let Ok(completions) = CompletionQueue::new().map(Arc::new) else { return After::Close };
-                    self.completions = Some(Arc::clone(&completions));
+                    let completions = match &self.completions {
+                        Some(completions) => Arc::clone(completions),
+                        None => match CompletionQueue::new().map(Arc::new) {
+                            Ok(completions) => Arc::clone(self.completions.insert(completions)),
+                            Err(_) => return After::Close,
+                        },
+                    };
                     let reply =
                         Box::new(move |opened: Opened| completions.push(0, Completion::Opened(id, opened)));
                     let stream = self.upstream_io.begin(connection, id, socket, &mut self.worker.cx(), reply);
@@ -259,9 +302,12 @@ impl<S: Source> Blocking<S> {
                     let stream = self.streams.iter().find(|(of, _)| *of == id).map(|(_, stream)| stream);
                     self.upstream_io.perform(&want, connection, stream, &mut self.worker.cx());
                 }
-                Want::WaitIo(interest) => self.wait_for_either(interest, connection, socket),
+                Want::WaitIo(mut interest) => {
+                    interest.client_out |= transport.waits();
+                    self.wait_for_either(interest, connection, socket);
+                }
                 Want::ShutdownWrite => {
-                    if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
+                    if transport.shutdown(socket).is_err() {
                         return After::Close;
                     }
                 }
@@ -269,6 +315,7 @@ impl<S: Source> Blocking<S> {
                     socket::reset(socket);
                     return After::Close;
                 }
+                Want::Close if transport.close(socket, connection) => _ = self.worker.clock.read(),
                 // A job is done at once, so the connection never waits for one.
                 Want::WaitJob | Want::Detach | Want::Close => return After::Close,
             }
@@ -277,11 +324,22 @@ impl<S: Source> Blocking<S> {
     }
 
     /// Leaves a connection whose client sends nothing, if that is possible. Else waits for the client.
-    fn leave(&mut self, connection: &Connection, socket: &OwnedFd) -> Option<After> {
+    fn leave(
+        &mut self,
+        connection: &Connection,
+        transport: &mut Transport,
+        socket: &OwnedFd,
+    ) -> Option<After> {
         let shared = &self.worker.shared;
         // While the server drains, this worker closes the connection itself.
-        if !shared.is_draining() && self.source.parks(connection) {
+        if !shared.is_draining() && self.source.parks(connection, transport) {
             return Some(After::Park);
+        }
+        // No other worker is left, and this one could be free.
+        if !self.source.may_wait() && connection.is_between_requests() && transport.is_tls() {
+            // The client sees that nothing is missing.
+            transport.close(socket, connection);
+            return Some(After::Close);
         }
         let mut polled = [PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
         let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
@@ -307,7 +365,7 @@ impl<S: Source> Blocking<S> {
                 registered.push(*id);
             }
         }
-        // Until an upstream has opened, its completion queue is watched in its place.
+        // Until an upstream has opened, the completion queue is watched in its place.
         let completions = self.completions.clone();
         if let Some(completions) = &completions {
             polled.push(PollFd::new(completions.eventfd(), PollFlags::IN));
@@ -327,8 +385,6 @@ impl<S: Source> Blocking<S> {
         }
         for (_, completion) in completions.iter().flat_map(|completions| completions.drain()) {
             if let Completion::Opened(id, opened) = completion {
-                // A worker opens one upstream at a time.
-                self.completions = None;
                 let stream = tell_opened(connection, id, opened, &mut self.worker.cx());
                 self.streams.extend(stream.map(|stream| (id, stream)));
             }

@@ -18,8 +18,7 @@ use std::time::Duration;
 
 use flash_core::job::Outcome;
 use flash_core::local::LocalCache;
-use flash_core::record::Peer;
-use flash_core::{Connection, Context, ExchangeId, TransportInfo};
+use flash_core::{Context, ExchangeId, TransportInfo};
 use flash_observe::metrics::LoopMetrics;
 use slab::Slab;
 
@@ -28,7 +27,6 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
 use crate::dispatch::Dispatch;
 use crate::helpers::Client;
-use crate::listener::Listener;
 use crate::longest_idle::LongestIdle;
 use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;
@@ -67,8 +65,10 @@ struct Io<'a, P> {
     streams: &'a mut Streams,
 }
 
-/// Deferred work that is done before the loop looks for new events.
-const DEFERRED_PER_TURN: usize = 4;
+/// The deferred work that a turn does at least.
+const DEFERRED_MIN: usize = 4;
+/// A turn does one piece of deferred work for so many events, so that a thousand busy clients do not delay it for long.
+const EVENTS_PER_DEFERRED: usize = 4;
 fn slot_of<L>(slots: &Slab<Box<Slot<L>>>, token: u64) -> Option<&Slot<L>> {
     let (generation, index) = split(token);
     slots.get(index).map(|slot| &**slot).filter(|slot| slot.generation == generation)
@@ -80,19 +80,18 @@ const TIMEOUT_MS_MAX: u64 = 3_600_000;
 impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     pub(crate) fn new(
         shared: Arc<ServerState>,
-        listeners: Arc<Vec<Listener>>,
         completions: Arc<CompletionQueue>,
         dispatch: D,
     ) -> io::Result<Self> {
         let mut poller = P::new(&completions, COMPLETIONS)?;
-        let local = LocalCache::new(shared.server.paths.local_bytes_max());
+        let local = LocalCache::new(shared.configuration().server.paths.local_bytes_max());
         let worker = Worker::new(shared, local);
-        let mut acceptor = Acceptor::new(listeners, |listener| token(NO_CONNECTION, listener))?;
+        let mut acceptor = Acceptor::new(&worker.shared, |listener| token(NO_CONNECTION, listener))?;
         acceptor.open(&mut poller)?;
         Ok(Self {
             timers: TimerWheel::new(worker.clock.now.ms()),
             metrics: Arc::clone(worker.metrics()),
-            upstream_io: UpstreamIo::new(&worker.shared),
+            upstream_io: UpstreamIo::default(),
             worker,
             dispatch,
             completions,
@@ -124,6 +123,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             let timeout = self.timeout(give_up_ms);
             let events = self.poller.wait(timeout)?;
             let turn = self.metrics.begin(events, self.worker.clock.read());
+            if self.worker.refresh() {
+                self.refresh_listeners();
+            }
             while let Some(event) = self.poller.next() {
                 self.handle(event);
             }
@@ -131,14 +133,14 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             while let Some(listener) = self.arrivals.pop() {
                 self.accept(listener);
             }
-            self.run_deferred();
+            self.run_deferred(events);
             self.expire();
             self.worker.report();
             self.metrics.end(turn);
             if self.worker.shared.is_draining() {
                 if give_up_ms == u64::MAX {
                     give_up_ms =
-                        self.worker.clock.now.ms() + self.worker.shared.limits.drain.as_millis() as u64;
+                        self.worker.clock.now.ms() + self.worker.shared.drain_time().as_millis() as u64;
                     self.acceptor.close(&mut self.poller);
                     self.turn_all(|_, _, _| {});
                 }
@@ -201,9 +203,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         }
     }
 
-    /// Does some of the deferred work.
-    fn run_deferred(&mut self) {
-        for _ in 0..DEFERRED_PER_TURN {
+    /// Does some of the deferred work, in a turn with so many events.
+    fn run_deferred(&mut self, events: usize) {
+        for _ in 0..DEFERRED_MIN.max(events / EVENTS_PER_DEFERRED) {
             match self.deferred.pop_front() {
                 Some(Deferred::NextTurn(token) | Deferred::UpstreamReady(token)) => {
                     self.turn(token, |_, _, _| {})
@@ -235,6 +237,11 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
 
     fn accept(&mut self, listener: usize) {
         self.acceptor.retry(&mut self.poller, self.worker.clock.now.ms());
+        self.accept_waiting(listener);
+        self.acceptor.listen_again(&mut self.poller, listener, self.worker.clock.now.ms());
+    }
+
+    fn accept_waiting(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
             match self.acceptor.accept(
                 &self.worker.shared,
@@ -242,23 +249,21 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 listener,
                 self.worker.clock.now.ms(),
             ) {
-                Some(Arrival::Permitted(socket, peer, permit)) => self.open_connection(socket, peer, permit),
+                Some(Arrival::Permitted(socket, transport, permit)) => {
+                    self.open_connection(socket, transport, permit)
+                }
                 Some(Arrival::WaitingConnection(waiting_connection)) => self.admit(waiting_connection),
                 Some(Arrival::Gone) => {}
                 None => break,
             }
         }
-        self.acceptor.listen_again(&mut self.poller, listener, self.worker.clock.now.ms());
     }
 
-    fn open_connection(&mut self, socket: OwnedFd, peer: Peer, permit: ConnectionPermit) {
+    fn open_connection(&mut self, socket: OwnedFd, transport: TransportInfo, permit: ConnectionPermit) {
         self.generation = (self.generation + 1) % NO_CONNECTION;
         let index = self.slots.insert(Box::new(Slot {
-            connection: Connection::new(
-                TransportInfo::plain(peer),
-                &self.worker.shared.server.settings,
-                &self.worker.clock.now,
-            ),
+            transport: self.worker.shared.transport(&transport),
+            connection: self.worker.connection(transport),
             socket,
             socket_state: P::socket_state(),
             generation: self.generation,
@@ -271,7 +276,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
 
     fn admit(&mut self, waiting_connection: WaitingConnection) {
         match self.worker.shared.permit().or_else(|| self.take_permit()) {
-            Some(permit) => self.open_connection(waiting_connection.socket, waiting_connection.peer, permit),
+            Some(permit) => {
+                self.open_connection(waiting_connection.socket, waiting_connection.transport, permit)
+            }
             None => self.worker.shared.pass_on(waiting_connection, &self.completions),
         }
     }
@@ -279,13 +286,23 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     /// Closes the connection that has been idle for longest, and returns its permit.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
         let Self { slots, worker, longest_idle, .. } = self;
+        let configuration = worker.shared.configuration();
         let since =
-            |slot: &Slot<P::SocketState>| slot.connection.idle_since_ms(&worker.shared.server.settings);
+            |slot: &Slot<P::SocketState>| slot.connection.idle_since_ms(&configuration.server.settings);
         let all = slots.iter().map(|(index, slot)| (since(slot), token(slot.generation, index)));
         let since = |token| since(slot_of(slots, token)?);
         let token = longest_idle.find(worker.clock.now.ms(), all, since)?;
         let permit = self.close(token)?;
         Some(self.worker.shared.reuse(permit))
+    }
+
+    /// Watches the listeners of a new configuration, and leaves those that it does not have. Connections that wait there are
+    /// accepted before that.
+    fn refresh_listeners(&mut self) {
+        for listener in self.acceptor.removed(&self.worker.shared) {
+            self.accept_waiting(listener);
+        }
+        self.acceptor.refresh(&self.worker.shared, &mut self.poller, self.worker.clock.now.ms());
     }
 
     fn expire(&mut self) {

@@ -58,7 +58,7 @@ const STACK_BYTES: usize = 256 << 10;
 
 impl Helpers {
     pub(crate) fn start(limits: HelperLimits, shared: Arc<ServerState>) -> io::Result<Arc<Self>> {
-        let watchdog = Arc::new(Watchdog::new(shared.server.settings.disk_deadline_ms));
+        let watchdog = Arc::new(Watchdog::new(shared.configuration().server.settings.disk_deadline_ms));
         let common = Pools::start(Device::ELSEWHERE, limits, &shared, &watchdog, None)?;
         let (others, met) = (ArcSwap::default(), mpsc::Queue::new());
         let helpers = Arc::new(Self { limits, shared, common, others, met, watchdog });
@@ -128,7 +128,7 @@ impl Pools {
             Pool::start(device, limits, Arc::clone(shared), Arc::clone(watchdog), elsewhere.cloned())
         };
         let files = start(limits.helpers_max, elsewhere.map(|pools| &pools.files))?;
-        let listings = match shared.server.lists() {
+        let listings = match shared.configuration().server.lists() {
             true => {
                 let elsewhere = elsewhere.and_then(|pools| pools.listings.as_ref());
                 Some(start(limits.helpers_max.min(LISTERS_MAX), elsewhere)?)

@@ -13,17 +13,21 @@
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod admin;
 mod admission;
 mod amped;
 mod blocking;
 mod blocking_call;
 mod clock;
 mod completion_queue;
+mod configuration;
 mod connection_permit;
+mod control;
 mod dispatch;
 mod epoll;
 mod epoll_registration;
 mod event_loop;
+mod file_service;
 mod helper_processes;
 mod helpers;
 mod limits;
@@ -35,6 +39,8 @@ mod mt;
 mod parked;
 mod pipelined;
 mod poller;
+mod reload;
+mod reload_request;
 mod root_watch;
 pub mod sandbox;
 mod server_state;
@@ -44,20 +50,26 @@ mod sped;
 #[cfg(test)]
 mod testing;
 mod timer_wheel;
+mod transport;
 mod upstream_io;
 pub mod uring;
 mod worker;
 
 use std::io;
+use std::sync::Arc;
 
+use flash_core::clients::Clients;
 use flash_process::Child;
 
 pub use crate::clock::server_us;
+pub use crate::control::Control;
 use crate::epoll::Epoll;
+pub use crate::file_service::FileService;
 pub use crate::helper_processes::{HelperKind, HelperProcesses, HelperRoles};
 pub use crate::helpers::{HelperLimits, Offload};
 pub use crate::limits::Limits;
 pub use crate::listener::{Listener, SocketAccess};
+pub use crate::reload::{Configurator, Next, Present};
 pub use crate::server_state::{ServerParts, ServerState};
 use crate::uring::RingPoller;
 
@@ -92,36 +104,36 @@ pub enum Arch {
     },
 }
 
-/// Serves until a signal to stop comes, or a needed process ends. Each process that serves calls `parts` once, with its
-/// number.
-/// `ready` is called once, when connections are accepted.
+/// Serves until a signal to stop comes, or a needed process ends. Each process that serves asks the configurator for its parts.
+/// `clients` counts the connections of each client. `ready` is called once, when connections are accepted.
 ///
 /// # Errors
 /// If it cannot serve, or has stopped because a needed process has ended.
 pub fn serve(
     arch: Arch,
     limits: Limits,
-    listeners: Vec<Listener>,
+    clients: &Clients,
+    listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    parts: impl Fn(usize) -> io::Result<ServerParts>,
+    control: Control,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     match arch {
         Arch::Amped { loops, helpers } => {
-            amped::serve::<Epoll>(loops, helpers, limits, listeners, needed, parts(0)?, ready)
+            amped::serve::<Epoll>(loops, helpers, limits, listeners, needed, control, ready)
         }
         Arch::Uring { loops, helpers } => {
-            amped::serve::<RingPoller>(loops, helpers, limits, listeners, needed, parts(0)?, ready)
+            amped::serve::<RingPoller>(loops, helpers, limits, listeners, needed, control, ready)
         }
-        Arch::Sped { loops } => sped::serve(loops, limits, listeners, needed, parts(0)?, ready),
+        Arch::Sped { loops } => sped::serve(loops, limits, listeners, needed, control, ready),
         Arch::Pipelined { pools, helpers } => {
-            pipelined::serve(pools, helpers, limits, listeners, needed, parts(0)?, ready)
+            pipelined::serve(pools, helpers, limits, listeners, needed, control, ready)
         }
         Arch::Mt { threads, threads_max } => {
-            mt::serve(threads, threads_max, limits, listeners, needed, parts(0)?, ready)
+            mt::serve(threads, threads_max, limits, listeners, needed, control, ready)
         }
         Arch::Mp { processes, processes_max } => {
-            mp::serve(processes, processes_max, limits, listeners, needed, parts, ready)
+            mp::serve((processes, processes_max), limits, clients, listeners, needed, control, ready)
         }
     }
 }

@@ -7,9 +7,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use flash_core::TransportInfo;
 use flash_core::record::Peer;
+use flash_http::Scheme;
 use flash_os::tcp;
 use flash_process::socket_name;
 use rustix::io::Errno;
@@ -22,11 +25,18 @@ use rustix::net::{
 pub struct Listener {
     socket: OwnedFd,
     place: Place,
+    /// Whether each connection begins with a header of the PROXY protocol.
+    proxy_header: bool,
+    /// Whether connections begin with a TLS handshake.
+    scheme: Scheme,
     /// Whether a loop is accepting now.
     taken: AtomicBool,
     /// How many loops watch it.
     pub(crate) loops: AtomicUsize,
 }
+
+/// The listeners of a process by their numbers. A number without a listener may be given to a new one.
+pub(crate) type Listeners = Vec<Option<Arc<Listener>>>;
 
 #[derive(Clone, Debug)]
 enum Place {
@@ -85,6 +95,8 @@ impl Listener {
         Ok(Self {
             socket,
             place: Place::Inet(bound),
+            proxy_header: false,
+            scheme: Scheme::Http,
             taken: AtomicBool::new(false),
             loops: AtomicUsize::new(0),
         })
@@ -104,9 +116,26 @@ impl Listener {
         Ok(Self {
             socket,
             place: Place::Unix(path.to_owned()),
+            proxy_header: false,
+            scheme: Scheme::Http,
             taken: AtomicBool::new(false),
             loops: AtomicUsize::new(0),
         })
+    }
+
+    /// Requires each connection to begin with a header of the PROXY protocol.
+    pub fn requiring_proxy_header(self) -> Self {
+        Self { proxy_header: true, ..self }
+    }
+
+    /// Speaks HTTP within TLS.
+    pub fn with_tls(self) -> Self {
+        Self { scheme: Scheme::Https, ..self }
+    }
+
+    /// What its connections speak.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
     }
 
     /// The address and port that the system has given.
@@ -130,7 +159,7 @@ impl Listener {
     }
 
     /// Wakes threads that wait for a connection, and refuses later connections.
-    pub(crate) fn shut(&self) {
+    pub fn shut(&self) {
         // It fails only if the socket is shut already.
         let _ = net::shutdown(&self.socket, net::Shutdown::Both);
         if let Place::Unix(path) = &self.place {
@@ -140,14 +169,23 @@ impl Listener {
     }
 
     /// Another descriptor of the same socket.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let (socket, place) = (self.socket.try_clone()?, self.place.clone());
-        Ok(Self { socket, place, taken: AtomicBool::new(false), loops: AtomicUsize::new(0) })
+    ///
+    /// # Errors
+    /// If there is no descriptor for it.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            socket: self.socket.try_clone()?,
+            place: self.place.clone(),
+            proxy_header: self.proxy_header,
+            scheme: self.scheme,
+            taken: AtomicBool::new(false),
+            loops: AtomicUsize::new(0),
+        })
     }
 
     /// Accepts for a loop. The kernel locks a listener while it accepts, and other loops would sleep meanwhile. Here
     /// they get EAGAIN at once, and the poller reports the listener again.
-    pub(crate) fn accept_now(&self) -> Result<(OwnedFd, Peer), Errno> {
+    pub(crate) fn accept_now(&self) -> Result<(OwnedFd, TransportInfo), Errno> {
         if self.taken.swap(true, Ordering::Acquire) {
             return Err(Errno::AGAIN);
         }
@@ -156,15 +194,13 @@ impl Listener {
         accepted
     }
 
-    pub(crate) fn accept(&self, flags: SocketFlags) -> Result<(OwnedFd, Peer), Errno> {
+    /// Accepts a connection, and says what carries its bytes.
+    pub(crate) fn accept(&self, flags: SocketFlags) -> Result<(OwnedFd, TransportInfo), Errno> {
         let (socket, address) = acceptfrom_with(&self.socket, flags | SocketFlags::CLOEXEC)?;
-        Ok((socket, address.map_or(Peer::Unix, peer)))
+        let peer = address.map_or(Peer::Unix, peer);
+        let plain = TransportInfo::plain(peer);
+        Ok((socket, TransportInfo { scheme: self.scheme, proxy_header: self.proxy_header, ..plain }))
     }
-}
-
-/// The client of a socket that was accepted before.
-pub(crate) fn peer_of(socket: &OwnedFd) -> Result<Peer, Errno> {
-    Ok(net::getpeername(socket)?.map_or(Peer::Unix, peer))
 }
 
 fn peer(address: SocketAddrAny) -> Peer {
@@ -183,7 +219,8 @@ impl AsFd for Listener {
 impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Inet(address) => write!(f, "http://{address}/"),
+            Place::Inet(address) => write!(f, "{}://{address}/", self.scheme.name()),
+            Place::Unix(path) if self.scheme == Scheme::Https => write!(f, "https://unix:{}", path.display()),
             Place::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -193,7 +230,18 @@ impl fmt::Display for Listener {
 pub(crate) fn turn_away(socket: &OwnedFd) {
     const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Flash\r\nRetry-After: 1\r\n\
         Content-Length: 0\r\nConnection: close\r\n\r\n";
+    send_and_shut(socket, ANSWER);
+}
+
+/// The response to a connection whose client has too many.
+pub(crate) fn turn_away_client(socket: &OwnedFd) {
+    const ANSWER: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nServer: Flash\r\nRetry-After: 1\r\n\
+        Content-Length: 0\r\nConnection: close\r\n\r\n";
+    send_and_shut(socket, ANSWER);
+}
+
+fn send_and_shut(socket: &OwnedFd, answer: &[u8]) {
     // A client that does not get it sees the connection close.
-    let _ = net::send(socket, ANSWER, net::SendFlags::NOSIGNAL | net::SendFlags::DONTWAIT);
+    let _ = net::send(socket, answer, net::SendFlags::NOSIGNAL | net::SendFlags::DONTWAIT);
     let _ = net::shutdown(socket, net::Shutdown::Write);
 }

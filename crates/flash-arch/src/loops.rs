@@ -6,6 +6,7 @@ use std::sync::Arc;
 use flash_process::Child;
 
 use crate::completion_queue::CompletionQueue;
+use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::event_loop::EventLoop;
 use crate::listener::Listener;
@@ -16,36 +17,29 @@ use crate::signals::Signals;
 pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     loops: usize,
     shared: &Arc<ServerState>,
-    listeners: Vec<Listener>,
+    listeners: Vec<Arc<Listener>>,
     needed: &[Child],
+    control: Control,
     dispatch: impl Fn(Arc<CompletionQueue>) -> D,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let signals = Signals::new()?;
-    for listener in &listeners {
-        listener.set_nonblocking()?;
-    }
-    let listeners = Arc::new(listeners);
+    shared.listen(listeners)?;
     let mut threads = Vec::with_capacity(loops);
     let queues = (0..loops).map(|_| CompletionQueue::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
     shared.set_loops(queues.clone());
     shared.explain_blocks();
     for (number, completions) in queues.iter().enumerate() {
         let dispatch = dispatch(Arc::clone(completions));
-        let event_loop = EventLoop::<D, P>::new(
-            Arc::clone(shared),
-            Arc::clone(&listeners),
-            Arc::clone(completions),
-            dispatch,
-        )?;
+        let event_loop = EventLoop::<D, P>::new(Arc::clone(shared), Arc::clone(completions), dispatch)?;
         threads.push(event_loop.spawn(number)?);
     }
+    let woken = queues.clone();
+    control.start(shared, move |_| woken.iter().for_each(|completions| completions.wake()))?;
     ready();
     let stopped = signals.wait_for_stop(shared, needed);
     shared.drain();
-    for listener in listeners.iter() {
-        listener.shut();
-    }
+    shared.shut_listeners();
     shared.helper_kind.tidy_up();
     for completions in &queues {
         completions.wake();

@@ -6,33 +6,31 @@
 //! The parent never serves and never starts a thread, so that its supervisor can fork at any time. It has no log writer either:
 //! what it logs goes to standard error.
 
+mod admin;
+mod generations;
 mod parking;
 mod scoreboard;
 mod worker;
 
-use std::cell::RefCell;
 use std::io;
-use std::rc::Rc;
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flash_core::clients::Clients;
 use flash_observe::RateLimit;
-use flash_process::{Child, OnEnd, Role, Supervisor, child};
+use flash_process::{Child, Supervisor, child};
 use rustix::process::Signal;
 
 use crate::clock::server_us;
+use crate::control::Control;
 use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::mp::admin::{AdminRequest, Questions};
+use crate::mp::generations::Generations;
 use crate::mp::parking::Parking;
 use crate::mp::scoreboard::Scoreboard;
-use crate::mp::worker::{Workers, work};
-use crate::server_state::ServerParts;
 use crate::signals::{SignalEvent, Signals};
 
-/// The longest pause before a worker is restarted that ended soon.
-const RESTART_PAUSE: Duration = Duration::from_secs(1);
-/// How long the first workers may take to start before the server counts as ready.
-const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 /// Between a failure to start a process and the next attempt.
 const START_PAUSE: Duration = Duration::from_secs(1);
 /// The most processes that start at once. The first time it is one, and twice as many each time within a second.
@@ -40,12 +38,12 @@ const BATCH_MAX: usize = 32;
 const BATCH_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn serve(
-    processes: usize,
-    processes_max: usize,
+    (processes, processes_max): (usize, usize),
     limits: Limits,
-    listeners: Vec<Listener>,
+    clients: &Clients,
+    listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    parts: impl Fn(usize) -> io::Result<ServerParts>,
+    control: Control,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     // All processes count time from the same start.
@@ -53,90 +51,81 @@ pub(crate) fn serve(
     for listener in &listeners {
         listener.set_nonblocking()?;
     }
-    let listeners = Rc::new(listeners);
-    let scoreboard = Rc::new(Scoreboard::new(processes_max)?);
-    let parking = Parking::new()?;
-    let workers = Workers {
-        min: processes,
-        limits,
-        listeners: Rc::clone(&listeners),
-        scoreboard: Rc::clone(&scoreboard),
-        ends: parking.ends(),
-    };
-    let parking = Rc::new(RefCell::new(Some(parking)));
-    let role = |number: usize| {
-        let (parking, workers, parts) = (Rc::clone(&parking), &workers, &parts);
-        Role {
-            name: format!("worker {number}").into(),
-            on_end: match number < processes {
-                true => OnEnd::Restart { pause_max: RESTART_PAUSE },
-                false => OnEnd::RestartUnlessDone { pause_max: RESTART_PAUSE },
-            },
-            socket: None,
-            main: Rc::new(move || {
-                // An idle connection would stay open for as long as any process has its socket.
-                drop(parking.take());
-                work(number, workers, parts)
-            }),
-        }
-    };
+    let Control { configurator, admin } = control;
+    let parking = Parking::new(clients.clone())?;
+    let mut generations =
+        Generations::new((processes, processes_max), (listeners, limits), configurator, parking)?;
     let mut supervisor = Supervisor::new(needed);
-    for _ in 0..processes {
-        let number = scoreboard.starting().expect("there may be so many");
-        supervisor.start(role(number))?;
-    }
+    generations.start(&mut supervisor)?;
+    // It answers for as long as workers drain.
+    let mut beside = Supervisor::new(&[]);
+    let mut questions = admin.map(|socket| admin::start(socket, &mut beside)).transpose()?;
     // The workers have signal handlers of their own, so these come after the forks.
     let mut signals = Signals::new()?;
     let mut growth = Growth::default();
-    wait_for_first(&scoreboard);
+    generations.wait_for_first();
     ready();
     let lost = 'serving: loop {
         // A process may have ended before its signal could be received, so this comes first.
         if let Some(lost) = supervisor.reap() {
             break Some(lost);
         }
-        growth.grow(&scoreboard, |number| supervisor.start(role(number)));
-        let events = {
-            let parking = parking.borrow();
-            let parking = parking.as_ref().expect("only workers drop it");
-            signals.wait(&supervisor, &[parking.events()])?
-        };
+        beside.reap();
+        generations.forget_ended();
+        growth.grow(&generations.present.scoreboard, |number| supervisor.start(generations.role(number)));
+        let events = wait(&mut signals, &supervisor, &generations, questions.as_ref())?;
         for event in events {
             match event {
                 SignalEvent::Stop => break 'serving None,
                 SignalEvent::Reopen => supervisor.signal(|_| Signal::USR1),
-                // One of them logs it.
                 SignalEvent::HangUp => {
-                    supervisor.signal(|at| if at == 0 { Signal::HUP } else { Signal::USR1 })
+                    // One of them logs it.
+                    supervisor.signal(|at| if at == 0 { Signal::HUP } else { Signal::USR1 });
+                    generations.begin_reload(None, &mut supervisor);
                 }
                 SignalEvent::LogMetrics => supervisor.signal(|_| Signal::USR2),
             }
         }
-        if let Some(parking) = &mut *parking.borrow_mut() {
-            let idle_max = limits.connections_max.saturating_sub(scoreboard.busy());
-            growth.is_short |= parking.turn(idle_max, growth.is_short);
+        while let Some(request) = questions.as_mut().and_then(|questions| questions.next(&generations)) {
+            match request {
+                AdminRequest::Reload(asker) => generations.begin_reload(Some(asker), &mut supervisor),
+                AdminRequest::Reopen => supervisor.signal(|_| Signal::USR1),
+            }
         }
+        generations.turn(&mut supervisor);
+        let idle_max = generations.present.limits.connections_max.saturating_sub(generations.busy());
+        let is_short = generations.with_parking(|parking| parking.turn(idle_max, growth.is_short));
+        growth.is_short |= is_short.unwrap_or_default();
     };
     if let Some(lost) = &lost {
         signals.stopping();
         child::log(format_args!("{}", lost.farewell()));
     }
-    for listener in &*listeners {
+    for listener in &*generations.present.listeners.borrow() {
         listener.shut();
     }
+    // From now on the parent answers no questions.
+    drop(questions);
     // Idle connections are closed at once.
-    drop(parking.take());
-    supervisor.end(limits.drain + Duration::from_secs(1));
+    generations.close_idle();
+    supervisor.end(generations.present.limits.drain + Duration::from_secs(1));
+    beside.end(Duration::ZERO);
     child::log(format_args!("stopped"));
     lost.map_or(Ok(()), |lost| Err(lost.into()))
 }
 
-/// Waits until the first workers handle signals, or have had time enough. One that has ended by then is replaced later.
-fn wait_for_first(scoreboard: &Scoreboard) {
-    let give_up = Instant::now() + FIRST_PATIENCE;
-    while scoreboard.has_starting() && Instant::now() < give_up {
-        thread::sleep(Duration::from_millis(1));
-    }
+/// Waits for signals, for the ends of processes, for workers and for administrators.
+fn wait(
+    signals: &mut Signals,
+    supervisor: &Supervisor<'_>,
+    generations: &Generations,
+    questions: Option<&Questions>,
+) -> io::Result<Vec<SignalEvent>> {
+    let asked = questions.map(Questions::events);
+    let parking = generations.parking();
+    let parking = parking.as_ref().expect("only workers drop it");
+    let others = [Some(parking.events()), generations.events(), asked];
+    signals.wait(supervisor, &others.into_iter().flatten().collect::<Vec<_>>())
 }
 
 /// When processes are started, and how many.

@@ -17,13 +17,15 @@ use flash_process::Child;
 use rustix::io::Errno;
 
 use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
+use crate::control::Control;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::mt::shared_poller::{Event, SharedPoller};
 use crate::mt::threads::Threads;
 use crate::root_watch;
-use crate::server_state::{ServerParts, ServerState};
+use crate::server_state::ServerState;
 use crate::signals::Signals;
+use crate::transport::Transport;
 
 /// Address space. A thread touches 12 to 35 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
@@ -34,24 +36,35 @@ pub(crate) fn serve(
     threads: usize,
     threads_max: usize,
     limits: Limits,
-    listeners: Vec<Listener>,
+    listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    parts: ServerParts,
+    control: Control,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let signals = Signals::new()?;
-    let shared = ServerState::new(parts, limits);
+    let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;
     let pool = Arc::new(Pool {
         shared: Arc::clone(&shared),
         threads: Threads::new(threads, threads_max),
-        poller: SharedPoller::new(listeners)?,
+        poller: SharedPoller::new()?,
     });
+    shared.listen(listeners)?;
+    pool.poller.watch(&shared.listeners.load())?;
     let watching = Arc::clone(&pool);
     spawn("deadlines", move || watching.poller.watch_deadlines(&watching.shared))?;
     for _ in 0..threads {
         pool.start_thread()?;
     }
+    let reloaded = Arc::clone(&pool);
+    control.start(&shared, move |listeners| {
+        if let Err(error) = reloaded.poller.watch(listeners) {
+            reloaded
+                .shared
+                .error_log
+                .log(format_args!("cannot accept connections at a new listener: {error}"));
+        }
+    })?;
     ready();
     let stopped = signals.wait_for_stop(&shared, needed);
     shared.drain();
@@ -112,7 +125,7 @@ impl Source for Waiter {
             let arrival = match self.pool.poller.wait(timeout) {
                 Event::Parked(client) => Arrival::Parked(client),
                 Event::Listener(number) => match self.pool.poller.accept(number) {
-                    Ok((socket, peer)) => Arrival::New(socket, peer),
+                    Ok((socket, transport)) => Arrival::New(socket, transport),
                     // INVAL: the listener is shut.
                     Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::INVAL) => {
                         continue;
@@ -138,7 +151,7 @@ impl Source for Waiter {
         !self.pool.threads.is_short()
     }
 
-    fn parks(&self, _: &Connection) -> bool {
+    fn parks(&self, _: &Connection, _: &Transport) -> bool {
         true
     }
 

@@ -23,13 +23,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use flash_core::{Connection, TransportInfo};
+use flash_core::Connection;
 use flash_process::Child;
 
 use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::amped::Asymmetric;
 use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
+use crate::control::Control;
 use crate::epoll::Epoll;
 use crate::helpers::{HelperLimits, Helpers};
 use crate::limits::Limits;
@@ -40,41 +41,40 @@ use crate::pipelined::stage::Stage;
 use crate::pipelined::steps::{FindFile, ReadRequest, SendData, SendHeader};
 use crate::poller::Poller;
 use crate::root_watch;
-use crate::server_state::{ServerParts, ServerState};
+use crate::server_state::ServerState;
 use crate::signals::Signals;
 
 pub(crate) fn serve(
     pools: usize,
     helpers: HelperLimits,
     limits: Limits,
-    listeners: Vec<Listener>,
+    listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    mut parts: ServerParts,
+    control: Control,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
     let signals = Signals::new()?;
-    for listener in &listeners {
-        listener.set_nonblocking()?;
-    }
+    let mut parts = control.parts()?;
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
     parts.server.settings.lookup_as_job = true;
+    parts.server.settings.jobs_in_turn = true;
     let shared = ServerState::new(parts, limits);
     root_watch::start(&shared, true)?;
     shared.explain_blocks();
-    let listeners = Arc::new(listeners);
+    shared.listen(listeners)?;
     // In each pool and for each device, one helper for pathnames and one for reading.
     let helpers = HelperLimits { helpers_max: 1, ..helpers };
-    let pools = (0..pools)
-        .map(|number| Pool::start(number, helpers, &shared, &listeners))
-        .collect::<io::Result<Vec<_>>>()?;
+    let pools =
+        (0..pools).map(|number| Pool::start(number, helpers, &shared)).collect::<io::Result<Vec<_>>>()?;
     shared.set_loops(pools.iter().map(|pool| Arc::clone(pool.queues[0].completions())).collect());
+    let queues: Vec<_> =
+        pools.iter().map(|pool| (Arc::clone(&pool.eventfd), Arc::clone(&pool.queues))).collect();
+    control.start(&shared, move |_| queues.iter().for_each(|(accept, steps)| wake(accept, steps)))?;
     ready();
     let stopped = signals.wait_for_stop(&shared, needed);
     shared.drain();
-    for listener in listeners.iter() {
-        listener.shut();
-    }
+    shared.shut_listeners();
     pools.iter().for_each(Pool::wake);
     pools.into_iter().for_each(Pool::join);
     shared.close(true);
@@ -89,12 +89,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn start(
-        number: usize,
-        helpers: HelperLimits,
-        shared: &Arc<ServerState>,
-        listeners: &Arc<Vec<Listener>>,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(number: usize, helpers: HelperLimits, shared: &Arc<ServerState>) -> io::Result<Self> {
         let queue = || Queue::new().map(Arc::new);
         let queues = Arc::new([queue()?, queue()?, queue()?, queue()?]);
         let [to_read, to_find, to_head, to_data] = &*queues;
@@ -113,22 +108,20 @@ impl Pool {
         let data = SendData { dispatch: dispatch(to_data)? };
         let name = |step: &str| format!("{step}-{number}");
         // Only the step that finds files needs a local cache.
-        let (local, none) = (shared.server.paths.local_bytes_max(), 0);
+        let (local, none) = (shared.configuration().server.paths.local_bytes_max(), 0);
         let steps = [
-            Stage::spawn(name("read"), ReadRequest::new(shared), none, shared, &queues, to_read)?,
+            Stage::spawn(name("read"), ReadRequest::new(), none, shared, &queues, to_read)?,
             Stage::spawn(name("find"), find, local, shared, &queues, to_find)?,
             Stage::spawn(name("header"), SendHeader, none, shared, &queues, to_head)?,
             Stage::spawn(name("data"), data, none, shared, &queues, to_data)?,
         ];
         let eventfd = Arc::new(CompletionQueue::new()?);
-        let accept =
-            Accept::spawn(name("accept"), Arc::clone(shared), Arc::clone(listeners), &eventfd, to_read)?;
+        let accept = Accept::spawn(name("accept"), Arc::clone(shared), &eventfd, to_read)?;
         Ok(Self { eventfd, queues, accept, steps })
     }
 
     pub(crate) fn wake(&self) {
-        self.eventfd.wake();
-        self.queues.iter().for_each(|queue| queue.completions().wake());
+        wake(&self.eventfd, &self.queues);
     }
 
     /// Waits for the end of the pool's threads, from the first step to the last. Closes each queue when the step
@@ -141,6 +134,12 @@ impl Pool {
             let _ = step.join();
         }
     }
+}
+
+/// Wakes the threads of a pool.
+fn wake(accept: &CompletionQueue, steps: &Queues) {
+    accept.wake();
+    steps.iter().for_each(|queue| queue.completions().wake());
 }
 
 /// The step *accept connection*.
@@ -156,12 +155,11 @@ impl Accept {
     fn spawn(
         name: String,
         shared: Arc<ServerState>,
-        listeners: Arc<Vec<Listener>>,
         eventfd: &Arc<CompletionQueue>,
         to_read: &Arc<Queue<Item>>,
     ) -> io::Result<JoinHandle<()>> {
         let mut poller = Epoll::new(eventfd, NEW)?;
-        let mut acceptor = Acceptor::new(listeners, |listener| listener as u64)?;
+        let mut acceptor = Acceptor::new(&shared, |listener| listener as u64)?;
         acceptor.open(&mut poller)?;
         let mut accept = Self { shared, clock: Clock::new(), poller, acceptor, to_read: Arc::clone(to_read) };
         thread::Builder::new().name(name.clone()).spawn(move || {
@@ -179,6 +177,10 @@ impl Accept {
             self.poller.wait(pause)?;
             self.clock.read();
             self.acceptor.retry(&mut self.poller, self.clock.now.ms());
+            for listener in self.acceptor.removed(&self.shared) {
+                self.accept(listener, &mut batch);
+            }
+            self.acceptor.refresh(&self.shared, &mut self.poller, self.clock.now.ms());
             while let Some(event) = self.poller.next() {
                 if event.token != NEW {
                     self.accept(event.token as usize, &mut batch);
@@ -195,11 +197,13 @@ impl Accept {
         let shared = &self.shared;
         for _ in 0..ACCEPTS_PER_TURN {
             match self.acceptor.accept(shared, &mut self.poller, listener, self.clock.now.ms()) {
-                Some(Arrival::Permitted(socket, peer, permit)) => {
-                    let connection =
-                        Connection::new(TransportInfo::plain(peer), &shared.server.settings, &self.clock.now);
+                Some(Arrival::Permitted(socket, transport, permit)) => {
+                    let configuration = shared.configuration();
+                    let settings = &configuration.server.settings;
+                    let connection = Connection::new(transport, settings, &self.clock.now);
                     let slot = Slot {
                         connection,
+                        transport: shared.transport(&transport),
                         socket,
                         token: NEW,
                         streams: Vec::new(),

@@ -22,13 +22,14 @@ const STACK_BYTES: usize = 128 << 10;
 /// The thread ends with the state. With `logs` it tells the error log what it sees; of several processes one is enough.
 pub(crate) fn start(shared: &Arc<ServerState>, logs: bool) -> io::Result<()> {
     // A folder counts as gone at the second look only.
-    let period = Duration::from_millis((shared.server.settings.revalidate_ms / 2).max(PERIOD_MIN_MS));
+    let period =
+        Duration::from_millis((shared.configuration().server.settings.revalidate_ms / 2).max(PERIOD_MIN_MS));
     let state = Arc::downgrade(shared);
     let life = move || {
         loop {
             thread::sleep(period);
             let Some(shared) = state.upgrade() else { return };
-            shared.disk.open_sites().for_each(|site| look(&shared, site, logs));
+            shared.disk.open_sites().into_iter().for_each(|site| look(&shared, site, logs));
         }
     };
     thread::Builder::new().name("root".into()).stack_size(STACK_BYTES).spawn(life).map(drop)
@@ -37,14 +38,14 @@ pub(crate) fn start(shared: &Arc<ServerState>, logs: bool) -> io::Result<()> {
 fn look(shared: &ServerState, site: SiteId, logs: bool) {
     let open = |folder: &Path| shared.helper_kind.open_root(folder);
     let Some((change, folder)) = shared.disk.look_at_root(site, open) else { return };
+    let configuration = shared.configuration();
     if let RootChange::Switched(to) | RootChange::Back(to) = &change
-        && let Some(site) = shared.server.hosts.site(site)
-        && let Some(routes) = &site.routes
+        && let Some(routes) = configuration.server.hosts.routes(site)
     {
         let path = to.as_os_str().as_bytes();
         routes.set_document_root(path.strip_suffix(b"/").unwrap_or(path));
     }
     if logs {
-        shared.error_log.log(format_args!("{}", change.about(folder)));
+        shared.error_log.log(format_args!("{}", change.about(&folder)));
     }
 }

@@ -1,20 +1,30 @@
 //! The state of one process that serves, shared by its loops or workers.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use flash_core::Server;
+use arc_swap::{ArcSwap, Guard};
 use flash_core::job::{Done, Failure, Job, Outcome};
 use flash_core::upstream::Upstreams;
+use flash_core::{Server, TransportInfo};
 use flash_disk::Disk;
+use flash_http::Scheme;
 use flash_observe::metrics::Metrics;
-use flash_observe::{AccessLog, ErrorLog, RateLimit};
+use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, RateLimit};
+use flash_tls::Endpoints;
+use parking_lot::Mutex;
 
 use crate::completion_queue::CompletionQueue;
+use crate::configuration::{Configuration, PresentConfiguration};
 use crate::connection_permit::ConnectionPermits;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
+use crate::listener::{Listener, Listeners};
+use crate::reload_request::ReloadRequest;
+use crate::transport::Transport;
 
 /// The parts of a process that serves.
 pub struct ServerParts {
@@ -23,25 +33,33 @@ pub struct ServerParts {
     pub access_log: Option<AccessLog>,
     pub error_log: ErrorLog,
     pub helper_kind: HelperKind,
-    /// Opens upstreams, if the site has any.
+    /// Opens the upstreams of the sites, if they have any.
     pub programs: Option<Arc<dyn Upstreams>>,
+    /// Explains why loops slept.
+    pub sleep_recorder: ConnectRecorder,
+    /// What answers TLS handshakes, if a listener speaks TLS.
+    pub tls: Option<Arc<Endpoints>>,
     /// Log every counter at the end.
     pub verbose: bool,
 }
 
 pub struct ServerState {
-    pub(crate) server: Server,
+    configuration: PresentConfiguration,
+    /// Those that loops accept from.
+    pub(crate) listeners: ArcSwap<Listeners>,
     pub(crate) disk: Disk,
-    pub(crate) access_log: Option<AccessLog>,
     pub(crate) error_log: ErrorLog,
     pub(crate) helper_kind: HelperKind,
-    pub(crate) programs: Option<Arc<dyn Upstreams>>,
+    /// Those of the start, until the thread that reloads has them.
+    programs: Mutex<Option<Arc<dyn Upstreams>>>,
+    tls: Option<Arc<Endpoints>>,
     pub(crate) metrics: Metrics,
+    sleep_recorder: ConnectRecorder,
     verbose: bool,
-    pub(crate) limits: Limits,
     pub(crate) permits: Arc<ConnectionPermits>,
     /// The completion queues of all loops that may have idle connections.
     pub(crate) loops: OnceLock<Vec<Arc<CompletionQueue>>>,
+    reloads: OnceLock<Sender<ReloadRequest>>,
     /// Finish requests under way, and accept nothing new.
     draining: AtomicBool,
     /// The time to drain has passed: workers that block end what is under way.
@@ -50,28 +68,93 @@ pub struct ServerState {
 
 impl ServerState {
     pub(crate) fn new(parts: ServerParts, limits: Limits) -> Arc<Self> {
-        let ServerParts { server, disk, access_log, error_log, helper_kind, programs, verbose } = parts;
-        Arc::new(Self {
+        let ServerParts {
             server,
             disk,
             access_log,
             error_log,
             helper_kind,
             programs,
-            metrics: Metrics::default(),
+            sleep_recorder,
+            tls,
             verbose,
-            limits,
+        } = parts;
+        Arc::new(Self {
+            configuration: PresentConfiguration::new(Configuration { server, access_log, limits }),
+            listeners: ArcSwap::default(),
+            disk,
+            error_log,
+            helper_kind,
+            programs: Mutex::new(programs),
+            tls,
+            metrics: Metrics::default(),
+            sleep_recorder,
+            verbose,
             permits: ConnectionPermits::new(limits.connections_max),
             loops: OnceLock::new(),
+            reloads: OnceLock::new(),
             draining: AtomicBool::new(false),
             gave_up: AtomicBool::new(false),
         })
     }
 
+    /// The transport of a new connection, which its listener has described.
+    pub(crate) fn transport(&self, info: &TransportInfo) -> Transport {
+        Transport::new(self.tls.as_ref().filter(|_| info.scheme == Scheme::Https))
+    }
+
+    /// Puts another configuration in the place of the present one, which is returned.
+    pub(crate) fn replace_configuration(&self, next: Configuration) -> Arc<Configuration> {
+        self.configuration.replace(next)
+    }
+
+    /// What opens the upstreams of the start, for the thread that keeps them.
+    pub(crate) fn take_programs(&self) -> Option<Arc<dyn Upstreams>> {
+        self.programs.lock().take()
+    }
+
+    /// Sets what takes requests to reload.
+    pub(crate) fn set_reloads(&self, reloads: Sender<ReloadRequest>) {
+        let _ = self.reloads.set(reloads);
+    }
+
+    /// What takes requests to reload, if there is something to read again.
+    pub(crate) fn reloads(&self) -> Option<&Sender<ReloadRequest>> {
+        self.reloads.get()
+    }
+
+    /// Sets the listeners of the start, which do not block.
+    pub(crate) fn listen(&self, listeners: Vec<Arc<Listener>>) -> io::Result<()> {
+        for listener in &listeners {
+            listener.set_nonblocking()?;
+        }
+        self.listeners.store(Arc::new(listeners.into_iter().map(Some).collect()));
+        Ok(())
+    }
+
+    /// Refuses later connections.
+    pub(crate) fn shut_listeners(&self) {
+        self.listeners.load().iter().flatten().for_each(|listener| listener.shut());
+    }
+
+    /// The present configuration, for a call that does not last.
+    pub(crate) fn configuration(&self) -> Guard<Arc<Configuration>> {
+        self.configuration.load()
+    }
+
+    pub(crate) fn present(&self) -> &PresentConfiguration {
+        &self.configuration
+    }
+
+    /// How long exchanges under way may take after a signal to stop.
+    pub(crate) fn drain_time(&self) -> Duration {
+        self.configuration().limits.drain
+    }
+
     /// Does a job in this thread, which waits for the disk.
     pub(crate) fn run(&self, job: &Job) -> Outcome {
         let outcome = self.disk.run(job);
-        self.server.cache_result(job, &outcome.done);
+        self.configuration().server.cache_result(job, &outcome.done);
         self.note(job, &outcome.done);
         outcome
     }
@@ -91,7 +174,7 @@ impl ServerState {
 
     /// Has sleeps of loops logged with their causes. Without the thread for that, they are logged without.
     pub(crate) fn explain_blocks(&self) {
-        let _ = self.metrics.explain_blocks(self.error_log.clone());
+        let _ = self.metrics.explain_blocks(self.error_log.clone(), Arc::clone(&self.sleep_recorder));
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -111,7 +194,7 @@ impl ServerState {
                 std::thread::sleep(Duration::from_millis(10));
             }
         };
-        wait(self.limits.drain);
+        wait(self.drain_time());
         self.gave_up.store(true, Ordering::Relaxed);
         wait(worker_patience);
     }
@@ -123,7 +206,7 @@ impl ServerState {
 
     /// Closes the logs. Logs the metrics before that, if `say` is set.
     pub(crate) fn close(&self, say: bool) {
-        if let Some(log) = &self.access_log {
+        if let Some(log) = &self.configuration().access_log {
             log.clone().close();
         }
         if say {
@@ -136,16 +219,18 @@ impl ServerState {
         self.error_log.clone().close();
     }
 
-    /// Logs the totals since the start, and a line for each loop.
+    /// Logs the totals since the start, and a line for each loop and each cause of blocks.
     pub(crate) fn log_metrics(&self, state: &str) {
-        self.error_log.log(format_args!("{state}: {}", self.metrics));
-        for line in self.metrics.loops().into_iter().chain(self.metrics.block_causes()) {
-            self.error_log.log(format_args!("{line}"));
+        for (number, line) in self.metrics.report().into_iter().enumerate() {
+            match number {
+                0 => self.error_log.log(format_args!("{state}: {line}")),
+                _ => self.error_log.log(format_args!("{line}")),
+            }
         }
     }
 
     pub(crate) fn reopen_logs(&self) {
-        if let Some(log) = &self.access_log {
+        if let Some(log) = &self.configuration().access_log {
             log.reopen();
         }
         self.error_log.reopen();

@@ -1,6 +1,6 @@
 //! Signals: stop, stop at once, reopen the logs, log the metrics.
 //!
-//! SIGHUP has two meanings. From an operator it reopens the logs, because many log rotators send it. From a terminal that was
+//! SIGHUP has two meanings. From an operator it reloads and reopens the logs, because many log rotators send it. From a terminal that was
 //! closed it stops the server in order, so that a preview does not outlive its window.
 
 use std::io::{self, IsTerminal};
@@ -17,6 +17,7 @@ use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
+use crate::reload_request::reload_and_log;
 use crate::server_state::ServerState;
 
 pub(crate) struct Signals {
@@ -32,13 +33,13 @@ pub(crate) struct Signals {
 pub(crate) enum SignalEvent {
     Stop,
     Reopen,
-    /// SIGHUP from an operator: as `Reopen`, and a log line.
+    /// SIGHUP from an operator: as `Reopen`, and a reload.
     HangUp,
     LogMetrics,
 }
 
-/// The log line after SIGHUP, for an operator who expected new settings.
-const HANG_UP: &str = "SIGHUP: the logs are reopened; settings are flags, so a restart changes them";
+/// The log line after SIGHUP. What comes of the reload follows.
+const HANG_UP: &str = "SIGHUP: the logs are reopened, and the configuration is read again";
 
 fn terminals() -> [bool; 3] {
     [io::stdin().is_terminal(), io::stdout().is_terminal(), io::stderr().is_terminal()]
@@ -110,6 +111,10 @@ impl Signals {
                     SignalEvent::HangUp => {
                         shared.reopen_logs();
                         shared.error_log.log(format_args!("{HANG_UP}"));
+                        // The parent of mp reloads by itself.
+                        if let Some(reloads) = shared.reloads() {
+                            reload_and_log(reloads);
+                        }
                     }
                     SignalEvent::LogMetrics => shared.log_metrics("serving"),
                 }

@@ -31,8 +31,8 @@ pub(crate) enum Sent {
     Broken,
 }
 
-/// The most slices that one call sends.
-const SLICES_MAX: usize = 8;
+/// The most slices that one call sends. Eight frames of HTTP/2 take as many, each with its header.
+pub(crate) const SLICES_MAX: usize = 16;
 /// A head waits in the kernel for a body up to this size. For larger bodies a saved packet means nothing, and on
 /// loopback the wait doubles their cost.
 const CORK_BYTES_MAX: u64 = 64 << 10;

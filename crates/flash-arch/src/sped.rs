@@ -10,6 +10,7 @@ use flash_observe::metrics::LoopMetrics;
 use flash_process::Child;
 
 use crate::blocking_call;
+use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::epoll::Epoll;
 use crate::helpers::Client;
@@ -17,7 +18,7 @@ use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::loops;
 use crate::root_watch;
-use crate::server_state::{ServerParts, ServerState};
+use crate::server_state::ServerState;
 
 pub(crate) struct Inline(pub(crate) Arc<ServerState>);
 
@@ -37,12 +38,20 @@ impl Dispatch for Inline {
 pub(crate) fn serve(
     loops: usize,
     limits: Limits,
-    listeners: Vec<Listener>,
+    listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    parts: ServerParts,
+    control: Control,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
-    let shared = ServerState::new(parts, limits);
+    let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;
-    loops::serve::<Epoll, _>(loops, &shared, listeners, needed, |_| Inline(Arc::clone(&shared)), ready)
+    loops::serve::<Epoll, _>(
+        loops,
+        &shared,
+        listeners,
+        needed,
+        control,
+        |_| Inline(Arc::clone(&shared)),
+        ready,
+    )
 }

@@ -41,6 +41,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             user_dirs: None,
             dotfiles: false,
             template: HeaderTemplate::default(),
+            strip_prefix: Vec::new(),
         },
         memory_file_bytes_max: 1 << 10,
         single_copy: false,
@@ -53,17 +54,20 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
     };
     let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, descriptors_max: 100, threads: 1 };
     ServerParts {
+        tls: None,
         server: Server {
+            number: Arc::default(),
             settings: Settings { disk_deadline_ms, ..Settings::default() },
             hosts: Hosts::one(Site::default()),
-            paths: PathCache::new(cache),
-            refusals: RefusalLog::default(),
+            paths: PathCache::new(cache).into(),
+            refusals: RefusalLog::default().into(),
         },
         disk: Disk::open(folder, settings).unwrap(),
         access_log: None,
         error_log: ErrorLog::open(Destination::Path(folder.join("errors")), Default::default()).unwrap(),
         helper_kind: HelperKind::Threads,
         programs: None,
+        sleep_recorder: flash_observe::recorder_thread(),
         verbose: false,
     }
 }

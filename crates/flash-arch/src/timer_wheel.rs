@@ -83,7 +83,7 @@ mod tests {
         let mut timers = TimerWheel::new(10_000);
         timers.set(1, 11_000, &mut WheelSlot::NOWHERE.clone());
         timers.set(2, 90_000, &mut WheelSlot::NOWHERE.clone());
-        assert_eq!(due(&mut timers, 11_000), []);
+        assert!(due(&mut timers, 11_000).is_empty());
         assert_eq!(due(&mut timers, 11_000 + TICK_MS), [1]);
         assert_eq!(timers.wait_ms(89_000), Some(1_250));
         assert_eq!(due(&mut timers, 500_000), [2]);
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_deadline_in_the_past_is_due_at_once() {
         let mut timers = TimerWheel::new(100_000);
-        assert_eq!(due(&mut timers, 200_000), []);
+        assert!(due(&mut timers, 200_000).is_empty());
         timers.set(1, 5, &mut WheelSlot::NOWHERE.clone());
         assert_eq!(due(&mut timers, 200_000), [1]);
     }

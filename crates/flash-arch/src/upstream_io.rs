@@ -3,35 +3,27 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use flash_core::upstream::{OnOpened, OpenError, Opened, Upstreams};
+use flash_core::upstream::{OnOpened, OpenError, Opened};
 use flash_core::{Connection, Context, Direction, ExchangeId, Want};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, getsockname, shutdown};
 
 use crate::poller::receive_buffer;
-use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
 
 /// What a loop or worker needs to talk to upstreams.
+#[derive(Default)]
 pub(crate) struct UpstreamIo {
-    programs: Option<Arc<dyn Upstreams>>,
-    /// Empty if the site has no upstreams.
+    /// Empty until the first upstream is opened.
     buffer: Box<[u8]>,
 }
 
 impl UpstreamIo {
-    pub(crate) fn new(shared: &ServerState) -> Self {
-        let programs = shared.programs.clone();
-        let buffer = if programs.is_some() { receive_buffer() } else { Box::default() };
-        Self { programs, buffer }
-    }
-
     /// Performs [`Want::OpenUpstream`]. A result that is not there at once comes by `reply`, for [`tell_opened`].
     /// Returns the exchange's stream.
     pub(crate) fn begin(
-        &self,
+        &mut self,
         connection: &mut Connection,
         id: ExchangeId,
         socket: &OwnedFd,
@@ -45,8 +37,11 @@ impl UpstreamIo {
             let _ = set_socket_timeout(socket, Timeout::Send, None);
             direct.socket = socket.try_clone().ok();
         }
-        let opened = match &self.programs {
-            Some(programs) => programs.begin(begin, reply),
+        if self.buffer.is_empty() {
+            self.buffer = receive_buffer();
+        }
+        let opened = match begin.upstreams.take() {
+            Some(upstreams) => upstreams.begin(begin, reply),
             None => Some(Opened::Failed(OpenError::Broken)),
         };
         tell_opened(connection, id, opened?, cx)

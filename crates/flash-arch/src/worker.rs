@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use flash_core::buffer_pool::BufferPool;
 use flash_core::local::LocalCache;
-use flash_core::{Context, Release, Tally, UpstreamError};
+use flash_core::{Connection, Context, Release, Tally, TransportInfo, UpstreamError};
 use flash_observe::AccessLog;
 use flash_observe::metrics::LoopMetrics;
 use flash_os::allocator;
 
 use crate::clock::Clock;
+use crate::configuration::{Configuration, ConfigurationHandle};
 use crate::server_state::ServerState;
 
 pub(crate) struct Worker {
     pub(crate) shared: Arc<ServerState>,
+    configuration: ConfigurationHandle,
     pub(crate) clock: Clock,
     metrics: Arc<LoopMetrics>,
     local: LocalCache,
@@ -26,29 +28,70 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(shared: Arc<ServerState>, local: LocalCache) -> Self {
-        let access_log = shared.access_log.clone();
         let metrics = shared.metrics.loop_metrics(shared.error_log.clone());
         Self {
             shared,
+            configuration: ConfigurationHandle::empty(),
             clock: Clock::new(),
             metrics,
             local,
             buffers: BufferPool::default(),
             tally: Tally::default(),
-            access_log,
+            access_log: None,
             unreported: false,
         }
     }
 
+    /// Takes the present configuration, if there is another one since the last call. Exchanges that are under way keep their
+    /// sites. Returns whether there was.
+    #[inline]
+    pub(crate) fn refresh(&mut self) -> bool {
+        let is_new = self.configuration.refresh(self.shared.present());
+        if is_new {
+            self.refresh_log();
+        }
+        is_new
+    }
+
+    fn refresh_log(&mut self) {
+        let log = &self.configuration.get(self.shared.present()).access_log;
+        let is_same = match (log, &self.access_log) {
+            (Some(new), Some(old)) => new.is_same(old),
+            (None, None) => true,
+            _ => false,
+        };
+        if !is_same {
+            self.access_log.clone_from(log);
+        }
+    }
+
+    /// A connection that has just been accepted.
+    pub(crate) fn connection(&mut self, transport: TransportInfo) -> Connection {
+        self.refresh();
+        let settings = &self.configuration.get(self.shared.present()).server.settings;
+        Connection::new(transport, settings, &self.clock.now)
+    }
+
+    /// The configuration that the worker holds.
+    pub(crate) fn configuration(&mut self) -> &Configuration {
+        self.refresh();
+        self.configuration.get(self.shared.present())
+    }
+
     pub(crate) fn cx(&mut self) -> Context<'_> {
         Context {
-            server: &self.shared.server,
+            server: &self.configuration.get(self.shared.present()).server,
             now: &self.clock.now,
             local: &mut self.local,
             buffers: &mut self.buffers,
             tally: &mut self.tally,
             draining: self.shared.is_draining(),
         }
+    }
+
+    /// Holds no configuration until the next connection. An idle worker would keep it in memory.
+    pub(crate) fn release_configuration(&mut self) {
+        self.configuration.release();
     }
 
     /// Frees the memory that is kept for the next connection.
@@ -74,8 +117,10 @@ impl Worker {
         for UpstreamError { request, reason } in self.tally.upstream_errors.drain(..) {
             self.shared.error_log.log(format_args!("{request}: its program: {reason}"));
         }
-        if let Some(log) = &mut self.access_log {
-            self.unreported = !log.push(&mut self.tally.records);
+        match &mut self.access_log {
+            Some(log) => self.unreported = !log.push(&mut self.tally.records),
+            // A reload has switched the log off.
+            None => self.tally.records.clear(),
         }
     }
 

@@ -9,7 +9,9 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use crate::kind::name_of;
-use crate::{File, Host, Key, Keys, Kind, Problem, document, key};
+use crate::{
+    File, Files, Host, Key, Keys, Kind, Location, PlaceName, Problem, Stands, document, include, key, secret,
+};
 
 /// The file, understood. It never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,11 +26,25 @@ pub struct Config {
 pub struct Site {
     pub hosts: Vec<Host>,
     pub settings: Vec<Setting>,
+    pub places: Vec<Place>,
+    /// Its name in the file.
+    pub place: Location,
+}
+
+/// A part of a site's names, with settings of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub name: PlaceName,
+    pub settings: Vec<Setting>,
+    /// Its name in the file.
+    pub place: Location,
 }
 
 /// The table of sites, and the key of a site's further names.
 const SITE: &str = "site";
 const NAMES: &str = "names";
+/// The key of patterns of further files.
+const INCLUDE: &str = "include";
 const ROOT: &str = "root";
 
 /// One key with its values.
@@ -39,7 +55,7 @@ pub struct Setting {
     /// One for each time that the flag would be given. None for a switch that is off.
     pub values: Vec<Value>,
     /// The key in the file.
-    pub place: Range<usize>,
+    pub place: Location,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,25 +63,46 @@ pub struct Value {
     /// In the form of the flag. `None` for a switch that is on.
     pub text: Option<String>,
     /// The value in the file.
-    pub place: Range<usize>,
+    pub place: Location,
     /// The folder that it names.
     folder: Option<PathBuf>,
 }
 
 impl Config {
-    /// The settings that are right, and everything that is wrong.
-    pub fn parse(file: &File, keys: &Keys) -> (Config, Vec<Problem>) {
-        let (table, syntax) = document::parse(file);
-        let mut reader = Reader { file, keys, problems: Vec::new(), hosts: HashMap::new() };
-        let (settings, sites) = reader.server(table.get_ref());
-        let problems = document::without_consequences(file, syntax, reader.problems);
-        (Config { settings, sites }, problems)
+    /// The settings that are right, and everything that is wrong. Reads the files that the first one includes.
+    pub fn parse(files: &mut Files, keys: &Keys) -> (Config, Vec<Problem>) {
+        let (mut config, mut hosts) = (Config::default(), HashMap::new());
+        let mut include = Vec::new();
+        let mut problems = read(files.get(0), 0, keys, &mut hosts, |reader, table| {
+            include = reader.server(table, &mut config);
+        });
+        for (pattern, place) in include {
+            let folder = files.first().absolute(&pattern);
+            let found = include::files(&folder).unwrap_or_else(|why| {
+                problems.push(Problem::at(place, format!("cannot include {pattern}"), why));
+                Vec::new()
+            });
+            for file in found {
+                let number = files.add(file);
+                problems.extend(read(files.get(number), number, keys, &mut hosts, |reader, table| {
+                    reader.included(table, &mut config);
+                }));
+            }
+        }
+        if let Some(root) = config.setting(ROOT).filter(|_| !config.sites.is_empty()) {
+            let (place, label) = (root.place.clone(), "each site has its own".to_owned());
+            problems.push(Problem::at(place, "`root` stands in a site here".into(), label));
+        }
+        (config, problems)
     }
 
     /// What the disk lacks: folders.
     pub fn check(&self) -> Vec<Problem> {
-        let of_sites = self.sites.iter().flat_map(|site| &site.settings);
-        let values = self.settings.iter().chain(of_sites).flat_map(|setting| &setting.values);
+        let sites = self.sites.iter();
+        let tables = sites.flat_map(|site| {
+            [&site.settings].into_iter().chain(site.places.iter().map(|place| &place.settings))
+        });
+        let values = [&self.settings].into_iter().chain(tables).flatten().flat_map(|setting| &setting.values);
         let missing = |value: &Value| {
             let folder = value.folder.as_ref()?;
             let why = match std::fs::metadata(folder) {
@@ -88,10 +125,26 @@ impl Config {
 
 struct Reader<'a> {
     file: &'a File,
+    /// The file's number.
+    number: usize,
     keys: &'a Keys,
     problems: Vec<Problem>,
     /// The hosts of all sites so far, each with the name of its site.
-    hosts: HashMap<Host, String>,
+    hosts: &'a mut HashMap<Host, String>,
+}
+
+/// Reads one file. Returns what is wrong with it.
+fn read(
+    file: &File,
+    number: usize,
+    keys: &Keys,
+    hosts: &mut HashMap<Host, String>,
+    mut tables: impl FnMut(&mut Reader<'_>, &DeTable<'_>),
+) -> Vec<Problem> {
+    let (table, syntax) = document::parse(file, number);
+    let mut reader = Reader { file, number, keys, problems: Vec::new(), hosts };
+    tables(&mut reader, table.get_ref());
+    document::without_consequences(file, syntax, reader.problems)
 }
 
 type Pair<'t, 'v> = (&'t Spanned<DeString<'v>>, &'t Spanned<DeValue<'v>>);
@@ -104,27 +157,64 @@ fn in_order<'t, 'v>(table: &'t DeTable<'v>) -> Vec<Pair<'t, 'v>> {
 }
 
 impl Reader<'_> {
-    /// The settings of the server, and its sites.
-    fn server(&mut self, table: &DeTable<'_>) -> (Vec<Setting>, Vec<Site>) {
+    /// The settings of the server, and its sites. Returns the patterns of files to be included.
+    fn server(&mut self, table: &DeTable<'_>, config: &mut Config) -> Vec<(String, Location)> {
+        let (include, pairs): (Vec<_>, Vec<_>) =
+            in_order(table).into_iter().partition(|(name, _)| name.get_ref() == INCLUDE);
         let (sites, pairs): (Vec<_>, Vec<_>) =
-            in_order(table).into_iter().partition(|(name, _)| name.get_ref() == SITE);
-        let settings = self.settings(pairs, |_| true);
-        let Some((_, sites)) = sites.first() else { return (settings, Vec::new()) };
-        let DeValue::Table(table) = sites.get_ref() else {
-            let label = format!("this is {}", name_of(sites.get_ref()));
-            self.problem(
-                sites.span(),
-                "`site` takes a table for each site, such as [site.\"example.org\"]".into(),
-                label,
-            );
-            return (settings, Vec::new());
-        };
-        if let Some(root) = settings.iter().find(|setting| setting.key == ROOT) {
-            let label = "each site has its own".to_owned();
-            self.problem(root.place.clone(), "`root` stands in a site here".into(), label);
+            pairs.into_iter().partition(|(name, _)| name.get_ref() == SITE);
+        config.settings = self.settings(pairs, Stands::Server);
+        sites.into_iter().for_each(|(_, sites)| self.sites(sites, config));
+        include
+            .into_iter()
+            .flat_map(|(_, patterns)| self.texts(INCLUDE, "patterns of files", patterns))
+            .collect()
+    }
+
+    /// The sites of an included file. It may set nothing else.
+    fn included(&mut self, table: &DeTable<'_>, config: &mut Config) {
+        for (name, value) in in_order(table) {
+            match name.get_ref() == SITE {
+                true => self.sites(value, config),
+                false => {
+                    let message = format!("`{}` stands in an included file", name.get_ref().escape_debug());
+                    self.problem(name.span(), message, "an included file may define sites only".into());
+                }
+            }
         }
-        let sites = in_order(table).into_iter().filter_map(|(name, site)| self.site(name, site)).collect();
-        (settings, sites)
+    }
+
+    fn sites(&mut self, sites: &Spanned<DeValue<'_>>, config: &mut Config) {
+        match sites.get_ref() {
+            DeValue::Table(table) => {
+                let sites = in_order(table).into_iter();
+                config.sites.extend(sites.filter_map(|(name, site)| self.site(name, site)));
+            }
+            other => {
+                let label = format!("this is {}", name_of(other));
+                let message = "`site` takes a table for each site, such as [site.\"example.org\"]";
+                self.problem(sites.span(), message.into(), label);
+            }
+        }
+    }
+
+    /// A text, or a list of them.
+    fn texts(&mut self, key: &str, what: &str, value: &Spanned<DeValue<'_>>) -> Vec<(String, Location)> {
+        let values = match value.get_ref() {
+            DeValue::Array(values) => values.iter().collect(),
+            _ => vec![value],
+        };
+        let mut texts = Vec::new();
+        for value in values {
+            match value.get_ref() {
+                DeValue::String(text) => texts.push((text.to_string(), self.location(value.span()))),
+                other => {
+                    let label = format!("this is {}", name_of(other));
+                    self.problem(value.span(), format!("`{key}` takes {what} in quotes"), label);
+                }
+            }
+        }
+        texts
     }
 
     fn site(&mut self, name: &Spanned<DeString<'_>>, site: &Spanned<DeValue<'_>>) -> Option<Site> {
@@ -137,23 +227,59 @@ impl Reader<'_> {
             in_order(table).into_iter().partition(|(name, _)| name.get_ref() == NAMES);
         let own = name.get_ref();
         let mut hosts: Vec<Host> = self.host(own, own, name.span()).into_iter().collect();
-        for value in names.iter().flat_map(|(_, names)| match names.get_ref() {
-            DeValue::Array(names) => names.iter().collect(),
-            _ => vec![*names],
-        }) {
-            match value.get_ref() {
-                DeValue::String(text) => hosts.extend(self.host(own, text, value.span())),
-                other => {
-                    let label = format!("this is {}", name_of(other));
-                    self.problem(value.span(), "`names` takes hosts in quotes".into(), label);
-                }
+        for (_, value) in names {
+            for (text, place) in self.texts(NAMES, "hosts", value) {
+                hosts.extend(self.host(own, &text, place.bytes));
             }
         }
-        let settings = self.settings(pairs, |key| key.in_site);
-        if !table.iter().any(|(key, _)| key.get_ref() == ROOT) {
+        let (places, pairs): (Vec<_>, Vec<_>) =
+            pairs.into_iter().partition(|(name, _)| PlaceName::is_meant(name.get_ref()));
+        let settings = self.settings(pairs, Stands::Site);
+        let places = self.places(places);
+        let is_set = |settings: &[Setting], key: &Key| {
+            settings.iter().any(|setting| setting.key == key.name && !setting.values.is_empty())
+        };
+        let answers = |settings: &[Setting]| self.keys.iter().any(|key| key.answers && is_set(settings, key));
+        let has = |settings: &[Setting], name: &str| settings.iter().any(|setting| setting.key == name);
+        let has_root = table.iter().any(|(key, _)| key.get_ref() == ROOT);
+        if !has_root && !answers(&settings) {
             self.problem(name.span(), "a site needs its `root`".into(), "its folder is not said".into());
+        } else if !has_root {
+            let lacks = |place: &&Place| !has(&place.settings, ROOT) && !answers(&place.settings);
+            let lacking: Vec<_> = places.iter().filter(lacks).map(|place| place.place.clone()).collect();
+            for place in lacking {
+                let message = "a place needs its `root` where its site has none".into();
+                self.problem(place.bytes, message, "its folder is not said".into());
+            }
         }
-        Some(Site { hosts, settings })
+        Some(Site { hosts, settings, places, place: self.location(name.span()) })
+    }
+
+    fn places(&mut self, pairs: Vec<Pair<'_, '_>>) -> Vec<Place> {
+        let mut places: Vec<Place> = Vec::new();
+        for (name, place) in pairs {
+            let (text, span) = (name.get_ref(), name.span());
+            let DeValue::Table(table) = place.get_ref() else {
+                let label = format!("this is {}", name_of(place.get_ref()));
+                self.problem(place.span(), "a place is a table, such as { list = true }".into(), label);
+                continue;
+            };
+            let name = match PlaceName::parse(text) {
+                Ok(known) if places.iter().any(|place| place.name == known) => {
+                    let message = format!("two places with the name {}", text.escape_debug());
+                    self.problem(span, message, "the site has it already".into());
+                    continue;
+                }
+                Ok(known) => known,
+                Err(why) => {
+                    self.problem(span, format!("`{}` is no place", text.escape_debug()), why);
+                    continue;
+                }
+            };
+            let settings = self.settings(in_order(table), Stands::Place);
+            places.push(Place { name, settings, place: self.location(span) });
+        }
+        places
     }
 
     /// A host of this site, which no other name has.
@@ -174,18 +300,24 @@ impl Reader<'_> {
         None
     }
 
-    fn settings(&mut self, pairs: Vec<Pair<'_, '_>>, may_stand: impl Fn(&Key) -> bool) -> Vec<Setting> {
+    fn settings(&mut self, pairs: Vec<Pair<'_, '_>>, stands: Stands) -> Vec<Setting> {
         let mut settings: Vec<Setting> = Vec::new();
         for (name, value) in pairs {
             let (keys, place) = (self.keys, name.span());
             let Some(key) = keys.get(name.get_ref()) else {
-                let advice = keys.advice(name.get_ref());
+                let advice = match PlaceName::is_meant(name.get_ref()) {
+                    true => "a place stands in a [site], beside its keys".into(),
+                    false => keys.advice(name.get_ref()),
+                };
                 self.problem(place, format!("unknown key `{}`", name.get_ref().escape_debug()), advice);
                 continue;
             };
-            if !may_stand(key) {
-                let message = format!("`{}` holds for the whole server", key.name);
-                self.problem(place, message, "write it above the first [site]".into());
+            if key.stands < stands {
+                let (holds_for, advice) = match key.stands {
+                    Stands::Server => ("the whole server", "write it above the first [site]"),
+                    Stands::Site | Stands::Place => ("a whole site", "write it above the places of its site"),
+                };
+                self.problem(place, format!("`{}` holds for {holds_for}", key.name), advice.into());
                 continue;
             }
             let other = settings.iter().find(|set| set.key == key.name || key.conflicts.contains(&set.key));
@@ -195,17 +327,28 @@ impl Reader<'_> {
                 continue;
             }
             let values = self.values(key, value);
-            settings.push(Setting { key: key.name.clone(), values, place });
+            settings.push(Setting { key: key.name.clone(), values, place: self.location(place) });
         }
         settings
     }
 
     fn values(&mut self, key: &Key, value: &Spanned<DeValue<'_>>) -> Vec<Value> {
         match (&key.kind, value.get_ref()) {
-            (Kind::Switch, DeValue::Boolean(true)) => {
-                vec![Value { text: None, place: value.span(), folder: None }]
+            (Kind::SwitchOr(names), DeValue::Table(table)) => self.files(key, names, table, value.span()),
+            (Kind::SwitchOr(names), DeValue::Array(tables)) => {
+                let mut values = Vec::new();
+                for table in tables {
+                    match table.get_ref() {
+                        DeValue::Table(pairs) => values.extend(self.files(key, names, pairs, table.span())),
+                        other => self.wrong_form(key, &key.kind, other, table.span()),
+                    }
+                }
+                values
             }
-            (Kind::Switch, DeValue::Boolean(false)) => Vec::new(),
+            (Kind::Switch | Kind::SwitchOr(_), DeValue::Boolean(true)) => {
+                vec![Value { text: None, place: self.location(value.span()), folder: None }]
+            }
+            (Kind::Switch | Kind::SwitchOr(_), DeValue::Boolean(false)) => Vec::new(),
             (Kind::Table { separator, value: kind, is_list }, DeValue::Table(pairs)) => {
                 let mut values = Vec::new();
                 for (name, value) in in_order(pairs) {
@@ -216,6 +359,37 @@ impl Reader<'_> {
             }
             (kind, _) => self.list(key, kind, key.is_list, "", value),
         }
+    }
+
+    /// A file for each of these names.
+    fn files(&mut self, key: &Key, names: &[String], table: &DeTable<'_>, place: Range<usize>) -> Vec<Value> {
+        let mut values = Vec::new();
+        for (name, value) in in_order(table) {
+            match names.iter().any(|known| known == name.get_ref()) {
+                true => {
+                    let before = format!("{}=", name.get_ref());
+                    values.extend(self.value(key, &Kind::File, &before, value));
+                }
+                false => {
+                    let name_text = name.get_ref().escape_debug();
+                    let message = format!("unknown key `{name_text}` in `{}`", key.name);
+                    self.problem(name.span(), message, format!("it has {}", names.join(" and ")));
+                }
+            }
+        }
+        for missing in names.iter().filter(|known| !table.iter().any(|(name, _)| name.get_ref() == *known)) {
+            self.problem(
+                place.clone(),
+                format!("`{}` needs its `{missing}`", key.name),
+                "it is not said".into(),
+            );
+        }
+        values
+    }
+
+    fn wrong_form(&mut self, key: &Key, kind: &Kind, value: &DeValue<'_>, place: Range<usize>) {
+        let label = format!("this is {}", name_of(value));
+        self.problem(place, format!("`{}` takes {}", key.name, kind.expected()), label);
     }
 
     /// One value, or several in a list where that is possible.
@@ -236,9 +410,19 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, key: &Key, kind: &Kind, before: &str, value: &Spanned<DeValue<'_>>) -> Option<Value> {
+        if let (Kind::Text, DeValue::Table(table)) = (kind, value.get_ref()) {
+            return match secret::read(table, self.file).and_then(|text| self.valid(key, before, text)) {
+                Ok(text) => {
+                    Some(Value { text: Some(text), place: self.location(value.span()), folder: None })
+                }
+                Err(why) => {
+                    self.problem(value.span(), format!("no secret for `{}`", key.name), why);
+                    None
+                }
+            };
+        }
         let Some(text) = kind.text(value.get_ref(), self.file) else {
-            let (name, label) = (&key.name, format!("this is {}", name_of(value.get_ref())));
-            self.problem(value.span(), format!("`{name}` takes {}", kind.expected()), label);
+            self.wrong_form(key, kind, value.get_ref(), value.span());
             return None;
         };
         if let Kind::Choice(words) = kind
@@ -250,15 +434,32 @@ impl Reader<'_> {
             return None;
         }
         let folder = (*kind == Kind::Folder).then(|| PathBuf::from(&text));
+        let text = match self.valid(key, before, text) {
+            Ok(text) => text,
+            Err(why) => {
+                self.problem(value.span(), format!("a wrong value of `{}`", key.name), why);
+                return None;
+            }
+        };
+        Some(Value { text: Some(text), place: self.location(value.span()), folder })
+    }
+
+    /// The text in the flag's form, if it is a right one.
+    fn valid(&self, key: &Key, before: &str, text: String) -> Result<String, String> {
         let text = format!("{before}{text}");
-        if let Err(why) = (key.validate)(&text) {
-            self.problem(value.span(), format!("a wrong value of `{}`", key.name), why);
-            return None;
+        // What a switch may be besides is checked by its form.
+        if matches!(key.kind, Kind::SwitchOr(_)) {
+            return Ok(text);
         }
-        Some(Value { text: Some(text), place: value.span(), folder })
+        (key.validate)(&text).map(|()| text)
+    }
+
+    fn location(&self, bytes: Range<usize>) -> Location {
+        Location { file: self.number, bytes }
     }
 
     fn problem(&mut self, place: Range<usize>, message: String, label: String) {
+        let place = self.location(place);
         self.problems.push(Problem::at(place, message, label));
     }
 }

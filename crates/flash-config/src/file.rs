@@ -1,4 +1,4 @@
-//! The file as text, and where it lies.
+//! The file as text, and where it lies. It may include others.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::Problem;
+use crate::problem::Location;
 
 /// A configuration file that was read.
 #[derive(Debug)]
@@ -41,18 +42,57 @@ impl File {
     pub(crate) fn absolute(&self, path: &str) -> PathBuf {
         self.folder.join(path)
     }
+}
+
+/// A configuration file, and behind it those that it includes.
+#[derive(Debug)]
+pub struct Files(Vec<File>);
+
+impl Files {
+    /// Reads the first file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not UTF-8.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        File::read(path).map(|file| Self(vec![file]))
+    }
+
+    /// The file that includes the others.
+    pub fn first(&self) -> &File {
+        &self.0[0]
+    }
+
+    pub(crate) fn get(&self, number: usize) -> &File {
+        &self.0[number]
+    }
+
+    /// Adds an included file. Returns its number.
+    pub(crate) fn add(&mut self, file: File) -> usize {
+        self.0.push(file);
+        self.0.len() - 1
+    }
+
+    /// Where this is, as `FILE:LINE`.
+    pub fn line(&self, location: &Location) -> String {
+        let file = &self.0[location.file];
+        let before = &file.text.as_bytes()[..location.bytes.start.min(file.text.len())];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        format!("{}:{line}", file.path.display())
+    }
 
     /// The problems in the order of their places: each with its line of the file, and a mark under the place.
     pub fn report(&self, problems: &[Problem]) -> String {
-        let path = self.path.to_string_lossy();
         let mut problems: Vec<&Problem> = problems.iter().collect();
-        problems.sort_by_key(|problem| problem.place.as_ref().map(|place| (place.start, place.end)));
+        let key = |place: &Location| (place.file, place.bytes.start, place.bytes.end);
+        problems.sort_by_key(|problem| problem.place.as_ref().map(key));
         let render = |problem: &&Problem| {
+            let file = problem.place.as_ref().map_or(self.first(), |place| &self.0[place.file]);
+            let path = file.path.to_string_lossy();
             let title = Level::ERROR.primary_title(&*problem.message);
             let group = match &problem.place {
                 Some(place) => {
-                    let mark = AnnotationKind::Primary.span(place.clone()).label(&*problem.label);
-                    title.element(Snippet::source(&*self.text).path(&*path).annotation(mark))
+                    let mark = AnnotationKind::Primary.span(place.bytes.clone()).label(&*problem.label);
+                    title.element(Snippet::source(&*file.text).path(&*path).annotation(mark))
                 }
                 None => title.element(annotate_snippets::Origin::path(&*path)),
             };
@@ -63,8 +103,8 @@ impl File {
 }
 
 #[cfg(test)]
-pub(crate) fn of_text(text: &str) -> File {
-    File::new(Path::new("flash.toml"), "/etc/flash/flash.toml".into(), text.into())
+pub(crate) fn of_text(text: &str) -> Files {
+    Files(vec![File::new(Path::new("flash.toml"), "/etc/flash/flash.toml".into(), text.into())])
 }
 
 #[cfg(test)]
@@ -74,9 +114,10 @@ mod tests {
     #[test]
     fn a_report_has_line_column_mark_and_label() {
         let file = of_text("list = true\nlisen = 80\n");
+        let at = |bytes| Location { file: 0, bytes };
         let problems = [
-            Problem::at(12..17, "unknown key `lisen`".into(), "did you mean `listen`?".into()),
-            Problem::at(0..4, "first".into(), "here".into()),
+            Problem::at(at(12..17), "unknown key `lisen`".into(), "did you mean `listen`?".into()),
+            Problem::at(at(0..4), "first".into(), "here".into()),
         ];
         let report = file.report(&problems);
         assert!(report.starts_with("error: first\n --> flash.toml:1:1\n"), "{report}");
@@ -86,9 +127,17 @@ mod tests {
 
     #[test]
     fn relative_paths_begin_at_the_file() {
-        let file = of_text("");
+        let files = of_text("");
+        let file = files.first();
         assert_eq!(file.absolute("site"), Path::new("/etc/flash/site"));
         assert_eq!(file.absolute("/srv"), Path::new("/srv"));
+    }
+
+    #[test]
+    fn a_line_is_counted() {
+        let files = of_text("a\n\nb");
+        let lines = [0, 1, 2, 3, 9].map(|at| files.line(&Location { file: 0, bytes: at..at }));
+        assert_eq!(lines, [1, 1, 2, 3, 3].map(|line| format!("flash.toml:{line}")));
     }
 
     #[test]

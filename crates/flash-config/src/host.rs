@@ -1,5 +1,6 @@
 //! The names of sites: hosts, in the form that requests are compared with.
 
+use std::fmt;
 use std::net::Ipv6Addr;
 
 /// A host that a site answers, in lower case, in its ASCII form, and without a trailing dot.
@@ -19,6 +20,16 @@ impl Host {
             ("*", _) => Ok(Host::Any),
             (_, Some(parent)) => name(parent).map(Host::Below),
             (_, None) => name(text).map(Host::Exact),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Host::Exact(name) => f.write_str(name),
+            Host::Below(parent) => write!(f, "*.{parent}"),
+            Host::Any => f.write_str("*"),
         }
     }
 }

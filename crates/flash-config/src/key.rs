@@ -13,8 +13,10 @@ pub struct Key {
     pub kind: Kind,
     /// Takes a list of values, or one of them.
     pub is_list: bool,
-    /// It may stand in a site, too.
-    pub in_site: bool,
+    /// Whether a site with it answers without a folder.
+    pub answers: bool,
+    /// The tables in which it may stand.
+    pub stands: Stands,
     pub heading: String,
     pub help: String,
     /// In the flag's form.
@@ -24,6 +26,14 @@ pub struct Key {
     /// Keys that cannot be set beside it.
     pub conflicts: Vec<String>,
     pub validate: Validate,
+}
+
+/// The innermost table in which a key may stand. It may stand in those around it, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stands {
+    Server,
+    Site,
+    Place,
 }
 
 /// All keys, in the order of the help.

@@ -1,6 +1,6 @@
 //! The form of a key's value.
 
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 use crate::file::File;
 
@@ -9,6 +9,8 @@ use crate::file::File;
 pub enum Kind {
     /// `true` or `false`. As a flag it has no value.
     Switch,
+    /// The same, or a table in its place, or a list of tables. Each table has a file for each of these names.
+    SwitchOr(Vec<String>),
     Number,
     /// `4096` or `"64M"`.
     Bytes,
@@ -25,6 +27,8 @@ pub enum Kind {
     Log,
     /// An address, or `unix:` and a path.
     Address,
+    /// A target, or a table of it and a status.
+    Redirect,
     /// A table. Each of its pairs is one value: its name, the separator, its value.
     Table {
         separator: &'static str,
@@ -38,6 +42,9 @@ impl Kind {
     pub(crate) fn expected(&self) -> String {
         match self {
             Kind::Switch => "true or false".into(),
+            Kind::SwitchOr(names) => {
+                format!("true or false, or a table with {}, or a list of them", names.join(" and "))
+            }
             Kind::Number => "a whole number".into(),
             Kind::Bytes => "a number of bytes, such as 4096 or \"64M\"".into(),
             Kind::Duration => "a time with its unit, such as \"10s\"".into(),
@@ -50,6 +57,7 @@ impl Kind {
             Kind::File => "the path of a file, in quotes".into(),
             Kind::Log => "the path of a file, \"-\" or \"off\"".into(),
             Kind::Address => "an address in quotes".into(),
+            Kind::Redirect => "a target in quotes, or a table such as { to = \"/new\", status = 301 }".into(),
             Kind::Table { .. } => "a table, such as { name = \"value\" }".into(),
         }
     }
@@ -71,6 +79,8 @@ impl Kind {
                 }
                 _ => Some(text.to_string()),
             },
+            (Kind::Redirect, DeValue::String(text)) if !text.contains(' ') => Some(text.to_string()),
+            (Kind::Redirect, DeValue::Table(pairs)) => redirect(pairs),
             (
                 Kind::Bytes | Kind::Duration | Kind::Choice(_) | Kind::Text | Kind::Log,
                 DeValue::String(text),
@@ -78,6 +88,22 @@ impl Kind {
             _ => None,
         }
     }
+}
+
+/// `{ to = "/new", status = 301 }` as `301 /new`.
+fn redirect(pairs: &DeTable<'_>) -> Option<String> {
+    let (mut to, mut status) = (None, None);
+    for (name, value) in pairs {
+        match (&**name.get_ref(), value.get_ref()) {
+            ("to", DeValue::String(text)) => to = Some(text),
+            ("status", DeValue::Integer(number)) => status = Some(number.as_str()),
+            _ => return None,
+        }
+    }
+    Some(match status {
+        Some(status) => format!("{status} {}", to?),
+        None => to?.to_string(),
+    })
 }
 
 /// What a value is, as it follows "this is".

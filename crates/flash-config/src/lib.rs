@@ -4,7 +4,8 @@
 //! who validates a value. The command line makes that table of its flags. So the file, the help, the [schema](schema()) and the
 //! [page](page()) are of one source.
 //!
-//! Only [`File::read`] and [`Config::check`] look at the disk. Nothing here starts, opens or changes anything.
+//! Only [`Files::read`], [`Config::parse`] and [`Config::check`] look at the disk: for the file, for what it includes and its
+//! secrets, and for folders. Nothing here starts, opens or changes anything.
 
 #![forbid(unsafe_code)]
 
@@ -12,17 +13,21 @@ mod config;
 mod document;
 mod file;
 mod host;
+mod include;
 mod key;
 mod kind;
 mod page;
+mod place;
 mod problem;
 mod schema;
+mod secret;
 
-pub use config::{Config, Setting, Site, Value};
-pub use file::File;
+pub use config::{Config, Place, Setting, Site, Value};
+pub use file::{File, Files};
 pub use host::Host;
-pub use key::{Key, Keys, Validate};
+pub use key::{Key, Keys, Stands, Validate};
 pub use kind::Kind;
 pub use page::page;
-pub use problem::Problem;
+pub use place::PlaceName;
+pub use problem::{Location, Problem};
 pub use schema::schema;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{Key, Keys, Kind};
+use crate::{Key, Keys, Kind, Stands};
 
 /// A table for each heading of the help.
 pub fn page(keys: &Keys) -> String {
@@ -24,14 +24,18 @@ pub fn page(keys: &Keys) -> String {
 fn row(key: &Key) -> String {
     let cell = |text: &str| text.replace('|', "\\|");
     let default = match (&key.kind, &key.default) {
-        (Kind::Switch, _) => "`false`".into(),
+        (Kind::Switch | Kind::SwitchOr(_), _) => "`false`".into(),
         (_, Some(default)) if default.parse::<u64>().is_ok() => format!("`{default}`"),
         (_, Some(default)) => format!("`\"{default}\"`"),
         (_, None) => String::new(),
     };
     let names: Vec<String> =
         [&key.name].into_iter().chain(&key.aliases).map(|name| format!("`{name}`")).collect();
-    let stands = if key.in_site { "server, site" } else { "server" };
+    let stands = match key.stands {
+        Stands::Server => "server",
+        Stands::Site => "server, site",
+        Stands::Place => "server, site, place",
+    };
     let example = format!("`{}`", key.example);
     let cells = [&names.join(", "), &key.help, &takes(key), &default, stands, &example];
     cells.iter().fold(String::from("|"), |row, text| format!("{row} {} |", cell(text)))

@@ -2,18 +2,26 @@
 
 use std::ops::Range;
 
+/// Bytes of one of the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file's number: 0, or that of an included one.
+    pub(crate) file: usize,
+    pub(crate) bytes: Range<usize>,
+}
+
 /// An error of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The bytes of the file that it is about. `None` if it is about the whole file.
-    pub place: Option<Range<usize>>,
+    /// Where the file has it. `None` if it is about the whole file.
+    pub place: Option<Location>,
     pub message: String,
     /// What the mark says, such as the nearest known name.
     pub label: String,
 }
 
 impl Problem {
-    pub fn at(place: Range<usize>, message: String, label: String) -> Problem {
+    pub fn at(place: Location, message: String, label: String) -> Problem {
         Problem { place: Some(place), message, label }
     }
 

@@ -2,11 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Key, Keys, Kind};
+use crate::{Key, Keys, Kind, Stands};
 
 /// The schema of all keys, as JSON. It says less than the parser: an editor does not know what a flag's value means.
 pub fn schema(keys: &Keys) -> String {
-    let mut of_site = properties(keys.iter().filter(|key| key.in_site));
+    let standing = |stands| properties(keys.iter().filter(move |key| key.stands >= stands));
+    let mut of_site = standing(Stands::Site);
+    let place = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": standing(Stands::Place),
+    });
     let names = or_list(json!({ "type": "string", "minLength": 1 }));
     of_site.insert("names".into(), names);
     let site = json!({
@@ -14,8 +20,10 @@ pub fn schema(keys: &Keys) -> String {
         "additionalProperties": false,
         "required": ["root"],
         "properties": of_site,
+        "patternProperties": { "^[/*].": place },
     });
     let mut properties = properties(keys.iter());
+    properties.insert("include".into(), or_list(json!({ "type": "string", "minLength": 1 })));
     properties.insert("site".into(), json!({ "type": "object", "additionalProperties": site }));
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -47,6 +55,17 @@ fn property(key: &Key) -> Value {
 fn form(kind: &Kind) -> Value {
     match kind {
         Kind::Switch => json!({ "type": "boolean" }),
+        Kind::SwitchOr(names) => {
+            let file = json!({ "type": "string", "minLength": 1 });
+            let files: Map<String, Value> = names.iter().map(|name| (name.clone(), file.clone())).collect();
+            let table = json!({
+                "type": "object",
+                "additionalProperties": false,
+                "required": names,
+                "properties": files,
+            });
+            json!({ "anyOf": [{ "type": "boolean" }, table, { "type": "array", "items": table }] })
+        }
         Kind::Number => json!({ "type": "integer", "minimum": 0 }),
         Kind::Bytes => json!({ "anyOf": [
             { "type": "integer", "minimum": 0 },
@@ -57,14 +76,35 @@ fn form(kind: &Kind) -> Value {
             { "type": "string", "pattern": "^(0|[0-9]+(ms|s|m|min|h))$" },
         ] }),
         Kind::Choice(words) => json!({ "enum": words }),
-        Kind::Text | Kind::Log | Kind::Address => json!({ "type": "string" }),
+        Kind::Log | Kind::Address => json!({ "type": "string" }),
+        Kind::Text => json!({ "anyOf": [{ "type": "string" }, secret()] }),
         Kind::Folder | Kind::File => json!({ "type": "string", "minLength": 1 }),
+        Kind::Redirect => json!({ "anyOf": [
+            { "type": "string", "minLength": 1 },
+            {
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["to"],
+                "properties": { "to": { "type": "string" }, "status": { "enum": [301, 302, 303, 307, 308] } },
+            },
+        ] }),
         Kind::Table { value, is_list, .. } => {
             let one = form(value);
             let value = if *is_list { or_list(one) } else { one };
             json!({ "type": "object", "additionalProperties": value })
         }
     }
+}
+
+fn secret() -> Value {
+    let text = json!({ "type": "string", "minLength": 1 });
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "minProperties": 1,
+        "maxProperties": 1,
+        "properties": { "env": text, "file": text, "credential": text },
+    })
 }
 
 fn or_list(one: Value) -> Value {

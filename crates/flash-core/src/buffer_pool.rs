@@ -8,6 +8,8 @@ pub struct BufferPool {
     #[allow(clippy::vec_box)]
     outputs: Vec<Box<Output>>,
     inputs: Vec<Vec<u8>>,
+    /// What heads of HTTP/2 are decoded into, one at a time.
+    scratch: flash_h2::Scratch,
 }
 
 /// The pool returns buffers beyond this number to the allocator.
@@ -24,6 +26,15 @@ impl BufferPool {
             output.recycle();
             self.outputs.push(output);
         }
+    }
+
+    /// Lends the buffers for the head of one request. They come back with [`BufferPool::give_back_scratch`].
+    pub(crate) fn scratch(&mut self) -> flash_h2::Scratch {
+        std::mem::take(&mut self.scratch)
+    }
+
+    pub(crate) fn give_back_scratch(&mut self, scratch: flash_h2::Scratch) {
+        self.scratch = scratch;
     }
 
     pub(crate) fn input(&mut self) -> Vec<u8> {

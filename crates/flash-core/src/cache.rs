@@ -12,7 +12,7 @@ mod shard;
 use std::hash::BuildHasher;
 use std::hint::spin_loop;
 use std::iter;
-use std::sync::{Arc, RwLock, TryLockError};
+use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
 use hashbrown::DefaultHashBuilder;
 
@@ -34,11 +34,11 @@ pub struct CacheLimits {
 }
 
 #[derive(Debug)]
-pub struct PathCache {
+pub struct PathCache<S = DefaultHashBuilder> {
     /// A power of two of them, or none if the cache is switched off.
     shards: Box<[LockedShard]>,
     frequencies: Frequencies,
-    hasher: DefaultHashBuilder,
+    hasher: S,
     /// What each shard may take.
     shard_limits: Room,
     file_bytes_max: u64,
@@ -60,7 +60,15 @@ const LOCAL_SHARE: u64 = 8;
 const LOCAL_BYTES_MAX: u64 = 4 << 20;
 
 impl PathCache {
+    /// A cache whose hashes clients cannot guess.
     pub fn new(limits: CacheLimits) -> Self {
+        Self::with_hasher(limits, DefaultHashBuilder::default())
+    }
+}
+
+impl<S: BuildHasher> PathCache<S> {
+    /// A cache with hashes of the caller's choice. A simulation needs the same in each run.
+    pub fn with_hasher(limits: CacheLimits, hasher: S) -> Self {
         // Metadata needs room even if content is to have none.
         let metadata = limits.entries_max as u64 * 1024;
         let bytes = limits.bytes_max.max(metadata);
@@ -81,7 +89,7 @@ impl PathCache {
         Self {
             shards: iter::repeat_with(LockedShard::default).take(count).collect(),
             frequencies: Frequencies::new(limits.entries_max),
-            hasher: DefaultHashBuilder::default(),
+            hasher,
             shard_limits,
             file_bytes_max,
             local_bytes_max,
@@ -108,6 +116,14 @@ impl PathCache {
         shard.get(Name { hash, site, path }).map(Arc::clone)
     }
 
+    /// The entry of a path. Nobody requests it now.
+    pub fn peek(&self, site: SiteId, path: &SitePath<'_>) -> Option<Arc<Entry>> {
+        let path = path.as_bytes();
+        let hash = self.hash(site, path);
+        let shard = self.shard(hash)?.0.read().ok()?;
+        shard.get(Name { hash, site, path }).map(Arc::clone)
+    }
+
     /// Returns whether the cache has looked at the entry. It does not while the shard is locked. It may find that the entry is
     /// not worth its room.
     pub fn insert(&self, site: SiteId, path: &SitePath<'_>, entry: &Arc<Entry>) -> bool {
@@ -119,6 +135,21 @@ impl PathCache {
         shard.insert(Name { hash, site, path }, entry, (&self.shard_limits, &self.frequencies), &mut evicted);
         drop((shard, evicted));
         true
+    }
+
+    /// Removes the entries of all sites but these. It locks each shard for a moment only. To be called by a thread that may wait.
+    pub fn retain_sites(&self, is_kept: impl Fn(SiteId) -> bool) {
+        for shard in &self.shards {
+            let mut from = 0;
+            loop {
+                let mut evicted = Evicted::default();
+                let mut locked = shard.0.write().unwrap_or_else(PoisonError::into_inner);
+                let next = locked.remove_sites(from, &is_kept, &mut evicted);
+                drop((locked, evicted));
+                let Some(next) = next else { break };
+                from = next;
+            }
+        }
     }
 
     /// Whether a missing name is worth an entry, which it is when it is requested again. Made-up names are requested once,
@@ -212,13 +243,7 @@ mod tests {
         let mut disk = Disk::new(0);
         disk.put("/a", *b"too large for memory");
         let path = SitePath::parse(b"/a").unwrap();
-        let find = Job::Find(Find {
-            site: SITE,
-            path: path.into_owned(),
-            known: None,
-            asked_ms: 0,
-            worth: Worth::ANYTHING,
-        });
+        let find = Job::Find(Find::first(SITE, path.into_owned()));
         for (descriptors_max, threads) in [(10, 64), (100, 1)] {
             let limits = CacheLimits { descriptors_max, threads, ..limits(6_000, 128 << 20) };
             let cache = PathCache::new(limits);
@@ -254,6 +279,22 @@ mod tests {
         assert!(cache.insert(SITE, &path, &missing()));
         assert!(cache.get(SITE, &path, 9).is_some() && cache.get(SiteId(1), &path, 0).is_none());
         assert!(cache.admits_refusal(SITE, &path) && !cache.admits_refusal(SiteId(1), &path));
+    }
+
+    #[test]
+    fn the_entries_of_a_site_that_is_gone_leave_and_others_stay() {
+        let cache = PathCache::new(limits(2_000, 16 << 20));
+        let paths: Vec<String> = (0..500).map(|number| format!("/{number}")).collect();
+        let path = |name: &String| SitePath::parse(name.as_bytes()).unwrap().into_owned();
+        for (number, name) in paths.iter().enumerate() {
+            assert!(cache.insert(SiteId(number as u32 % 3), &path(name), &missing()));
+        }
+        cache.retain_sites(|site| site != SiteId(1));
+        for (number, name) in paths.iter().enumerate() {
+            let site = SiteId(number as u32 % 3);
+            assert_eq!(cache.get(site, &path(name), 0).is_some(), site != SiteId(1), "{name}");
+        }
+        assert_eq!(cache.entries(), 333);
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //!
 //! A driver performs what [`Connection::want`] returns and reports the result. It repeats this until a want makes it wait.
 //! Everything here happens in memory: there is no system call. The protocol knows what the bytes mean. The exchange knows
-//! what a request asks for.
+//! what a request asks for. If a listener requires the [PROXY protocol](crate::proxy_header), its header comes before both.
 
 use std::net::SocketAddr;
 
+use flash_h2::frame::PREFACE;
+
+use crate::clients::{Counted, TooMany};
 use crate::clock::Now;
 use crate::context::Context;
 use crate::exchange_id::ExchangeId;
@@ -14,59 +17,215 @@ use crate::job::Outcome;
 use crate::output::Output;
 use crate::protocol::Protocol;
 use crate::protocol::h1::Http1;
+use crate::protocol::h2::Http2;
+use crate::proxy_header::{NoProxyHeader, ProxyHeader, Reader};
 use crate::record::Peer;
+use crate::refusal::Refusal;
 use crate::server::Settings;
-use crate::transport::TransportInfo;
+use crate::transport::{ApplicationProtocol, TlsInfo, TransportInfo};
 use crate::upstream::{Open, Opened};
 use crate::want::{Direction, Want};
 
-/// A client's connection. Each call matches on the protocol: that costs nothing with one protocol, and a branch with two.
+/// The target of this length, with the space behind it, makes the preface of HTTP/2 no request of HTTP/1.
+const PREFACE_BYTES_OF_NO_REQUEST: usize = b"PRI *".len();
+
+/// A client's connection. Each call matches on the protocol.
 #[derive(Debug)]
 pub struct Connection {
     protocol: Protocol,
+    /// Set until the header of the PROXY protocol is complete.
+    proxy_header: Option<Box<Reader>>,
+    /// Set if its client's connections are limited.
+    counted: Option<Counted>,
+    /// Its client has too many connections, and is yet to be told.
+    is_one_too_many: bool,
+    /// No byte has come that only HTTP/1 begins with.
+    is_new: bool,
 }
 
 impl Connection {
     pub fn new(transport: TransportInfo, settings: &Settings, now: &Now) -> Self {
-        Self { protocol: Protocol::H1(Http1::new(transport, settings, now)) }
+        let counted = settings.count_connection(&transport);
+        let is_one_too_many = counted.is_err();
+        Self { is_one_too_many, ..Self::with(transport, counted.ok().flatten(), settings, now) }
+    }
+
+    fn with(transport: TransportInfo, counted: Option<Counted>, settings: &Settings, now: &Now) -> Self {
+        let proxy_header = transport.proxy_header.then(Box::default);
+        let protocol = match transport.tls {
+            Some(TlsInfo { protocol: ApplicationProtocol::Http2, .. }) => {
+                Protocol::H2(Box::new(Http2::new(transport, settings, now)))
+            }
+            _ => Protocol::H1(Http1::new(transport, settings, now)),
+        };
+        // With TLS, the handshake has told (RFC 9113 §3.2).
+        Self { protocol, is_new: transport.tls.is_none(), proxy_header, counted, is_one_too_many: false }
+    }
+
+    /// The TLS handshake is complete. Nothing has been received before it.
+    pub fn secured(&mut self, tls: TlsInfo, cx: &Context<'_>) {
+        let transport = match &self.protocol {
+            Protocol::H1(h1) => h1.transport(),
+            Protocol::H2(h2) => h2.transport(),
+        };
+        let is_one_too_many = self.is_one_too_many;
+        let secured = Self::with(transport.secured(tls), self.counted.take(), &cx.server.settings, cx.now);
+        *self = Self { is_one_too_many, ..secured };
+    }
+
+    /// Whether nothing more is received or sent.
+    pub fn is_over(&self) -> bool {
+        match &self.protocol {
+            Protocol::H1(h1) => h1.is_over(),
+            Protocol::H2(h2) => h2.is_over(),
+        }
     }
 
     /// What another process needs to go on with the connection. `None` unless it is between two requests.
     pub fn idle_state(&self) -> Option<IdleState> {
-        match &self.protocol {
-            Protocol::H1(h1) => h1.idle_state(),
+        if self.proxy_header.is_some() {
+            return None;
         }
+        let state = match &self.protocol {
+            Protocol::H1(h1) => h1.idle_state(),
+            // Its tables cannot go elsewhere.
+            Protocol::H2(_) => None,
+        };
+        state.map(|state| state.counted_at(self.counted_at()))
     }
 
     /// Goes on with a connection that was idle in another process.
-    pub fn from_idle(transport: TransportInfo, state: IdleState) -> Option<Self> {
-        Some(Self { protocol: Protocol::H1(Http1::from_idle(transport, state)?) })
+    pub fn from_idle(state: IdleState, settings: &Settings) -> Option<Self> {
+        let (h1, counted) = (Http1::from_idle(state)?, state.counted(&settings.clients));
+        let is_new = h1.has_received_nothing();
+        let protocol = Protocol::H1(h1);
+        Some(Self { protocol, is_new, proxy_header: None, counted, is_one_too_many: false })
+    }
+
+    /// Where the connection is counted.
+    pub fn counted_at(&self) -> Option<u32> {
+        self.counted.as_ref().map(Counted::place)
+    }
+
+    /// The connection goes on in another process, which has its [idle state](Connection::idle_state).
+    pub fn pass_on(mut self) {
+        if let Some(counted) = self.counted.take() {
+            counted.pass_on();
+        }
     }
 
     pub fn peer(&self) -> Peer {
         match &self.protocol {
             Protocol::H1(h1) => h1.peer(),
+            Protocol::H2(h2) => h2.peer(),
         }
     }
 
     #[inline]
     pub fn want(&mut self, cx: &mut Context<'_>) -> Want {
+        if self.is_one_too_many {
+            self.refuse_one_too_many(cx);
+        }
         match &mut self.protocol {
             Protocol::H1(h1) => h1.want(cx),
+            Protocol::H2(h2) => h2.want(cx),
         }
     }
 
     #[inline]
     pub fn received(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+        if self.proxy_header.is_some() {
+            let used = self.take_proxy_header(bytes, cx);
+            if used == bytes.len() {
+                return;
+            }
+            return self.received(&bytes[used..], cx);
+        }
+        if self.is_new {
+            self.choose(bytes, cx);
+        }
         match &mut self.protocol {
             Protocol::H1(h1) => h1.received(bytes, cx),
+            Protocol::H2(h2) => h2.received(bytes, cx),
         }
+    }
+
+    /// The first bytes tell which protocol the client speaks (RFC 9113 §3.3).
+    #[cold]
+    fn choose(&mut self, bytes: &[u8], cx: &mut Context<'_>) {
+        let Protocol::H1(h1) = &mut self.protocol else { return };
+        let first = h1.first_bytes();
+        let begins = |begin: &[u8], rest: &[u8]| rest.starts_with(&begin[..begin.len().min(rest.len())]);
+        let rest = PREFACE.get(first.len()..).filter(|_| PREFACE.starts_with(first)).unwrap_or_default();
+        if rest.is_empty() || !begins(bytes, rest) || !cx.server.settings.http2 {
+            self.is_new = false;
+        } else if first.len() + bytes.len() > PREFACE_BYTES_OF_NO_REQUEST {
+            // No request of HTTP/1 begins so.
+            let first = first.to_vec();
+            let mut h2 = Box::new(Http2::new(h1.transport(), &cx.server.settings, cx.now));
+            h2.received(&first, cx);
+            self.protocol = Protocol::H2(h2);
+            self.is_new = false;
+        }
+    }
+
+    /// Whether the next bytes belong to a header of the PROXY protocol. Encrypted bytes begin behind it.
+    pub fn awaits_proxy_header(&self) -> bool {
+        self.proxy_header.is_some()
+    }
+
+    /// Takes the bytes of the header of the PROXY protocol. Returns how many of these bytes belong to it.
+    #[cold]
+    pub fn take_proxy_header(&mut self, bytes: &[u8], cx: &mut Context<'_>) -> usize {
+        let Some(reader) = &mut self.proxy_header else { return 0 };
+        let proxies = &cx.server.settings.trusted_proxies;
+        let is_believed = proxies.is_empty() || proxies.trust(self.protocol.transport_mut().peer);
+        match reader.take(bytes) {
+            _ if !is_believed => self.refuse_proxy(Refusal::UntrustedProxy, cx),
+            Err(NoProxyHeader) => self.refuse_proxy(Refusal::NoProxyHeader, cx),
+            Ok(None) => {}
+            Ok(Some((ProxyHeader { client, scheme }, used))) => {
+                self.proxy_header = None;
+                let transport = self.protocol.transport_mut();
+                transport.peer = client.map_or(transport.peer, Peer::Inet);
+                transport.scheme = scheme.unwrap_or(transport.scheme);
+                transport.proxy_header = false;
+                match cx.server.settings.count_connection(transport) {
+                    Ok(counted) => self.counted = counted,
+                    Err(TooMany) => {
+                        self.refuse_one_too_many(cx);
+                        return bytes.len();
+                    }
+                }
+                return used;
+            }
+        }
+        bytes.len()
+    }
+
+    #[cold]
+    fn refuse_one_too_many(&mut self, cx: &mut Context<'_>) {
+        self.is_one_too_many = false;
+        cx.server.refusals.note(Refusal::Connections, self.peer().to_string().as_bytes(), cx.now.ms());
+        match &mut self.protocol {
+            Protocol::H1(h1) => h1.refuse_one_too_many(cx),
+            Protocol::H2(h2) => h2.refuse_one_too_many(cx),
+        }
+    }
+
+    /// Closes the connection without a response, because nobody says whom the response would be for.
+    fn refuse_proxy(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
+        self.proxy_header = None;
+        let peer = self.protocol.transport_mut().peer.to_string();
+        cx.server.refusals.note(refusal, peer.as_bytes(), cx.now.ms());
+        self.abort(cx);
     }
 
     /// The client has closed its sending side. It still gets the responses to its requests.
     pub fn received_end(&mut self, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.received_end(cx),
+            Protocol::H2(h2) => h2.received_end(cx),
         }
     }
 
@@ -75,6 +234,7 @@ impl Connection {
     pub fn receive_blocked(&mut self) -> bool {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.receive_blocked(),
+            Protocol::H2(h2) => h2.receive_blocked(),
         }
     }
 
@@ -82,6 +242,7 @@ impl Connection {
     pub fn output(&self) -> Option<&Output> {
         match &self.protocol {
             Protocol::H1(h1) => h1.output(),
+            Protocol::H2(h2) => h2.output(),
         }
     }
 
@@ -90,6 +251,7 @@ impl Connection {
     pub fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.sent(bytes, cx),
+            Protocol::H2(h2) => h2.sent(bytes, cx),
         }
     }
 
@@ -98,6 +260,7 @@ impl Connection {
     pub fn send_blocked(&mut self) -> bool {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.send_blocked(),
+            Protocol::H2(h2) => h2.send_blocked(),
         }
     }
 
@@ -105,6 +268,7 @@ impl Connection {
     pub fn client_ready(&mut self) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.client_ready(),
+            Protocol::H2(h2) => h2.client_ready(),
         }
     }
 
@@ -112,6 +276,7 @@ impl Connection {
     pub fn completed(&mut self, id: ExchangeId, outcome: Outcome, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.completed(id, outcome, cx),
+            Protocol::H2(h2) => h2.completed(id, outcome, cx),
         }
     }
 
@@ -120,6 +285,7 @@ impl Connection {
     pub fn begin(&mut self, id: ExchangeId, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Open> {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.begin(id, local, cx),
+            Protocol::H2(h2) => h2.begin(id, local, cx),
         }
     }
 
@@ -128,6 +294,7 @@ impl Connection {
     pub fn begun(&mut self, id: ExchangeId, begun: Opened<()>, cx: &mut Context<'_>) -> bool {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.begun(id, begun, cx),
+            Protocol::H2(h2) => h2.begun(id, begun, cx),
         }
     }
 
@@ -135,6 +302,7 @@ impl Connection {
     pub fn to_upstream(&self, id: ExchangeId) -> &[u8] {
         match &self.protocol {
             Protocol::H1(h1) => h1.to_upstream(id),
+            Protocol::H2(h2) => h2.to_upstream(id),
         }
     }
 
@@ -142,12 +310,14 @@ impl Connection {
     pub fn upstream_sent(&mut self, id: ExchangeId, count: usize, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.upstream_sent(id, count, cx),
+            Protocol::H2(h2) => h2.upstream_sent(id, count, cx),
         }
     }
 
     pub fn upstream_received(&mut self, id: ExchangeId, bytes: &[u8], cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.upstream_received(id, bytes, cx),
+            Protocol::H2(h2) => h2.upstream_received(id, bytes, cx),
         }
     }
 
@@ -155,6 +325,7 @@ impl Connection {
     pub fn upstream_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.upstream_ended(id, cx),
+            Protocol::H2(h2) => h2.upstream_ended(id, cx),
         }
     }
 
@@ -162,26 +333,27 @@ impl Connection {
     pub fn upstream_refuses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.upstream_refuses(id, cx),
+            Protocol::H2(h2) => h2.upstream_refuses(id, cx),
         }
     }
 
     /// The driver has shut down the sending direction of the stream.
     pub fn upstream_shut(&mut self, id: ExchangeId) {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.upstream_shut(id),
+        if let Some(upstream) = self.protocol.upstream_mut(id) {
+            upstream.upstream_shut();
         }
     }
 
     pub fn upstream_blocked(&mut self, id: ExchangeId, direction: Direction) {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.upstream_blocked(id, direction),
+        if let Some(upstream) = self.protocol.upstream_mut(id) {
+            upstream.upstream_blocked(direction);
         }
     }
 
     /// The upstream's stream may be ready.
     pub fn upstream_ready(&mut self, id: ExchangeId) {
-        match &mut self.protocol {
-            Protocol::H1(h1) => h1.upstream_ready(id),
+        if let Some(upstream) = self.protocol.upstream_mut(id) {
+            upstream.upstream_ready();
         }
     }
 
@@ -189,6 +361,7 @@ impl Connection {
     pub fn interest_of(&self, id: ExchangeId) -> (bool, bool) {
         match &self.protocol {
             Protocol::H1(h1) => h1.interest_of(id),
+            Protocol::H2(h2) => h2.interest_of(id),
         }
     }
 
@@ -197,6 +370,7 @@ impl Connection {
     pub fn is_exchanging(&self) -> bool {
         match &self.protocol {
             Protocol::H1(h1) => h1.is_exchanging(),
+            Protocol::H2(h2) => h2.is_exchanging(),
         }
     }
 
@@ -205,14 +379,19 @@ impl Connection {
     pub fn deadline_ms(&self) -> u64 {
         match &self.protocol {
             Protocol::H1(h1) => h1.deadline_ms(),
+            Protocol::H2(h2) => h2.deadline_ms(),
         }
     }
 
     /// The deadline has passed. `unacknowledged` returns how many sent bytes the client has not acknowledged. It is called
     /// only if the number matters.
     pub fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
+        if self.proxy_header.as_ref().is_some_and(|reader| !reader.is_empty()) {
+            return self.refuse_proxy(Refusal::NoProxyHeader, cx);
+        }
         match &mut self.protocol {
             Protocol::H1(h1) => h1.expire(cx, unacknowledged),
+            Protocol::H2(h2) => h2.expire(cx, unacknowledged),
         }
     }
 
@@ -220,6 +399,15 @@ impl Connection {
     pub fn is_idle(&self) -> bool {
         match &self.protocol {
             Protocol::H1(h1) => h1.is_idle(),
+            Protocol::H2(h2) => h2.is_idle(),
+        }
+    }
+
+    /// Whether a request has been answered, and the next one has not begun.
+    pub fn is_between_requests(&self) -> bool {
+        match &self.protocol {
+            Protocol::H1(h1) => h1.is_between_requests(),
+            Protocol::H2(h2) => h2.is_between_requests(),
         }
     }
 
@@ -228,6 +416,7 @@ impl Connection {
     pub fn idle_since_ms(&self, settings: &Settings) -> Option<u64> {
         match &self.protocol {
             Protocol::H1(h1) => h1.idle_since_ms(settings),
+            Protocol::H2(h2) => h2.idle_since_ms(settings),
         }
     }
 
@@ -235,6 +424,7 @@ impl Connection {
     pub fn abort(&mut self, cx: &mut Context<'_>) {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.abort(cx),
+            Protocol::H2(h2) => h2.abort(cx),
         }
     }
 }
@@ -244,12 +434,14 @@ impl Connection {
     fn h1(&self) -> &Http1 {
         match &self.protocol {
             Protocol::H1(h1) => h1,
+            Protocol::H2(_) => panic!("it speaks HTTP/2"),
         }
     }
 
     fn h1_mut(&mut self) -> &mut Http1 {
         match &mut self.protocol {
             Protocol::H1(h1) => h1,
+            Protocol::H2(_) => panic!("it speaks HTTP/2"),
         }
     }
 }

@@ -56,6 +56,8 @@ pub struct Variants {
     pub identity: Arc<File>,
     /// At most one for each coding.
     pub coded: Vec<Arc<File>>,
+    /// The codings in which the disk was asked for a sibling. All of them, if the file can have none.
+    pub looked_for: CodingSet,
 }
 
 impl Variants {
@@ -104,6 +106,15 @@ impl Entry {
             _ => None,
         };
         variants.into_iter().flat_map(|variants| std::iter::once(&variants.identity).chain(&variants.coded))
+    }
+
+    /// Whether it answers a client that takes these codings. If not, the disk has to be asked for siblings in them.
+    pub fn has_looked_for(&self, codings: impl FnOnce() -> CodingSet) -> bool {
+        match &self.resource {
+            Resource::File(Variants { looked_for: CodingSet::ALL, .. }) => true,
+            Resource::File(Variants { looked_for, .. }) => looked_for.contains_all(codings()),
+            _ => true,
+        }
     }
 
     pub fn weight_bytes(&self) -> u64 {
@@ -167,9 +178,10 @@ impl Entry {
     /// The same entry with other files.
     fn with_files(&self, other: impl Fn(&Arc<File>) -> Arc<File>) -> Self {
         let resource = match &self.resource {
-            Resource::File(Variants { identity, coded }) => Resource::File(Variants {
+            Resource::File(Variants { identity, coded, looked_for }) => Resource::File(Variants {
                 identity: other(identity),
                 coded: coded.iter().map(other).collect(),
+                looked_for: *looked_for,
             }),
             Resource::Folder => Resource::Folder,
             Resource::FolderWithoutSlash => Resource::FolderWithoutSlash,

@@ -5,6 +5,7 @@
 //! takes their results by its [`ExchangeId`]. It does not know how its request arrived, how its response is framed, or how
 //! fast its client is. The [protocol](crate::protocol) knows that.
 
+pub(crate) mod admission;
 pub(crate) mod answer;
 pub(crate) mod asked;
 pub(crate) mod body;
@@ -53,7 +54,7 @@ impl Exchange {
     pub(crate) fn job(&mut self) -> Option<Job> {
         match &mut self.state {
             ExchangeState::Lookup(lookup) => lookup.ask(),
-            ExchangeState::Body(body) => body.ask(),
+            ExchangeState::Body(body) => body.ask(u64::MAX),
             ExchangeState::Upstream(upstream) => upstream.job(),
         }
     }
@@ -70,6 +71,11 @@ impl Exchange {
     /// Whether a job has made no progress.
     pub(crate) fn stands_still(&self, done: &Done) -> bool {
         matches!(&self.state, ExchangeState::Lookup(lookup) if lookup.stands_still(done))
+    }
+
+    /// Whether the request's body may be of use.
+    pub(crate) fn may_take_body(&self) -> bool {
+        matches!(self.state, ExchangeState::Lookup(_) | ExchangeState::Upstream(_))
     }
 
     pub(crate) fn upstream(&self) -> Option<&UpstreamExchange> {

@@ -1,60 +1,69 @@
-//! Who a client is behind a proxy that the operator trusts: X-Forwarded-For and X-Forwarded-Proto.
+//! Who a client is behind a proxy that the operator trusts: X-Forwarded-For and X-Forwarded-Proto, or Forwarded (RFC 7239).
 //!
 //! The fields count only on a connection from such a proxy, and only as far as trusted proxies wrote them. Each proxy appends
 //! the address that it saw, so the client is the rightmost address that is no trusted proxy's. What stands left of it, the
-//! client itself may have written. The access log and programs see the result; limits of connections see the proxy.
+//! client itself may have written. The operator says which of the two fields counts. A proxy that writes one of them may pass
+//! the other on as its client forged it. Logs, limits, rules and programs see the result.
 
 use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
 
 use flash_http::{Fields, Scheme};
 
+use crate::network::Network;
 use crate::record::Peer;
 use crate::transport::TransportInfo;
 
-/// A proxy, or a network of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrustedProxy {
-    /// Addresses whose first bits are these.
-    Network(IpAddr, u8),
-    /// Whatever connects to a Unix socket.
-    Unix,
-}
+mod element;
 
 /// The proxies that are believed. None by default.
 #[derive(Clone, Debug, Default)]
-pub struct TrustedProxies(Vec<TrustedProxy>);
+pub struct TrustedProxies {
+    networks: Vec<Network>,
+    field: ForwardedField,
+}
+
+/// The field in which trusted proxies name their clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForwardedField {
+    #[default]
+    XForwardedFor,
+    Forwarded,
+}
 
 impl TrustedProxies {
-    pub fn new(proxies: Vec<TrustedProxy>) -> Self {
-        Self(proxies)
+    pub fn new(networks: Vec<Network>, field: ForwardedField) -> Self {
+        Self { networks, field }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.networks.is_empty()
+    }
+
+    pub(crate) fn trust(&self, peer: Peer) -> bool {
+        self.networks.iter().any(|network| network.holds(peer))
+    }
+
+    fn trust_ip(&self, ip: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.holds_ip(ip))
     }
 
     /// The client of a request, and how it asked: those of the connection, unless a trusted proxy says otherwise.
     #[inline]
     pub(crate) fn client(&self, transport: &TransportInfo, fields: Fields<'_>) -> TransportInfo {
-        match self.0.is_empty() || !self.trust(transport.peer) {
-            true => *transport,
-            false => self.forwarded(transport, fields),
+        if self.is_empty() || !self.trust(transport.peer) {
+            return *transport;
         }
-    }
-
-    fn trust(&self, peer: Peer) -> bool {
-        match peer {
-            Peer::Inet(address) => self.trust_ip(address.ip()),
-            Peer::Unix => self.0.contains(&TrustedProxy::Unix),
+        match self.field {
+            ForwardedField::XForwardedFor => self.x_forwarded(transport, fields),
+            ForwardedField::Forwarded => self.forwarded(transport, fields),
         }
-    }
-
-    fn trust_ip(&self, ip: IpAddr) -> bool {
-        self.0.iter().any(|proxy| proxy.holds(ip))
     }
 
     #[cold]
-    fn forwarded(&self, transport: &TransportInfo, fields: Fields<'_>) -> TransportInfo {
-        let values = |wanted: &'static str| {
-            let ours = fields.filter(move |(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()));
-            ours.flat_map(|(_, value)| value.split(|&byte| byte == b','))
+    fn x_forwarded(&self, transport: &TransportInfo, fields: Fields<'_>) -> TransportInfo {
+        let values = |wanted| {
+            let ours = values(fields, wanted);
+            ours.flat_map(|value| value.split(|&byte| byte == b','))
                 .map(<[u8]>::trim_ascii)
                 .collect::<Vec<_>>()
         };
@@ -77,50 +86,39 @@ impl TrustedProxies {
             true => schemes.len().checked_sub((hops + 1).min(schemes.len().max(1))),
             false => schemes.len().checked_sub(1),
         };
-        match at.and_then(|at| schemes.get(at)) {
-            Some(scheme) if scheme.eq_ignore_ascii_case(b"https") => client.scheme = Scheme::Https,
-            Some(scheme) if scheme.eq_ignore_ascii_case(b"http") => client.scheme = Scheme::Http,
-            _ => {}
+        let scheme = at.and_then(|at| scheme(schemes.get(at)?));
+        TransportInfo { scheme: scheme.unwrap_or(client.scheme), ..client }
+    }
+
+    #[cold]
+    fn forwarded(&self, transport: &TransportInfo, fields: Fields<'_>) -> TransportInfo {
+        let mut client = *transport;
+        let values: Vec<_> = values(fields, "forwarded").collect();
+        for element in values.iter().rev().flat_map(|value| element::from_the_right(value)) {
+            // A trusted proxy wrote this element, whatever it says of its client.
+            let element = element::parse(element);
+            if let Some(scheme) = element.proto.and_then(scheme) {
+                client.scheme = scheme;
+            }
+            let Some(address) = element.client.and_then(address) else { break };
+            client.peer = Peer::Inet(address);
+            if !self.trust_ip(address.ip()) {
+                break;
+            }
         }
         client
     }
 }
 
-impl TrustedProxy {
-    fn holds(self, ip: IpAddr) -> bool {
-        let Self::Network(network, bits) = self else { return false };
-        let same = |one: u128, other: u128, width: u32| {
-            let shift = width.saturating_sub(bits.into());
-            one.checked_shr(shift).unwrap_or(0) == other.checked_shr(shift).unwrap_or(0)
-        };
-        match (network, ip.to_canonical()) {
-            (IpAddr::V4(network), IpAddr::V4(ip)) => same(network.to_bits().into(), ip.to_bits().into(), 32),
-            (IpAddr::V6(network), IpAddr::V6(ip)) => same(network.to_bits(), ip.to_bits(), 128),
-            _ => false,
-        }
-    }
+fn values<'f>(fields: Fields<'f>, wanted: &'static str) -> impl Iterator<Item = &'f [u8]> {
+    fields.filter(move |(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes())).map(|(_, value)| value)
 }
 
-/// `10.0.0.1`, `10.0.0.0/8`, `fd00::/8`, `unix`.
-impl FromStr for TrustedProxy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "unix" {
-            return Ok(Self::Unix);
-        }
-        let (ip, bits) = text.split_once('/').map_or((text, None), |(ip, bits)| (ip, Some(bits)));
-        let ip: IpAddr =
-            ip.parse().map_err(|_| format!("'{ip}' is no address: write 10.0.0.1, 10.0.0.0/8 or unix"))?;
-        let most = if ip.is_ipv4() { 32 } else { 128 };
-        let bits = match bits {
-            None => most,
-            Some(bits) => match bits.parse() {
-                Ok(bits) if bits <= most => bits,
-                _ => return Err(format!("'{bits}' is no number of bits: those are 0 to {most}")),
-            },
-        };
-        Ok(Self::Network(ip, bits))
+fn scheme(text: &[u8]) -> Option<Scheme> {
+    match text {
+        _ if text.eq_ignore_ascii_case(b"https") => Some(Scheme::Https),
+        _ if text.eq_ignore_ascii_case(b"http") => Some(Scheme::Http),
+        _ => None,
     }
 }
 
@@ -139,9 +137,9 @@ fn address(text: &[u8]) -> Option<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn client(peer: Peer, fields: &str) -> (String, &'static str) {
+    fn client(field: ForwardedField, peer: Peer, fields: &str) -> (String, &'static str) {
         let trusted = ["127.0.0.1", "10.0.0.0/8", "fd00::/8", "unix"].map(|proxy| proxy.parse().unwrap());
-        let trusted = TrustedProxies::new(trusted.into());
+        let trusted = TrustedProxies::new(trusted.into(), field);
         let lines = format!("{fields}\r\n");
         let client = trusted.client(&TransportInfo::plain(peer), Fields::of_checked(lines.as_bytes()));
         let peer = match client.peer {
@@ -152,7 +150,7 @@ mod tests {
     }
 
     fn behind(proxy: &str, fields: &str) -> (String, &'static str) {
-        client(Peer::Inet(proxy.parse().unwrap()), fields)
+        client(ForwardedField::XForwardedFor, Peer::Inet(proxy.parse().unwrap()), fields)
     }
 
     #[test]
@@ -182,40 +180,59 @@ mod tests {
             ),
             ("X-Forwarded-Proto: http, HTTPS\r\n", "127.0.0.1:4", "https"),
             ("X-Forwarded-Proto: gopher\r\n", "127.0.0.1:4", "http"),
+            // The other field may be forged.
+            ("Forwarded: for=6.6.6.6;proto=https\r\n", "127.0.0.1:4", "http"),
+            ("Forwarded: for=6.6.6.6\r\nX-Forwarded-For: 192.0.2.1\r\n", "192.0.2.1:0", "http"),
         ] {
             assert_eq!(behind("127.0.0.1:4", fields), (who.to_owned(), scheme), "{fields}");
         }
         let fields = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n";
-        assert_eq!(client(Peer::Unix, fields), ("192.0.2.1:0".into(), "https"));
+        let of_unix = client(ForwardedField::XForwardedFor, Peer::Unix, fields);
+        assert_eq!(of_unix, ("192.0.2.1:0".into(), "https"));
         assert_eq!(behind("[fd12::1]:4", fields), ("192.0.2.1:0".into(), "https"));
     }
 
     #[test]
+    fn the_same_in_forwarded() {
+        let behind = |fields: &str| {
+            let fields = format!("{}\r\n", fields.trim_end());
+            client(ForwardedField::Forwarded, Peer::Inet("127.0.0.1:4".parse().unwrap()), &fields)
+        };
+        for (fields, who, scheme) in [
+            ("A: b", "127.0.0.1:4", "http"),
+            ("Forwarded: for=192.0.2.1;proto=https;by=10.0.0.1\r\n", "192.0.2.1:0", "https"),
+            ("forwarded: For=\"[2001:db8::1]:77\" ; Proto=HTTPS\r\n", "[2001:db8::1]:77", "https"),
+            ("Forwarded: for=6.6.6.6, for=192.0.2.1, for=10.1.2.3\r\n", "192.0.2.1:0", "http"),
+            ("Forwarded: for=6.6.6.6\r\nForwarded: for=192.0.2.1\r\n", "192.0.2.1:0", "http"),
+            ("Forwarded: for=6.6.6.6, for=unknown;proto=https, for=10.1.2.3\r\n", "10.1.2.3:0", "https"),
+            ("Forwarded: for=6.6.6.6, for=_hidden\r\n", "127.0.0.1:4", "http"),
+            ("Forwarded: proto=https\r\n", "127.0.0.1:4", "https"),
+            ("Forwarded: for=6.6.6.6;proto=https, for=192.0.2.1\r\n", "192.0.2.1:0", "http"),
+            // What the client left open ends where the proxy's own element begins.
+            (r#"Forwarded: for=", for=192.0.2.1"#, "192.0.2.1:0", "http"),
+            (r#"Forwarded: for="\, for="192.0.2.1""#, "192.0.2.1:0", "http"),
+            (r#"Forwarded: for=192.0.2.1;host="a\", for=6.6.6.6;b=\"""#, "192.0.2.1:0", "http"),
+            (r#"Forwarded: for=192.0.2.1;host="a\";for=6.6.6.6;b=\"""#, "192.0.2.1:0", "http"),
+            // The other field may be forged.
+            ("X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\n", "127.0.0.1:4", "http"),
+        ] {
+            assert_eq!(behind(fields), (who.to_owned(), scheme), "{fields}");
+        }
+    }
+
+    #[test]
     fn a_peer_that_is_not_trusted_forges_in_vain() {
-        let fields = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: https\r\n";
-        for peer in ["192.0.2.9:5", "11.0.0.1:5", "[fc00::1]:5"] {
-            assert_eq!(behind(peer, fields), (peer.to_owned(), "http"));
+        for (field, fields) in [
+            (ForwardedField::XForwardedFor, "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: https\r\n"),
+            (ForwardedField::Forwarded, "Forwarded: for=127.0.0.1;proto=https\r\n"),
+        ] {
+            for peer in ["192.0.2.9:5", "11.0.0.1:5", "[fc00::1]:5"] {
+                let seen = client(field, Peer::Inet(peer.parse().unwrap()), fields);
+                assert_eq!(seen, (peer.to_owned(), "http"));
+            }
         }
         let none = TrustedProxies::default();
         let plain = TransportInfo::plain(Peer::Unix);
         assert_eq!(none.client(&plain, Fields::of_checked(b"X-Forwarded-For: 1.2.3.4\r\n\r\n")), plain);
-    }
-
-    #[test]
-    fn networks() {
-        let holds = |proxy: &str, ip: &str| proxy.parse::<TrustedProxy>().unwrap().holds(ip.parse().unwrap());
-        assert!(
-            holds("0.0.0.0/0", "1.2.3.4")
-                && holds("10.0.0.0/9", "10.127.255.255")
-                && holds("::/0", "fd00::1")
-        );
-        assert!(
-            !holds("10.0.0.0/9", "10.128.0.0")
-                && !holds("0.0.0.0/0", "::1")
-                && !holds("10.0.0.1", "10.0.0.2")
-        );
-        for text in ["", "10.0.0.0/33", "10.0.0.0/", "localhost", "::/129", "10.0.0.1/-1"] {
-            assert!(text.parse::<TrustedProxy>().is_err(), "{text}");
-        }
     }
 }

@@ -7,7 +7,10 @@
 use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
+use std::sync::OnceLock;
 
+use flash_h2::hpack::encoder;
+use flash_http::Fields;
 use flash_http::date;
 use flash_http::media::Media;
 use flash_http::negotiate::Coding;
@@ -17,15 +20,22 @@ use crate::path_rules::PathRule;
 use crate::stamp::Stamp;
 
 const DATE_BYTES: usize = 29;
+/// The end of a type's value that names its charset.
+const UTF_8: &str = "utf-8";
+const CHARSET: &str = "; charset=";
 const OK_LINE: &[u8] = b"HTTP/1.1 200 OK\r\nDate: ";
 /// Where the date stands in the first validator of a file.
 const LAST_MODIFIED: Range<usize> = 15..15 + DATE_BYTES;
 
 /// What every response contains, by the site's settings.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderTemplate {
     /// Whole field lines with their CRLFs, added to every response.
     pub fields: Vec<u8>,
+    /// The names of fields that programs do not get to send, because the site sets or removes them. In lower case.
+    pub replaced: Vec<Box<[u8]>>,
+    /// The charset of text, if it is not UTF-8.
+    pub charset: Option<Box<str>>,
     /// Values of `Cache-Control` on files, and which files have them: all, without a rule. The first that covers counts.
     pub cache_control: Vec<(Option<PathRule>, Vec<u8>)>,
     /// Pad file heads to a multiple of 32 bytes (Flash §5.5, byte position alignment).
@@ -37,6 +47,20 @@ pub struct HeaderTemplate {
 impl HeaderTemplate {
     /// The limit for a template's fields.
     pub const BYTES_MAX: usize = 32 << 10;
+
+    /// Whether a field that a program has written is sent.
+    pub(crate) fn lets_pass(&self, name: &[u8]) -> bool {
+        !self.replaced.iter().any(|replaced| replaced.eq_ignore_ascii_case(name))
+    }
+
+    /// The value of `Content-Type`.
+    pub(crate) fn content_type(&self, media: &Media) -> Cow<'static, str> {
+        match (&self.charset, media.content_type.strip_suffix(UTF_8)) {
+            (Some(charset), Some(text)) if charset.is_empty() => text.trim_end_matches(CHARSET).into(),
+            (Some(charset), Some(text)) => format!("{text}{charset}").into(),
+            _ => media.content_type.into(),
+        }
+    }
 
     /// How many bytes the template's fields take.
     pub fn bytes(&self) -> usize {
@@ -64,6 +88,17 @@ pub struct HeaderBlock {
     validators: Range<u16>,
     /// The fields that describe the representation, which a 206 repeats as well.
     representation: Range<u16>,
+    /// The same head for HTTP/2, from its first request on.
+    compressed: OnceLock<CompressedBlock>,
+}
+
+/// A file's 200 head as a block of HPACK. It names no dynamic table, so it is the same on each connection.
+#[derive(Clone, Debug)]
+struct CompressedBlock {
+    bytes: Box<[u8]>,
+    /// Where the values are that are written over.
+    date_at: usize,
+    modified_at: usize,
 }
 
 impl HeaderBlock {
@@ -97,7 +132,7 @@ impl HeaderBlock {
             field(&mut bytes, b"Content-Encoding", coding.name().as_bytes());
         }
         let type_start = bytes.len() as u16;
-        field(&mut bytes, b"Content-Type", media.content_type.as_bytes());
+        field(&mut bytes, b"Content-Type", template.content_type(media).as_bytes());
         let representation = validators.end..type_start;
         if template.padding {
             // The blank is written before the length so that the whole head, with its empty line, is aligned.
@@ -107,7 +142,7 @@ impl HeaderBlock {
             bytes.splice(at..at, std::iter::repeat_n(b' ', short));
         }
         let _ = write!(bytes, "Content-Length: {}\r\n", stamp.size);
-        Self { bytes: bytes.into_boxed_slice(), validators, representation }
+        Self { bytes: bytes.into_boxed_slice(), validators, representation, compressed: OnceLock::new() }
     }
 
     pub fn len(&self) -> usize {
@@ -141,6 +176,26 @@ impl HeaderBlock {
         out.extend_from_slice(end_of_head);
     }
 
+    /// Appends the 200 head as a block of HPACK, as [`HeaderBlock::write_ok`] does for HTTP/1.
+    pub(crate) fn write_compressed(
+        &self,
+        date: &[u8; DATE_BYTES],
+        is_modified_later: bool,
+        age_s: Option<u64>,
+        out: &mut Vec<u8>,
+    ) {
+        let block = self.compressed.get_or_init(|| CompressedBlock::of(&self.bytes));
+        let start = out.len();
+        out.extend_from_slice(&block.bytes);
+        out[start + block.date_at..][..DATE_BYTES].copy_from_slice(date);
+        if is_modified_later {
+            out[start + block.modified_at..][..DATE_BYTES].copy_from_slice(date);
+        }
+        if let Some(age_s) = age_s {
+            encoder::field(out, b"age", age_s.to_string().as_bytes());
+        }
+    }
+
     fn slice(&self, range: &Range<u16>) -> &[u8] {
         &self.bytes[usize::from(range.start)..usize::from(range.end)]
     }
@@ -159,6 +214,40 @@ impl HeaderBlock {
     pub(crate) fn representation(&self) -> &[u8] {
         self.slice(&self.representation)
     }
+}
+
+impl CompressedBlock {
+    /// `head` is the whole head as HTTP/1 writes it.
+    fn of(head: &[u8]) -> Self {
+        let line_end = head.iter().position(|&byte| byte == b'\n').map_or(head.len(), |end| end + 1);
+        let mut bytes = Vec::with_capacity(head.len());
+        let (mut date_at, mut modified_at) = (0, 0);
+        encoder::status(&mut bytes, Status::OK.0);
+        for (name, value) in Fields::of_checked(&head[line_end..]) {
+            match name {
+                b"Date" => date_at = encoder::plain_field(&mut bytes, name, &[b' '; DATE_BYTES]),
+                b"Last-Modified" => modified_at = encoder::plain_field(&mut bytes, name, value),
+                _ => compressed_field(&mut bytes, name, value),
+            }
+        }
+        Self { bytes: bytes.into_boxed_slice(), date_at, modified_at }
+    }
+}
+
+/// Appends a field to a block of HPACK, unless it is about an HTTP/1 connection (RFC 9113 §8.2.2).
+pub(crate) fn compressed_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    const OF_CONNECTIONS: [&[u8]; 5] =
+        [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
+    if !OF_CONNECTIONS.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+        encoder::field(out, name, value);
+    }
+}
+
+/// Begins any other head as a block of HPACK.
+pub(crate) fn begin_compressed(out: &mut Vec<u8>, status: Status, date: &[u8; DATE_BYTES]) {
+    encoder::status(out, status.0);
+    encoder::plain_field(out, b"date", date);
+    encoder::field(out, b"server", b"Flash");
 }
 
 /// Begins any other head: the status line, and the fields of every response.

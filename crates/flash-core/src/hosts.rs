@@ -6,8 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use flash_http::head::RequestHead;
 use hashbrown::DefaultHashBuilder;
 
+use crate::root::Generation;
+use crate::routes::Routes;
 use crate::site::Site;
 use crate::site_id::SiteId;
 
@@ -23,13 +26,23 @@ pub enum HostName {
 
 #[derive(Debug)]
 pub struct Hosts {
-    /// By their numbers.
+    /// In the order in which they were given.
     sites: Vec<Arc<Site>>,
-    exact: HashMap<Box<[u8]>, SiteId, DefaultHashBuilder>,
-    below: HashMap<Box<[u8]>, SiteId, DefaultHashBuilder>,
-    any: Option<SiteId>,
+    /// In the order of their numbers.
+    by_id: Vec<(SiteId, OfId)>,
+    /// The names of sites, with their positions.
+    exact: HashMap<Box<[u8]>, u32, DefaultHashBuilder>,
+    below: HashMap<Box<[u8]>, u32, DefaultHashBuilder>,
+    any: Option<u32>,
     /// What answers a host that no site has: errors without a site's fields and pages.
     nowhere: Arc<Site>,
+}
+
+/// What all sites and places with the same number have in common.
+#[derive(Debug)]
+struct OfId {
+    generation: Arc<Generation>,
+    routes: Option<Arc<Routes>>,
 }
 
 /// The longest name of a host (RFC 1035 §2.3.4), and its trailing dot.
@@ -41,37 +54,61 @@ impl Hosts {
         Self::new(vec![(site, vec![HostName::Any])])
     }
 
-    /// Sites with their names. Each site has its place in the list as its number.
+    /// Sites with their names. Sites and places with the same number have the same generation and the same routes.
     pub fn new(sites: Vec<(Site, Vec<HostName>)>) -> Self {
         let mut hosts = Self {
             sites: Vec::with_capacity(sites.len()),
+            by_id: Vec::with_capacity(sites.len()),
             exact: HashMap::default(),
             below: HashMap::default(),
             any: None,
             nowhere: Arc::new(Site::default()),
         };
         for (site, names) in sites {
-            let site = Arc::new(site);
-            debug_assert_eq!(site.id.0 as usize, hosts.sites.len(), "a site's number is its place");
+            let (site, position) = (Arc::new(site), hosts.sites.len() as u32);
             for name in names {
                 match name {
-                    HostName::Exact(name) => _ = hosts.exact.insert(name, site.id),
-                    HostName::Below(name) => _ = hosts.below.insert(name, site.id),
-                    HostName::Any => hosts.any = Some(site.id),
+                    HostName::Exact(name) => _ = hosts.exact.insert(name, position),
+                    HostName::Below(name) => _ = hosts.below.insert(name, position),
+                    HostName::Any => hosts.any = Some(position),
                 }
             }
+            let of_id = |site: &Arc<Site>| {
+                let (generation, routes) = (Arc::clone(&site.generation), site.routes.clone());
+                (site.id, OfId { generation, routes })
+            };
+            hosts.by_id.extend(site.with_places().map(of_id));
             hosts.sites.push(site);
         }
+        hosts.by_id.sort_by_key(|(id, _)| *id);
+        hosts.by_id.dedup_by_key(|(id, _)| *id);
         hosts
     }
 
-    /// The site with this number.
-    pub fn site(&self, id: SiteId) -> Option<&Arc<Site>> {
-        self.sites.get(id.0 as usize)
+    /// The generation of all sites and places with this number.
+    pub fn generation(&self, id: SiteId) -> Option<u64> {
+        self.of_id(id).map(|of| of.generation.get())
     }
 
+    /// The routes of all sites and places with this number.
+    pub fn routes(&self, id: SiteId) -> Option<&Arc<Routes>> {
+        self.of_id(id)?.routes.as_ref()
+    }
+
+    fn of_id(&self, id: SiteId) -> Option<&OfId> {
+        let found = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(&self.by_id[found].1)
+    }
+
+    /// All sites and their places.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
-        self.sites.iter()
+        self.sites.iter().flat_map(Site::with_places)
+    }
+
+    /// What answers this request: the site of its host, or a place in it.
+    #[inline]
+    pub fn answering(&self, head: &RequestHead<'_>) -> Option<&Arc<Site>> {
+        self.find(head.host).map(|site| site.at(head.target))
     }
 
     /// The site that answers this host, as a request names it.
@@ -83,13 +120,22 @@ impl Hosts {
         host.and_then(|host| self.find_name(host)).or_else(|| self.any())
     }
 
+    /// The position of the site that answers this request, and that of the place in it. For explanations: it takes its time.
+    pub fn position(&self, head: &RequestHead<'_>) -> Option<(usize, Option<usize>)> {
+        let of_host = self.find(head.host)?;
+        let answering = of_host.at(head.target);
+        let site = self.sites.iter().position(|site| Arc::ptr_eq(site, of_host))?;
+        let place = of_host.with_places().position(|place| Arc::ptr_eq(place, answering))?;
+        Some((site, place.checked_sub(1)))
+    }
+
     /// What answers a request of which no host is known, and one whose host no site has.
     pub fn unnamed(&self) -> &Arc<Site> {
         self.any().unwrap_or(&self.nowhere)
     }
 
     fn any(&self) -> Option<&Arc<Site>> {
-        self.any.and_then(|id| self.site(id))
+        self.any.and_then(|position| self.sites.get(position as usize))
     }
 
     fn find_name(&self, host: &[u8]) -> Option<&Arc<Site>> {
@@ -101,13 +147,14 @@ impl Hosts {
         let name = &*lower;
         let parents =
             || name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(dot, _)| &name[dot + 1..]);
-        let id = self.exact.get(name).or_else(|| parents().find_map(|parent| self.below.get(parent)))?;
-        self.site(*id)
+        let position =
+            self.exact.get(name).or_else(|| parents().find_map(|parent| self.below.get(parent)))?;
+        self.sites.get(*position as usize)
     }
 }
 
 /// A host without its port and trailing dot.
-fn bare(host: &[u8]) -> &[u8] {
+pub(crate) fn bare(host: &[u8]) -> &[u8] {
     let end = match host.first() {
         Some(b'[') => host.iter().position(|&byte| byte == b']').map_or(host.len(), |bracket| bracket + 1),
         _ => host.iter().position(|&byte| byte == b':').unwrap_or(host.len()),

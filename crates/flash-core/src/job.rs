@@ -8,6 +8,7 @@ use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flash_http::negotiate::CodingSet;
 
 use crate::entry::{Entry, STALE_AFTER};
 pub use crate::failure::Failure;
@@ -37,6 +38,8 @@ pub struct Find {
     /// When the job was asked for, in the server's milliseconds. The result is at least as new.
     pub asked_ms: u64,
     pub worth: Worth,
+    /// The codings that the client takes. The disk is asked for no other siblings.
+    pub codings: CodingSet,
 }
 
 /// What of a file would be worth its room in the cache.
@@ -179,6 +182,11 @@ impl Done {
 }
 
 impl Find {
+    /// A first look at a path, by a client that takes no coding. Whatever is there is worth its room.
+    pub fn first(site: SiteId, path: SitePath<'static>) -> Self {
+        Self { site, path, known: None, asked_ms: 0, worth: Worth::ANYTHING, codings: CodingSet::EMPTY }
+    }
+
     /// The known entry, if it may stay as it is. An open file that has become worth a copy is found anew, up to a size.
     pub fn known_to_keep(&self, memory_file_bytes_max: u64) -> Option<&Arc<Entry>> {
         let should_be_copied = |file: &Arc<File>| {
@@ -190,7 +198,8 @@ impl Find {
 
     /// The cached entry, if it may answer requests until the job is done.
     pub fn serves_meanwhile(&self, now_ms: u64, revalidate_ms: u64) -> Option<&Arc<Entry>> {
-        self.known.as_ref().filter(|known| known.age_ms(now_ms) < STALE_AFTER * revalidate_ms)
+        let is_young = |known: &&Arc<Entry>| known.age_ms(now_ms) < STALE_AFTER * revalidate_ms;
+        self.known.as_ref().filter(is_young).filter(|known| known.has_looked_for(|| self.codings))
     }
 
     /// The result if the look at the disk failed.

@@ -6,9 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod buffer_pool;
 pub mod cache;
+pub mod clients;
 pub mod clock;
+pub mod configuration_number;
 pub mod connection;
 pub mod context;
 mod deadline;
@@ -27,12 +30,17 @@ pub mod listing;
 pub mod listing_cache;
 pub mod local;
 pub mod memory_budget;
+pub mod methods;
+pub mod network;
 pub mod output;
 pub mod page;
 pub mod path;
 pub mod path_rules;
+pub mod places;
 mod protocol;
+pub mod proxy_header;
 pub mod record;
+pub mod redirect;
 pub mod refusal;
 pub mod root;
 pub mod routes;
@@ -53,6 +61,6 @@ pub use exchange_id::ExchangeId;
 pub use idle_state::IdleState;
 pub use server::Server;
 pub use site::Site;
-pub use transport::TransportInfo;
+pub use transport::{TlsInfo, TransportInfo};
 pub use upstream::Release;
 pub use want::{Direction, Interest, Want};

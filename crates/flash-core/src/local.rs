@@ -132,7 +132,7 @@ impl LocalCache {
 mod tests {
     use super::*;
     use crate::entry::Resource;
-    use crate::job::{Done, Find, Job, Worth};
+    use crate::job::{Done, Find, Job};
     use crate::path::SitePath;
     use crate::testing::Disk;
 
@@ -170,13 +170,7 @@ mod tests {
         let mut disk = Disk::new(0);
         disk.put("/a", *b"too large for memory");
         let path = SitePath::parse(b"/a").unwrap().into_owned();
-        let found = disk.try_now(&Job::Find(Find {
-            site: SITE,
-            path,
-            known: None,
-            asked_ms: 0,
-            worth: Worth::ANYTHING,
-        }));
+        let found = disk.try_now(&Job::Find(Find::first(SITE, path)));
         let Some(Done::Found(open)) = found else { panic!("it is there") };
         let mut local = LocalCache::new(1 << 20);
         (0..3).for_each(|_| local.offer(SITE, b"/a", &open, 0, 1000));

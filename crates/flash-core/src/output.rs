@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
-use crate::file::{Content, File};
+use crate::file::{Content, File, Window};
 use crate::record::{Record, RecordBuilder};
 
 /// A buffer that is reused is no larger.
@@ -38,8 +38,12 @@ enum Segment {
     Resident(Arc<File>, Range<u64>),
     /// Bytes of a body, and their position in a file, if they come from one.
     Copied(Bytes, Option<u64>),
+    /// A range whose window was given up during a wait, in the middle of a frame. It is made ready again before it is sent.
+    Missing(Arc<File>, Range<u64>),
     /// A response ends here: a final one, with its record, or an interim one.
     End(Option<Box<RecordBuilder>>),
+    /// One of several responses ends here, whose body had this many bytes.
+    StreamEnd(Box<RecordBuilder>, u64),
 }
 
 /// The bytes at the front of an output, and how to send them.
@@ -151,7 +155,8 @@ impl Output {
                 Segment::Copied(bytes, _) => bytes,
                 Segment::Resident(file, range) if count == 0 => return Front::File(file, range.clone()),
                 Segment::Resident(_, range) => return Front::Slices { count, more: range.end - range.start },
-                Segment::End(_) => continue,
+                Segment::Missing(..) => break,
+                Segment::End(_) | Segment::StreamEnd(..) => continue,
             };
             if count == slices.len() {
                 break;
@@ -172,6 +177,7 @@ impl Output {
                     self.bytes_sent += taken as usize;
                     (taken, *length == 0)
                 }
+                Segment::Missing(..) => (0, false),
                 Segment::Memory(_, range) | Segment::Resident(_, range) => {
                     let taken = sent.min(range.end - range.start);
                     range.start += taken;
@@ -183,16 +189,21 @@ impl Output {
                     *offset = offset.map(|offset| offset + taken);
                     (taken, bytes.is_empty())
                 }
-                Segment::End(_) => (0, true),
+                Segment::End(_) | Segment::StreamEnd(..) => (0, true),
             };
             sent -= taken;
             self.response_bytes_sent += taken;
             if !gone {
                 break;
             }
-            if let Some(Segment::End(exchange)) = self.segments.pop_front() {
-                records.extend(exchange.map(|exchange| exchange.finish(self.response_bytes_sent, now_us)));
-                self.response_bytes_sent = 0;
+            match self.segments.pop_front() {
+                Some(Segment::End(exchange)) => {
+                    records
+                        .extend(exchange.map(|exchange| exchange.finish(self.response_bytes_sent, now_us)));
+                    self.response_bytes_sent = 0;
+                }
+                Some(Segment::StreamEnd(exchange, bytes)) => records.push(exchange.finish(bytes, now_us)),
+                _ => {}
             }
         }
         debug_assert_eq!(sent, 0, "more was sent than there was");
@@ -223,6 +234,64 @@ impl Output {
         Some(range)
     }
 
+    /// Ends one of several responses whose bytes alternate. Its body had this many bytes.
+    pub(crate) fn push_stream_end(&mut self, exchange: Box<RecordBuilder>, body_bytes: u64) {
+        self.segments.push_back(Segment::StreamEnd(exchange, body_bytes));
+    }
+
+    /// Gives up all windows before a wait. The lengths of their frames have been sent, so their places stay: ranges of files go
+    /// missing until they are made ready again. Of a copy, only the part that is left is kept.
+    pub(crate) fn give_up_windows(&mut self) {
+        for segment in &mut self.segments {
+            match segment {
+                Segment::Resident(file, range) => {
+                    *segment = Segment::Missing(Arc::clone(file), range.clone());
+                }
+                Segment::Copied(bytes, offset @ Some(_)) => {
+                    *bytes = Bytes::copy_from_slice(bytes);
+                    *offset = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The range at the front, if it is missing.
+    pub(crate) fn missing(&self) -> Option<(&Arc<File>, &Range<u64>)> {
+        let is_end = |segment: &&Segment| !matches!(segment, Segment::End(_) | Segment::StreamEnd(..));
+        match self.segments.iter().find(is_end)? {
+            Segment::Missing(file, range) => Some((file, range)),
+            _ => None,
+        }
+    }
+
+    /// The beginning of the missing range is ready again. Returns `false` if it is not what was asked for.
+    pub(crate) fn restore(&mut self, window: Window) -> bool {
+        let place = self.segments.iter().position(|segment| matches!(segment, Segment::Missing(..)));
+        let Some((place, Segment::Missing(file, range))) =
+            place.and_then(|place| Some((place, self.segments.get_mut(place)?)))
+        else {
+            return false;
+        };
+        let (segment, end) = match window {
+            Window::Resident(ready) if ready.start == range.start && ready.end <= range.end => {
+                (Segment::Resident(Arc::clone(file), ready.clone()), ready.end)
+            }
+            Window::Copied(bytes) if bytes.len() as u64 <= range.end - range.start => {
+                let end = range.start + bytes.len() as u64;
+                (Segment::Copied(bytes, Some(range.start)), end)
+            }
+            _ => return false,
+        };
+        range.start = end;
+        if range.is_empty() {
+            self.segments[place] = segment;
+        } else {
+            self.segments.insert(place, segment);
+        }
+        true
+    }
+
     /// Bytes of the first response that were sent, with its head.
     pub(crate) fn response_bytes_sent(&self) -> u64 {
         self.response_bytes_sent
@@ -231,9 +300,13 @@ impl Output {
     /// The connection ends here: records the responses under way, and drops everything.
     pub(crate) fn abandon(&mut self, now_us: u64, records: &mut Vec<Record>) {
         for segment in self.segments.drain(..) {
-            if let Segment::End(exchange) = segment {
-                records.extend(exchange.map(|exchange| exchange.cut(self.response_bytes_sent, now_us)));
-                self.response_bytes_sent = 0;
+            match segment {
+                Segment::End(exchange) => {
+                    records.extend(exchange.map(|exchange| exchange.cut(self.response_bytes_sent, now_us)));
+                    self.response_bytes_sent = 0;
+                }
+                Segment::StreamEnd(exchange, bytes) => records.push(exchange.cut(bytes, now_us)),
+                _ => {}
             }
         }
         self.bytes.clear();

@@ -14,7 +14,7 @@ pub enum PathRule {
 }
 
 /// Rules, any of which may cover a path.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathRules(Box<[PathRule]>);
 
 impl PathRule {

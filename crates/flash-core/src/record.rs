@@ -2,6 +2,7 @@
 //!
 //! The request path fills it in. `flash-observe` formats and writes it.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use flash_http::head::{Reject, RequestHead};
@@ -15,6 +16,16 @@ use crate::job::Spent;
 pub enum Peer {
     Inet(SocketAddr),
     Unix,
+}
+
+/// The address without its port.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => address.ip().fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
 }
 
 /// An exchange that is complete, or was broken off.

@@ -16,11 +16,31 @@ pub enum Refusal {
     FolderWithoutIndex,
     /// 413.
     BodyTooLarge,
+    /// 403: the networks of the site or place do not admit the client.
+    Network,
+    /// 429.
+    Limit,
+    /// 429: a new connection is one too many.
+    Connections,
+    /// A connection does not begin as its listener requires.
+    NoProxyHeader,
+    /// A connection that begins with a header of the PROXY protocol is from nobody who is believed.
+    UntrustedProxy,
 }
 
 impl Refusal {
-    const ALL: [Self; 5] =
-        [Self::LinkOutside, Self::Permission, Self::Program, Self::FolderWithoutIndex, Self::BodyTooLarge];
+    const ALL: [Self; 10] = [
+        Self::LinkOutside,
+        Self::Permission,
+        Self::Program,
+        Self::FolderWithoutIndex,
+        Self::BodyTooLarge,
+        Self::Network,
+        Self::Limit,
+        Self::Connections,
+        Self::NoProxyHeader,
+        Self::UntrustedProxy,
+    ];
 
     /// The refusal with this number, as another process sent it.
     pub fn of_number(number: u8) -> Option<Self> {
@@ -36,6 +56,15 @@ impl Refusal {
             Self::Program => "403: it is a program, and no program runs there",
             Self::FolderWithoutIndex => "403: the folder has no index file; --list would list it",
             Self::BodyTooLarge => "413: the request's body is larger than --body-bytes-max",
+            Self::Network => "403: --allow and --deny do not admit the client's address",
+            Self::Limit => "429: the client has used up its --limit",
+            Self::Connections => "429: the client has as many connections as --connections-per-client says",
+            Self::NoProxyHeader => {
+                "closed: the connection did not begin with a header of the PROXY protocol, which its listener requires"
+            }
+            Self::UntrustedProxy => {
+                "closed: the listener requires a header of the PROXY protocol, and --trusted-proxies does not name this peer"
+            }
         }
     }
 }

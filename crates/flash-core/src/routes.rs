@@ -12,7 +12,7 @@ use flash_cgi::script::{self, Split};
 use crate::memory_budget::Budget;
 use crate::path::SitePath;
 use crate::path_rules::PathRules;
-use crate::upstream::UpstreamProtocol;
+use crate::upstream::{UpstreamProtocol, Upstreams};
 
 /// All routes, and what every program is told about the server.
 #[derive(Debug)]
@@ -20,10 +20,14 @@ pub struct Routes {
     list: Vec<Route>,
     /// Paths that no program answers.
     except: PathRules,
+    /// What the paths of scripts begin with that their names below the folder do not, with its slash.
+    strip_prefix: Box<[u8]>,
     software: Box<[u8]>,
     place: ArcSwap<Place>,
     /// Memory for responses that clients have not received, and for request bodies that are not whole.
     pub(crate) answers: Arc<Budget>,
+    /// What opens the upstreams. A request that began before a reload opens those of its own configuration.
+    pub(crate) upstreams: Option<Arc<dyn Upstreams>>,
 }
 
 /// Where the site is, as programs are told.
@@ -74,7 +78,14 @@ impl Routes {
             RouteMatch::Suffix(_) => std::cmp::Reverse(0),
         });
         let place = ArcSwap::from_pointee(Place::new(software, document_root));
-        Self { list, except: PathRules::default(), software: software.into(), place, answers }
+        let (except, strip_prefix, software) = (PathRules::default(), Box::default(), software.into());
+        Self { list, except, strip_prefix, software, place, answers, upstreams: None }
+    }
+
+    /// The same, opened by these upstreams.
+    #[must_use]
+    pub fn opened_by(self, upstreams: Arc<dyn Upstreams>) -> Self {
+        Self { upstreams: Some(upstreams), ..self }
     }
 
     /// Tells programs from now on that the site is in this folder.
@@ -90,6 +101,17 @@ impl Routes {
     #[must_use]
     pub fn except(self, except: PathRules) -> Self {
         Self { except, ..self }
+    }
+
+    /// The same, but this is no part of the names of scripts: `/pma` if `/pma/a.php` is `a.php` in the folder.
+    #[must_use]
+    pub fn strip(self, prefix: &[u8]) -> Self {
+        Self { strip_prefix: prefix.into(), ..self }
+    }
+
+    /// The name of a script below the folder, with the slash before it.
+    pub(crate) fn file_of<'p>(&self, path: &'p [u8]) -> &'p [u8] {
+        path.strip_prefix(&*self.strip_prefix).filter(|name| name.starts_with(b"/")).unwrap_or(path)
     }
 
     pub(crate) fn of<'p>(&self, path: &'p SitePath<'_>) -> Option<Routed<'_, 'p>> {

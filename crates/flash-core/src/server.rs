@@ -1,19 +1,26 @@
 //! What all connections of a server share: its settings, its sites, and the cache of paths. None of them changes it.
+//!
+//! A reload makes another server with the same cache. Requests that are under way keep their sites.
 
 use std::sync::Arc;
 
 use crate::cache::PathCache;
+use crate::clients::{Clients, Counted, TooMany};
+use crate::configuration_number::ConfigurationNumber;
 use crate::forwarded::TrustedProxies;
 use crate::hosts::Hosts;
 use crate::job::{Done, Job};
 use crate::refusal::RefusalLog;
+use crate::transport::TransportInfo;
 
 #[derive(Debug)]
 pub struct Server {
+    /// All sites hold it, too.
+    pub number: Arc<ConfigurationNumber>,
     pub settings: Settings,
     pub hosts: Hosts,
-    pub paths: PathCache,
-    pub refusals: RefusalLog,
+    pub paths: Arc<PathCache>,
+    pub refusals: Arc<RefusalLog>,
 }
 
 /// The settings that hold before a request's site is known, and those that all sites share.
@@ -35,10 +42,16 @@ pub struct Settings {
     /// Every look-up that the worker's own cache does not answer becomes a job. The driver calls [`Server::look_up`] for it.
     /// Different threads can then read a request, find its file and answer it.
     pub lookup_as_job: bool,
+    /// Whether a connection that waits for a job does nothing else, because the job's result comes to another thread.
+    pub jobs_in_turn: bool,
+    /// Whether clients may speak HTTP/2 without having agreed on it (RFC 9113 §3.3).
+    pub http2: bool,
     /// Whether exchanges are recorded.
     pub log: bool,
     /// Who may say which client a request is from.
     pub trusted_proxies: TrustedProxies,
+    /// What each client has used of its limits.
+    pub clients: Clients,
 }
 
 impl Default for Settings {
@@ -52,9 +65,28 @@ impl Default for Settings {
             program_silence_ms: 60_000,
             revalidate_ms: 1_000,
             lookup_as_job: false,
+            jobs_in_turn: false,
+            http2: true,
             log: false,
             trusted_proxies: TrustedProxies::default(),
+            clients: Clients::unlimited(),
         }
+    }
+}
+
+impl Settings {
+    /// Whether the connection's client may open another one. Proxies have the connections of many clients.
+    pub fn may_connect(&self, transport: &TransportInfo) -> bool {
+        self.is_proxy(transport) || self.clients.may_enter(transport.peer)
+    }
+
+    /// Counts the connection, unless its client is not known or not limited.
+    pub(crate) fn count_connection(&self, transport: &TransportInfo) -> Result<Option<Counted>, TooMany> {
+        if self.is_proxy(transport) { Ok(None) } else { self.clients.enter(transport.peer) }
+    }
+
+    fn is_proxy(&self, transport: &TransportInfo) -> bool {
+        transport.proxy_header || self.trusted_proxies.trust(transport.peer)
     }
 }
 
@@ -68,8 +100,8 @@ impl Server {
     /// Returns `false` if the cache is locked: a caller that may block tries again.
     pub fn cache_result(&self, job: &Job, done: &Done) -> bool {
         if let (Job::Find(find), Done::Found(entry)) = (job, done)
-            && let Some(site) = self.hosts.site(find.site)
-            && entry.generation() >= site.generation.get()
+            && let Some(generation) = self.hosts.generation(find.site)
+            && entry.generation() >= generation
         {
             let is_kept = match &find.known {
                 Some(known) => !Arc::ptr_eq(known, entry),

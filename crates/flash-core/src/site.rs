@@ -1,41 +1,69 @@
-//! A site: its settings, its error pages and its routes. All connections share it, and none changes it.
+//! A site, or a [place](crate::places) in it: its rules, its error pages and its routes. All connections share it, and none
+//! changes it.
 
 use std::sync::Arc;
 
-use flash_http::head::RequestHead;
+use flash_http::head::{RequestHead, Target};
 
+use crate::access::AccessRules;
+use crate::configuration_number::ConfigurationNumber;
 use crate::entry::Resource;
 use crate::fallback::Fallback;
 use crate::header::HeaderTemplate;
+use crate::methods::{self, Methods};
 use crate::page::Pages;
 use crate::path::SitePath;
 use crate::path_rules::PathRules;
+use crate::places::Places;
+use crate::redirect::Redirect;
 use crate::root::Generation;
 use crate::routes::Routes;
 use crate::site_id::SiteId;
+use crate::transport::{CertificatesId, TransportInfo};
 
 #[derive(Debug, Default)]
 pub struct Site {
+    /// Under which number the caches and the disk know its files. Sites and places that see the same files in the same way have
+    /// the same number.
     pub id: SiteId,
-    pub settings: SiteSettings,
+    pub settings: Arc<SiteSettings>,
     pub template: Arc<HeaderTemplate>,
     pub pages: Arc<Pages>,
     /// The generation of the root that is served, shared with the disk side.
     pub generation: Arc<Generation>,
     /// The routes to upstreams, if there are any.
-    pub routes: Option<Routes>,
+    pub routes: Option<Arc<Routes>>,
+    /// A client's requests to sites and places with the same number and the same limit count together.
+    pub limit_group: u32,
+    /// Parts of the site with rules of their own. A place has none.
+    pub places: Option<Places<Site>>,
+    /// The certificates that are shown for it, if it is served over TLS.
+    pub certificates: Option<CertificatesId>,
+    /// Requests without TLS are redirected to this port.
+    pub https_port: Option<u16>,
+    /// The configuration that the site belongs to.
+    pub configuration: Arc<ConfigurationNumber>,
 }
 
+/// The rules of a site or a place. A place has inherited those that it does not set itself.
 #[derive(Clone, Debug)]
 pub struct SiteSettings {
     /// The limit for request bodies. A body that is of no use to a file is read and dropped.
     pub body_bytes_max: u64,
     pub dotfiles: bool,
+    /// What a client has to pass first, if there is anything.
+    pub access: Option<AccessRules>,
     /// Paths that lead nowhere, whatever lies there.
     pub deny: PathRules,
     pub list: bool,
     /// What answers for paths without a file.
     pub fallback: Option<Fallback>,
+    /// Where all requests are sent instead.
+    pub redirect: Option<Redirect>,
+    /// Nothing is here any more: 410.
+    pub gone: bool,
+    /// The methods that are answered. `None` stands for those that files and programs have.
+    pub methods: Option<Methods>,
     /// The site's own `/404.html` is the page for names that lead nowhere, as long as there is one.
     pub own_missing_page: bool,
 }
@@ -45,11 +73,22 @@ impl Default for SiteSettings {
         Self {
             body_bytes_max: 1 << 20,
             dotfiles: false,
+            access: None,
             deny: PathRules::default(),
             list: false,
             fallback: None,
+            redirect: None,
+            gone: false,
+            methods: None,
             own_missing_page: false,
         }
+    }
+}
+
+impl SiteSettings {
+    /// The value of `Allow`.
+    pub(crate) fn allow(&self) -> &[u8] {
+        self.methods.as_ref().map_or(methods::OF_FILES, Methods::allow)
     }
 }
 
@@ -60,6 +99,29 @@ pub(crate) const INLINE_BYTES_MAX: u64 = 4 << 10;
 pub const WINDOW_BYTES: u64 = 1 << 20;
 
 impl Site {
+    /// Whether requests for it may come over this transport: the certificates that the client was shown have to be its own (RFC
+    /// 9110 §15.5.20).
+    #[inline]
+    pub(crate) fn is_served_over(&self, transport: &TransportInfo) -> bool {
+        transport.tls.is_none_or(|tls| self.certificates == Some(tls.certificates))
+    }
+
+    /// The site itself, or the place in it that this target belongs to. Does not allocate if the target is canonical.
+    #[inline]
+    pub fn at(self: &Arc<Self>, target: Target<'_>) -> &Arc<Self> {
+        match (&self.places, target) {
+            (Some(places), Target::Origin { path, .. }) => {
+                SitePath::parse(path).ok().and_then(|path| places.find(&path)).unwrap_or(self)
+            }
+            _ => self,
+        }
+    }
+
+    /// The site, and then its places.
+    pub fn with_places(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
+        [self].into_iter().chain(self.places.iter().flat_map(Places::iter))
+    }
+
     /// The fallback, if it answers this request, whose path leads to `found`.
     pub(crate) fn fallback_for(
         &self,

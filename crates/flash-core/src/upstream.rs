@@ -49,6 +49,8 @@ pub struct Open {
     /// The program had closed the idle connection of the last attempt. This attempt needs a new connection.
     pub again: bool,
     pub direct: Option<Box<Direct>>,
+    /// What opens it. `None` where the server has no upstreams.
+    pub upstreams: Option<Arc<dyn Upstreams>>,
 }
 
 /// What a program needs to write straight to the client.

@@ -8,21 +8,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::Guard;
-use flash_core::file::{Content, File};
-use flash_core::job::Job;
+use flash_core::file::{Content, File, OpenFile};
+use flash_core::job::{Find, Job};
 use flash_core::memory_budget::Budget;
 use flash_core::path::SitePath;
-use flash_core::root::{Generation, OpenRoot};
+use flash_core::root::OpenRoot;
 use flash_core::site_id::SiteId;
 use flash_os::shared_heap::HeapBuf;
 
+use crate::blocking::Blocking;
 use crate::closer::Closer;
 use crate::listings::{self, Listings};
 use crate::mounts::Device;
 use crate::names::learner::Learner;
 use crate::settings::{Settings, SiteSettings};
-use crate::site_root::{Opened, RootChange, SiteRoot, SiteRoots, open_root};
-use crate::sites::Sites;
+use crate::site_root::{Opened, RootChange, SiteRoot, open_root};
+use crate::sites::{NextSites, Sites};
 use crate::spool::Spool;
 use crate::users::user_of;
 
@@ -57,11 +58,11 @@ impl Disk {
     /// Serves a folder that is open already, and that `folder` leads to.
     pub fn of_root(folder: &Path, opened: Opened, settings: Settings) -> io::Result<Self> {
         let (site, briefly) = (Arc::new(settings.site.clone()), settings.names_briefly);
-        let first = SiteRoots::open(folder, opened, site, briefly, Arc::default(), None)?;
+        let sites = Sites::new(folder, opened, site, briefly)?;
         let copies = Budget::new(settings.copies_bytes_max);
         let listings = Arc::new(Listings::new(settings.revalidate_ms, settings.listings_bytes_max));
         Ok(Self {
-            sites: Arc::new(Sites::new(first, briefly)),
+            sites: Arc::new(sites),
             settings,
             copies,
             listings,
@@ -74,13 +75,33 @@ impl Disk {
         })
     }
 
-    /// Adds another site, in an absolute folder, before threads use the disk. It is opened when a job needs it. Returns the
-    /// generation of its root.
+    /// Prepares other sites in the place of the present ones, without a change to these. Each has its absolute folder. A site keeps its
+    /// number, its roots and its generation if it has the same folder and the same settings as before. `open` opens the folder of
+    /// the first. May wait for the disk.
     ///
-    /// # Panics
-    /// If threads use the disk already.
-    pub fn add_site(&mut self, folder: PathBuf, settings: Arc<SiteSettings>) -> Arc<Generation> {
-        Arc::get_mut(&mut self.sites).expect("no thread uses the disk yet").add(folder, settings)
+    /// # Errors
+    /// The folder of the first site cannot be opened.
+    pub fn prepare_sites(
+        &self,
+        wanted: Vec<(PathBuf, Arc<SiteSettings>)>,
+        open: impl FnOnce(&Path) -> io::Result<Opened>,
+    ) -> io::Result<NextSites> {
+        self.sites.prepare(wanted, open)
+    }
+
+    /// From now on these are the sites. Requests that are under way keep theirs.
+    pub fn replace_sites(&self, next: NextSites) {
+        self.sites.replace(next);
+    }
+
+    /// Closes the folders of earlier sites that no request uses any more. May wait for the disk.
+    pub fn forget_unused_sites(&self) {
+        self.sites.forget_unused();
+    }
+
+    /// Whether the site is one of the present ones.
+    pub fn is_present(&self, site: SiteId) -> bool {
+        self.sites.is_present(site)
     }
 
     /// From now on only other processes look for files, see [`remote`](crate::remote). This process sends what they
@@ -115,13 +136,8 @@ impl Disk {
         self.sites.first().watch_mounts(self.closer.clone())
     }
 
-    /// The generation of the first site's root.
-    pub fn generation(&self) -> Arc<Generation> {
-        Arc::clone(self.sites.first().generation())
-    }
-
-    /// The sites that are open.
-    pub fn open_sites(&self) -> impl Iterator<Item = SiteId> {
+    /// The present sites that are open.
+    pub fn open_sites(&self) -> Vec<SiteId> {
         self.sites.opened()
     }
 
@@ -154,9 +170,9 @@ impl Disk {
         &self,
         site: SiteId,
         open: impl FnOnce(&Path) -> io::Result<Opened>,
-    ) -> Option<(RootChange, &Path)> {
+    ) -> Option<(RootChange, PathBuf)> {
         let roots = self.sites.get(site)?;
-        Some((roots.look(open)?, roots.path()))
+        Some((roots.look(open)?, roots.path().to_owned()))
     }
 
     /// The device that the job would wait for, by its name. A symbolic link may lead to another. Makes no system
@@ -169,6 +185,16 @@ impl Disk {
             Job::Folder(folder) => self.device_of(folder.site, &folder.path),
             Job::Load(load) => self.device_of_file(&load.file).unwrap_or(Device::ELSEWHERE),
         }
+    }
+
+    /// The present root of a site, which is opened if it is not. May wait for the disk. `None` if there is no such folder.
+    pub fn site_root(&self, site: SiteId) -> Option<Arc<SiteRoot>> {
+        self.sites.open(site, Blocking::Anywhere).ok().map(|site| site.current_owned())
+    }
+
+    /// Whether an open file is on a local device, so that its pages in memory can be read without waiting.
+    pub fn is_local(&self, file: &dyn OpenFile) -> bool {
+        self.device_of_mount(file.mount()).class.is_local()
     }
 
     /// The memory for all listings.
@@ -186,16 +212,21 @@ impl Disk {
 
     fn device_of(&self, site: SiteId, path: &SitePath<'_>) -> Device {
         // A site that is not open may be anywhere.
-        let Some(site) = self.sites.get(site).map(SiteRoots::current) else { return Device::ELSEWHERE };
+        let Some(site) = self.sites.get(site).map(|site| site.current()) else { return Device::ELSEWHERE };
         match site.users.as_ref().zip(user_of(path)) {
             Some((users, (user, name))) => users.device_of(user, name),
-            None => site.root.device_of(path.relative()),
+            None => site.root.device_of(site.settings.name_of(path)),
         }
     }
 
+    /// The name below its folder that a path leads to.
+    pub(crate) fn name_of<'f>(&self, find: &'f Find) -> &'f [u8] {
+        let roots = self.sites.get(find.site);
+        roots.map_or(find.path.relative(), |roots| roots.current().settings.name_of(&find.path))
+    }
+
     pub(crate) fn is_users(&self, site: SiteId, path: &SitePath<'_>) -> bool {
-        let has_users = |roots: &SiteRoots| roots.current().users.is_some();
-        user_of(path).is_some() && self.sites.get(site).is_some_and(has_users)
+        user_of(path).is_some() && self.sites.get(site).is_some_and(|roots| roots.current().users.is_some())
     }
 
     /// The device that a file's windows come from. `None` for a file in memory.

@@ -1,4 +1,5 @@
-//! The job *find*: walks to a name, examines it, opens it, and reads what is sent first.
+//! The job *find*: walks to a name, opens its file, and reads what is sent first. Copies in a coding are looked for if the
+//! client takes them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -9,12 +10,11 @@ use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, HEAP_FILE_BYTES_MAX, Stamp};
 use flash_core::job::{Done, Find, Worth};
 use flash_core::memory_budget::{BudgetedBytes, Reservation};
-use flash_core::path::SitePath;
 use flash_core::refusal::Refusal;
 use flash_core::root::OpenRoot;
 use flash_core::site::WINDOW_BYTES;
 use flash_http::media;
-use flash_http::negotiate::Coding;
+use flash_http::negotiate::{Coding, CodingSet};
 use flash_os::residency;
 use rustix::fs::{Advice, FileType, fadvise};
 
@@ -22,8 +22,9 @@ use crate::blocking::Blocking;
 use crate::disk::Disk;
 use crate::lookup_error::LookupError;
 use crate::open_file::OpenFile;
+use crate::place::{FoundFile, Place, Walk};
 use crate::read::{self, ReadResult};
-use crate::root::Root;
+use crate::root::{Root, Walked};
 use crate::scripts::{is_program, is_script, script, script_above};
 use crate::settings::SendMode;
 use crate::site_root::SiteRoot;
@@ -34,23 +35,24 @@ use crate::users::user_of;
 /// After this many looks a file that never rests is taken as it is.
 const LOOKS_MAX: usize = 5;
 
-/// What a request's path leads to.
-enum Place {
-    /// The name to open, below its root, and the file's state.
-    File(Vec<u8>, FileStat),
-    Folder,
-    FolderWithoutSlash,
-}
-
 /// How a name is opened, and its compressed copies.
 struct Opening<'a> {
     site: &'a SiteRoot,
     root: &'a Root,
     /// The name that the media type follows from.
     typed_as: &'a [u8],
+    /// Other clients may get another coding.
     varies: bool,
     worth: Worth,
     blocking: Blocking,
+}
+
+/// A file's copies in some codings.
+#[derive(Default)]
+struct Copies {
+    coded: Vec<Arc<File>>,
+    /// Not all of them were known already.
+    has_new: bool,
 }
 
 impl Disk {
@@ -94,11 +96,20 @@ impl Disk {
                 user_root = users.root(user, blocking)?;
                 (&*user_root, name)
             }
-            None => (&*site.root, find.path.relative()),
+            None => (&*site.root, site.settings.name_of(&find.path)),
         };
+        let of_this_root = |entry: &&Entry| entry.generation() == site.generation();
+        let known = find
+            .known_to_keep(self.settings.memory_file_bytes_max)
+            .map(|known| &**known)
+            .filter(of_this_root)
+            .and_then(variants_of);
+        let codings = find.codings.union(known.map_or(CodingSet::EMPTY, |known| known.looked_for));
+        let by_folder = !codings_of(site, name, codings).is_empty();
+        let walk = Walk { blocking, by_folder, compares: known.is_some() };
         let place = match site.settings.deny.cover(&find.path) {
             true => Err(LookupError::Missing),
-            false => place((site, root), &find.path, name, blocking),
+            false => Place::find((site, root), &find.path, name, walk),
         };
         if matches!(place, Err(LookupError::Missing)) && self.learner.is_some() && blocking.waits() {
             root.learn_names(name);
@@ -110,57 +121,93 @@ impl Disk {
             }
             place => place?,
         };
-        let (name, examined) = match place {
+        let found = match place {
             Place::Folder => return Ok(Some(Resource::Folder)),
             Place::FolderWithoutSlash => return Ok(Some(Resource::FolderWithoutSlash)),
-            Place::File(name, _) if is_script(site, &name) => {
-                return script((site, root), &find.path, &name).map(Some);
+            Place::File(found) if is_script(site, &found.name) => {
+                return script((site, root), &find.path, &found.name).map(Some);
             }
-            Place::File(name, examined) => (name, examined),
+            Place::File(found) => found,
         };
-        let of_this_root = |entry: &&Entry| entry.generation() == site.generation();
-        let known = find
-            .known_to_keep(self.settings.memory_file_bytes_max)
-            .map(|known| &**known)
-            .filter(of_this_root)
-            .and_then(variants_of);
-        let media = media::of(&name);
-        let siblings = if site.settings.precompressed && media.compressible {
-            siblings(root, &name, &examined.stamp, blocking)?
-        } else {
-            Vec::new()
+        let varies = !codings_of(site, &found.name, CodingSet::ALL).is_empty();
+        let open = Opening { site, root, typed_as: &found.name, varies, worth: find.worth, blocking };
+        let wanted = codings_of(site, &found.name, codings);
+        let current = known.filter(|known| known.identity.stamp == found.walked.stat.stamp);
+        let identity = match current {
+            Some(known) => Arc::clone(&known.identity),
+            None => Arc::new(self.file(&open, &found.walked, &found.name, None)?),
         };
-        if known.is_some_and(|known| is_current(known, &examined.stamp, &siblings)) {
+        let known_copies = known.map_or(&[][..], |known| &known.coded);
+        let Copies { coded, has_new } = self.copies_of(&open, &found, wanted, known_copies)?;
+        let looked_for = if varies { wanted } else { CodingSet::ALL };
+        let is_current =
+            |known: &Variants| !has_new && known.coded.len() == coded.len() && known.looked_for == looked_for;
+        if current.is_some_and(is_current) {
             return Ok(None);
         }
-        let varies = !siblings.is_empty();
-        let open = Opening { site, root, typed_as: &name, varies, worth: find.worth, blocking };
-        let identity = self.file(&open, &name, None)?;
-        let mut coded = Vec::with_capacity(siblings.len());
-        for (coding, _) in siblings {
-            match self.file(&open, &with_suffix(&name, coding), Some(coding)) {
-                Ok(file) => coded.push(Arc::new(file)),
-                // The copy is gone, or may not be read. The file itself still serves.
-                Err(LookupError::Missing | LookupError::Forbidden(_)) => {}
-                Err(stop) => return Err(stop),
-            }
-        }
-        Ok(Some(Resource::File(Variants { identity: Arc::new(identity), coded })))
+        Ok(Some(Resource::File(Variants { identity, coded, looked_for })))
     }
 
-    fn file(&self, open: &Opening<'_>, name: &[u8], coding: Option<Coding>) -> Result<File, LookupError> {
+    /// Copies in these codings that are there and may be read. A copy that is older than the file was made of another version
+    /// of it.
+    fn copies_of(
+        &self,
+        open: &Opening<'_>,
+        found: &FoundFile,
+        codings: CodingSet,
+        known: &[Arc<File>],
+    ) -> Result<Copies, LookupError> {
+        let mut copies = Copies::default();
+        for coding in codings.iter() {
+            let name = with_suffix(&found.name, coding);
+            let known = known.iter().find(|file| file.coding == Some(coding));
+            let walk = Walk { blocking: open.blocking, by_folder: false, compares: known.is_some() };
+            let copy = walk.to(open.root, found.folder.as_ref(), &name).and_then(|walked| {
+                let stat = &walked.stat;
+                match known {
+                    _ if stat.kind != FileType::RegularFile => Err(LookupError::Missing),
+                    _ if stat.stamp.modified_ns < found.walked.stat.stamp.modified_ns => {
+                        Err(LookupError::Missing)
+                    }
+                    Some(known) if known.stamp == stat.stamp => Ok(Arc::clone(known)),
+                    _ => {
+                        let file = self.file(open, &walked, &name, Some(coding))?;
+                        copies.has_new = true;
+                        Ok(Arc::new(file))
+                    }
+                }
+            });
+            match copy {
+                Ok(file) => copies.coded.push(file),
+                Err(stop @ (LookupError::WouldBlock | LookupError::Elsewhere | LookupError::Busy)) => {
+                    return Err(stop);
+                }
+                // There is none, or it may not be read. The file itself still serves.
+                Err(LookupError::Missing | LookupError::Forbidden(_) | LookupError::Broken) => {}
+            }
+        }
+        Ok(copies)
+    }
+
+    fn file(
+        &self,
+        open: &Opening<'_>,
+        walked: &Walked,
+        name: &[u8],
+        coding: Option<Coding>,
+    ) -> Result<File, LookupError> {
         let &Opening { site, root, typed_as, varies, worth, blocking } = open;
+        let (file, mut examined) = root.open_file(walked, name, blocking)?;
+        if is_program(site, &file) {
+            return Err(LookupError::Forbidden(Refusal::Program));
+        }
+        let class = self.device_of_mount(examined.mount).class;
+        if !blocking.waits() && !class.reads_now() {
+            return Err(LookupError::WouldBlock);
+        }
         let mut looks_left = LOOKS_MAX;
         loop {
             looks_left -= 1;
-            let (file, examined) = root.open_file(name, blocking)?;
-            if is_program(site, &file) {
-                return Err(LookupError::Forbidden(Refusal::Program));
-            }
-            let class = self.device_of_mount(examined.mount).class;
-            if !blocking.waits() && !class.reads_now() {
-                return Err(LookupError::WouldBlock);
-            }
             let stamp = examined.stamp;
             let age_ns = unix_ns().saturating_sub(stamp.modified_ns);
             // A time in the future says nothing, and another look would not help.
@@ -173,19 +220,23 @@ impl Disk {
                     return Err(LookupError::WouldBlock);
                 }
                 thread::sleep(Duration::from_nanos((RESTED_NS - age_ns) as u64));
+                examined = stat::examine(&file)?;
                 continue;
             }
-            let made = |content| made(site, stamp, typed_as, coding, varies, content);
+            let made = |content| file_of(site, stamp, typed_as, coding, varies, content);
             let is_worth_it = worth.of_content(stamp.size);
             let is_copied = stamp.size <= self.settings.memory_file_bytes_max
                 && (is_worth_it || (blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX));
             let room = is_copied.then(|| self.copies.reserve(stamp.size)).flatten();
             let Some(room) = room else {
-                let open = self.open_file(file, &examined);
+                // A content in memory is compared after it was read. This one is not.
+                let examined = if class.is_local() { examined } else { stat::examine(&file)? };
+                let (open, stamp) = (self.open_file(file, &examined), examined.stamp);
                 if blocking.waits() {
                     open.warm(0..WINDOW_BYTES.min(stamp.size));
                 }
-                return Ok(made(Content::Open(Arc::new(open))));
+                let content = Content::Open(Arc::new(open));
+                return Ok(file_of(site, stamp, typed_as, coding, varies, content));
             };
             if is_worth_it && self.settings.single_copy && !blocking.waits() {
                 // The page cache gives its copy up, which may wait.
@@ -197,13 +248,16 @@ impl Disk {
                     return Ok(made(Content::Open(Arc::new(self.open_file(file, &examined)))));
                 }
                 ReadResult::WouldBlock => return Err(LookupError::WouldBlock),
-                ReadResult::Shrunk if looks_left > 0 && blocking.waits() => continue,
+                ReadResult::Shrunk if looks_left > 0 && blocking.waits() => {
+                    examined = stat::examine(&file)?;
+                    continue;
+                }
                 ReadResult::Shrunk => return Err(LookupError::Busy),
                 ReadResult::Failed => return Err(LookupError::Broken),
             };
             // The file may have changed while it was read.
-            let after = stat::examine(&file)?.stamp;
-            if stamp.same_content(&after) || looks_left == 0 {
+            let after = stat::examine(&file)?;
+            if stamp.same_content(&after.stamp) || looks_left == 0 {
                 let made = made(content);
                 if is_worth_it && self.settings.single_copy {
                     // The cache's copy is the only one. A failure leaves a second one.
@@ -217,6 +271,7 @@ impl Disk {
             if !blocking.waits() {
                 return Err(LookupError::WouldBlock);
             }
+            examined = after;
         }
     }
 
@@ -264,39 +319,7 @@ impl Disk {
     }
 }
 
-fn place(
-    (site, root): (&SiteRoot, &Root),
-    path: &SitePath<'_>,
-    name: &[u8],
-    blocking: Blocking,
-) -> Result<Place, LookupError> {
-    let examined = root.examine(name, blocking)?;
-    match (examined.kind, path.names_folder()) {
-        (FileType::RegularFile, false) => return Ok(Place::File(name.to_vec(), examined)),
-        (FileType::Directory, true) => {}
-        (FileType::Directory, false) => return Ok(Place::FolderWithoutSlash),
-        _ => return Err(LookupError::Missing),
-    }
-    for index in &site.settings.index {
-        let mut name = name.to_vec();
-        if !name.is_empty() {
-            name.push(b'/');
-        }
-        name.extend_from_slice(index);
-        match root.examine(&name, blocking) {
-            Ok(examined) if examined.kind == FileType::RegularFile => {
-                return Ok(Place::File(name, examined));
-            }
-            Ok(_) | Err(LookupError::Missing) => {}
-            Err(stop) => return Err(stop),
-        }
-    }
-    // A folder that may not be read is refused here, not in the middle of its listing.
-    root.open_folder(name, blocking)?;
-    Ok(Place::Folder)
-}
-
-fn made(
+fn file_of(
     site: &SiteRoot,
     stamp: Stamp,
     typed_as: &[u8],
@@ -305,7 +328,7 @@ fn made(
     content: Content,
 ) -> File {
     let template = &site.settings.template;
-    let template = (template, template.cache_rule(typed_as));
+    let template = (template, template.cache_rule(&site.settings.path_of(typed_as)));
     File::new(stamp, media::of(typed_as), coding, varies, template, content)
 }
 
@@ -316,39 +339,12 @@ fn variants_of(entry: &Entry) -> Option<&Variants> {
     }
 }
 
-/// Compressed copies that are there and may be read. A copy that is older than the file was made of another version of it.
-fn siblings(
-    root: &Root,
-    name: &[u8],
-    identity: &Stamp,
-    blocking: Blocking,
-) -> Result<Vec<(Coding, Stamp)>, LookupError> {
-    let mut found = Vec::new();
-    for coding in Coding::ALL {
-        let name = with_suffix(name, coding);
-        let opened = match root.examine(&name, blocking) {
-            Ok(examined) if examined.stamp.modified_ns < identity.modified_ns => continue,
-            Ok(examined) if examined.kind == FileType::RegularFile => root.open_file(&name, blocking),
-            Ok(_) => continue,
-            Err(stop) => Err(stop),
-        };
-        match opened {
-            Ok((_, examined)) => found.push((coding, examined.stamp)),
-            Err(stop @ (LookupError::WouldBlock | LookupError::Elsewhere)) => return Err(stop),
-            Err(_) => {}
-        }
-    }
-    Ok(found)
+/// The codings of these in which the file of this name may have a copy.
+fn codings_of(site: &SiteRoot, name: &[u8], codings: CodingSet) -> CodingSet {
+    let may_have = site.settings.precompressed && media::of(name).compressible;
+    if may_have { codings } else { CodingSet::EMPTY }
 }
 
 fn with_suffix(name: &[u8], coding: Coding) -> Vec<u8> {
     [name, coding.suffix().as_bytes()].concat()
-}
-
-fn is_current(known: &Variants, identity: &Stamp, siblings: &[(Coding, Stamp)]) -> bool {
-    known.identity.stamp == *identity
-        && known.coded.len() == siblings.len()
-        && siblings.iter().all(|(coding, stamp)| {
-            known.coded.iter().any(|file| file.coding == Some(*coding) && file.stamp == *stamp)
-        })
 }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adopt;
 mod blocking;
 mod call_timer;
 mod closer;
@@ -18,6 +19,7 @@ mod mounts;
 mod names;
 mod open_at;
 mod open_file;
+mod place;
 mod read;
 pub mod remote;
 mod retry;
@@ -39,6 +41,7 @@ pub use crate::mounts::{Capabilities, Device, DeviceClass, NameRule};
 pub use crate::retry::again_if;
 pub use crate::settings::{FollowLinks, SendMode, Settings, SiteSettings};
 pub use crate::site_root::{Opened, RootChange, SiteRoot, open_root, real_path};
+pub use crate::sites::NextSites;
 pub use crate::spool::Spool;
 
 #[cfg(test)]

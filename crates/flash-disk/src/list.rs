@@ -63,7 +63,7 @@ impl Disk {
             Err(LookupError::Elsewhere | LookupError::WouldBlock) => return None,
             Err(stop) => return Some(Done::Failed(stop.failure())),
         };
-        let mut step = ListStep { listings: &self.listings, roots, ask, blocking, until };
+        let mut step = ListStep { listings: &self.listings, roots: &roots, ask, blocking, until };
         let done = self.listings.cache.list(list, &mut step);
         self.listings.step_ended.notify_all();
         done
@@ -94,7 +94,7 @@ impl Disk {
                 user_root = Users::root(users, user, blocking)?;
                 (&*user_root, below)
             }
-            None => (&*site.root, folder.path.relative()),
+            None => (&*site.root, site.settings.name_of(&folder.path)),
         };
         match &folder.part {
             Part::Names { open, from } => {

@@ -27,7 +27,7 @@ pub(crate) const TABLE_NAMES_MAX: u32 = 16 << 10;
 /// All tables together hold at most this many names, of four bytes each.
 const NAMES_MAX: usize = 1 << 20;
 /// The number of folders with a slot.
-const FOLDERS_MAX: usize = 1 << 10;
+const FOLDERS_MAX: usize = 1 << 13;
 /// Slots in which a folder may be kept.
 const WAYS: usize = 4;
 /// A folder with a longer path gets no table.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::mounts::{Device, Mounts, NameRule, Table};
 use crate::names::NameTables;
 use crate::names::read::{Place, Reading};
 use crate::names::table::State;
-use crate::open_at::{open_at, persist};
+use crate::open_at::{open_at, open_listed, persist};
 use crate::settings::FollowLinks;
 use crate::stat::{FileStat, examine, mount_of, notes_access};
 
@@ -35,6 +35,13 @@ pub(crate) struct Root {
     /// Only other processes look names up.
     is_elsewhere: AtomicBool,
     kind: Kind,
+}
+
+/// A name that a walk has reached, and its state. Nothing is open, so a FIFO or a device is never touched.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    pub(crate) place: OwnedFd,
+    pub(crate) stat: FileStat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,23 +146,55 @@ impl Root {
         }
     }
 
-    /// Examines a name without opening the file, so that a FIFO or a device is never touched.
+    /// Examines a name without opening the file.
     pub(crate) fn examine(&self, name: &[u8], blocking: Blocking) -> Result<FileStat, LookupError> {
-        let place = self.open_name(name, OFlags::PATH, blocking)?;
-        examine(&place)
+        examine(&self.open_name(name, OFlags::PATH, blocking)?)
     }
 
-    /// Opens a regular file for reading.
+    /// Walks to a name in a folder, or below the root, without opening it.
+    pub(crate) fn walk_to(
+        &self,
+        folder: Option<&OwnedFd>,
+        name: &[u8],
+        blocking: Blocking,
+    ) -> Result<OwnedFd, LookupError> {
+        let Some(folder) = folder.filter(|_| blocking.waits() && !self.is_elsewhere()) else {
+            return self.open_name(name, OFlags::PATH, blocking);
+        };
+        let resolve = match blocking {
+            Blocking::Anywhere => self.resolve(),
+            Blocking::Never | Blocking::ThisDevice => self.resolve() | ResolveFlags::NO_XDEV,
+        };
+        match persist(|| open_at(folder.as_fd(), last(name), OFlags::PATH, resolve)) {
+            // A link that leads out of the folder may still lead to a place below the root.
+            Err(Errno::XDEV) => self.open_name(name, OFlags::PATH, blocking),
+            result => result.map_err(LookupError::of),
+        }
+    }
+
+    /// Opens a regular file for reading. A walk has reached it, by this name.
     pub(crate) fn open_file(
         &self,
+        walked: &Walked,
         name: &[u8],
         blocking: Blocking,
     ) -> Result<(OwnedFd, FileStat), LookupError> {
+        // The kernel's list of open files leads to the file itself, so the device is not asked for its name again. A loop
+        // looks in the dentry cache only, which has no such list.
+        if blocking.waits() {
+            match open_again(&walked.place) {
+                // No list is mounted here, or the file has gone.
+                Err(Errno::NOENT | Errno::STALE) => {}
+                result => {
+                    return Ok((result.map_err(LookupError::of)?, walked.stat));
+                }
+            }
+        }
         // Something else may have taken the file's place since it was examined. This does not wait for it.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let open = |flags| self.open_name(name, READ_FILE | flags, blocking);
         // A read sets the time of access, which may wait for the journal. Only the file's owner may prevent that.
-        let (file, is_noted) = match self.open_name(name, flags | OFlags::NOATIME, blocking) {
-            Err(LookupError::Forbidden(_)) => (self.open_name(name, flags, blocking)?, true),
+        let (file, is_noted) = match open(OFlags::NOATIME) {
+            Err(LookupError::Forbidden(_)) => (open(OFlags::empty())?, true),
             file => (file?, false),
         };
         let examined = examine(&file)?;
@@ -170,6 +209,19 @@ impl Root {
 
     pub(crate) fn open_folder(&self, name: &[u8], blocking: Blocking) -> Result<OwnedFd, LookupError> {
         self.open_name(name, OFlags::RDONLY | OFlags::DIRECTORY, blocking)
+    }
+
+    /// Whether a folder that a walk has reached by this name may be read.
+    pub(crate) fn check_folder(
+        &self,
+        place: &OwnedFd,
+        name: &[u8],
+        blocking: Blocking,
+    ) -> Result<(), LookupError> {
+        match blocking.waits() && !self.is_elsewhere() {
+            true => persist(|| open_listed(place)).map(drop).map_err(LookupError::of),
+            false => self.open_folder(name, blocking).map(drop),
+        }
     }
 
     fn open_name(&self, name: &[u8], flags: OFlags, blocking: Blocking) -> Result<OwnedFd, LookupError> {
@@ -328,8 +380,29 @@ impl Root {
     }
 }
 
+/// How files are opened: nothing waits for the other end of a FIFO, and no terminal becomes the process's own.
+const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Opens what a walk has reached, without another walk.
+fn open_again(place: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let open = |flags| {
+        let flags = READ_FILE | OFlags::CLOEXEC | flags;
+        persist(|| timed(Stage::Open, "openat", || openat(CWD, path.as_str(), flags, Mode::empty())))
+    };
+    match open(OFlags::NOATIME) {
+        Err(Errno::PERM) => open(OFlags::empty()),
+        result => result,
+    }
+}
+
+/// The last part of the name.
+fn last(name: &[u8]) -> &[u8] {
+    name.rsplit(|&byte| byte == b'/').next().unwrap_or(name)
+}
+
 /// The name without its last part.
-fn parent(name: &[u8]) -> &[u8] {
+pub(crate) fn parent(name: &[u8]) -> &[u8] {
     name.iter().rposition(|&byte| byte == b'/').map_or(b"", |slash| &name[..slash])
 }
 

@@ -44,7 +44,7 @@ impl Disk {
                     if let Some(learner) =
                         self.learner.as_ref().filter(|_| !self.is_users(find.site, &find.path))
                     {
-                        learner.left(find.site, find.path.relative());
+                        learner.left(find.site, self.name_of(find));
                     }
                     None
                 }

@@ -29,7 +29,7 @@ pub(crate) fn script(
     name: &[u8],
 ) -> Result<Resource, LookupError> {
     match std::ptr::eq(root, &*site.root) && !site.settings.no_programs.cover(path) {
-        true => Ok(Resource::Script([b"/", name].concat().into())),
+        true => Ok(Resource::Script([b"/", &*site.settings.path_of(name)].concat().into())),
         false => Err(LookupError::Forbidden(Refusal::Program)),
     }
 }
@@ -43,6 +43,7 @@ pub(crate) fn script_above(
     let root = &*site.root;
     let splits = site.settings.scripts.iter().flat_map(|suffix| script::suffixed(path.as_bytes(), suffix));
     for name in splits.filter(|split| !split.info.is_empty()).map(|split| &split.name[1..]) {
+        let name = site.settings.stripped(name);
         match root.examine(name, blocking) {
             Ok(examined) if examined.kind == FileType::RegularFile => {
                 return script((site, root), path, name).map(Some);

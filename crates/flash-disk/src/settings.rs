@@ -1,13 +1,15 @@
 //! The settings of a [`Disk`](crate::Disk). Where the values come from is not decided here.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use flash_core::header::HeaderTemplate;
+use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 
 /// What is served of the folder, and how names lead to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteSettings {
     /// Names tried in a folder, in order.
     pub index: Vec<Vec<u8>>,
@@ -27,6 +29,34 @@ pub struct SiteSettings {
     /// Show names that begin with a dot.
     pub dotfiles: bool,
     pub template: HeaderTemplate,
+    /// What paths begin with that the folder's names do not: `assets` if `/assets/a` is `a` in the folder. Other paths are looked
+    /// for as they are.
+    pub strip_prefix: Vec<u8>,
+}
+
+impl SiteSettings {
+    /// The name below the folder that a path of the site leads to, without slashes at its ends.
+    pub(crate) fn name_of<'p>(&self, path: &'p SitePath<'_>) -> &'p [u8] {
+        self.stripped(path.relative())
+    }
+
+    /// The same for a path without slashes at its ends.
+    pub(crate) fn stripped<'p>(&self, path: &'p [u8]) -> &'p [u8] {
+        match path.strip_prefix(&*self.strip_prefix) {
+            _ if self.strip_prefix.is_empty() => path,
+            Some(b"") => b"",
+            Some([b'/', name @ ..]) => name,
+            _ => path,
+        }
+    }
+
+    /// The path of the site that leads to a name below the folder.
+    pub(crate) fn path_of<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+        match &*self.strip_prefix {
+            b"" => name.into(),
+            prefix => [prefix, b"/", name].concat().into(),
+        }
+    }
 }
 
 /// Settings of the disk, and those of its first site.

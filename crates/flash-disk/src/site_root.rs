@@ -26,6 +26,7 @@ use rustix::io::Errno;
 use crate::closer::Closer;
 use crate::root::Root;
 use crate::settings::SiteSettings;
+use crate::stat::notes_access;
 use crate::users::Users;
 
 /// A root at which the site was, or is.
@@ -270,6 +271,17 @@ impl SiteRoot {
 
     pub fn real_path(&self) -> &Path {
         self.root.real_path()
+    }
+
+    /// Whether names and content of the root's own mount may be looked at without waiting, as far as they are in memory.
+    pub fn looks_now(&self) -> bool {
+        let class = self.root.device_of(b"").class;
+        class.looks_now() && class.reads_now()
+    }
+
+    /// Whether reads set times of access there. Waits only for a remote device.
+    pub fn notes_access(&self) -> bool {
+        notes_access(self.root.folder())
     }
 }
 

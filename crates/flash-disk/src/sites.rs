@@ -1,12 +1,18 @@
 //! The sites of a disk, by their numbers. The first is opened at the start, each other one when a job needs it.
 //!
 //! So a server with many sites starts at once, and holds descriptors and tables only for those that are visited.
+//!
+//! A reload puts other sites in their place. A site whose folder and settings are the same keeps its number and its roots. An
+//! earlier site stays as long as a request holds its generation.
 
+use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use flash_core::root::Generation;
 use flash_core::site_id::SiteId;
 use rustix::io::Errno;
@@ -18,9 +24,18 @@ use crate::site_root::{Opened, SiteRoots, open_root};
 
 #[derive(Debug)]
 pub(crate) struct Sites {
-    first: SiteRoots,
-    others: Vec<Site>,
+    table: ArcSwap<Table>,
     names_briefly: Duration,
+}
+
+#[derive(Clone, Debug)]
+struct Table {
+    /// The first of the present sites, which is open.
+    first: SiteId,
+    sites: HashMap<SiteId, Arc<Site>>,
+    /// Those of `sites` that were replaced, and may still be used.
+    earlier: Vec<SiteId>,
+    next_id: u32,
 }
 
 /// A site that was perhaps not needed yet.
@@ -33,61 +48,176 @@ struct Site {
     roots: OnceLock<SiteRoots>,
 }
 
+/// The roots of a site that is open.
+#[derive(Debug)]
+pub(crate) struct OpenSite(Arc<Site>);
+
+/// Sites that are to replace the present ones. See [`Disk::prepare_sites`](crate::Disk::prepare_sites).
+#[derive(Debug)]
+pub struct NextSites {
+    table: Table,
+    /// The number of each site, and the generation of its root, in the order in which they were asked for.
+    pub sites: Vec<(SiteId, Arc<Generation>)>,
+}
+
+impl Deref for OpenSite {
+    type Target = SiteRoots;
+
+    fn deref(&self) -> &SiteRoots {
+        self.0.roots.get().expect("the site is open")
+    }
+}
+
+impl Site {
+    fn new(folder: PathBuf, settings: Arc<SiteSettings>) -> Self {
+        Self { folder, settings, generation: Arc::default(), roots: OnceLock::new() }
+    }
+
+    /// Whether a request may still ask for it.
+    fn is_used(&self) -> bool {
+        // This site holds one, and so do its roots.
+        let own = 1 + usize::from(self.roots.get().is_some());
+        Arc::strong_count(&self.generation) > own
+    }
+
+    fn open(&self, opened: Opened, names_briefly: Duration, beside: Option<&OpenSite>) -> io::Result<()> {
+        let (settings, generation) = (Arc::clone(&self.settings), Arc::clone(&self.generation));
+        let beside = beside.map(|site| site.current());
+        let beside = beside.as_ref().map(|beside| &*beside.root);
+        let roots = SiteRoots::open(&self.folder, opened, settings, names_briefly, generation, beside)?;
+        // Another helper may have been faster.
+        let _ = self.roots.set(roots);
+        Ok(())
+    }
+}
+
 impl Sites {
-    pub(crate) fn new(first: SiteRoots, names_briefly: Duration) -> Self {
-        Self { first, others: Vec::new(), names_briefly }
+    pub(crate) fn new(
+        folder: &Path,
+        opened: Opened,
+        settings: Arc<SiteSettings>,
+        names_briefly: Duration,
+    ) -> io::Result<Self> {
+        let site = Site::new(std::path::absolute(folder)?, settings);
+        site.open(opened, names_briefly, None)?;
+        let first = SiteId(0);
+        let sites = [(first, Arc::new(site))].into();
+        let table = Table { first, sites, earlier: Vec::new(), next_id: 1 };
+        Ok(Self { table: ArcSwap::from_pointee(table), names_briefly })
     }
 
-    /// Adds a site behind the others. Returns its generation.
-    pub(crate) fn add(&mut self, folder: PathBuf, settings: Arc<SiteSettings>) -> Arc<Generation> {
-        let generation = Arc::<Generation>::default();
-        let roots = OnceLock::new();
-        self.others.push(Site { folder, settings, generation: Arc::clone(&generation), roots });
-        generation
-    }
-
-    pub(crate) fn first(&self) -> &SiteRoots {
-        &self.first
+    pub(crate) fn first(&self) -> OpenSite {
+        let table = self.table.load();
+        OpenSite(Arc::clone(&table.sites[&table.first]))
     }
 
     /// The roots of a site that is open.
-    pub(crate) fn get(&self, site: SiteId) -> Option<&SiteRoots> {
-        match site.0.checked_sub(1) {
-            None => Some(&self.first),
-            Some(other) => self.others.get(other as usize)?.roots.get(),
-        }
+    pub(crate) fn get(&self, site: SiteId) -> Option<OpenSite> {
+        let table = self.table.load();
+        table.sites.get(&site).filter(|site| site.roots.get().is_some()).map(Arc::clone).map(OpenSite)
     }
 
-    /// The sites that are open.
-    pub(crate) fn opened(&self) -> impl Iterator<Item = SiteId> {
-        let others = (1..).zip(&self.others).filter(|(_, site)| site.roots.get().is_some());
-        [SiteId(0)].into_iter().chain(others.map(|(number, _)| SiteId(number)))
+    /// The present sites that are open.
+    pub(crate) fn opened(&self) -> Vec<SiteId> {
+        let table = self.table.load();
+        let present = table.sites.iter().filter(|(id, _)| !table.earlier.contains(id));
+        present.filter(|(_, site)| site.roots.get().is_some()).map(|(id, _)| *id).collect()
     }
 
     /// The roots of a site, which is opened if this thread may wait for any device.
-    pub(crate) fn open(&self, site: SiteId, blocking: Blocking) -> Result<&SiteRoots, LookupError> {
-        if let Some(roots) = self.get(site) {
-            return Ok(roots);
-        }
-        let site = site.0.checked_sub(1).and_then(|other| self.others.get(other as usize));
-        let site = site.ok_or(LookupError::Missing)?;
-        match blocking {
-            Blocking::Never => Err(LookupError::WouldBlock),
-            Blocking::ThisDevice => Err(LookupError::Elsewhere),
-            Blocking::Anywhere => {
-                let error =
-                    |error: io::Error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-                let roots =
-                    open_root(&site.folder).and_then(|opened| self.beside(site, opened)).map_err(error)?;
-                // Another helper may have been faster.
-                Ok(site.roots.get_or_init(|| roots))
+    pub(crate) fn open(&self, site: SiteId, blocking: Blocking) -> Result<OpenSite, LookupError> {
+        let found = self.table.load().sites.get(&site).map(Arc::clone).ok_or(LookupError::Missing)?;
+        if found.roots.get().is_none() {
+            match blocking {
+                Blocking::Never => return Err(LookupError::WouldBlock),
+                Blocking::ThisDevice => return Err(LookupError::Elsewhere),
+                Blocking::Anywhere => {
+                    let error =
+                        |error: io::Error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+                    let open = |opened| found.open(opened, self.names_briefly, Some(&self.first()));
+                    open_root(&found.folder).and_then(open).map_err(error)?;
+                }
             }
         }
+        Ok(OpenSite(found))
     }
 
-    fn beside(&self, site: &Site, opened: Opened) -> io::Result<SiteRoots> {
-        let (settings, generation) = (Arc::clone(&site.settings), Arc::clone(&site.generation));
-        let beside = self.first.current();
-        SiteRoots::open(&site.folder, opened, settings, self.names_briefly, generation, Some(&beside.root))
+    /// Finds each of these sites among the present ones, or makes it. Opens the first.
+    pub(crate) fn prepare(
+        &self,
+        wanted: Vec<(PathBuf, Arc<SiteSettings>)>,
+        open: impl FnOnce(&Path) -> io::Result<Opened>,
+    ) -> io::Result<NextSites> {
+        let before = self.table.load_full();
+        let mut table = Table::clone(&before);
+        let mut left: HashMap<&Path, Vec<SiteId>> = HashMap::new();
+        for (id, site) in before.sites.iter().filter(|(id, _)| !before.earlier.contains(id)) {
+            left.entry(&site.folder).or_default().push(*id);
+        }
+        // In a fixed order, so that a look-up for the same sites has the same result.
+        left.values_mut().for_each(|ids| ids.sort_unstable_by(|one, other| other.cmp(one)));
+        let mut take = |(folder, settings): (PathBuf, Arc<SiteSettings>)| {
+            let same = |id: &SiteId| {
+                let known = &before.sites[id].settings;
+                Arc::ptr_eq(known, &settings) || **known == *settings
+            };
+            let known = left.get_mut(&*folder).and_then(|ids| {
+                let place = ids.iter().rposition(same)?;
+                Some(ids.remove(place))
+            });
+            match known {
+                Some(id) => (id, Arc::clone(&before.sites[&id].generation)),
+                None => table.add(Site::new(folder, settings)),
+            }
+        };
+        let sites: Vec<_> = wanted.into_iter().map(&mut take).collect();
+        table.earlier.extend(left.into_values().flatten());
+        if let Some((first, _)) = sites.first() {
+            table.first = *first;
+            let site = &table.sites[first];
+            if site.roots.get().is_none() {
+                site.open(open(&site.folder)?, self.names_briefly, Some(&self.first()))?;
+            }
+        }
+        Ok(NextSites { table, sites })
+    }
+
+    /// From now on these are the sites. To be called by the thread that prepared them.
+    pub(crate) fn replace(&self, next: NextSites) {
+        self.table.store(Arc::new(next.table));
+    }
+
+    /// Forgets earlier sites that no request uses any more. Closing their folders may be disk work. To be called by the thread
+    /// that replaces them.
+    pub(crate) fn forget_unused(&self) {
+        let table = self.table.load_full();
+        if table.earlier.iter().all(|id| table.sites.get(id).is_some_and(|site| site.is_used())) {
+            return;
+        }
+        let mut table = Table::clone(&table);
+        let Table { sites, earlier, .. } = &mut table;
+        earlier.retain(|id| {
+            let is_used = sites.get(id).is_some_and(|site| site.is_used());
+            if !is_used {
+                sites.remove(id);
+            }
+            is_used
+        });
+        self.table.store(Arc::new(table));
+    }
+
+    /// Whether the site is one of the present ones.
+    pub(crate) fn is_present(&self, site: SiteId) -> bool {
+        let table = self.table.load();
+        table.sites.contains_key(&site) && !table.earlier.contains(&site)
+    }
+}
+
+impl Table {
+    fn add(&mut self, site: Site) -> (SiteId, Arc<Generation>) {
+        let (id, generation) = (SiteId(self.next_id), Arc::clone(&site.generation));
+        self.next_id += 1;
+        self.sites.insert(id, Arc::new(site));
+        (id, generation)
     }
 }

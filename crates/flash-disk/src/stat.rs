@@ -1,6 +1,6 @@
 //! The state of an open file or folder, from `statx`. Look-ups of names are elsewhere.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::SystemTime;
 
 use flash_core::file::Stamp;
@@ -10,7 +10,7 @@ use crate::call_timer::{Stage, timed};
 use crate::lookup_error::LookupError;
 
 /// The state of a file or folder.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct FileStat {
     pub(crate) kind: FileType,
     pub(crate) stamp: Stamp,
@@ -40,16 +40,26 @@ fn mount_in(stat: &Statx) -> Option<u64> {
 }
 
 /// Whether the file's mount keeps times of access.
-pub(crate) fn notes_access(file: &OwnedFd) -> bool {
+pub(crate) fn notes_access(file: impl AsFd) -> bool {
     let never = StatVfsMountFlags::NOATIME | StatVfsMountFlags::RDONLY;
     fstatvfs(file).map_or(true, |mount| !mount.f_flag.intersects(never))
 }
 
-/// Reads the state of an open file or folder. The attributes of a local file are in memory once it is open.
+/// Reads the state of an open file or folder. The attributes of a local file are in memory once it is open. A remote
+/// filesystem may ask its server.
 pub(crate) fn examine(place: impl AsFd) -> Result<FileStat, LookupError> {
+    examine_with(place, AtFlags::EMPTY_PATH)
+}
+
+/// The state that the walk to an open file or folder has found. No server is asked again, so the state of a remote file may
+/// be a little older.
+pub(crate) fn examine_walked(place: impl AsFd) -> Result<FileStat, LookupError> {
+    examine_with(place, AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC)
+}
+
+fn examine_with(place: impl AsFd, flags: AtFlags) -> Result<FileStat, LookupError> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-    let stat = timed(Stage::Walk, "statx", || statx(place, "", AtFlags::EMPTY_PATH, wanted))
-        .map_err(LookupError::of)?;
+    let stat = timed(Stage::Walk, "statx", || statx(place, "", flags, wanted)).map_err(LookupError::of)?;
     let nanoseconds = |time: rustix::fs::StatxTimestamp| {
         time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.into())
     };

@@ -11,8 +11,8 @@ mod parts;
 mod request_line;
 mod target;
 
-use self::parts::Stop;
 pub use self::parts::{Body, Expect, Framing, Head, Limits, Reject, RequestHead, Target, Version};
+use self::parts::{Stop, Wire};
 use crate::{Fields, Status, Values};
 
 /// What [`parse`] made of the bytes so far.
@@ -37,8 +37,25 @@ pub enum Parsed<'b> {
 /// # Errors
 /// 400 for what RFC 9112 forbids, 414 and 431 for what `limits` forbid, 505 for another major version.
 pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Reject> {
+    parse_as(input, limits, Wire::Http1)
+}
+
+/// Reads a head that was made of the fields of an HTTP/2 request. It is a head of HTTP/1 with the version `HTTP/2.0`, and
+/// whole. Whether there is a body, and where it ends, only the frames tell: its length is [`Body::None`] unless a field says it.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_http2<'b>(input: &'b [u8], limits: &Limits) -> Result<Head<'b>, Reject> {
+    match parse_as(input, limits, Wire::Http2)? {
+        Parsed::Complete { head, .. } => Ok(head),
+        Parsed::Incomplete => Err(Reject { status: Status::BAD_REQUEST, reason: "the head is incomplete" }),
+    }
+}
+
+#[inline]
+fn parse_as<'b>(input: &'b [u8], limits: &Limits, wire: Wire) -> Result<Parsed<'b>, Reject> {
     let window = &input[..input.len().min(limits.head_bytes_max)];
-    match complete(window, limits) {
+    match complete(window, limits, wire) {
         Ok((head, bytes)) => Ok(Parsed::Complete { head, bytes }),
         Err(Stop::Reject(reject)) => Err(reject),
         // A full window cannot become complete any more.
@@ -60,9 +77,10 @@ pub fn may_progress(input: &[u8], seen: usize, limits: &Limits) -> bool {
         || memchr::memchr(b'\n', old.get(2..).unwrap_or_default()).is_none()
 }
 
-fn complete<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), Stop> {
+#[inline]
+fn complete<'b>(input: &'b [u8], limits: &Limits, wire: Wire) -> Result<(Head<'b>, usize), Stop> {
     let start = leading_crlf(input)?;
-    let (line, end) = request_line::read(input, start, limits)?;
+    let (line, end) = request_line::read(input, start, limits, wire)?;
     let request = RequestHead {
         method: line.method,
         method_name: line.method_name,

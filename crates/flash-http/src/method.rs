@@ -13,6 +13,22 @@ pub enum Method {
 }
 
 impl Method {
+    /// The method of this name.
+    pub fn named(name: &str) -> Method {
+        Method::of(name.as_bytes())
+    }
+
+    /// Its name. One that is not in our list has none.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Options => "OPTIONS",
+            Method::Known(name) => name,
+            Method::Unknown => "",
+        }
+    }
+
     pub(crate) fn of(token: &[u8]) -> Method {
         match token {
             b"GET" => Method::Get,

@@ -35,12 +35,22 @@ impl Coding {
     }
 }
 
-/// The codings that a file exists in, besides its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Some of the codings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CodingSet(u8);
 
 impl CodingSet {
     pub const EMPTY: CodingSet = CodingSet(0);
+    pub const ALL: CodingSet = CodingSet((1 << Coding::ALL.len()) - 1);
+
+    /// The set with these [`CodingSet::bits`].
+    pub const fn of_bits(bits: u8) -> Option<CodingSet> {
+        if bits <= CodingSet::ALL.0 { Some(CodingSet(bits)) } else { None }
+    }
+
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
 
     #[must_use]
     pub const fn with(self, coding: Coding) -> CodingSet {
@@ -49,6 +59,19 @@ impl CodingSet {
 
     pub const fn contains(self, coding: Coding) -> bool {
         self.0 & 1 << coding as u8 != 0
+    }
+
+    #[must_use]
+    pub const fn union(self, other: CodingSet) -> CodingSet {
+        CodingSet(self.0 | other.0)
+    }
+
+    pub const fn contains_all(self, other: CodingSet) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Coding> {
+        Coding::ALL.into_iter().filter(move |coding| self.contains(*coding))
     }
 
     pub const fn is_empty(self) -> bool {
@@ -83,17 +106,24 @@ impl Accepts {
         Accepts { weights: named.map(or_others), identity: or_others(identity) }
     }
 
+    /// The codings that may be chosen.
+    pub fn codings(&self) -> CodingSet {
+        let takes = |coding: &Coding| {
+            let weight = self.weights[*coding as usize];
+            weight > 0 && weight >= self.identity
+        };
+        Coding::ALL.into_iter().filter(takes).fold(CodingSet::EMPTY, CodingSet::with)
+    }
+
     /// The best of `available`; `None` is the file as it is.
     pub fn choose(&self, available: CodingSet) -> Option<Coding> {
-        let weight = |coding: &Coding| self.weights[*coding as usize];
+        let taken = self.codings();
         Coding::ALL
             .into_iter()
             .rev()
-            .filter(|coding| {
-                available.contains(*coding) && weight(coding) > 0 && weight(coding) >= self.identity
-            })
+            .filter(|coding| available.contains(*coding) && taken.contains(*coding))
             // Of equals it takes the last, which is the best for being listed backwards.
-            .max_by_key(weight)
+            .max_by_key(|coding| self.weights[*coding as usize])
     }
 }
 
@@ -178,6 +208,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn sets() {
+        assert_eq!(all(), CodingSet::ALL);
+        assert_eq!(CodingSet::of_bits(CodingSet::ALL.bits()), Some(CodingSet::ALL));
+        assert_eq!(CodingSet::of_bits(8), None);
+        let some = CodingSet::EMPTY.with(Br).with(Gzip);
+        assert!(all().contains_all(some) && !some.contains_all(all()) && some.contains_all(CodingSet::EMPTY));
+        assert_eq!(some.union(CodingSet::EMPTY.with(Zstd)), all());
+        assert_eq!(some.iter().collect::<Vec<_>>(), [Br, Gzip]);
+    }
+
     fn choose(value: &str, available: CodingSet) -> Option<Coding> {
         Accepts::of(Values::one(value.as_bytes())).choose(available)
     }
@@ -227,10 +268,12 @@ mod tests {
     proptest! {
         #[test]
         fn only_what_is_there_is_chosen(value in "[a-z*;=,.0-9q ]{0,40}", bits in 0..8u8) {
-            let available = CodingSet(bits);
-            if let Some(coding) = choose(&value, available) {
-                prop_assert!(available.contains(coding));
-            }
+            let available = CodingSet::of_bits(bits).unwrap();
+            let accepts = Accepts::of(Values::one(value.as_bytes()));
+            let chosen = accepts.choose(available);
+            prop_assert!(chosen.is_none_or(|coding| available.contains(coding)));
+            let may_be_chosen = available.iter().any(|coding| accepts.codings().contains(coding));
+            prop_assert_eq!(chosen.is_some(), may_be_chosen);
         }
     }
 }

@@ -7,6 +7,7 @@ mod blocked;
 mod clients;
 mod figures;
 mod idle;
+mod optimal;
 mod place;
 mod runnable;
 mod site;
@@ -42,8 +43,8 @@ pub struct Rig<'a> {
     sites: Sites,
     /// For configurations and what servers say.
     run_folder: PathBuf,
-    /// The site behind a disk whose slowness is the axis.
-    slow: Option<SlowMount>,
+    /// The folder of a site, and the slow disk that it is seen through.
+    slow: Option<(PathBuf, SlowMount)>,
     _read_ahead: Option<ReadAhead>,
     notes: Vec<String>,
 }
@@ -59,9 +60,7 @@ impl<'a> Rig<'a> {
         let sites = Sites::make(plan, extent, &place)?;
         let mut rig =
             Rig { plan, extent, place, sites, run_folder, slow: None, _read_ahead: None, notes: Vec::new() };
-        if rig.axis() == Some(Axis::DeviceMilliseconds) {
-            rig.slow = Some(rig.slow_disk()?);
-        }
+        rig.mount_slow(&plan.places(extent)[0])?;
         if let Some(kilobytes) = plan.machine.read_ahead_kb {
             let disk = Disk::below(rig.root_of(&rig.sites.any().folder))?;
             rig._read_ahead = Some(place.machine.read_ahead(&disk, kilobytes)?);
@@ -98,19 +97,33 @@ impl<'a> Rig<'a> {
 
     /// Where servers find a site: on the disk, or behind the slow one.
     fn root_of<'b>(&'b self, folder: &'b Path) -> &'b Path {
-        self.slow.as_ref().map_or(folder, SlowMount::mountpoint)
+        self.slow.as_ref().map_or(folder, |(_, slow)| slow.mountpoint())
     }
 
-    fn slow_disk(&self) -> Result<SlowMount> {
+    /// Mounts the slow disk of a place, if the plan has one. Places with the same site share it.
+    fn mount_slow(&mut self, at: &At) -> Result<()> {
+        let site = self.sites.at(at);
+        let is_there = self.slow.as_ref().is_some_and(|(folder, _)| *folder == site.folder);
+        let is_wanted = self.axis() == Some(Axis::DeviceMilliseconds) || self.plan.machine.seek_ms.is_some();
+        if is_there || !is_wanted {
+            return Ok(());
+        }
+        // A mountpoint holds one disk.
+        self.slow = None;
         let mountpoint = self.run_folder.join("slow");
         fs::create_dir_all(&mountpoint)?;
-        let site = self.sites.any();
+        let site = self.sites.at(at);
         // Room for the last block of each file, and for names.
         let mebibytes = (site.bytes() + site.files() * 8_192) / (1 << 20) + 32;
         let slow = Slow::Local { mebibytes: mebibytes as u32 };
         // Its threads are a disk and not the server's work.
         let cpus = Cpus::choose(1).or_else(|_| Cpus::shared())?;
-        cpus.on_clients(|| self.place.machine.slow(&site.folder, &mountpoint, slow, "concurrent 64"))?
+        let rules = self.plan.machine.seek_ms.map_or_else(|| "concurrent 64".to_owned(), seeks);
+        let folder = site.folder.clone();
+        let mount = || self.place.machine.slow(&folder, &mountpoint, slow, &rules);
+        let mounted = cpus.on_clients(mount)??;
+        self.slow = Some((folder, mounted));
+        Ok(())
     }
 
     fn group(&self, folder: &Path) -> Result<Option<flash_rig::Cgroup>> {
@@ -142,7 +155,7 @@ impl<'a> Rig<'a> {
             .or_else(|| self.varied(Axis::Processes, &cell.at))
             .or_else(usual)
             .map(|threads| threads as usize);
-        if let (Some(slow), Some(ms)) = (&self.slow, self.varied(Axis::DeviceMilliseconds, &cell.at)) {
+        if let (Some((_, slow)), Some(ms)) = (&self.slow, self.varied(Axis::DeviceMilliseconds, &cell.at)) {
             slow.disk().clear();
             slow.disk().rule(&format!("concurrent 64\nread delay fixed:{}us", (ms * 1000.0) as u64))?;
         }
@@ -223,13 +236,31 @@ impl<'a> Rig<'a> {
         let memory = server.process.memory()?;
         let metrics = server.stop();
         let is_short = self.plan.machine.memory_mb.is_some();
-        figures::of(&seen, &memory, metrics.as_ref(), site.answers, is_short)
+        let mut figures = figures::of(&seen, &memory, metrics.as_ref(), site.answers, is_short)?;
+        if let Some(memory_mb) = self.plan.machine.memory_mb
+            && wants("optimal")
+        {
+            let measured = seen.answers as usize;
+            let load = self.plan.load(self.extent);
+            let warm_up = (measured as f64 * load.warm_up_seconds / load.seconds) as usize;
+            let memory = (memory_mb << 20, self.plan.machine.read_ahead_kb);
+            let reads = optimal::reads_per_request(site, clients.seed, memory, (warm_up, measured));
+            figures.figures.insert("optimal_reads_per_request".into(), reads);
+        }
+        Ok(figures)
     }
+}
+
+/// A disk with one arm. A seek takes half of its mean at least, and half more at most.
+fn seeks(mean_ms: f64) -> String {
+    let us = |part: f64| (mean_ms * part * 1000.0) as u64;
+    format!("concurrent 1\nread delay uniform:{}us-{}us", us(0.5), us(1.5))
 }
 
 impl Bench for Rig<'_> {
     fn measure(&mut self, cell: &Cell, rate: Option<f64>) -> Result<Figures, Trouble> {
-        self.cell(cell, rate).map_err(|error| match interrupt::check() {
+        let mounted = self.mount_slow(&cell.at);
+        mounted.and_then(|()| self.cell(cell, rate)).map_err(|error| match interrupt::check() {
             Ok(()) => Trouble::Failed(format!("{error:#}")),
             Err(_) => Trouble::Interrupted,
         })

@@ -66,6 +66,22 @@ impl AccessLog {
         self.spool.append(&lines);
     }
 
+    /// Whether both write the same lines to the same place.
+    pub fn is_same(&self, other: &AccessLog) -> bool {
+        self.format == other.format && self.spool.is_same(&other.spool)
+    }
+
+    /// The same log with another format: its lines follow those of the old one.
+    #[must_use]
+    pub fn with_format(&self, format: Format) -> AccessLog {
+        AccessLog { format, spool: self.spool.clone(), lines: Vec::new() }
+    }
+
+    /// Writes to another destination from now on. Returns at once.
+    pub fn redirect(&self, sink: LogSink) {
+        self.spool.redirect(sink);
+    }
+
     /// Records dropped so far, because the destination was too slow or took nothing.
     pub fn dropped(&self) -> u64 {
         self.spool.dropped()

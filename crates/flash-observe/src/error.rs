@@ -5,6 +5,8 @@
 
 use std::fmt::{self, Write};
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::date::Utc;
@@ -17,7 +19,7 @@ use crate::spool::{Closed, Limits, Spool};
 pub struct ErrorLog {
     spool: Spool,
     /// A file's lines begin with the time; a terminal or a journal has its own.
-    dated: bool,
+    dated: Arc<AtomicBool>,
 }
 
 impl ErrorLog {
@@ -28,7 +30,7 @@ impl ErrorLog {
 
     /// Starts the writer of an open destination. Error lines do not linger, whatever the limits say.
     pub fn start(sink: LogSink, limits: Limits) -> io::Result<ErrorLog> {
-        let dated = matches!(sink.destination(), Destination::Path(_));
+        let dated = Arc::new(AtomicBool::new(is_dated(&sink)));
         let limits = Limits { linger: Duration::ZERO, ..limits };
         let names = ("error log", "lines", "error-writer");
         Ok(ErrorLog { spool: Spool::start(names, sink, limits, None)?, dated })
@@ -36,12 +38,18 @@ impl ErrorLog {
 
     /// Writes `flash: …` as one line; control characters in it are escaped.
     pub fn log(&self, what: fmt::Arguments<'_>) {
-        self.spool.append(line(self.dated, what).as_bytes());
+        self.spool.append(line(self.dated.load(Ordering::Relaxed), what).as_bytes());
     }
 
     /// Like [`log`](Self::log), but at most as often as `limit` allows.
     pub fn log_limited(&self, limit: &RateLimit, what: fmt::Arguments<'_>) {
         limit.log(what, |what| self.log(what));
+    }
+
+    /// Writes to another destination from now on. Returns at once.
+    pub fn redirect(&self, sink: LogSink) {
+        self.dated.store(is_dated(&sink), Ordering::Relaxed);
+        self.spool.redirect(sink);
     }
 
     /// Makes the writer open its path again, after the file was renamed away. Returns at once.
@@ -53,6 +61,10 @@ impl ErrorLog {
     pub fn close(self) -> Closed {
         self.spool.close()
     }
+}
+
+fn is_dated(sink: &LogSink) -> bool {
+    matches!(sink.destination(), Destination::Path(_))
 }
 
 /// `flash: …`, with its newline.

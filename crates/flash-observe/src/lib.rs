@@ -1,4 +1,4 @@
-//! The access log, the error log, and metrics.
+//! The access log, the error log, metrics, and the recorder of loops' sleeps.
 //!
 //! Threads that answer requests put finished lines into a bounded buffer ([`spool`]) and continue. Each log has a writer
 //! thread, which does every write that may wait. So a slow, full or stuck destination costs lines, and never delays a request.
@@ -18,6 +18,7 @@ mod format;
 mod log_sink;
 pub mod metrics;
 mod rate_limit;
+mod sleep_recorder;
 mod spool;
 
 pub use access::AccessLog;
@@ -26,4 +27,5 @@ pub use error::ErrorLog;
 pub use format::Format;
 pub use log_sink::{Destination, LogSink, Opener};
 pub use rate_limit::RateLimit;
+pub use sleep_recorder::{ConnectRecorder, record_sleeps, recorder_thread};
 pub use spool::{Closed, Limits};

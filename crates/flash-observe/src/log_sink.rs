@@ -76,6 +76,12 @@ impl LogSink {
         Ok(LogSink { destination, file, opener: None, torn: false })
     }
 
+    /// Opens a destination by `opener`, if there is one. It opens the path later, too.
+    pub fn open_by(destination: Destination, opener: Option<Opener>) -> io::Result<LogSink> {
+        let file = open(&destination, opener.as_ref())?;
+        Ok(LogSink { destination, file, opener, torn: false })
+    }
+
     /// The same destination for another writer: opened anew, since the file may have been renamed, or shared with this
     /// one where that fails. If there is an `opener`, it opens the path from now on.
     pub fn again(&self, opener: Option<Opener>) -> io::Result<LogSink> {
@@ -84,7 +90,7 @@ impl LogSink {
         Ok(LogSink { destination, file, opener, torn: false })
     }
 
-    pub(crate) fn destination(&self) -> &Destination {
+    pub fn destination(&self) -> &Destination {
         &self.destination
     }
 

@@ -5,19 +5,19 @@
 
 mod blocks;
 mod loop_metrics;
-mod sleep_recorder;
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use flash_core::job::Spent;
 pub use loop_metrics::{LoopMetrics, Turn};
 use parking_lot::Mutex;
 
-use self::blocks::Blocks;
+use self::blocks::{Blocks, Causes};
 use crate::error::ErrorLog;
 use crate::format::shown_bytes;
+use crate::sleep_recorder::ConnectRecorder;
 
 /// Totals since the server's start.
 #[derive(Debug, Default)]
@@ -61,12 +61,12 @@ impl Metrics {
         metrics
     }
 
-    /// Starts the thread that logs sleeps of loops with their causes.
+    /// Starts the thread that logs sleeps of loops with their causes, which it asks a recorder for.
     ///
     /// # Errors
     /// If there can be no thread. Sleeps are logged without their causes then.
-    pub fn explain_blocks(&self, error_log: ErrorLog) -> io::Result<()> {
-        self.blocks.start(error_log)
+    pub fn explain_blocks(&self, error_log: ErrorLog, connect: ConnectRecorder) -> io::Result<()> {
+        self.blocks.start(error_log, connect)
     }
 
     /// Logs the sleeps whose causes were not found yet. It may take a tenth of a second.
@@ -74,9 +74,11 @@ impl Metrics {
         self.blocks.log_caught(error_log);
     }
 
-    /// A line for each cause of loops' sleeps. It may take a tenth of a second.
-    pub fn block_causes(&self) -> Vec<String> {
-        self.blocks.lines()
+    /// The totals, a line for each loop that has turned, and one for each cause of loops' sleeps. It may take a tenth of a
+    /// second.
+    pub fn report(&self) -> Vec<String> {
+        let causes = self.blocks.causes(self.loop_blocks());
+        [vec![self.totals(&causes)], self.loops(), causes.lines()].concat()
     }
 
     /// A worker has ended. The next one goes on counting in its metrics.
@@ -108,20 +110,14 @@ impl Metrics {
         }
     }
 
-    /// A line for each loop that has turned.
-    pub fn loops(&self) -> Vec<String> {
-        self.loops
-            .lock()
-            .iter()
-            .filter(|metrics| metrics.turns() > 0)
-            .map(|metrics| metrics.to_string())
-            .collect()
+    fn loops(&self) -> Vec<String> {
+        let loops = self.loops.lock();
+        loops.iter().filter(|metrics| metrics.turns() > 0).map(|metrics| metrics.to_string()).collect()
     }
-}
 
-/// `requests=… connections=…`.
-impl fmt::Display for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// `requests=… connections=…`.
+    fn totals(&self, causes: &Causes) -> String {
+        let spent_us = |of: fn(&Spent) -> u64| self.sum(|metrics| of(&metrics.spent())) / 1000;
         let counts = [
             ("requests", self.requests()),
             ("connections", self.connections.get()),
@@ -131,18 +127,16 @@ impl fmt::Display for Metrics {
             ("queue_full", self.queue_full.get()),
             ("loop_blocks", self.loop_blocks()),
             ("panics", self.panics.get()),
-            ("walk_us", self.sum(|metrics| metrics.spent().walk_ns) / 1000),
-            ("open_us", self.sum(|metrics| metrics.spent().open_ns) / 1000),
-            ("read_us", self.sum(|metrics| metrics.spent().read_ns) / 1000),
-            ("queue_us", self.sum(|metrics| metrics.spent().queue_ns) / 1000),
-            ("help_us", self.sum(|metrics| metrics.spent().help_ns) / 1000),
+            ("walk_us", spent_us(|spent| spent.walk_ns)),
+            ("open_us", spent_us(|spent| spent.open_ns)),
+            ("read_us", spent_us(|spent| spent.read_ns)),
+            ("queue_us", spent_us(|spent| spent.queue_ns)),
+            ("help_us", spent_us(|spent| spent.help_ns)),
             ("send_us", self.sum(|metrics| metrics.send_us.get())),
             ("sent_bytes", self.sum(|metrics| metrics.sent_bytes.get())),
         ];
-        for (number, (name, count)) in counts.into_iter().enumerate() {
-            write!(f, "{}{name}={count}", if number == 0 { "" } else { " " })?;
-        }
-        Ok(())
+        let counts = counts.map(|(name, count)| format!("{name}={count}"));
+        format!("{} block_causes={causes}", counts.join(" "))
     }
 }
 

@@ -83,6 +83,8 @@ struct State {
     dropped_unsaid: u64,
     dropped_said_at: Option<Instant>,
     reopen: bool,
+    /// Another sink, and the lines that came before it.
+    next_sink: Option<(Vec<u8>, LogSink)>,
     phase: Phase,
 }
 
@@ -112,6 +114,7 @@ impl Spool {
                 dropped_unsaid: 0,
                 dropped_said_at: None,
                 reopen: false,
+                next_sink: None,
                 phase: Phase::Open,
             }),
             work: Condvar::new(),
@@ -152,6 +155,25 @@ impl Spool {
     pub(crate) fn reopen(&self) {
         self.0.state.lock().reopen = true;
         self.0.work.notify_one();
+    }
+
+    /// Has the writer write to this sink from now on. Lines that came before go to the old one.
+    pub(crate) fn redirect(&self, sink: LogSink) {
+        let mut state = self.0.state.lock();
+        let mut before = mem::take(&mut state.pending);
+        let replaced = state.next_sink.take().map(|(earlier, replaced)| {
+            before.splice(..0, earlier);
+            replaced
+        });
+        state.next_sink = Some((before, sink));
+        drop(state);
+        self.0.work.notify_one();
+        // Closing a file may wait for its disk.
+        drop(replaced);
+    }
+
+    pub(crate) fn is_same(&self, other: &Spool) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     pub(crate) fn close(&self) -> Closed {

@@ -3,6 +3,7 @@
 //! Each wrapper does one thing and decides nothing. The queue, the channel, the semaphore and the heap, which an event
 //! loop can use without blocking, live here too. Every unsafe block says why it is sound.
 
+pub mod activation;
 pub mod allocator;
 pub mod cachestat;
 pub mod channel;
@@ -16,7 +17,7 @@ pub mod residency;
 pub mod ring;
 pub mod sched;
 pub mod semaphore;
-pub mod shared_bytes;
+pub mod shared_array;
 pub mod shared_heap;
 pub mod signals;
 pub mod spawn;

@@ -4,16 +4,21 @@ use std::fs;
 use std::io;
 
 /// Keeps the program's own code and constants in memory, with those of its libraries. If memory is short, the kernel would drop
-/// them. The next thread that needs them would wait for the disk.
+/// them. The next thread that needs them would wait for the disk. An ordinary user may lock 8 MiB, which is less than the program.
+/// What cannot be locked is mapped at least: the kernel drops it later than pages that nobody has mapped.
 pub fn mlock_program() -> io::Result<()> {
     let maps = fs::read_to_string("/proc/self/maps")?;
+    let mut result = Ok(());
     for (start, end) in maps.lines().filter_map(of_file) {
+        let (start, bytes) = (start as *mut libc::c_void, end - start);
         // SAFETY: locking reads and writes no memory, and ranges that have gone meanwhile are refused.
-        if unsafe { libc::mlock(start as *const libc::c_void, end - start) } != 0 {
-            return Err(io::Error::last_os_error());
+        if unsafe { libc::mlock(start, bytes) } != 0 {
+            result = Err(io::Error::last_os_error());
+            // SAFETY: mapping what is there changes no memory, and ranges that have gone meanwhile are refused.
+            unsafe { libc::madvise(start, bytes, libc::MADV_POPULATE_READ) };
         }
     }
-    Ok(())
+    result
 }
 
 /// The range of a line of `/proc/self/maps`, if a file lies behind it and it can be read.

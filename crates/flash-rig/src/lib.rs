@@ -39,6 +39,7 @@ mod disk;
 mod dynamic;
 mod facts;
 pub mod fetch;
+mod helper;
 pub mod interrupt;
 mod journal;
 mod machine;

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::dynamic::PHP_PROCESSES;
+use crate::helper::{USER, helper_socket};
+use crate::programs;
 use crate::setup::{CGI_FOLDER, Setup};
 use crate::variants::{Program, Variant};
 
@@ -56,12 +58,18 @@ fn fill(template: &str, variant: &Variant, setup: &Setup, port: u16) -> Result<S
         _ => loops * threads,
     };
     let php = setup.dynamic.and_then(|dynamic| dynamic.php);
+    // One that is missing was found out before.
+    let module = variant.module.map(|(name, source)| {
+        programs::find_module(name, source).unwrap_or_else(|missing| missing.program.into())
+    });
     let ours = [
+        ("@MODULE@", text(&module.clone().unwrap_or_default())?),
+        ("@HELPER@", text(&helper_socket(setup.work, port))?),
         ("@ROOT@", text(setup.root)?),
         ("@WORK@", text(setup.work)?),
         ("@PORT@", port.to_string()),
         // Workers give up the superuser's rights, as they would at home.
-        ("@USER@", "nobody".to_owned()),
+        ("@USER@", USER.to_owned()),
         ("@GROUP@", "nogroup".to_owned()),
         ("@MODULES@", text(&PathBuf::from("/usr/lib/apache2/modules"))?),
         ("@LOOPS@", loops.to_string()),
@@ -81,6 +89,7 @@ fn fill(template: &str, variant: &Variant, setup: &Setup, port: u16) -> Result<S
     let lines = template.lines().filter_map(|line| match line.trim_start().split_once("@ ") {
         Some(("@WITH-CGI", rest)) => setup.dynamic.map(|_| rest),
         Some(("@WITH-PHP", rest)) => php.map(|_| rest),
+        Some(("@WITH-HELPER", rest)) => module.as_ref().map(|_| rest),
         _ => Some(line),
     });
     let mut filled: String = lines.flat_map(|line| [line, "\n"]).collect();

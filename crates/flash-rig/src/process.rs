@@ -32,6 +32,8 @@ pub struct Process {
     stderr: PathBuf,
     ended: bool,
     _change: Change,
+    /// The daemon that works for the server. What it uses counts as the server's.
+    pub(crate) helper: Option<Box<Process>>,
 }
 
 /// How a server ended that was asked to (SIGTERM).
@@ -66,7 +68,7 @@ impl Process {
         let started_ticks = usage::started_ticks(pid).unwrap_or_default();
         let noted = journal.begin(Undo::End { pid: pid.as_raw_nonzero().get(), started_ticks });
         match noted {
-            Ok(change) => Ok(Process { child, stderr, ended: false, _change: change }),
+            Ok(change) => Ok(Process { child, stderr, ended: false, _change: change, helper: None }),
             Err(error) => {
                 let _ = child.kill().and_then(|()| child.wait());
                 Err(error)
@@ -94,9 +96,11 @@ impl Process {
         }
     }
 
-    /// The process and all its descendants, now.
+    /// The process and all its descendants, now, and those of its helper.
     pub fn pids(&self) -> Vec<Pid> {
-        usage::tree(self.pid())
+        let mut pids = usage::tree(self.pid());
+        pids.extend(self.helper.iter().flat_map(|helper| helper.pids()));
+        pids
     }
 
     /// What the process and all its descendants have used up to now.

@@ -21,6 +21,7 @@ impl fmt::Display for Missing {
         write!(f, "{} is not there", self.program)?;
         match self.package {
             Some(package) => write!(f, " (Debian's package {package} has it)"),
+            None if self.program.ends_with(".so") => write!(f, " (make -C modules makes it)"),
             None => write!(f, " (cargo build --release makes it)"),
         }
     }
@@ -69,6 +70,18 @@ pub fn find_own(program: &'static str) -> Result<PathBuf, Missing> {
     let us = env::current_exe().unwrap_or_default();
     let folders = us.ancestors().skip(1).take(2);
     folders.into_iter().find_map(|folder| file(folder, program)).ok_or(Missing { program, package: None })
+}
+
+/// A module of our own for another server: where `make` leaves it in the source, or where Debian keeps modules.
+///
+/// # Errors
+/// When it is missing.
+pub(crate) fn find_module(name: &'static str, source: &str) -> Result<PathBuf, Missing> {
+    let us = env::current_exe().unwrap_or_default();
+    let built = us.ancestors().map(|above| above.join("modules").join(source));
+    let installed = ["/usr/lib/nginx/modules", "/usr/lib/apache2/modules"].map(PathBuf::from);
+    let mut folders = built.chain(installed);
+    folders.find_map(|folder| file(&folder, name)).ok_or(Missing { program: name, package: None })
 }
 
 fn file(folder: &Path, program: &str) -> Option<PathBuf> {

@@ -20,6 +20,7 @@ use crate::machine::Machine;
 use crate::metrics::Metrics;
 use crate::peers;
 use crate::process::Process;
+use crate::programs;
 use crate::programs::Missing;
 use crate::setup::{CGI_FOLDER, Setup, wrapped};
 use crate::variants::{Program, VARIANTS, Variant};
@@ -74,6 +75,10 @@ impl ServerSpec {
     /// # Errors
     /// When it is missing, with the package that has it.
     pub fn find(&self) -> Result<PathBuf, Missing> {
+        if let Some((name, source)) = self.variant.module {
+            programs::find_module(name, source)?;
+            programs::find_own("flash")?;
+        }
         self.variant.program.find()
     }
 }
@@ -114,7 +119,10 @@ impl Machine {
             }
             _ => peers::configure(&mut command, spec.variant, setup, port)?,
         }
+        // Apache's parent reads its configuration as root, and its workers connect later.
+        let helper = spec.variant.module.map(|_| self.start_helper(setup, port)).transpose()?;
         let mut process = Process::start(&self.journal, command, setup.cpus, setup.work, &name)?;
+        process.helper = helper.map(Box::new);
         // A connection to a port where nobody listens may be given the same port, and so be one to itself.
         let accepts = || {
             TcpStream::connect(("127.0.0.1", port))

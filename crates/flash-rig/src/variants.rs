@@ -31,18 +31,20 @@ pub struct Variant {
     pub(crate) threads: usize,
     /// What its configuration differs in.
     pub(crate) words: &'static [(&'static str, &'static str)],
+    /// The module with which it asks `flash helper`, and the folder of the module's source.
+    pub(crate) module: Option<(&'static str, &'static str)>,
 }
 
 use Program::{Apache, Caddy, Flash, Floor, H2o, Lighttpd, Nginx};
 
 const fn variant(name: &'static str, program: Program, about: &'static str) -> Variant {
-    Variant { name, program, about, threads: 64, words: &[] }
+    Variant { name, program, about, threads: 64, words: &[], module: None }
 }
 
 const OPEN_FILES: (&str, &str) = ("@CACHE@", "max=10000 inactive=600s");
 
 /// All of them.
-pub static VARIANTS: [Variant; 17] = [
+pub static VARIANTS: [Variant; 20] = [
     variant("floor", Floor, "the least a server can do: one send of a ready answer"),
     variant("amped", Flash, "event loops; helper threads do what would block"),
     variant("uring", Flash, "as amped, on io_uring"),
@@ -82,10 +84,29 @@ pub static VARIANTS: [Variant; 17] = [
         words: &[("@MPM@", "prefork")],
         ..variant("apache-prefork", Apache, "a process per connection")
     },
+    Variant {
+        words: &[("@SEND@", "sendfile on;"), ("@POOL@", ""), ("@CACHE@", "off")],
+        module: NGINX_MODULE,
+        ..variant("nginx-flash", Nginx, "asks flash helper for what is not in memory")
+    },
+    Variant {
+        threads: 256,
+        words: &[("@MPM@", "event")],
+        module: APACHE_MODULE,
+        ..variant("apache-flash", Apache, "event, and asks flash helper")
+    },
+    Variant {
+        words: &[("@MPM@", "prefork")],
+        module: APACHE_MODULE,
+        ..variant("apache-prefork-flash", Apache, "prefork, and asks flash helper")
+    },
     variant("h2o", H2o, "event loops that wait for the disk themselves"),
     variant("lighttpd", Lighttpd, "event loops that wait for the disk themselves, stat results cached"),
     variant("caddy", Caddy, "goroutines"),
 ];
+
+const NGINX_MODULE: Option<(&str, &str)> = Some(("ngx_http_flash_module.so", "nginx"));
+const APACHE_MODULE: Option<(&str, &str)> = Some(("mod_flash.so", "apache"));
 
 const POOL: (&str, &str) = ("@POOL@", "thread_pool reads threads=@THREADS@ max_queue=65536;");
 

@@ -48,6 +48,12 @@ pub(crate) enum Command {
     /// of its claims hold (claims.md, claims.json).
     #[command(after_help = ASSUMPTIONS)]
     Paper(Paper),
+    /// Compare what caches keep
+    ///
+    /// Plays the same requests to caches of the same bytes, each with another policy. Says how often each finds a file, and how
+    /// many reads of a disk a request needs. Belady's cache knows the future; no other can do better with files of one size.
+    #[command(after_help = POLICIES)]
+    Policies(Policies),
     /// Measure this machine and write a parameter file
     ///
     /// Runs real servers under load, switches threads and reads from the disk, for about a minute. Every value of the
@@ -56,7 +62,7 @@ pub(crate) enum Command {
     /// Compare the models with real servers on this machine
     ///
     /// Five architectures serve sites of three sizes to two numbers of clients, on one processor, with limited memory and a
-    /// slow disk. The simulator predicts their results. Takes some five minutes, and needs root.
+    /// slow disk. The simulator predicts their results. Takes some ten minutes, and needs root.
     Validate(Validate),
 }
 
@@ -109,6 +115,20 @@ pub(crate) struct Paper {
     /// Assumptions of your own for the runs of Figures 5 to 8; what the figures say themselves stays
     #[arg(value_name = "KEY=VALUE", value_parser = Setting::parse)]
     pub settings: Vec<Setting>,
+    #[command(flatten)]
+    pub jobs: Jobs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Policies {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Sizes of the cache, with commas between them
+    #[arg(long, value_name = "MB", value_delimiter = ',', required = true, value_parser = clap::value_parser!(u32).range(1..))]
+    pub memory_mb: Vec<u32>,
+    /// Write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     #[command(flatten)]
     pub jobs: Jobs,
 }
@@ -184,6 +204,15 @@ Examples:
   flash sim paper --quick
   flash sim paper --out spinning server.lock_wait=spin server.locks=one
   flash sim paper --out blocks 'machine.disks=[{ access_ms = 2.99, transfer_mbit_s = 1200, block_kb = 8.192 }]'";
+
+const POLICIES: &str = "\
+Of the settings, workload, run.seed, run.measured_requests, run.settling_requests and the first disk's block_kb count. Unless
+said, as many requests fill the caches first as are measured then.
+
+Examples:
+  flash sim policies --memory-mb 32,64,128 workload.log.path=access.log
+  flash sim policies --memory-mb 128 \
+      'workload.synthetic={ files = 3000, data_set_mb = 150, ln_size_sd = 1, zipf_exponent = 0.8 }'";
 
 const SWEEPS: &str = "\
 A setting may have several values, KEY=A,B,C, or a range of whole numbers, KEY=1..16.

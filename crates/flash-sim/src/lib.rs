@@ -6,6 +6,7 @@
 //! - [`parameters`]: everything a run depends on, with the paper's choices and ours.
 //! - [`model`]: the architectures, a file each: who runs the steps of a request, and who waits.
 //! - [`machine`]: processors, disks, caches, locks: what models are interpreted on.
+//! - [`policy`]: what caches keep, to compare without time.
 //! - [`engine`]: time, events, queues; it knows nothing of servers.
 //!
 //! It reads no clock, opens no file and starts no thread; sweeps, tables and figures are the program's.
@@ -18,6 +19,7 @@ pub mod machine;
 pub mod model;
 pub mod outcome;
 pub mod parameters;
+pub mod policy;
 
 pub use self::demand::{Demand, SimulationError};
 pub use self::outcome::Outcome;

@@ -14,6 +14,7 @@ mod flags;
 mod keys;
 mod output;
 mod paper;
+mod policies;
 mod run;
 mod runner;
 mod scenario;
@@ -33,6 +34,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         Command::Sweep(flags) => sweep::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
         Command::Paper(flags) => paper::run(&flags),
+        Command::Policies(flags) => policies::run(&flags),
         Command::Calibrate(flags) => calibrate::run(&flags),
         Command::Validate(flags) => validate::run(&flags),
     }

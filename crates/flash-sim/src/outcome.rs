@@ -20,6 +20,9 @@ pub struct Outcome {
     /// Of look-ups, one for each request.
     pub data_hit_rate: f64,
     pub path_hit_rate: f64,
+    /// Of disks, directories and content alike.
+    #[serde(default)]
+    pub reads_per_request: f64,
     /// What the data caches had room for, all together, and what of it they held at the end.
     pub data_cache_mb: f64,
     pub data_cached_mb: f64,

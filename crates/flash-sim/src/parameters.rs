@@ -80,6 +80,9 @@ pub struct Disk {
     /// but the axes of its Figures 6(b) and 7(a) are what blocks would give.
     #[serde(default, deserialize_with = "optional_positive", skip_serializing_if = "Option::is_none")]
     pub block_kb: Option<f64>,
+    /// Reads that the disk may do in a second. What is not used in a tenth of a second is lost. Unless said, there is no limit.
+    #[serde(default, deserialize_with = "optional_positive", skip_serializing_if = "Option::is_none")]
+    pub reads_per_s_max: Option<f64>,
 }
 
 /// How the server is set up.
@@ -104,6 +107,11 @@ pub struct Server {
     /// in the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<Caches>,
+    /// What decides which files stay in memory. The papers' servers and simulators have LRU.
+    pub content: Content,
+    /// What Flash's copies in the heap may take of the memory. Unless said, a quarter of it, and 134 MB at most.
+    #[serde(deserialize_with = "optional_positive", skip_serializing_if = "Option::is_none")]
+    pub file_cache_mb: Option<f64>,
     /// Entries of each pathname cache: the paper's for all, although Flash's own MP has 200 a process.
     #[serde(deserialize_with = "count")]
     pub path_entries: u32,
@@ -134,6 +142,19 @@ pub enum Caches {
     Replicated,
     /// Every process has an equal part of the memory to itself, for content, books and pathnames.
     Private,
+}
+
+/// What decides which files stay in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Content {
+    /// The file leaves that was used longest ago.
+    #[default]
+    Lru,
+    /// Linux's page cache, with its two lists.
+    PageCache,
+    /// Flash's copies in the heap, by its own policy, and the page cache for all else.
+    Flash,
 }
 
 /// How finely shared caches are locked. The paper does not say.
@@ -257,9 +278,11 @@ pub struct Run {
 
 impl Disk {
     /// Table 2.
-    pub const FAST: Disk = Disk { access_ms: 2.99, transfer_mbit_s: 1200.0, block_kb: None };
+    pub const FAST: Disk =
+        Disk { access_ms: 2.99, transfer_mbit_s: 1200.0, block_kb: None, reads_per_s_max: None };
     /// Table 2.
-    pub const SLOW: Disk = Disk { access_ms: 5.35, transfer_mbit_s: 594.0, block_kb: None };
+    pub const SLOW: Disk =
+        Disk { access_ms: 5.35, transfer_mbit_s: 594.0, block_kb: None, reads_per_s_max: None };
 }
 
 impl Architecture {
@@ -322,6 +345,8 @@ impl Default for Server {
             thread_per_client: false,
             helpers_per_processor: 1,
             caches: None,
+            content: Content::default(),
+            file_cache_mb: None,
             path_entries: 6000,
             locks: Locks::default(),
             lock_wait: LockWait::default(),

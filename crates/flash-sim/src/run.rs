@@ -70,7 +70,12 @@ fn summary(scenario: &Scenario, outcome: &Outcome) -> String {
     line("service inversion", format!("{:.3}", outcome.service_inversion));
     line(
         "hits",
-        format!("data {:.2} %, paths {:.2} %", 100.0 * outcome.data_hit_rate, 100.0 * outcome.path_hit_rate),
+        format!(
+            "data {:.2} %, paths {:.2} %; {:.3} reads a request",
+            100.0 * outcome.data_hit_rate,
+            100.0 * outcome.path_hit_rate,
+            outcome.reads_per_request
+        ),
     );
     line(
         "memory",

@@ -28,6 +28,11 @@ impl Runner {
         Ok(Runner { pool, demands: Mutex::default() })
     }
 
+    /// Does something else on all threads.
+    pub(crate) fn on_all<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.pool.install(work)
+    }
+
     /// Runs one.
     pub(crate) fn run(&self, scenario: &Scenario, follow: Option<u64>) -> Result<Outcome, Failure> {
         let demand = Demand { follow, ..self.demand(&scenario.workload, scenario.run.seed)? };

@@ -1,6 +1,4 @@
 //! Real servers on this machine, one processor theirs and the rest their clients', for what measures and compares.
-//!
-//! Flash runs with `--file-cache descriptor` throughout: content is the kernel's, in one copy, as the models have it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,7 +58,7 @@ impl Testbed {
 
     /// Starts Flash, `words` being an architecture and flags.
     pub(crate) fn start(&self, words: &str, root: &Path, group: Option<&Cgroup>) -> Result<Running> {
-        let spec: ServerSpec = format!("{words} --file-cache descriptor").parse()?;
+        let spec: ServerSpec = words.parse()?;
         let work = self.folder("servers")?;
         let setup = Setup { group, program: Some(&self.flash), ..Setup::new(root, &work, &self.cpus) };
         self.machine.start(&spec, &setup)

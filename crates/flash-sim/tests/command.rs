@@ -60,6 +60,27 @@ fn a_run_says_how_fast_it_was_and_keeps_it() {
 }
 
 #[test]
+fn policies_are_compared_on_the_same_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("policies.json");
+    let site = "workload.synthetic={ files = 400, data_set_mb = 20, ln_size_sd = 1, zipf_exponent = 0.8 }";
+    let words = ["policies", "--memory-mb", "8,16", "--out", out.to_str().unwrap(), site];
+    let text = succeeds(&[&words[..], &["run.measured_requests=5000"]].concat());
+    assert!(text.starts_with("400 synthetic files: 5000 requests after 5000, 131072 bytes a read"), "{text}");
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
+    assert_eq!(rows.len(), 14, "{text}");
+    for rows in rows.chunks(7) {
+        let reads = |row: &serde_json::Value| row["reads_per_request"].as_f64().unwrap();
+        let (belady, others) = rows.split_last().unwrap();
+        assert_eq!(belady["policy"], "Belady");
+        assert!(others.iter().all(|row| reads(row) > reads(belady) && reads(row) < 1.0), "{text}");
+    }
+    let said =
+        refused(2, &["policies", "--memory-mb", "8", site, "run.settling_requests=0", "--memory-mb", "0"]);
+    assert!(said.contains("0") && said.contains("--memory-mb"), "{said}");
+}
+
+#[test]
 fn a_run_takes_a_file_and_settings_on_top() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.toml");

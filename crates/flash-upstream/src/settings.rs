@@ -7,7 +7,7 @@ use flash_process::Limits;
 use crate::address::Address;
 
 /// What answers a route.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpstreamConfig {
     /// Scripts in that folder of the fork helper's.
     Cgi {
@@ -18,7 +18,7 @@ pub enum UpstreamConfig {
 }
 
 /// A FastCGI application that is started here.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
     /// That command of the fork helper's.
     pub command: u16,
@@ -31,7 +31,7 @@ pub struct Application {
     pub idle: Duration,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Idle connections that are kept to one FastCGI server.
     pub kept_max: usize,

@@ -1,53 +1,121 @@
 //! `--config FILE`, `flash check` and `flash schema`: the configuration file becomes words of a command line.
 //!
 //! A key of the file is a flag of the same name. The words of the file come first, and leave out what the command line says
-//! itself. So the parser of flags reads both, and flags win. [`flash_config`] knows the form of the file.
+//! itself. So the parser of flags reads both, and flags win. [`flash_config`] knows the form of the file. A reload reads the
+//! command line and the file again.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use flash_config::{Config, File, Host, Keys, Problem, Setting, Site};
+use flash_config::{Config, Files, Host, Keys, PlaceName as Name, Problem, Setting, Site, Stands};
 use flash_core::hosts::HostName;
+use flash_core::places::{PlaceName, PlaceNames};
 
 use crate::failure::Failure;
-use crate::flags::{Command, Flags, OfFile, SiteOfFile};
-use crate::serve;
+use crate::flags::{Command, Flags, OfFile, RulesOfFile, Serve, SiteOfFile};
+use crate::serve::{self, Again, Check, Fault, Reader};
 
-use keys::{ROOT, id};
+use inherit::names_of;
+use keys::{ROOT, TLS, id};
 
+mod inherit;
 mod keys;
 
 /// A file that was read, and what it sets.
 struct Loaded {
-    file: File,
+    files: Files,
     config: Config,
 }
 
-/// Reads a command line, and the file that it names.
-pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
-    Flags::read_with_file(words, of_file)
+/// Reads the command line of this process with what another process has found in the file.
+fn read_in_place(of_file: &[u8]) -> Result<Box<Serve>, String> {
+    let word = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    let of_file: Vec<OsString> =
+        of_file.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(word).collect();
+    let flags = Flags::read_with_file(std::env::args_os(), |_, _| {
+        Ok(OfFile { words: of_file.clone(), sites: Vec::new() })
+    });
+    match flags.map(|flags| flags.command) {
+        Ok(Some(Command::Serve(flags))) => Ok(flags),
+        Ok(_) => Err("the command line is no longer one of flash serve".into()),
+        Err(failure) => Err(failure.to_string()),
+    }
 }
 
-/// What a file adds to a command line, which clap has understood as `given`.
-fn of_file(path: &Path, given: &ArgMatches) -> Result<OfFile, Failure> {
+/// How a server reads its configuration again.
+pub(crate) const READER: Reader = Reader { again: read_again, in_place: read_in_place };
+
+/// Reads a command line, and the file that it names. Prints the errors of the file.
+pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Flags, Failure> {
+    Flags::read_with_file(words, |path, given| of_file(path, given, &print))
+}
+
+/// Reads the command line of this process again, for a reload. `check` finds what is wrong with values that look right, each at its key.
+///
+/// # Errors
+/// Everything that is wrong, as `flash check` prints it.
+fn read_again(check: &Check<'_>) -> Result<Again, String> {
+    let (errors, of_file_words) = (RefCell::new(String::new()), RefCell::new(Vec::new()));
+    let flags = Flags::read_with_file(std::env::args_os(), |path, given| {
+        let of_file = of_file(path, given, &|text| errors.borrow_mut().push_str(text))?;
+        of_file_words.replace(of_file.words.clone());
+        Ok(of_file)
+    });
+    let errors = errors.into_inner();
+    let flags = match flags.map(|flags| flags.command) {
+        Ok(Some(Command::Serve(flags))) => flags,
+        Ok(_) => return Err("the command line is no longer one of flash serve".into()),
+        Err(failure) => return Err(format!("{errors}{failure}")),
+    };
+    let wrong = check(&flags);
+    if wrong.is_empty() {
+        let words = of_file_words.into_inner();
+        let of_file = words.iter().flat_map(|word| [word.as_encoded_bytes(), b"\0"]).flatten();
+        return Ok(Again { flags, of_file: of_file.copied().collect() });
+    }
+    let Some(path) = &flags.config else {
+        return Err(wrong.iter().map(|fault| fault.failure.to_string()).collect::<Vec<_>>().join("\n"));
+    };
+    let (Loaded { files, config }, _) =
+        load(path, &keys::of_flags()).map_err(|failure| failure.to_string())?;
+    let mut problems: Vec<_> = wrong.iter().map(|fault| problem(&config, fault)).collect();
+    problems.dedup();
+    Err(format!("{}{}", files.report(&problems), count(&files, &problems)))
+}
+
+/// The value of a key of the server, if the file has it. What else is in the file may be wrong.
+pub(crate) fn value_of(path: &Path, key: &str) -> Result<Option<String>, Failure> {
+    let (Loaded { config, .. }, _) = load(path, &keys::of_flags())?;
+    Ok(config.setting(key).and_then(|setting| setting.values.first()?.text.clone()))
+}
+
+/// What a file adds to a command line, which clap has understood as `given`. `report` takes its errors.
+fn of_file(path: &Path, given: &ArgMatches, report: &dyn Fn(&str)) -> Result<OfFile, Failure> {
     let keys = keys::of_flags();
-    let (Loaded { file, mut config }, mut problems) = load(path, &keys)?;
+    let (Loaded { files, mut config }, mut problems) = load(path, &keys)?;
     let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
     let is_left = |setting: &Setting| !names_of(&keys, setting).any(|name| is_given(&id(name)));
     config.settings.retain(is_left);
-    config
-        .sites
-        .iter_mut()
-        .for_each(|site| site.settings.retain(|setting| setting.key == ROOT || is_left(setting)));
+    for site in &mut config.sites {
+        let places = site.places.iter_mut().map(|place| &mut place.settings);
+        for settings in [&mut site.settings].into_iter().chain(places) {
+            settings.retain(|setting| setting.key == ROOT || is_left(setting));
+        }
+    }
     let (is_right, missing) = (problems.is_empty(), config.check());
     problems.extend(missing);
     if !problems.is_empty() {
-        let report = report(&file, &problems);
+        report(&files.report(&problems));
+        let count = count(&files, &problems);
         // What is missing may come later, as a mount does.
-        return Err(if is_right { Failure::Run(report) } else { Failure::Usage(report) });
+        return Err(if is_right { Failure::Run(count) } else { Failure::Usage(count) });
     }
     if is_given(&id(ROOT)) && !config.sites.is_empty() {
         return Err(Failure::Usage(format!(
@@ -55,29 +123,50 @@ fn of_file(path: &Path, given: &ArgMatches) -> Result<OfFile, Failure> {
             path.display()
         )));
     }
-    let site = |site: &Site| SiteOfFile {
-        hosts: site.hosts.iter().map(host).collect(),
-        root: site.settings.iter().find(|setting| setting.key == ROOT).and_then(folder).unwrap_or_default(),
-        words: words_of_site(&keys, &config.settings, site),
+    let mut known_names = HashSet::new();
+    let mut site = |site: &Site| {
+        let names = names_of_places(site);
+        let names = known_names.get(&names).map(Arc::clone).unwrap_or_else(|| {
+            let names = Arc::new(names);
+            known_names.insert(Arc::clone(&names));
+            names
+        });
+        let rules = |place| rules(&inherit::settings(&keys, &config.settings, site, &names, place));
+        SiteOfFile {
+            hosts: site.hosts.iter().map(host).collect(),
+            own: rules(PlaceName::default()),
+            places: names.pairs().map(rules).collect(),
+            names,
+        }
     };
     Ok(OfFile {
         words: config.settings.iter().flat_map(as_words).collect(),
-        sites: config.sites.iter().map(site).collect(),
+        sites: config.sites.iter().map(&mut site).collect(),
     })
 }
 
-/// The words of the server's settings that hold for a site, and of its own, but for its root.
-fn words_of_site(keys: &Keys, server: &[Setting], site: &Site) -> Vec<OsString> {
-    let own = |name: &String| site.settings.iter().any(|setting| setting.key == *name);
-    let inherited = server.iter().filter(|setting| !names_of(keys, setting).any(own));
-    let settings = inherited.chain(site.settings.iter().filter(|setting| setting.key != ROOT));
-    settings.flat_map(as_words).collect()
+/// Settings that hold for a site or a place become words, and a folder.
+fn rules(settings: &[Setting]) -> RulesOfFile {
+    let root = settings.iter().find(|setting| setting.key == ROOT).and_then(folder);
+    let is_word = |setting: &&Setting| setting.key != ROOT;
+    let of_files = settings.iter().filter(is_word).filter(|setting| keys::is_of_files(&setting.key));
+    RulesOfFile {
+        root,
+        words: settings.iter().filter(is_word).flat_map(as_words).collect(),
+        of_files: of_files.flat_map(as_words).collect(),
+    }
 }
 
-/// A setting's key, and the keys that cannot be set beside it.
-fn names_of<'k>(keys: &'k Keys, setting: &'k Setting) -> impl Iterator<Item = &'k String> {
-    let conflicts = keys.get(&setting.key).map(|key| &key.conflicts[..]).unwrap_or_default();
-    [&setting.key].into_iter().chain(conflicts)
+/// Where the places of a site are.
+fn names_of_places(site: &Site) -> PlaceNames {
+    let (mut prefixes, mut suffixes) = (Vec::new(), Vec::new());
+    for place in &site.places {
+        match &place.name {
+            Name::Below(path) => prefixes.push(path.as_bytes().into()),
+            Name::Ends(end) => suffixes.push(end.as_bytes().into()),
+        }
+    }
+    PlaceNames::new(prefixes, suffixes)
 }
 
 fn folder(root: &Setting) -> Option<PathBuf> {
@@ -94,7 +183,7 @@ fn host(host: &Host) -> HostName {
 
 /// `flash check`.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
-    let (Loaded { file, config }, mut problems) = load(path, &keys::of_flags())?;
+    let (Loaded { files, config }, mut problems) = load(path, &keys::of_flags())?;
     problems.extend(config.check());
     if problems.is_empty() {
         let words = ["flash".into(), "serve".into(), "--config".into(), path.into()];
@@ -102,12 +191,78 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
             Some(Command::Serve(flags)) => flags,
             _ => unreachable!("these words are those of flash serve"),
         };
-        problems = serve::check(&flags).into_iter().map(|(key, why)| at_key(&config, key, &why)).collect();
+        problems = serve::check(&flags).iter().map(|fault| problem(&config, fault)).collect();
+        problems.dedup();
     }
     match problems.is_empty() {
-        true => flash_cli::print(format!("{} has no errors\n", file.path().display()).as_bytes()),
-        false => Err(Failure::Usage(report(&file, &problems))),
+        true => flash_cli::print(format!("{} has no errors\n", files.first().path().display()).as_bytes()),
+        false => {
+            print(&files.report(&problems));
+            Err(Failure::Usage(count(&files, &problems)))
+        }
     }
+}
+
+/// The settings of a file for explanations, each with its line.
+pub(crate) struct Explained {
+    keys: Keys,
+    loaded: Loaded,
+    pub(crate) flags: Arc<Serve>,
+}
+
+/// A name of the file or one of its keys, with its value and its line.
+pub(crate) struct Line {
+    pub(crate) text: String,
+    pub(crate) at: String,
+}
+
+impl Explained {
+    /// # Errors
+    /// The file is wrong, as [`check`] says.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let words = ["flash".into(), "serve".into(), "--config".into(), path.into()];
+        let Some(Command::Serve(flags)) = read(words)?.command else {
+            unreachable!("these words are those of flash serve")
+        };
+        let keys = keys::of_flags();
+        let (loaded, _) = load(path, &keys)?;
+        Ok(Self { keys, loaded, flags: flags.into() })
+    }
+
+    /// The names of the site and of the parts of the place, and the rules that hold there.
+    pub(crate) fn lines(&self, site: usize, pair: Option<usize>) -> (Vec<Line>, Vec<Line>) {
+        let Loaded { files, config } = &self.loaded;
+        let line = |text: String, location| Line { text, at: files.line(location) };
+        let Some(site) = config.sites.get(site) else {
+            let rules = config.settings.iter().filter(|setting| self.is_rule(setting));
+            return (Vec::new(), rules.map(|rule| line(shown(rule), &rule.place)).collect());
+        };
+        let names = names_of_places(site);
+        let name = pair.and_then(|pair| names.pairs().nth(pair)).unwrap_or_default();
+        let of_prefix = name.prefix.and_then(|prefix| inherit::place(site, &Name::Below(text(prefix))));
+        let of_suffix = name.suffix.and_then(|suffix| inherit::place(site, &Name::Ends(text(suffix))));
+        let places = of_prefix.into_iter().chain(of_suffix);
+        let host = site.hosts.first().map(|host| host.to_string()).unwrap_or_default();
+        let named = places.map(|place| line(place.name.to_string(), &place.place));
+        let named = [line(host, &site.place)].into_iter().chain(named).collect();
+        let mut rules = inherit::settings(&self.keys, &config.settings, site, &names, name);
+        rules.retain(|setting| self.is_rule(setting));
+        // A table may have values of several places.
+        let rules = rules.iter().map(|rule| line(shown(rule), &rule.place));
+        (named, rules.collect())
+    }
+
+    fn is_rule(&self, setting: &Setting) -> bool {
+        self.keys.get(&setting.key).is_some_and(|key| key.stands > Stands::Server)
+    }
+}
+
+/// A setting as `KEY = VALUES`.
+fn shown(setting: &Setting) -> String {
+    let values: Vec<&str> =
+        setting.values.iter().map(|value| value.text.as_deref().unwrap_or("true")).collect();
+    let values = if values.is_empty() { "false".to_owned() } else { values.join(", ") };
+    format!("{} = {values}", setting.key)
 }
 
 /// `flash schema`.
@@ -116,35 +271,58 @@ pub(crate) fn print_schema() -> Result<(), Failure> {
 }
 
 fn load(path: &Path, keys: &Keys) -> Result<(Loaded, Vec<Problem>), Failure> {
-    let file = File::read(path)
+    let mut files = Files::read(path)
         .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
-    let (config, problems) = Config::parse(&file, keys);
-    Ok((Loaded { file, config }, problems))
+    let (config, problems) = Config::parse(&mut files, keys);
+    Ok((Loaded { files, config }, problems))
 }
 
-/// Prints each problem. Returns how many there are, for the last line.
-fn report(file: &File, problems: &[Problem]) -> String {
-    let path = file.path().display();
+/// Prints the errors of files.
+fn print(report: &str) {
+    // Nobody is left to tell if standard error is gone.
+    let _ = writeln!(io::stderr(), "{report}");
+}
+
+/// How many errors there are, for the last line.
+fn count(files: &Files, problems: &[Problem]) -> String {
+    let path = files.first().path().display();
     let count = match problems.len() {
         1 => "an error".into(),
         count => format!("{count} errors"),
     };
-    // Nobody is left to tell if standard error is gone.
-    let _ = writeln!(io::stderr(), "{}", file.report(problems));
     format!("{path} has {count}")
 }
 
-/// What is wrong with a value that looks right, at the key that sets it.
-fn at_key(config: &Config, key: &str, why: &Failure) -> Problem {
-    match config.setting(key) {
-        Some(setting) => Problem::at(setting.place.clone(), why.to_string(), String::new()),
-        None => Problem::of_file(why.to_string()),
+/// What is wrong with a value that looks right: at the key that sets it, or at the site or place that inherits it.
+fn problem(config: &Config, Fault { key, site, failure }: &Fault) -> Problem {
+    let is_key = |setting: &&Setting| setting.key == *key;
+    let at_name = || {
+        let (site, place) = (*site)?;
+        let (site, pair) = (config.sites.get(site)?, place);
+        let names = names_of_places(site);
+        let name = pair.and_then(|pair| names.pairs().nth(pair)).unwrap_or_default();
+        let of_prefix = name.prefix.and_then(|prefix| inherit::place(site, &Name::Below(text(prefix))));
+        let of_suffix = name.suffix.and_then(|suffix| inherit::place(site, &Name::Ends(text(suffix))));
+        let places = of_suffix.into_iter().chain(of_prefix);
+        let of_key = places.clone().flat_map(|place| &place.settings).chain(&site.settings).find(is_key);
+        let name = places.map(|place| &place.place).next().unwrap_or(&site.place);
+        Some(of_key.map_or(name, |setting| &setting.place))
+    };
+    match at_name().or_else(|| config.setting(key).map(|setting| &setting.place)) {
+        Some(place) => Problem::at(place.clone(), failure.to_string(), String::new()),
+        None => Problem::of_file(failure.to_string()),
     }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn as_words(setting: &Setting) -> impl Iterator<Item = OsString> {
     setting.values.iter().map(|value| match (&*setting.key, &value.text) {
         (ROOT, Some(folder)) => folder.into(),
+        // The certificate, or its key.
+        (TLS, Some(text)) => format!("--{TLS}-{text}").into(),
         (key, Some(text)) => format!("--{key}={text}").into(),
         (key, None) => format!("--{key}").into(),
     })

@@ -7,39 +7,53 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::str::FromStr;
+use std::sync::Arc;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use flash_cli::{command_name, help_width, one_line};
 use flash_core::hosts::HostName;
+use flash_core::places::PlaceNames;
 
 use crate::failure::Failure;
 use crate::sibling;
 
+mod admin;
+mod denial;
 mod duration;
 mod experiments;
+mod explain;
 mod field;
 mod foreign;
+mod helper;
 mod listen;
 mod log;
 mod name;
 mod programs;
 mod route;
+mod rules;
 mod serve;
 mod size;
+mod tls;
 mod value;
 
+pub(crate) use admin::AdminAt;
+pub(crate) use denial::Denial;
 pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
+pub(crate) use explain::{Explain, Url};
 pub(crate) use field::{CacheControl, Field};
 pub(crate) use foreign::instead;
-pub(crate) use listen::{Listen, UnixPlace};
+pub(crate) use helper::Helper;
+pub(crate) use listen::{Listen, Place, UnixPlace};
 pub(crate) use log::{LogFormat, LogTo};
 pub(crate) use programs::{Programs, Spawn};
 pub(crate) use route::{RouteFlag, Upstream, Words};
-pub(crate) use serve::{Arch, FollowLinks, Helpers, Sandbox, Serve, SiteFlags};
+pub(crate) use rules::Rules;
+pub(crate) use serve::{Arch, FollowLinks, ForwardedField, Helpers, RulesFlags, Sandbox, Serve, SiteFlags};
 pub(crate) use size::shown as shown_size;
+pub(crate) use tls::{Https, Tls};
 pub(crate) use value::Switch;
 
 /// A web server whose event loop never waits for a disk.
@@ -50,8 +64,6 @@ pub(crate) struct Flags {
     #[command(subcommand)]
     pub command: Option<Command>,
 }
-
-const DEFAULT_CONFIG: &str = "/etc/flash/flash.toml";
 
 const AFTER_HELP: &str = "\
 Programs of their own, which run beside any server:
@@ -71,15 +83,40 @@ pub(crate) enum Command {
     /// Serves a folder over HTTP until it is told to stop. Without flags: the current folder, to this machine
     /// alone, with an event loop per processor.
     Serve(Box<Serve>),
+    /// Find and open files for other servers
+    ///
+    /// Finds, opens and reads files for other servers, whose
+    /// workers ask over a Unix socket and never wait for the disk themselves.
+    Helper(Box<Helper>),
     /// Find every error of a configuration file
     ///
     /// Reads a configuration file as flash serve does, and prints every error with its place. Exit code 0 if there is none,
     /// and 2 otherwise.
     Check {
         /// The file to check
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG, value_hint = ValueHint::FilePath)]
+        #[arg(long, value_name = "FILE", default_value = explain::DEFAULT_CONFIG, value_hint = ValueHint::FilePath)]
         config: PathBuf,
     },
+    /// Have a running server read its configuration again
+    ///
+    /// The server reads its configuration file and all that its command line names, and checks all of it. Then it serves with
+    /// that from the next request on. Requests under way keep what they began with, and no connection is closed. If anything is
+    /// wrong, nothing changes: every error is printed, and the exit code is 1.
+    #[command(
+        after_help = "Examples:\n  flash reload\n  flash reload --config site.toml\n  flash reload --admin unix:/run/site.sock"
+    )]
+    Reload(Administered),
+    /// Have a running server open its logs again, after they were renamed
+    #[command(after_help = "Example, for logrotate:\n  postrotate\n    flash reopen\n  endscript")]
+    Reopen(Administered),
+    /// Say what a request gets, and why
+    ///
+    /// Answers a request as the server with this configuration file would, without a server. It prints the listener, the site
+    /// and the place, and each rule that holds there with its line. The file or program follows, and the response's head.
+    #[command(
+        after_help = "Example:\n  flash explain --config flash.toml http://www.example.org/assets/app.js"
+    )]
+    Explain(explain::Explain),
     /// Print the JSON Schema of configuration files, for editors
     #[command(after_help = "Example:\n  flash schema > flash.schema.json")]
     Schema,
@@ -101,6 +138,18 @@ pub(crate) enum Command {
     Sibling(Vec<OsString>),
 }
 
+/// Which server a command is for.
+#[derive(Debug, Args)]
+pub(crate) struct Administered {
+    /// The configuration file of the server, which says where it is reached
+    #[arg(long, value_name = "FILE", default_value = explain::DEFAULT_CONFIG, value_hint = ValueHint::FilePath)]
+    pub config: PathBuf,
+
+    /// The server's admin socket, as its --admin names it
+    #[arg(long, value_name = "unix:PATH", value_parser = AdminAt::from_str, conflicts_with = "config")]
+    pub admin: Option<AdminAt>,
+}
+
 impl Flags {
     /// Reads a command line, of which the first word is the program's name. Help and version, where they are
     /// asked for, are printed here and end the process. `of_file` reads the file that `--config` names, if it does.
@@ -109,22 +158,30 @@ impl Flags {
         of_file: impl Fn(&Path, &ArgMatches) -> Result<OfFile, Failure>,
     ) -> Result<Flags, Failure> {
         let words = as_meant(words.into_iter().collect());
-        let (mut found, mut sites) = (matches(&words)?, Vec::new());
+        // Built once: it reads the words of each site and place, too.
+        let mut command = command();
+        let (mut found, mut sites) = (matches(&mut command, &words)?, Vec::new());
         if let Some(("serve", serve)) = found.subcommand()
             && let Some(path) = serve.get_one::<PathBuf>("config")
         {
             let file = of_file(path, serve)?;
             // Behind `flash serve`.
-            let with = |more: &[OsString]| matches(&[&words[..2], more, &words[2..]].concat());
+            let mut with =
+                |more: &[OsString]| matches(&mut command, &[&words[..2], more, &words[2..]].concat());
             found = with(&file.words)?;
             sites = sites_of(file.sites, |more| Ok(settled(&with(more)?)))?;
         }
         let mut flags = settled(&found);
         if let Some(Command::Serve(flags)) = &mut flags.command
-            && let Some(first) = sites.first()
+            && !sites.is_empty()
         {
-            flags.dir = first.root.clone();
+            let rules = sites.iter().flat_map(|site| [&site.own].into_iter().chain(&site.places));
+            // If no site needs a folder, this one is opened, and nothing in it is looked for.
+            flags.dir = rules.filter_map(|rules| rules.root.clone()).next().unwrap_or_else(|| "/".into());
             flags.sites = sites;
+        }
+        if let Some(Command::Serve(flags)) = &mut flags.command {
+            flags.settle_schemes();
         }
         Ok(flags)
     }
@@ -143,11 +200,22 @@ pub(crate) struct OfFile {
     pub sites: Vec<SiteOfFile>,
 }
 
-/// A site of a file. The words are those of the server that hold for it, and its own.
+/// A site of a file.
 pub(crate) struct SiteOfFile {
     pub hosts: Vec<HostName>,
-    pub root: PathBuf,
+    pub own: RulesOfFile,
+    pub names: Arc<PlaceNames>,
+    /// In the order of [`PlaceNames::pairs`].
+    pub places: Vec<RulesOfFile>,
+}
+
+/// What holds for a site or a place: what it sets, and what it inherits.
+pub(crate) struct RulesOfFile {
+    /// `None` if no folder is needed, because the rules answer themselves.
+    pub root: Option<PathBuf>,
     pub words: Vec<OsString>,
+    /// Those that make a difference to how names lead to files.
+    pub of_files: Vec<OsString>,
 }
 
 fn settled(found: &ArgMatches) -> Flags {
@@ -158,28 +226,37 @@ fn settled(found: &ArgMatches) -> Flags {
     }
 }
 
-/// Reads the words of each site. Sites with equal words share their flags.
+/// Reads the words of each site and place. Those with equal words share their flags.
 fn sites_of(
     sites: Vec<SiteOfFile>,
-    read: impl Fn(&[OsString]) -> Result<Flags, Failure>,
+    mut read: impl FnMut(&[OsString]) -> Result<Flags, Failure>,
 ) -> Result<Vec<SiteFlags>, Failure> {
-    let mut known: HashMap<Vec<OsString>, Rc<Serve>> = HashMap::new();
+    let (mut known, mut views): (HashMap<Vec<OsString>, Arc<Serve>>, _) = (HashMap::new(), HashMap::new());
     let mut flags_of = |words: Vec<OsString>| {
         if let Some(flags) = known.get(&words) {
-            return Ok::<_, Failure>(Rc::clone(flags));
+            return Ok::<_, Failure>(Arc::clone(flags));
         }
         let Some(Command::Serve(flags)) = read(&words)?.command else { unreachable!("flash serve is read") };
-        let flags: Rc<Serve> = Rc::from(flags);
-        known.insert(words, Rc::clone(&flags));
+        let flags: Arc<Serve> = Arc::from(flags);
+        known.insert(words, Arc::clone(&flags));
         Ok(flags)
     };
-    let site = |SiteOfFile { hosts, root, words }| Ok(SiteFlags { hosts, root, flags: flags_of(words)? });
+    let mut rules = |RulesOfFile { root, words, of_files }| {
+        let next = views.len();
+        let view = *views.entry(of_files).or_insert(next);
+        Ok(RulesFlags { root, flags: flags_of(words)?, view })
+    };
+    let site = |SiteOfFile { hosts, own, names, places }| {
+        let own = rules(own)?;
+        let places = places.into_iter().map(&mut rules).collect::<Result<_, Failure>>()?;
+        Ok(SiteFlags { hosts, own, names, places })
+    };
     sites.into_iter().map(site).collect()
 }
 
 /// What clap finds in a command line.
-fn matches(words: &[OsString]) -> Result<ArgMatches, Failure> {
-    command().try_get_matches_from(words).map_err(|error| match error.kind() {
+fn matches(command: &mut clap::Command, words: &[OsString]) -> Result<ArgMatches, Failure> {
+    command.try_get_matches_from_mut(words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
         _ => Failure::Usage(format!(
             "{} (see {} --help)",

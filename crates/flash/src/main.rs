@@ -15,9 +15,12 @@ use crate::flags::{Command, Flags};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+mod administer;
 mod config;
+mod explain;
 mod failure;
 mod flags;
+mod helper;
 mod manual;
 mod serve;
 mod sibling;
@@ -29,8 +32,12 @@ fn main() -> ExitCode {
 fn run(flags: Flags) -> Result<(), Failure> {
     match flags.command {
         None => manual::print_help(),
-        Some(Command::Serve(flags)) => serve::run(&flags),
+        Some(Command::Serve(flags)) => serve::run(flags, config::READER),
+        Some(Command::Reload(to)) => administer::ask(&to, "/reload"),
+        Some(Command::Reopen(to)) => administer::ask(&to, "/reopen"),
+        Some(Command::Helper(flags)) => helper::run(&flags),
         Some(Command::Check { config }) => config::check(&config),
+        Some(Command::Explain(flags)) => explain::run(&flags),
         Some(Command::Schema) => config::print_schema(),
         Some(Command::Man { command }) => manual::print_page(&command),
         Some(Command::Completions { shell }) => manual::print_completions(shell),

@@ -10,4 +10,5 @@ mod front_controllers;
 mod kept_out;
 mod leaving;
 mod php;
+mod sites;
 mod slow_folder;

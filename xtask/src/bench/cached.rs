@@ -182,7 +182,7 @@ fn etag(running: &Running, cell: &Cell) -> Result<String> {
 }
 
 /// Processor time per request, in microseconds.
-fn measure(place: &Place, running: &Running, cell: &Cell, seconds: u64) -> Result<f64> {
+pub(super) fn measure(place: &Place, running: &Running, cell: &Cell, seconds: u64) -> Result<f64> {
     let etag = etag(running, cell)?;
     let (path, fields) = (cell.path(), cell.fields(&etag));
     let missing = (cell.kind == CaseKind::Missing).then_some(place.work);

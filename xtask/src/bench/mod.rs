@@ -12,6 +12,7 @@ mod options;
 mod programs;
 mod report;
 mod servers;
+mod why;
 mod wrk;
 
 use std::fs;
@@ -40,6 +41,9 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
         cargo::run(root, &["build", "--release", "--quiet", "--package", "xtask", "--package", "flash-rig"])?;
         if options.flash.is_none() {
             cargo::run(root, &["build", "--release", "--quiet", "--package", "flash"])?;
+        }
+        if options.wants("why") {
+            cargo::run(root, &["build", "--release", "--quiet", "--package", "flash-why"])?;
         }
         return cargo::become_release(&target.join("release/xtask"), "bench", args);
     }
@@ -101,6 +105,14 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
         programs::print(&outcomes);
         bars.extend(programs::bars(&outcomes));
         json.insert("programs".into(), programs::json(&outcomes));
+    }
+    if options.wants("why") && !wrk::installed() {
+        println!("MISSING: wrk, so the cost of flash why is not measured");
+    } else if options.wants("why") {
+        let figures = why::run(&place, &target.join("release/flash-why"), options.rounds, options.seconds)?;
+        why::print(&figures);
+        bars.extend(why::bars(&figures));
+        json.insert("why".into(), why::json(&figures));
     }
     let pass = report::print_bars(&bars);
     json.insert("bars".into(), report::bars_json(&bars));

@@ -26,9 +26,10 @@ const SYSTEM: [&str; 12] = [
 const LOCKS: [&str; 2] = ["parking_lot_core", "getrandom"];
 
 /// What each of our crates must not reach, by any way.
-const RULES: [(&str, &[&str]); 20] = [
+const RULES: [(&str, &[&str]); 22] = [
     ("flash-cli", &["flash-core", "flash-disk", "flash-arch", "flash"]),
     ("flash-http", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
+    ("flash-h2", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-cgi", &["flash-core", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-core", &["flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-os", &["flash-disk", "flash-arch", "flash-observe", "flash"]),
@@ -36,6 +37,7 @@ const RULES: [(&str, &[&str]); 20] = [
     ("flash-process", &["flash-upstream", "flash-arch", "flash-disk", "flash-observe", "flash"]),
     ("flash-upstream", &["flash-arch", "flash-disk", "flash-observe", "flash"]),
     ("flash-observe", &["flash-arch", "flash-disk", "flash"]),
+    ("flash-tls", &["flash-os", "flash-disk", "flash-arch", "flash-observe", "flash"]),
     ("flash-arch", &["flash"]),
     ("flash-config", &["flash-core", "flash-os", "flash-disk", "flash-process", "flash-arch", "flash"]),
     ("flash", &[]),
@@ -48,7 +50,7 @@ const RULES: [(&str, &[&str]); 20] = [
     ("flash-sim", &["flash-arch", "flash"]),
     ("flash-lab", &["flash-arch", "flash"]),
 ];
-const WITHOUT_SYSTEM_CALLS: [&str; 3] = ["flash-http", "flash-cgi", "flash-core"];
+const WITHOUT_SYSTEM_CALLS: [&str; 4] = ["flash-http", "flash-h2", "flash-cgi", "flash-core"];
 /// There for tests and experiments alone: no other crate with a rule reaches it.
 const FOR_TESTS: &str = "flash-slowdisk";
 const EXPERIMENTS: [&str; 3] = ["flash-rig", "flash-lab", "flash-sim"];

@@ -4,9 +4,10 @@
 use super::Finding;
 use super::source::Source;
 
-const BELOW: [&str; 5] = [
+const BELOW: [&str; 6] = [
     "crates/flash-core/",
     "crates/flash-cgi/",
+    "crates/flash-h2/",
     "crates/flash-http/",
     "crates/flash-disk/",
     "crates/flash-os/",

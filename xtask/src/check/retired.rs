@@ -112,13 +112,14 @@ const PHRASES: [(&str, &str); 8] = [
 ];
 
 /// Names are checked in these alone: a station of a queueing model is what that field calls it.
-const SERVING: [&str; 11] = [
+const SERVING: [&str; 12] = [
     "crates/flash/",
     "crates/flash-arch/",
     "crates/flash-cgi/",
     "crates/flash-config/",
     "crates/flash-core/",
     "crates/flash-disk/",
+    "crates/flash-h2/",
     "crates/flash-http/",
     "crates/flash-observe/",
     "crates/flash-os/",

@@ -11,14 +11,16 @@ use flash_core::header::HeaderTemplate;
 use flash_core::job::{Done, Job};
 use flash_core::memory_budget;
 use flash_core::output::{Front, Output};
+use flash_core::record::Peer;
+use flash_http::negotiate::CodingSet;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::*;
-use crate::Limits;
 use crate::poller;
 use crate::socket::{Received, Sent};
 use crate::testing::{self, Random, each_seed};
+use crate::{Limits, Listener};
 
 #[test]
 fn no_connection_gets_the_event_of_another() {
@@ -26,6 +28,20 @@ fn no_connection_gets_the_event_of_another() {
     let limits = Limits { connections_max: SLOTS_MAX, drain: Duration::ZERO };
     let shared = testing::shared(folder.path(), limits, DISK_DEADLINE_MS);
     each_seed(1..10, |seed| Simulation::new(seed, Arc::clone(&shared)).run(4_000));
+}
+
+/// A thousand busy clients would otherwise delay those whose work is deferred for as long as they are busy.
+#[test]
+fn deferred_work_keeps_up_with_events() {
+    let folder = TempDir::new().unwrap();
+    let limits = Limits { connections_max: SLOTS_MAX, drain: Duration::ZERO };
+    let shared = testing::shared(folder.path(), limits, DISK_DEADLINE_MS);
+    let mut event_loop = Simulation::new(1, shared).event_loop;
+    event_loop.deferred.extend((0..100).map(Deferred::NextTurn));
+    event_loop.run_deferred(1);
+    assert_eq!(event_loop.deferred.len(), 96);
+    event_loop.run_deferred(200);
+    assert_eq!(event_loop.deferred.len(), 46);
 }
 
 struct Simulation {
@@ -95,7 +111,7 @@ impl Simulation {
         let mut random = Random::new(seed);
         let (completions, held) = (Arc::new(CompletionQueue::new().unwrap()), Held::default());
         let hold = Hold { held: Arc::clone(&held), random: Random::new(random.next()) };
-        let event_loop = EventLoop::new(shared, Arc::default(), Arc::clone(&completions), hold).unwrap();
+        let event_loop = EventLoop::new(shared, Arc::clone(&completions), hold).unwrap();
         Self {
             random,
             event_loop,
@@ -152,7 +168,7 @@ impl Simulation {
         };
         let socket = OwnedFd::from(socket);
         assert!(self.event_loop.poller.wires.insert(socket.as_raw_fd(), wire).is_none());
-        self.event_loop.open_connection(socket, Peer::Unix, permit);
+        self.event_loop.open_connection(socket, TransportInfo::plain(Peer::Unix), permit);
     }
 
     /// One that has been idle gives up its permit, and nothing that it was asked for is missing.
@@ -215,7 +231,7 @@ impl Simulation {
     }
 
     fn others_go_on(&mut self) {
-        self.event_loop.run_deferred();
+        self.event_loop.run_deferred(0);
     }
 
     fn judge_ended(&mut self) {
@@ -315,7 +331,8 @@ fn done(job: &Job) -> Done {
     let media = flash_http::media::of(b"x.txt");
     let content = Content::Memory(memory_budget::BudgetedBytes::from(bytes).into());
     let file = File::new(stamp, media, None, false, (&HeaderTemplate::default(), None), content);
-    let resource = Resource::File(Variants { identity: Arc::new(file), coded: Vec::new() });
+    let variants = Variants { identity: Arc::new(file), coded: Vec::new(), looked_for: CodingSet::ALL };
+    let resource = Resource::File(variants);
     Done::Found(Arc::new(Entry::new(resource, find.asked_ms)))
 }
 

@@ -17,11 +17,13 @@ use crate::connection_permit::ConnectionPermit;
 use crate::poller::{Poller, WakeOn};
 use crate::socket::{self, Received, Sent};
 use crate::timer_wheel::WheelSlot;
+use crate::transport::Transport;
 use crate::upstream_io::UpstreamIo;
 
 /// A connection and what the loop knows about its socket.
 pub(super) struct Slot<L> {
     pub(super) connection: Connection,
+    pub(super) transport: Transport,
     pub(super) socket: OwnedFd,
     pub(super) socket_state: L,
     pub(super) generation: u32,
@@ -65,13 +67,19 @@ impl<L> Slot<L> {
         let mut left = WANTS_PER_TURN;
         while left > 0 {
             left -= 1;
+            if self.transport.holds_back(&self.socket, &mut self.connection, cx) {
+                return Turn::Waits(WakeOn::Writable);
+            }
             let want = self.connection.want(cx);
             if !cx.tally.released.is_empty() {
                 self.release(cx, turn_cx.streams, poller);
             }
             match want {
                 Want::Receive => match poller.receive(&mut self.socket_state, &self.socket) {
-                    Received::Bytes(count) => self.connection.received(poller.received(count), cx),
+                    Received::Bytes(count) => {
+                        let bytes = poller.received(count);
+                        self.transport.received(bytes, &self.socket, &mut self.connection, cx);
+                    }
                     Received::Blocked => {
                         if !self.connection.receive_blocked() {
                             return Turn::Waits(WakeOn::Received);
@@ -82,7 +90,13 @@ impl<L> Slot<L> {
                 },
                 Want::Send => {
                     let Some(output) = self.connection.output() else { return Turn::Ends };
-                    match poller.send(&mut self.socket_state, &self.socket, token, output, turn_cx.metrics) {
+                    let sent = match self.transport.send(&self.socket, output, Some(turn_cx.metrics)) {
+                        None => {
+                            poller.send(&mut self.socket_state, &self.socket, token, output, turn_cx.metrics)
+                        }
+                        sent => sent,
+                    };
+                    match sent {
                         None if self.connection.is_exchanging() => {
                             self.connection.send_blocked();
                         }
@@ -112,10 +126,13 @@ impl<L> Slot<L> {
                     let stream = turn_cx.streams.get(self.streams, id);
                     turn_cx.upstream_io.perform(&want, &mut self.connection, stream, cx);
                 }
-                Want::WaitIo(interest) => return Turn::Exchanges(interest),
+                Want::WaitIo(mut interest) => {
+                    interest.client_out |= self.transport.waits();
+                    return Turn::Exchanges(interest);
+                }
                 Want::WaitJob => return Turn::Waits(WakeOn::Completed),
                 Want::ShutdownWrite => {
-                    if rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write).is_err() {
+                    if self.transport.shutdown(&self.socket).is_err() {
                         return Turn::Ends;
                     }
                 }
@@ -123,6 +140,9 @@ impl<L> Slot<L> {
                     // The socket stays open in another process. This loop needs none of its events.
                     poller.forget(&self.socket, token);
                     return Turn::Ends;
+                }
+                Want::Close if self.transport.close(&self.socket, &self.connection) => {
+                    return Turn::Waits(WakeOn::Writable);
                 }
                 Want::Close => return Turn::Ends,
                 Want::Reset => {

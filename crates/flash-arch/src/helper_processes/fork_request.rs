@@ -12,6 +12,8 @@ pub(super) enum ForkRequest {
     Root,
     /// Reopen a log. The reply is its descriptor, or an error text.
     Log { path: PathBuf },
+    /// Read the configuration again, and check it. The reply is what it says, or all that is wrong.
+    Configuration,
     /// Remove the sockets' names. The process closes the socket when that is done.
     TidyUp,
 }
@@ -22,6 +24,7 @@ impl ForkRequest {
             Self::Helper { number } => (b'h', &number.to_ne_bytes()),
             Self::Log { path } => (b'l', path.as_os_str().as_bytes()),
             Self::Root => (b'r', &[]),
+            Self::Configuration => (b'c', &[]),
             Self::TidyUp => (b't', &[]),
         };
         [&[kind], rest].concat()
@@ -32,6 +35,7 @@ impl ForkRequest {
             [b'h', number @ ..] => Self::Helper { number: usize::from_ne_bytes(number.try_into().ok()?) },
             [b'l', path @ ..] => Self::Log { path: OsStr::from_bytes(path).into() },
             [b'r'] => Self::Root,
+            [b'c'] => Self::Configuration,
             [b't'] => Self::TidyUp,
             _ => return None,
         })

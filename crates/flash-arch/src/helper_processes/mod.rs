@@ -48,7 +48,7 @@ const TRIES_MAX: usize = 2;
 
 impl HelperKind {
     /// Removes the names of shut sockets, if this process has lost the right to.
-    pub(crate) fn tidy_up(&self) {
+    pub fn tidy_up(&self) {
         match self {
             Self::Threads => {}
             Self::Processes(processes) => processes.tidy_up(),
@@ -56,7 +56,10 @@ impl HelperKind {
     }
 
     /// Opens the folder that DIR leads to now, where this process may not do it itself.
-    pub(crate) fn open_root(&self, folder: &Path) -> io::Result<Opened> {
+    ///
+    /// # Errors
+    /// As opening it fails.
+    pub fn open_root(&self, folder: &Path) -> io::Result<Opened> {
         match self {
             Self::Threads => open_root(folder),
             Self::Processes(processes) => processes.open_root(),

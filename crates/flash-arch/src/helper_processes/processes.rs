@@ -141,6 +141,23 @@ impl HelperProcesses {
         file.map(Into::into).ok_or_else(|| io::Error::other(String::from_utf8_lossy(&message.bytes)))
     }
 
+    /// Has the configuration read that this process may not read. Returns what [`HelperRoles::configuration`] says.
+    ///
+    /// [`HelperRoles::configuration`]: crate::HelperRoles::configuration
+    ///
+    /// # Errors
+    /// All that is wrong with it, in one line or more.
+    pub fn read_configuration(&self) -> Result<Vec<u8>, String> {
+        let socket = self.request(&ForkRequest::Configuration).map_err(|error| error.to_string())?;
+        let mut buffer = ipc::buffer();
+        let message = ipc::receive(&socket, &mut buffer).map_err(|error| error.to_string())?;
+        match message.as_ref().and_then(|message| message.bytes.split_first()) {
+            Some((b'+', said)) => Ok(said.to_vec()),
+            Some((_, why)) => Err(String::from_utf8_lossy(why).into_owned()),
+            None => Err("the process that reads the configuration has ended".into()),
+        }
+    }
+
     /// Removes the names of the server's sockets.
     pub(super) fn tidy_up(&self) {
         if let Ok(socket) = self.request(&ForkRequest::TidyUp) {

@@ -1,5 +1,7 @@
-//! The roles of processes that a server with helper processes requests: a helper, opening a new root, reopening a log, and removing the
-//! sockets' names. Each request gets a process of its own, so that none waits for another.
+//! The roles of processes that a server with helper processes requests. Each request gets a process of its own, so that none waits
+//! for another.
+//!
+//! They are a helper, opening a new root, reading the configuration again, reopening a log, and removing the sockets' names.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,6 +25,8 @@ pub struct HelperRoles<'a> {
     pub open: &'a dyn Fn(Opened) -> io::Result<Disk>,
     /// Confines a helper to its root.
     pub confine: &'a dyn Fn(&SiteRoot) -> io::Result<()>,
+    /// Reads the configuration again, and checks it. Returns what it says, or all that is wrong.
+    pub configuration: &'a dyn Fn() -> Result<Vec<u8>, String>,
     /// The logs that may be reopened.
     pub logs: &'a [PathBuf],
     /// The names of the server's sockets.
@@ -53,6 +57,13 @@ impl HelperRoles<'_> {
                     Ok(ipc::send(socket, &code.to_ne_bytes(), &[])?)
                 }
             },
+            ForkRequest::Configuration => {
+                let answer = match (self.configuration)() {
+                    Ok(said) => [b"+", &said[..]].concat(),
+                    Err(why) => [b"-", why.as_bytes()].concat(),
+                };
+                Ok(ipc::send(socket, &answer, &[])?)
+            }
             ForkRequest::Log { path } if self.logs.contains(path) => {
                 match Destination::Path(path.clone()).open() {
                     Ok(file) => Ok(ipc::send(socket, b"", &[file.as_fd()])?),

@@ -12,7 +12,7 @@ use flash_core::entry::{Entry, Resource};
 use flash_core::file::Content;
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::Hosts;
-use flash_core::job::{Done, Find, Worth};
+use flash_core::job::{Done, Find};
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::refusal::RefusalLog;
@@ -69,16 +69,18 @@ impl Bench {
         });
         let to = Destination::Path(folder.path().join("errors"));
         let parts = ServerParts {
+            tls: None,
             server: Server {
+                number: Arc::default(),
                 settings: Settings::default(),
                 hosts: Hosts::one(Site::default()),
-                paths: PathCache::new(CacheLimits {
+                paths: Arc::new(PathCache::new(CacheLimits {
                     entries_max: 100,
                     bytes_max: 1 << 20,
                     descriptors_max: 100,
                     threads: 1,
-                }),
-                refusals: RefusalLog::default(),
+                })),
+                refusals: RefusalLog::default().into(),
             },
             disk: {
                 let mut disk = disk(&folder.path().join("site"));
@@ -89,6 +91,7 @@ impl Bench {
             error_log: ErrorLog::open(to, Default::default()).unwrap(),
             helper_kind: HelperKind::Threads,
             programs: None,
+            sleep_recorder: flash_observe::recorder_thread(),
             verbose: false,
         };
         let shared = ServerState::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
@@ -103,13 +106,7 @@ impl Bench {
 
     fn find(&self, executor: &JobExecutor, known: Option<&Arc<Entry>>) -> Done {
         let path = SitePath::parse(b"/a.txt").unwrap().into_owned();
-        let job = Job::Find(Find {
-            site: SiteId(0),
-            path,
-            known: known.cloned(),
-            asked_ms: 0,
-            worth: Worth::ANYTHING,
-        });
+        let job = Job::Find(Find { known: known.cloned(), ..Find::first(SiteId(0), path) });
         executor.help(&self.shared.disk, &self.shared.error_log, &job, Device::ELSEWHERE).unwrap().done
     }
 
@@ -132,6 +129,7 @@ fn settings() -> flash_disk::Settings {
             user_dirs: None,
             dotfiles: false,
             template: HeaderTemplate::default(),
+            strip_prefix: Vec::new(),
         },
         memory_file_bytes_max: 1 << 10,
         single_copy: false,

@@ -71,7 +71,7 @@ impl Pool {
         watchdog: Arc<Watchdog>,
         elsewhere: Option<Arc<Self>>,
     ) -> Self {
-        let deadline = Duration::from_millis(shared.server.settings.disk_deadline_ms);
+        let deadline = Duration::from_millis(shared.configuration().server.settings.disk_deadline_ms);
         Self {
             device,
             limits,
@@ -266,7 +266,7 @@ impl Pool {
 
     fn perform(&self, task: Task, begun: Instant, executor: &JobExecutor) {
         let Task { job, came, .. } = &task;
-        let deadline = Duration::from_millis(self.shared.server.settings.disk_deadline_ms);
+        let deadline = Duration::from_millis(self.shared.configuration().server.settings.disk_deadline_ms);
         let outcome = match begun.saturating_duration_since(*came) > deadline {
             // The client got an error when the deadline passed.
             true => Some(job.failed(Failure::TimedOut).into()),
@@ -276,7 +276,7 @@ impl Pool {
             }),
         };
         if let Some(outcome) = &outcome {
-            while !self.shared.server.cache_result(job, &outcome.done) {
+            while !self.shared.configuration().server.cache_result(job, &outcome.done) {
                 thread::yield_now();
             }
         }
@@ -338,7 +338,7 @@ impl Pool {
         let (Job::Find(find), Some(Outcome { done: Done::Found(entry), .. })) = (job, outcome) else {
             return;
         };
-        let good_for = Duration::from_millis(self.shared.server.settings.revalidate_ms);
+        let good_for = Duration::from_millis(self.shared.configuration().server.settings.revalidate_ms);
         let late = waiters.extract_if(.., |(_, came)| *came > begun + good_for);
         for (waiter, came) in late.collect::<Vec<_>>() {
             let job = Job::Find(Find { known: Some(Arc::clone(entry)), ..find.clone() });

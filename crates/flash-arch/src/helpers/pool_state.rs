@@ -64,7 +64,12 @@ const PROGRESS_NS: u64 = 50_000;
 /// Jobs of the same kind have the same result.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum JobKey {
-    Find(SiteId, Vec<u8>),
+    Find {
+        site: SiteId,
+        path: Box<[u8]>,
+        /// The bits of the set of codings.
+        codings: u8,
+    },
     /// The file's address. The job keeps the file alive, so no other file can have this address.
     Load {
         file: usize,
@@ -136,7 +141,11 @@ impl PoolState {
 
     fn key(&mut self, job: &Job) -> JobKey {
         match job {
-            Job::Find(find) if !self.all_differ => JobKey::Find(find.site, find.path.as_bytes().to_vec()),
+            Job::Find(find) if !self.all_differ => JobKey::Find {
+                site: find.site,
+                path: find.path.as_bytes().into(),
+                codings: find.codings.bits(),
+            },
             Job::Load(load) if !self.all_differ => JobKey::Load {
                 file: Arc::as_ptr(&load.file).addr(),
                 window: load.window.clone(),

@@ -50,6 +50,11 @@ impl Client {
             },
         }
     }
+
+    /// Of a driver that numbers its clients itself.
+    pub(crate) fn numbered(number: u64) -> Self {
+        Self(number)
+    }
 }
 
 impl<T> Default for FairQueue<T> {

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use flash_core::IdleState;
+use flash_core::clients::Clients;
 use flash_process::ipc::{self, Received};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
@@ -35,6 +36,8 @@ pub(super) struct Parking {
     timer: OwnedFd,
     ticks: bool,
     buffer: [u8; MESSAGE_BYTES],
+    /// Where connections are counted.
+    clients: Clients,
 }
 
 /// A worker's ends of the sockets to and from the parent. All workers share them.
@@ -62,7 +65,7 @@ const EVENTS_MAX: usize = 256;
 const CLIENT: Flag = Flag::IN.union(Flag::RDHUP).union(Flag::ONESHOT);
 
 impl Parking {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(clients: Clients) -> io::Result<Self> {
         let (from_workers, to_parent) = ipc::pair()?;
         let (to_workers, ready) = ipc::pair()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -84,6 +87,7 @@ impl Parking {
             timer,
             ticks: false,
             buffer: [0; MESSAGE_BYTES],
+            clients,
         })
     }
 
@@ -125,8 +129,9 @@ impl Parking {
             self.unpark(token);
         }
         while self.len() > idle_max {
-            if self.parked.take_longest_idle(now_ms(), |idle| Some(idle.since_ms)).is_none() {
-                break;
+            match self.parked.take_longest_idle(now_ms(), |idle| Some(idle.since_ms)) {
+                Some(idle) => self.close(&idle.state),
+                None => break,
             }
         }
         self.pass_on();
@@ -144,9 +149,13 @@ impl Parking {
             };
             is_short |= *message.bytes == *SHORT;
             let (state, socket) = (IdleState::of(&message.bytes), message.descriptors.into_iter().next());
-            // Without room for its descriptor, the connection closes.
-            if let (Some(state), Some(socket)) = (state, socket) {
-                self.park(IdleConnection { socket, state, since_ms: now_ms() });
+            match (state, socket) {
+                (Some(state), Some(socket)) => {
+                    self.park(IdleConnection { socket, state, since_ms: now_ms() })
+                }
+                // Without room for its descriptor, the connection closes.
+                (Some(state), None) => self.close(&state),
+                (None, _) => {}
             }
         }
         is_short
@@ -156,9 +165,16 @@ impl Parking {
         let deadline_ms = idle.state.deadline_ms();
         let token = self.parked.park(idle, deadline_ms);
         let Some(idle) = self.parked.get(token) else { return };
-        if epoll::add(&self.epoll, &idle.socket, EventData::new_u64(token), CLIENT).is_err() {
-            self.parked.take(token);
+        if epoll::add(&self.epoll, &idle.socket, EventData::new_u64(token), CLIENT).is_err()
+            && let Some(idle) = self.parked.take(token)
+        {
+            self.close(&idle.state);
         }
+    }
+
+    /// The connection of this state ends here, and counts no more.
+    fn close(&self, state: &IdleState) {
+        drop(state.counted(&self.clients));
     }
 
     /// Queues a connection for the workers. One whose deadline has passed is closed by a worker, too.
@@ -174,8 +190,13 @@ impl Parking {
         while let Some(idle) = self.ready.front() {
             match ipc::try_send(&self.to_workers, idle.state.bytes(), &[idle.socket.as_fd()]) {
                 Err(Errno::AGAIN) => break,
+                Ok(()) => drop(self.ready.pop_front()),
                 // Other errors are those of a socket that nobody could serve.
-                _ => drop(self.ready.pop_front()),
+                Err(_) => {
+                    let state = idle.state;
+                    self.ready.pop_front();
+                    self.close(&state);
+                }
             }
         }
         if self.awaits_room == self.ready.is_empty() {

@@ -6,9 +6,15 @@
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 
-use flash_os::shared_bytes::SharedBytes;
+use flash_os::shared_array::{SharedBytes, SharedWords};
 
-pub(super) struct Scoreboard(SharedBytes);
+pub(super) struct Scoreboard {
+    states: SharedBytes,
+    /// Where each worker's connection is counted, plus one.
+    held: SharedWords,
+    /// Not 0 once the workers shall end, each after its connection.
+    retired: SharedBytes,
+}
 
 /// No worker has this number.
 const ABSENT: u8 = 0;
@@ -21,11 +27,21 @@ const BUSY: u8 = 3;
 
 impl Scoreboard {
     pub(super) fn new(workers_max: usize) -> io::Result<Self> {
-        SharedBytes::zeroed(workers_max).map(Self)
+        let (states, held) = (SharedBytes::zeroed(workers_max)?, SharedWords::zeroed(workers_max)?);
+        Ok(Self { states, held, retired: SharedBytes::zeroed(1)? })
+    }
+
+    /// Tells the workers to end, each after its connection.
+    pub(super) fn retire_all(&self) {
+        self.retired[0].store(1, SeqCst);
+    }
+
+    pub(super) fn are_retired(&self) -> bool {
+        self.retired[0].load(SeqCst) != 0
     }
 
     fn count(&self, are: impl Fn(u8) -> bool) -> usize {
-        self.0.iter().filter(|state| are(state.load(SeqCst))).count()
+        self.states.iter().filter(|state| are(state.load(SeqCst))).count()
     }
 
     pub(super) fn workers(&self) -> usize {
@@ -42,32 +58,42 @@ impl Scoreboard {
 
     /// Whether a worker is idle, or about to be.
     pub(super) fn has_spare(&self) -> bool {
-        self.0.iter().any(|state| matches!(state.load(SeqCst), STARTING | IDLE))
+        self.states.iter().any(|state| matches!(state.load(SeqCst), STARTING | IDLE))
     }
 
     /// Whether all workers that there may be are busy.
     pub(super) fn is_short(&self) -> bool {
-        self.0.iter().all(|state| state.load(SeqCst) == BUSY)
+        self.states.iter().all(|state| state.load(SeqCst) == BUSY)
     }
 
     /// The number of a worker that is to be started, if there may be another one.
     pub(super) fn starting(&self) -> Option<usize> {
-        let number = self.0.iter().position(|state| state.load(SeqCst) == ABSENT)?;
-        self.0[number].store(STARTING, SeqCst);
+        let number = self.states.iter().position(|state| state.load(SeqCst) == ABSENT)?;
+        self.states[number].store(STARTING, SeqCst);
         Some(number)
     }
 
     pub(super) fn idle(&self, number: usize) {
-        self.0[number].store(IDLE, SeqCst);
+        self.states[number].store(IDLE, SeqCst);
     }
 
     pub(super) fn absent(&self, number: usize) {
-        self.0[number].store(ABSENT, SeqCst);
+        self.states[number].store(ABSENT, SeqCst);
+    }
+
+    /// Notes where the connection is counted that the worker serves.
+    pub(super) fn holds(&self, number: usize, counted_at: Option<u32>) {
+        self.held[number].store(counted_at.map_or(0, |place| u64::from(place) + 1), SeqCst);
+    }
+
+    /// Where a connection is counted that the worker of this number has not ended.
+    pub(super) fn held(&self, number: usize) -> Option<u32> {
+        self.held[number].load(SeqCst).checked_sub(1)?.try_into().ok()
     }
 
     /// The worker serves from now on. Returns whether it was the last idle one.
     pub(super) fn begin(&self, number: usize) -> bool {
-        self.0[number].store(BUSY, SeqCst);
+        self.states[number].store(BUSY, SeqCst);
         !self.has_spare()
     }
 

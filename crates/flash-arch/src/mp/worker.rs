@@ -1,6 +1,7 @@
 //! A worker process of mp, and where it takes connections from: its listeners, and the connections that the
 //! [parent](super::parking) passes on.
 
+use std::cell::RefCell;
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use flash_core::{Connection, IdleState, TransportInfo};
+use flash_core::{Connection, IdleState};
 use flash_process::ipc::{self, Received};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
@@ -21,49 +22,75 @@ use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::scoreboard::Scoreboard;
 use crate::blocking::{Arrival, Blocking, Client, Source};
 use crate::limits::Limits;
-use crate::listener::{self, Listener};
+use crate::listener::Listener;
+use crate::reload::Configurator;
 use crate::root_watch;
-use crate::server_state::{ServerParts, ServerState};
+use crate::server_state::ServerState;
 use crate::signals::Signals;
+use crate::transport::Transport;
 
-/// What all workers have in common.
+/// What all workers of a generation have in common.
 pub(super) struct Workers {
-    /// Those of a lower number do not retire.
+    /// The number of their configuration.
+    pub(super) generation: u64,
+    /// Those of a lower number stay when they are idle.
     pub(super) min: usize,
     pub(super) limits: Limits,
-    pub(super) listeners: Rc<Vec<Listener>>,
-    pub(super) scoreboard: Rc<Scoreboard>,
+    /// The parent drops its own when the generation is retired, so that later workers do not get them.
+    pub(super) listeners: RefCell<Vec<Arc<Listener>>>,
+    pub(super) scoreboard: Scoreboard,
     pub(super) ends: Rc<WorkerEnds>,
+    /// Wakes all workers when the generation is retired.
+    pub(super) waker: OwnedFd,
+}
+
+impl Workers {
+    /// Has the workers end, each after its connection.
+    pub(super) fn retire(&self) {
+        self.scoreboard.retire_all();
+        // It fails only if it is readable already.
+        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
+    }
 }
 
 /// How long a worker beyond the least number waits for a connection before it retires.
 const RETIRE_AFTER: Duration = Duration::from_secs(10);
 /// The token of connections that the parent passes on. Listeners have their numbers.
 const READY: u64 = u64::MAX;
+/// The token of the generation's waker.
+const RETIRED: u64 = u64::MAX - 1;
 
 /// The body of a worker process.
-pub(super) fn work(
-    number: usize,
-    workers: &Workers,
-    parts: &dyn Fn(usize) -> io::Result<ServerParts>,
-) -> io::Result<()> {
+pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configurator) -> io::Result<()> {
     if let Ok(name) = std::ffi::CString::new(format!("worker-{number}")) {
         rustix::thread::set_name(&name)?;
     }
     let signals = Signals::new()?;
-    let parts = parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
+    let parts =
+        configurator.parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     let shared = ServerState::new(parts, workers.limits);
+    // The process before this one may have been killed while it served.
+    let left = workers
+        .scoreboard
+        .held(number)
+        .and_then(|place| shared.configuration().server.settings.clients.counted(place));
+    workers.scoreboard.holds(number, None);
+    drop(left);
     root_watch::start(&shared, number == 0)?;
+    if number == 0 && workers.generation > 1 {
+        let generation = workers.generation;
+        shared.error_log.log(format_args!("configuration {generation} serves from now on"));
+    }
     let listening = Arc::clone(&shared);
     let parent = getppid();
-    let listeners = workers.listeners.iter().map(Listener::try_clone).collect::<io::Result<Vec<_>>>()?;
+    let listeners = workers.listeners.borrow().clone();
     thread::Builder::new().name("signals".into()).spawn(move || {
         // The parent watches the needed processes.
         let _ = signals.wait_for_stop(&listening, &[]);
         listening.drain();
         if getppid() != parent {
             // The parent was killed, so this process has to wake its own wait.
-            listeners.iter().for_each(Listener::shut);
+            listeners.iter().for_each(|listener| listener.shut());
         }
         // The main thread ends the process when its connection has ended.
         listening.wait_for_connections(Duration::ZERO);
@@ -77,6 +104,7 @@ pub(super) fn work(
 struct Connections<'a> {
     number: usize,
     workers: &'a Workers,
+    listeners: Vec<Arc<Listener>>,
     shared: Arc<ServerState>,
     epoll: OwnedFd,
     is_idle: bool,
@@ -87,11 +115,14 @@ impl<'a> Connections<'a> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Exclusive: one connection wakes one worker. It is the first in the kernel's list, so later workers stay idle.
         let flags = Flag::IN | Flag::EXCLUSIVE;
-        for (listener, token) in workers.listeners.iter().zip(0..) {
+        let listeners = workers.listeners.borrow().clone();
+        for (listener, token) in listeners.iter().zip(0..) {
             epoll::add(&epoll, listener, EventData::new_u64(token), flags)?;
         }
+        // Not exclusive: it wakes all.
+        epoll::add(&epoll, &workers.waker, EventData::new_u64(RETIRED), Flag::IN)?;
         epoll::add(&epoll, &workers.ends.ready, EventData::new_u64(READY), flags)?;
-        Ok(Self { number, workers, shared, epoll, is_idle: false })
+        Ok(Self { number, workers, listeners, shared, epoll, is_idle: false })
     }
 
     /// Waits for an event. Returns its token, or `None` after the timeout.
@@ -109,13 +140,13 @@ impl<'a> Connections<'a> {
             return None;
         };
         let state = IdleState::of(&message.bytes)?;
+        // Without its socket it ends here.
+        let connection = Connection::from_idle(state, &self.shared.configuration().server.settings);
         let socket = message.descriptors.into_iter().next()?;
-        // It fails if the client has reset the connection.
-        let peer = listener::peer_of(&socket).ok()?;
-        let connection = Connection::from_idle(TransportInfo::plain(peer), state)?;
+        let connection = connection?;
         // This process serves nothing else, so there is a permit.
         let permit = self.shared.permits.take()?;
-        Some(Box::new(Client { connection, socket, permit }))
+        Some(Box::new(Client { connection, transport: Transport::Plain, socket, permit }))
     }
 
     /// Begins to serve a connection. Tells the parent if no worker is left for the next one.
@@ -132,6 +163,10 @@ impl Source for Connections<'_> {
     fn next(&mut self) -> Option<Arrival> {
         let timeout = (self.number >= self.workers.min).then_some(RETIRE_AFTER);
         while !self.shared.is_draining() {
+            if self.is_retired() {
+                self.workers.scoreboard.absent(self.number);
+                return None;
+            }
             if !mem::replace(&mut self.is_idle, true) {
                 self.workers.scoreboard.idle(self.number);
             }
@@ -140,9 +175,10 @@ impl Source for Connections<'_> {
                     Some(client) => Arrival::Parked(client),
                     None => continue,
                 },
+                Ok(Some(RETIRED)) => continue,
                 Ok(Some(number)) => {
-                    match self.workers.listeners[number as usize].accept(SocketFlags::empty()) {
-                        Ok((socket, peer)) => Arrival::New(socket, peer),
+                    match self.listeners[number as usize].accept(SocketFlags::empty()) {
+                        Ok((socket, transport)) => Arrival::New(socket, transport),
                         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => continue,
                         // The listener is shut.
                         Err(Errno::INVAL) => return None,
@@ -159,19 +195,29 @@ impl Source for Connections<'_> {
     }
 
     fn may_wait(&self) -> bool {
-        !self.workers.scoreboard.is_short()
+        !self.workers.scoreboard.is_short() && !self.is_retired()
     }
 
-    /// Only a connection between two requests goes to another process.
-    fn parks(&self, connection: &Connection) -> bool {
-        connection.idle_state().is_some()
+    fn is_retired(&self) -> bool {
+        self.workers.scoreboard.are_retired()
+    }
+
+    /// Only a connection between two requests goes to another process. The keys of TLS stay in this one.
+    fn parks(&self, connection: &Connection, transport: &Transport) -> bool {
+        !transport.is_tls() && connection.idle_state().is_some()
     }
 
     fn park(&mut self, client: Box<Client>) {
         if let Some(state) = client.connection.idle_state() {
             // If it fails, the parent is gone, and the connection is closed.
-            let _ = ipc::send(&self.workers.ends.to_parent, state.bytes(), &[client.socket.as_fd()]);
+            if ipc::send(&self.workers.ends.to_parent, state.bytes(), &[client.socket.as_fd()]).is_ok() {
+                client.connection.pass_on();
+            }
         }
+    }
+
+    fn holds(&mut self, counted_at: Option<u32>) {
+        self.workers.scoreboard.holds(self.number, counted_at);
     }
 
     /// The parent closes idle connections beyond their limit.

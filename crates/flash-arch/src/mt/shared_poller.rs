@@ -8,9 +8,11 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flash_core::record::Peer;
+use arc_swap::ArcSwap;
+use flash_core::TransportInfo;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -19,13 +21,14 @@ use rustix::net::SocketFlags;
 
 use crate::blocking::Client;
 use crate::clock::server_us;
-use crate::listener::Listener;
+use crate::listener::Listeners;
 use crate::parked::Parked;
 use crate::server_state::ServerState;
 
 pub(super) struct SharedPoller {
     epoll: OwnedFd,
-    listeners: Vec<Listener>,
+    /// Those that are watched.
+    listeners: ArcSwap<Listeners>,
     state: Mutex<State>,
     /// Wakes [`SharedPoller::watch_deadlines`].
     first_parked: Condvar,
@@ -54,22 +57,41 @@ pub(super) enum Event {
 const ONCE: Flag = Flag::IN.union(Flag::RDHUP).union(Flag::ONESHOT);
 const SILENT: Flag = Flag::ONESHOT;
 const DUE: u64 = u64::MAX;
+/// Tokens below are numbers of listeners, because no parked connection has generation 0.
+const PARKED_MIN: u64 = 1 << 32;
 /// How often deadlines are looked at while connections are parked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How often parked connections are looked for while the server drains.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
 impl SharedPoller {
-    pub(super) fn new(listeners: Vec<Listener>) -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (number, listener) in listeners.iter().enumerate() {
-            listener.set_nonblocking()?;
-            epoll::add(&epoll, listener, EventData::new_u64(number as u64), ONCE)?;
-        }
         let due_event = eventfd(1, EventfdFlags::CLOEXEC)?;
         epoll::add(&epoll, &due_event, EventData::new_u64(DUE), SILENT)?;
         let state = Mutex::new(State { parked: Parked::new(now_ms()), due: Vec::new() });
+        let listeners = ArcSwap::default();
         Ok(Self { epoll, listeners, state, first_parked: Condvar::new(), due_event })
+    }
+
+    /// Watches these listeners from now on, and leaves those that are not among them. To be called by one thread.
+    pub(super) fn watch(&self, next: &Arc<Listeners>) -> io::Result<()> {
+        let before = self.listeners.swap(Arc::clone(next));
+        let count = before.len().max(next.len());
+        for number in 0..count {
+            let [old, new] = [&before, next].map(|all| all.get(number).and_then(Option::as_ref));
+            let is_same = matches!((old, new), (Some(old), Some(new)) if Arc::ptr_eq(old, new));
+            if is_same {
+                continue;
+            }
+            if let Some(old) = old {
+                let _ = epoll::delete(&self.epoll, old);
+            }
+            if let Some(new) = new {
+                epoll::add(&self.epoll, new, EventData::new_u64(number as u64), ONCE)?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits for an event, for this long at most.
@@ -83,7 +105,7 @@ impl SharedPoller {
         match token {
             None => Event::TimedOut,
             Some(DUE) => self.take_due().map_or(Event::Nothing, Event::Parked),
-            Some(token) if token < self.listeners.len() as u64 => Event::Listener(token as usize),
+            Some(token) if token < PARKED_MIN => Event::Listener(token as usize),
             Some(token) => self.state.lock().parked.take(token).map_or(Event::Nothing, Event::Parked),
         }
     }
@@ -99,10 +121,13 @@ impl SharedPoller {
     }
 
     /// Accepts a connection, and lets the next thread accept.
-    pub(super) fn accept(&self, listener: usize) -> Result<(OwnedFd, Peer), Errno> {
-        let accepted = self.listeners[listener].accept(SocketFlags::empty());
+    pub(super) fn accept(&self, listener: usize) -> Result<(OwnedFd, TransportInfo), Errno> {
+        let listeners = self.listeners.load();
+        // A reload may have removed it since the event.
+        let Some(Some(watched)) = listeners.get(listener) else { return Err(Errno::AGAIN) };
+        let accepted = watched.accept(SocketFlags::empty());
         if !matches!(accepted, Err(Errno::INVAL)) {
-            self.arm(&self.listeners[listener], listener as u64);
+            let _ = epoll::modify(&self.epoll, watched, EventData::new_u64(listener as u64), ONCE);
         }
         accepted
     }
@@ -137,7 +162,7 @@ impl SharedPoller {
 
     /// Takes out the parked connection that has been idle for longest.
     pub(super) fn take_longest_idle(&self, shared: &ServerState) -> Option<Box<Client>> {
-        let settings = &shared.server.settings;
+        let settings = &shared.configuration().server.settings;
         self.state
             .lock()
             .parked
@@ -170,7 +195,7 @@ impl SharedPoller {
 
     /// Refuses new connections, and gives the parked ones to threads. The server drains already.
     pub(super) fn drain(&self) {
-        self.listeners.iter().for_each(Listener::shut);
+        self.listeners.load().iter().flatten().for_each(|listener| listener.shut());
         // With the lock, because the other thread may be about to wait.
         let _state = self.state.lock();
         self.first_parked.notify_one();

@@ -9,10 +9,12 @@ use crate::connection_permit::ConnectionPermit;
 use crate::longest_idle::LongestIdle;
 use crate::poller::Registered;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
+use crate::transport::Transport;
 
 /// A connection and its socket. It is in one place at a time: with a stage, parked, or in a queue.
 pub(super) struct Slot {
     pub(super) connection: Connection,
+    pub(super) transport: Transport,
     pub(super) socket: OwnedFd,
     /// The connection's number in its pool, and a generation.
     pub(super) token: u64,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use flash_core::Context;
 use flash_core::local::LocalCache;
-use flash_core::{Connection, Context, TransportInfo};
 use flash_observe::metrics::LoopMetrics;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -115,6 +115,7 @@ impl<W: Work + Send + 'static> Stage<W> {
                 open = self.queue.take(&mut batch, ThenSleep::No);
             }
             let turn = self.metrics.begin(events.len() + batch.len(), self.worker.clock.read());
+            self.worker.refresh();
             self.round(&events, &mut batch);
             self.hand_on();
             self.worker.report();
@@ -162,13 +163,10 @@ impl<W: Work + Send + 'static> Stage<W> {
         let shared = Arc::clone(&self.worker.shared);
         match shared.permit().or_else(|| self.take_permit()) {
             Some(permit) => {
-                let connection = Connection::new(
-                    TransportInfo::plain(waiting_connection.peer),
-                    &shared.server.settings,
-                    &self.worker.clock.now,
-                );
+                let connection = self.worker.connection(waiting_connection.transport);
                 let slot = Slot {
                     connection,
+                    transport: shared.transport(&waiting_connection.transport),
                     socket: waiting_connection.socket,
                     token: NEW,
                     streams: Vec::new(),
@@ -183,8 +181,9 @@ impl<W: Work + Send + 'static> Stage<W> {
 
     /// Closes the connection that has been idle for longest, and returns its permit.
     fn take_permit(&mut self) -> Option<ConnectionPermit> {
-        let settings = &self.worker.shared.server.settings;
-        let idle = self.parked.take_longest_idle(settings, self.worker.clock.now.ms())?;
+        let now_ms = self.worker.clock.now.ms();
+        let settings = &self.worker.configuration().server.settings;
+        let idle = self.parked.take_longest_idle(settings, now_ms)?;
         self.work.forget(&idle);
         Some(self.worker.shared.reuse(idle.permit))
     }
@@ -208,7 +207,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         let now_ms = self.worker.clock.now.ms();
         match self.give_up {
             GiveUp::Never => {
-                let drain_ms = self.worker.shared.limits.drain.as_millis() as u64;
+                let drain_ms = self.worker.shared.drain_time().as_millis() as u64;
                 self.give_up = GiveUp::At { ms: now_ms + drain_ms };
                 // Connections that wait for a request see that the server drains.
                 self.resume_all(|_, _| {});

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use flash_core::job::{Done, Find, Job, Outcome};
+use flash_core::job::{Done, Job, Outcome};
 use flash_core::upstream::Opened;
 use flash_core::{Context, ExchangeId, Want};
 use flash_observe::metrics::LoopMetrics;
@@ -19,7 +19,6 @@ use crate::helpers::Client;
 use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;
 use crate::poller::Registered;
-use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
 use crate::upstream_io::{UpstreamIo, tell_opened};
 
@@ -98,9 +97,9 @@ struct Socket {
 }
 
 impl ReadRequest {
-    pub(super) fn new(shared: &ServerState) -> Self {
+    pub(super) fn new() -> Self {
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
-        Self { sockets: Slab::new(), generation: 0, buffer, upstream_io: UpstreamIo::new(shared) }
+        Self { sockets: Slab::new(), generation: 0, buffer, upstream_io: UpstreamIo::default() }
     }
 
     fn add_connection(&mut self, slot: &mut Slot) {
@@ -123,6 +122,10 @@ impl ReadRequest {
             slot.connection.abort(cx);
         }
         for _ in 0..WANTS_PER_TURN {
+            if slot.transport.holds_back(&slot.socket, &mut slot.connection, cx) {
+                let registered = socket.register(slot, Registered::Room, at);
+                return if registered.is_ok() { Next::Waits } else { Next::Ends };
+            }
             let want = slot.connection.want(cx);
             slot.release(at, cx);
             match want {
@@ -136,7 +139,8 @@ impl ReadRequest {
                     Received::Bytes(count) => {
                         // A short read has emptied the socket. Later bytes are a new event.
                         socket.readable = count == self.buffer.len() || socket.hung_up;
-                        slot.connection.received(&self.buffer[..count], cx);
+                        let bytes = &self.buffer[..count];
+                        slot.transport.received(bytes, &slot.socket, &mut slot.connection, cx);
                     }
                     Received::Blocked => socket.readable = false,
                     Received::End => slot.connection.received_end(cx),
@@ -144,7 +148,7 @@ impl ReadRequest {
                 },
                 Want::Send if slot.connection.is_exchanging() => {
                     let Some(output) = slot.connection.output() else { return Next::Ends };
-                    match socket::send(&slot.socket, output, Some(at.metrics)) {
+                    match slot.transport.send_now(&slot.socket, output, Some(at.metrics)) {
                         Sent::Bytes(count) => slot.connection.sent(count, cx),
                         Sent::Blocked => {
                             slot.connection.send_blocked();
@@ -166,7 +170,8 @@ impl ReadRequest {
                     self.upstream_io.perform(&want, &mut slot.connection, stream, cx);
                 }
                 Want::WaitIo(interest) => {
-                    let client = if interest.client_out { Registered::Room } else { Registered::Bytes };
+                    let has_output = interest.client_out || slot.transport.waits();
+                    let client = if has_output { Registered::Room } else { Registered::Bytes };
                     let registered = socket.register(slot, client, at);
                     let registered = registered.and_then(|()| slot.register_streams(at));
                     return if registered.is_ok() { Next::Waits } else { Next::Ends };
@@ -175,6 +180,10 @@ impl ReadRequest {
                     // The socket stays open in another process. This stage needs none of its events.
                     let _ = epoll::delete(at.epoll, &slot.socket);
                     return Next::Ends;
+                }
+                Want::Close if slot.transport.close(&slot.socket, &slot.connection) => {
+                    let registered = socket.register(slot, Registered::Room, at);
+                    return if registered.is_ok() { Next::Waits } else { Next::Ends };
                 }
                 Want::Close => return Next::Ends,
                 Want::Reset => {
@@ -269,17 +278,13 @@ impl Work for FindFile {
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         match with {
-            With::Job(id, Job::Find(find)) => {
-                match cx.server.look_up(find.site, &find.path, cx.local, cx.now) {
-                    Ok(entry) => Next::To(Step::SendHeader, With::Done(id, Done::Found(entry).into())),
-                    Err(known) => {
-                        match at.dispatch(&mut self.dispatch, id, Job::Find(Find { known, ..find }), slot) {
-                            Some(outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
-                            None => elsewhere(slot.connection.want(cx), slot, cx),
-                        }
-                    }
-                }
-            }
+            With::Job(id, Job::Find(find)) => match cx.server.look_up(find, cx.local, cx.now) {
+                Ok(entry) => Next::To(Step::SendHeader, With::Done(id, Done::Found(entry).into())),
+                Err(find) => match at.dispatch(&mut self.dispatch, id, Job::Find(find), slot) {
+                    Some(outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
+                    None => elsewhere(slot.connection.want(cx), slot, cx),
+                },
+            },
             With::Done(id, outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
             With::Nothing | With::Job(..) | With::Opened(..) | With::Poisoned => {
                 elsewhere(slot.connection.want(cx), slot, cx)
@@ -295,7 +300,7 @@ impl SendHeader {
     /// Tries once. The rest goes to *send data*.
     fn send(slot: &mut Slot, at: &At<'_>, cx: &mut Context<'_>) {
         let Some(output) = slot.connection.output() else { return };
-        match socket::send(&slot.socket, output, Some(at.metrics)) {
+        match slot.transport.send_now(&slot.socket, output, Some(at.metrics)) {
             Sent::Bytes(count) => slot.connection.sent(count, cx),
             Sent::Blocked => {}
             Sent::Broken => slot.connection.abort(cx),
@@ -354,7 +359,7 @@ impl Work for SendData {
             match slot.connection.want(cx) {
                 Want::Send => {
                     let Some(output) = slot.connection.output() else { return Next::Waits };
-                    match socket::send(&slot.socket, output, Some(at.metrics)) {
+                    match slot.transport.send_now(&slot.socket, output, Some(at.metrics)) {
                         Sent::Bytes(count) => slot.connection.sent(count, cx),
                         Sent::Blocked => {
                             slot.connection.send_blocked();
@@ -397,7 +402,7 @@ fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
         Want::Job(id, job) => Next::To(Step::SendData, With::Job(id, job)),
         Want::WaitJob => Next::Waits,
         Want::ShutdownWrite => {
-            if rustix::net::shutdown(&slot.socket, rustix::net::Shutdown::Write).is_err() {
+            if slot.transport.shutdown(&slot.socket).is_err() {
                 slot.connection.abort(cx);
             }
             Next::To(Step::ReadRequest, With::Nothing)

@@ -36,6 +36,14 @@ pub fn confine_helper(readable: &[PathBuf]) -> Result<(), Unenforced> {
     report([landlock::forbid_but_reading(readable), seccomp::forbid_but(seccomp::helper())])
 }
 
+/// Confines the daemon of `flash helper`, which accepts askers, and reads below these folders with threads of its own.
+///
+/// # Errors
+/// As above.
+pub fn confine_daemon(readable: &[PathBuf]) -> Result<(), Unenforced> {
+    report([landlock::forbid_but_reading(readable), seccomp::forbid_but(seccomp::daemon())])
+}
+
 fn report(results: [Result<(), String>; 2]) -> Result<(), Unenforced> {
     let gaps: Vec<String> = results.into_iter().filter_map(Result::err).collect();
     if gaps.is_empty() { Ok(()) } else { Err(Unenforced(gaps)) }

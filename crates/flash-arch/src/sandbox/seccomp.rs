@@ -138,6 +138,13 @@ pub(super) fn helper() -> Result<Rules, BackendError> {
     of(&[EVERYBODY, HELPER])
 }
 
+/// The daemon does what both do: it accepts, and its threads walk and read.
+pub(super) fn daemon() -> Result<Rules, BackendError> {
+    let mut rules = server()?;
+    rules.extend(of(&[HELPER])?);
+    Ok(rules)
+}
+
 fn of(lists: &[&[c_long]]) -> Result<Rules, BackendError> {
     let mut rules: Rules = lists.iter().copied().flatten().map(|call| (*call, Vec::new())).collect();
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {

@@ -42,6 +42,13 @@ impl Variables {
         variables
     }
 
+    /// What the client's connection speaks, in mod_ssl's names.
+    pub fn add_tls(&mut self, version: &str, (cipher, key_bits): (&str, u16)) {
+        self.push(b"SSL_PROTOCOL", version.as_bytes());
+        self.push(b"SSL_CIPHER", cipher.as_bytes());
+        self.push_number(b"SSL_CIPHER_USEKEYSIZE", key_bits.into());
+    }
+
     fn add_request_line(&mut self, head: &RequestHead<'_>, protocol: &str) {
         // §4.1.12. The method may be one that the head's parser does not know.
         self.push(b"REQUEST_METHOD", head.method_name);

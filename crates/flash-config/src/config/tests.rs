@@ -9,7 +9,12 @@ fn key(name: &str, kind: Kind) -> Key {
         aliases: Vec::new(),
         kind,
         is_list: false,
-        in_site: matches!(name, "root" | "list" | "host" | "header"),
+        answers: name == "gone",
+        stands: match name {
+            "root" | "list" | "header" | "gone" => Stands::Place,
+            "host" => Stands::Site,
+            _ => Stands::Server,
+        },
         heading: "Test".into(),
         help: "A test".into(),
         default: None,
@@ -25,6 +30,7 @@ fn keys() -> Keys {
         vec![
             key("root", Kind::Folder),
             key("list", Kind::Switch),
+            key("gone", Kind::Switch),
             Key { is_list: true, conflicts: vec!["port".into()], ..key("listen", Kind::Address) },
             Key { conflicts: vec!["listen".into()], ..key("port", Kind::Number) },
             Key { aliases: vec!["bind".into()], ..key("host", Kind::Text) },
@@ -40,9 +46,9 @@ fn keys() -> Keys {
 }
 
 fn right(text: &str) -> Vec<(String, Vec<String>)> {
-    let file = of_text(text);
-    let (config, problems) = Config::parse(&file, &keys());
-    assert!(problems.is_empty(), "{}", file.report(&problems));
+    let mut files = of_text(text);
+    let (config, problems) = Config::parse(&mut files, &keys());
+    assert!(problems.is_empty(), "{}", files.report(&problems));
     let texts = |setting: &Setting| {
         setting.values.iter().map(|value| value.text.clone().unwrap_or_default()).collect()
     };
@@ -51,11 +57,10 @@ fn right(text: &str) -> Vec<(String, Vec<String>)> {
 
 /// Each problem: what it marks, its message and its label.
 fn wrong(text: &str) -> Vec<(String, String, String)> {
-    let file = of_text(text);
-    let (_, mut problems) = Config::parse(&file, &keys());
-    problems.sort_by_key(|problem| problem.place.clone().map(|place| place.start));
+    let (_, mut problems) = Config::parse(&mut of_text(text), &keys());
+    problems.sort_by_key(|problem| problem.place.clone().map(|place| place.bytes.start));
     let shown = |problem: Problem| {
-        (problem.place.map_or("", |place| &text[place]).to_owned(), problem.message, problem.label)
+        (problem.place.map_or("", |place| &text[place.bytes]).to_owned(), problem.message, problem.label)
     };
     problems.into_iter().map(shown).collect()
 }
@@ -138,10 +143,10 @@ fn each_mistake_is_marked_and_explained() {
 fn all_errors_are_found_at_once() {
     let text = "lisen = 1\nport = = 2\nlist = 3\nhost = 'bad'\nlist = true\n[[cgi]]\n";
     let found: Vec<usize> = {
-        let (_, problems) = Config::parse(&of_text(text), &keys());
+        let (_, problems) = Config::parse(&mut of_text(text), &keys());
         let line = |at: usize| text[..at].matches('\n').count() + 1;
         let mut lines: Vec<usize> =
-            problems.iter().filter_map(|problem| Some(line(problem.place.as_ref()?.start))).collect();
+            problems.iter().filter_map(|problem| Some(line(problem.place.as_ref()?.bytes.start))).collect();
         lines.sort_unstable();
         lines.dedup();
         lines
@@ -155,13 +160,12 @@ fn a_folder_that_is_missing_is_marked() {
     std::fs::write(folder.path().join("file"), "").expect("a file is written");
     let path = folder.path().display();
     let text = format!("root = '{path}/no'\ncgi = {{ '/a' = '{path}/file', '/b' = '{path}' }}\n");
-    let file = of_text(&text);
-    let (config, problems) = Config::parse(&file, &keys());
+    let (config, problems) = Config::parse(&mut of_text(&text), &keys());
     assert!(problems.is_empty());
     let found: Vec<_> = config
         .check()
         .into_iter()
-        .map(|problem| (text[problem.place.expect("it has a place")].to_owned(), problem.label))
+        .map(|problem| (text[problem.place.expect("it has a place").bytes].to_owned(), problem.label))
         .collect();
     let expected = [
         (format!("'{path}/no'"), "there is no such folder".to_owned()),
@@ -172,9 +176,9 @@ fn a_folder_that_is_missing_is_marked() {
 
 /// The hosts of each site, and its settings.
 fn sites(text: &str) -> Vec<(Vec<Host>, Vec<String>)> {
-    let file = of_text(text);
-    let (config, problems) = Config::parse(&file, &keys());
-    assert!(problems.is_empty(), "{}", file.report(&problems));
+    let mut files = of_text(text);
+    let (config, problems) = Config::parse(&mut files, &keys());
+    assert!(problems.is_empty(), "{}", files.report(&problems));
     let settings = |site: &Site| site.settings.iter().map(|setting| setting.key.clone()).collect();
     config.sites.iter().map(|site| (site.hosts.clone(), settings(site))).collect()
 }
@@ -236,4 +240,161 @@ fn mistakes_of_sites() {
     let found = wrong(&format!("root = 'x'\n{site}"));
     assert_eq!((&*found[0].0, &*found[0].1), ("root", "`root` stands in a site here"));
     assert_eq!(wrong("site = 7")[0].2, "this is a number");
+}
+
+#[test]
+fn places_have_names_and_settings() {
+    let text = "
+        [site.'a.example']
+        root = 'a'
+        '/b/' = { list = true }
+        '*.c' = { header = { X-A = '1' } }
+        [site.'a.example'.'/b/d']
+        root = 'd'";
+    let (config, problems) = Config::parse(&mut of_text(text), &keys());
+    assert!(problems.is_empty(), "{problems:?}");
+    let shown = |place: &Place| {
+        (place.name.clone(), place.settings.iter().map(|setting| setting.key.clone()).collect::<Vec<_>>())
+    };
+    let found: Vec<_> = config.sites[0].places.iter().map(shown).collect();
+    let expected = [
+        (PlaceName::Below("/b".into()), vec!["list".to_owned()]),
+        (PlaceName::Ends(".c".into()), vec!["header".into()]),
+        (PlaceName::Below("/b/d".into()), vec!["root".into()]),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(config.check().len(), 2, "the folder of a place is looked for, too");
+}
+
+#[test]
+fn mistakes_of_places() {
+    let site = "[site.'a.example']\nroot = 'a'\n";
+    for (text, marked, message, label) in [
+        ("'/b' = 7", "7", "a place is a table, such as { list = true }", "this is a number"),
+        ("'/b' = {}\n'/b/' = {}", "'/b/'", "two places with the name /b/", "the site has it already"),
+        ("'*' = {}", "'*'", "`*` is no place", "write the end of files' names, as in \"*.woff2\""),
+        ("'/' = {}", "'/'", "`/` is no place", "this is the site itself: write these keys above its places"),
+        ("'/%41' = {}", "'/%41'", "`/%41` is no place", "no request has such a path: write it decoded"),
+        (
+            "'/b' = { port = 1 }",
+            "port",
+            "`port` holds for the whole server",
+            "write it above the first [site]",
+        ),
+        (
+            "'/b' = { host = 'x' }",
+            "host",
+            "`host` holds for a whole site",
+            "write it above the places of its site",
+        ),
+        ("'/b' = { lisst = true }", "lisst", "unknown key `lisst`", "did you mean `list`?"),
+        ("'/b' = { redirect = 7 }", "redirect", "unknown key `redirect`", "there is no such key"),
+        ("'/b' = { '/c' = {} }", "'/c'", "unknown key `/c`", "a place stands in a [site], beside its keys"),
+    ] {
+        let expected = (marked.to_owned(), message.to_owned(), label.to_owned());
+        assert_eq!(wrong(&format!("{site}{text}")), [expected], "{text}");
+    }
+}
+
+/// A folder with a file that includes others.
+fn included(first: &str, others: &[(&str, &str)]) -> (tempfile::TempDir, Files, Config, String) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("flash.toml");
+    std::fs::create_dir(folder.path().join("sites")).expect("a folder");
+    for (name, text) in [("flash.toml", first)].iter().chain(others) {
+        std::fs::write(folder.path().join(name), text).expect("a file is written");
+    }
+    let mut files = Files::read(&path).expect("it is there");
+    let (config, problems) = Config::parse(&mut files, &keys());
+    let report = files.report(&problems);
+    (folder, files, config, report)
+}
+
+#[test]
+fn included_files_define_sites() {
+    let others = [
+        ("sites/b.toml", "[site.'b.example']\nroot = 'x'\n"),
+        ("sites/a.toml", "\n[site.'a.example']\nroot = '../a'\n"),
+        ("sites/no.txt", "this is no TOML"),
+    ];
+    let (folder, files, config, report) = included("port = 1\ninclude = ['sites/*.toml', 'none/*']", &others);
+    assert_eq!(report, "");
+    let hosts: Vec<_> = config.sites.iter().map(|site| site.hosts[0].clone()).collect();
+    assert_eq!(hosts, ["a.example", "b.example"].map(|name| Host::Exact(name.into())));
+    let shown = folder.path().join("sites");
+    let root = &config.sites[0].settings[0];
+    assert_eq!(files.line(&root.place), format!("{}:3", shown.join("a.toml").display()));
+    let text = root.values[0].text.clone().expect("it has a text");
+    assert_eq!(text, shown.join("../a").to_str().expect("it is text"), "it begins at the included file");
+}
+
+#[test]
+fn mistakes_of_included_files_name_them() {
+    let others = [
+        (
+            "sites/a.toml",
+            "list = true\ninclude = 'b'\n[site.'a.example']\nroot = 'a'\n'/x' = { lisst = true }\n",
+        ),
+        ("sites/b.toml", "[site.'A.example']\nroot = 'b'\nport = = 1\n"),
+    ];
+    let (folder, _, _, report) =
+        included("root = 'x'\ninclude = ['sites/*.toml', 'none.toml', 7]\n", &others);
+    let shown = folder.path().display();
+    for expected in [
+        format!("{shown}/flash.toml:1:1\n  |\n1 | root = 'x'\n  | ^^^^ each site has its own"),
+        format!("{shown}/flash.toml:2:28"),
+        "cannot include none.toml".into(),
+        "`include` takes patterns of files in quotes".into(),
+        format!(
+            "{shown}/sites/a.toml:1:1\n  |\n1 | list = true\n  | ^^^^ an included file may define sites only"
+        ),
+        format!("{shown}/sites/a.toml:2:1"),
+        format!("{shown}/sites/a.toml:5:10"),
+        format!("{shown}/sites/b.toml:1:7"),
+        "two sites with the name A.example".into(),
+        format!("{shown}/sites/b.toml:3:"),
+    ] {
+        assert!(report.contains(&expected), "no {expected} in {report}");
+    }
+}
+
+#[test]
+fn secrets_are_read_from_elsewhere() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("secret");
+    std::fs::write(&path, "s3cret: \u{fc}\r\n").expect("a file is written");
+    let path = path.display();
+    assert_eq!(right(&format!("host = {{ file = '{path}' }}")), [set("host", &["s3cret: \u{fc}"])]);
+    assert_eq!(
+        right(&format!("header = {{ X-A = [{{ file = '{path}' }}, 'b'] }}")),
+        [set("header", &["X-A: s3cret: \u{fc}", "X-A: b"])]
+    );
+    let home = std::env::var("PATH").expect("cargo has one");
+    assert_eq!(right("host = { env = 'PATH' }"), [set("host", &[&home])]);
+    for (text, label) in [
+        ("{ env = 'FLASH_NO_SUCH_VARIABLE' }", "FLASH_NO_SUCH_VARIABLE: environment variable not found"),
+        ("{ file = '/nowhere' }", "cannot read /nowhere: No such file"),
+        ("{ file = '/dev/zero' }", "it is no file of 65536 bytes at most"),
+        ("{ credential = '../x' }", "write { env ="),
+        ("{ credential = 'x' }", "CREDENTIALS_DIRECTORY"),
+        ("{ env = 'A', file = 'b' }", "write { env ="),
+        ("{ envv = 'A' }", "write { env ="),
+        ("{}", "write { env ="),
+    ] {
+        let found = wrong(&format!("host = {text}"));
+        assert_eq!((found.len(), &*found[0].0, &*found[0].1), (1, text, "no secret for `host`"));
+        assert!(found[0].2.contains(label), "{text}: {}", found[0].2);
+    }
+    assert_eq!(wrong("root = { env = 'PATH' }").len(), 1, "a path is no secret");
+}
+
+#[test]
+fn a_site_that_answers_itself_needs_no_folder() {
+    assert_eq!(sites("[site.'a.example']\ngone = true")[0].1, ["gone"]);
+    let found = wrong("[site.'a.example']\ngone = false");
+    assert_eq!(found[0].1, "a site needs its `root`");
+    let found =
+        wrong("[site.'a.example']\ngone = true\n'/a' = {}\n'/b' = { root = 'b' }\n'/c' = { gone = true }");
+    let expected = ("'/a'".to_owned(), "a place needs its `root` where its site has none".to_owned());
+    assert_eq!((found.len(), (found[0].0.clone(), found[0].1.clone())), (1, expected));
 }

@@ -14,6 +14,8 @@ use crate::entry::Entry;
 use crate::job::Worth;
 use crate::site_id::SiteId;
 
+/// How many entries are looked at while the shard is locked, when those of some sites leave.
+const LOOKED_AT: usize = 128;
 /// How many entries are compared, each time that one has to leave.
 const SAMPLE: usize = 8;
 /// The memory of an entry's place, besides the entry and its name.
@@ -106,6 +108,25 @@ impl Shard {
         self.index.insert_unique(name.hash, position, hash_of);
         self.places.push(place);
         true
+    }
+
+    /// Removes entries of sites that are not kept, from this position on and some at a time. Returns where to go on.
+    pub(super) fn remove_sites(
+        &mut self,
+        from: usize,
+        is_kept: impl Fn(SiteId) -> bool,
+        evicted: &mut Evicted,
+    ) -> Option<usize> {
+        let mut position = from;
+        for _ in 0..LOOKED_AT {
+            match self.places.get(position) {
+                None => return None,
+                Some(place) if is_kept(place.site) => position += 1,
+                // The last place takes this position.
+                Some(_) => evicted.push(self.remove(position)),
+            }
+        }
+        Some(position)
     }
 
     /// What the shard would take of the name's file.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flash_http::head::{RequestHead, Target};
 use flash_http::method::Method;
+use flash_http::negotiate::{Accepts, CodingSet};
 use flash_http::status::Status;
 
 use super::asked::Asked;
@@ -31,6 +32,12 @@ pub(crate) enum Answer {
     /// 404, with the site's own page.
     Missing(Option<Arc<Entry>>),
     Options,
+    /// The site's redirection.
+    Redirect,
+    /// 429: the client has to wait so many seconds.
+    TooMany(u64),
+    /// A redirection to the same target with TLS.
+    ToHttps,
 }
 
 /// The next step of a request.
@@ -71,6 +78,7 @@ pub(crate) fn next(
     cx: &mut Context<'_>,
 ) -> Next {
     let mut age_s = None;
+    let codings = || Accepts::of(head.accept_encoding).codings();
     let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get()));
     let mut purpose = lookup.map_or(Purpose::Target, |lookup| lookup.purpose);
     let mut answer = match (asked, lookup) {
@@ -80,6 +88,8 @@ pub(crate) fn next(
             }
             Answer::Error(status)
         }
+        (Asked::Redirect, _) => Answer::Redirect,
+        (Asked::ToHttps, _) => Answer::ToHttps,
         (Asked::File(_) | Asked::Options, _) if body_waits => return Next::DropBody,
         (Asked::Options, _) => Answer::Options,
         (Asked::File(_) | Asked::Program(_), Some(lookup)) => match &lookup.state {
@@ -98,12 +108,14 @@ pub(crate) fn next(
             Lookup::Failed(failure) => Answer::Error(failure.status()),
             Lookup::Wanted(_) | Lookup::ListWanted(_) | Lookup::Asked => return Next::Wait,
         },
-        (Asked::File(path) | Asked::Program(path), None) => match lookup::find_file(path, site, cx) {
-            Found::Entry(entry) => Answer::Entry(entry),
-            Found::Program => return Next::Upstream(Program { script: None, is_fallback: false }),
-            Found::Refused(status) => Answer::Error(status),
-            Found::Unknown(find) => return Next::Lookup(FileLookup::of_file(find)),
-        },
+        (Asked::File(path) | Asked::Program(path), None) => {
+            match lookup::find_file(path, site, codings, cx) {
+                Found::Entry(entry) => Answer::Entry(entry),
+                Found::Program => return Next::Upstream(Program { script: None, is_fallback: false }),
+                Found::Refused(status) => Answer::Error(status),
+                Found::Unknown(find) => return Next::Lookup(FileLookup::of_file(find)),
+            }
+        }
     };
     // The target leads nowhere. The fallback is looked for once, so a fallback that leads nowhere is a 404.
     if purpose == Purpose::Target
@@ -111,7 +123,7 @@ pub(crate) fn next(
         && let Some(fallback) = site.fallback_for(head, path, &entry.resource)
     {
         let of = entry.generation();
-        answer = match lookup::find_file(fallback.raw_path(), site, cx) {
+        answer = match lookup::find_file(fallback.raw_path(), site, codings, cx) {
             Found::Entry(entry) => Answer::Entry(entry),
             Found::Unknown(find) => return Next::Lookup(FileLookup::of_fallback(find, of)),
             Found::Program => return Next::Upstream(Program { script: None, is_fallback: true }),
@@ -152,7 +164,7 @@ pub(crate) fn next(
         return Next::Lookup(FileLookup::of_listing(list));
     }
     if site.settings.own_missing_page && head.method.is_retrieval() && answer.is_missing() {
-        match lookup::find_file(lookup::MISSING_PAGE, site, cx) {
+        match lookup::find_file(lookup::MISSING_PAGE, site, || CodingSet::EMPTY, cx) {
             Found::Entry(page) => return Next::Respond { answer: Answer::Missing(Some(page)), age_s: None },
             Found::Unknown(find) => return Next::Lookup(FileLookup::of_page(find, site.generation.get())),
             Found::Program | Found::Refused(_) => {}
@@ -168,6 +180,7 @@ impl Answer {
             Answer::Error(status) => *status == Status::NOT_FOUND,
             Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Missing),
             Answer::Missing(_) | Answer::Listing(..) | Answer::Options => false,
+            Answer::Redirect | Answer::TooMany(_) | Answer::ToHttps => false,
         }
     }
 }
@@ -190,6 +203,9 @@ impl<S: ResponseSink> Responder<'_, S> {
             Answer::Error(status) => self.error(status),
             Answer::Missing(page) => self.missing(page.as_deref()),
             Answer::Options => self.options(),
+            Answer::Redirect => self.redirect(head),
+            Answer::TooMany(seconds) => self.too_many(seconds),
+            Answer::ToHttps => self.redirect_to_https(head),
         }
     }
 }

@@ -14,6 +14,10 @@ pub(crate) enum Asked<'b> {
     /// The same, if the path leads to a program. A file has no use for the method or the body.
     Program(&'b [u8]),
     Options,
+    /// The request is sent elsewhere. Flash does not wait for its body.
+    Redirect,
+    /// The same with TLS.
+    ToHttps,
     /// The request is refused with this status. Flash does not wait for its body.
     Refused(Status),
 }
@@ -23,13 +27,19 @@ pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {
         Target::Origin { path, .. } => site.may_lead_to_program(path).then_some(path),
         _ => None,
     };
+    let settings = &*site.settings;
     match (head.method, head.expect, head.body) {
         (Method::Unknown, ..) => Asked::Refused(Status::NOT_IMPLEMENTED),
         // Both are meant for proxies (RFC 9110 §9.3.6, §9.3.8). A program could misunderstand them.
         (Method::Known("CONNECT" | "TRACE"), ..) => Asked::Refused(Status::METHOD_NOT_ALLOWED),
+        (method, ..) if settings.methods.as_ref().is_some_and(|methods| !methods.contain(method)) => {
+            Asked::Refused(Status::METHOD_NOT_ALLOWED)
+        }
+        _ if settings.gone => Asked::Refused(Status::GONE),
+        _ if settings.redirect.is_some() => Asked::Redirect,
         (Method::Known(_), ..) if program().is_none() => Asked::Refused(Status::METHOD_NOT_ALLOWED),
         (_, Expect::Other, _) => Asked::Refused(Status::EXPECTATION_FAILED),
-        (.., Body::Length(length)) if length > site.settings.body_bytes_max => {
+        (.., Body::Length(length)) if length > settings.body_bytes_max => {
             Asked::Refused(Status::CONTENT_TOO_LARGE)
         }
         (Method::Options, ..) => program().map_or(Asked::Options, Asked::Program),

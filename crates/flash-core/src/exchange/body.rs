@@ -104,8 +104,8 @@ impl Body {
         Self { source: Source::Listing { listing: Arc::clone(listing), next }, piece: Piece::Ready }
     }
 
-    /// The job for the next piece. Returns it once.
-    pub(crate) fn ask(&mut self) -> Option<Job> {
+    /// The job for the next piece, of which the client takes this many bytes now. Returns it once.
+    pub(crate) fn ask(&mut self, bytes_max: u64) -> Option<Job> {
         if self.piece != Piece::Wanted {
             return None;
         }
@@ -114,7 +114,7 @@ impl Body {
                 let range = &parts.parts.front()?.range;
                 // Windows begin at multiples of their size, so that equal misses are the same job.
                 let end = (range.start / WINDOW_BYTES + 1) * WINDOW_BYTES;
-                let window = range.start..end.min(range.end);
+                let window = range.start..end.min(range.end).min(range.start.saturating_add(bytes_max));
                 let is_last = window.end == range.end && parts.parts.len() == 1;
                 let completes = is_last.then(|| Box::new(hull(given, &window)));
                 Job::Load(Load { file: Arc::clone(file), window, copy: *copy, completes })

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flash_http::negotiate::CodingSet;
 use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::context::Context;
 use crate::entry::{Entry, Freshness, STALE_AFTER};
-use crate::job::{Done, Failure, Find, Job, List, Listed};
+use crate::job::{Done, Failure, Find, Job, List, Listed, Worth};
 use crate::listing::{Listing, Order};
 use crate::local::LocalCache;
 use crate::path::{PathError, SitePath};
@@ -99,9 +100,13 @@ impl FileLookup {
         found_in.min(followed) < generation
     }
 
+    pub(crate) fn wants_job(&self) -> bool {
+        matches!(self.state, Lookup::Wanted(_) | Lookup::ListWanted(_))
+    }
+
     /// The job that is wanted. Returns it once.
     pub(crate) fn ask(&mut self) -> Option<Job> {
-        if !matches!(self.state, Lookup::Wanted(_) | Lookup::ListWanted(_)) {
+        if !self.wants_job() {
             return None;
         }
         match std::mem::replace(&mut self.state, Lookup::Asked) {
@@ -166,9 +171,16 @@ pub(crate) fn list(site: SiteId, raw_path: &[u8], query: Option<&[u8]>, now: &No
     Some(List { site, path, order: Order::of_query(query), asked_ms: now.ms(), listing: None, page: 0 })
 }
 
-pub(crate) fn find_file(raw_path: &[u8], site: &Site, cx: &mut Context<'_>) -> Found {
+/// `codings` are those that the client takes.
+pub(crate) fn find_file(
+    raw_path: &[u8],
+    site: &Site,
+    codings: impl Fn() -> CodingSet,
+    cx: &mut Context<'_>,
+) -> Found {
     let Context { server, local, now, .. } = cx;
-    if let Some(entry) = local.get(site.id, raw_path, now.ms(), site.generation.get()) {
+    let cached = local.get(site.id, raw_path, now.ms(), site.generation.get());
+    if let Some(entry) = cached.filter(|entry| entry.has_looked_for(&codings)) {
         return Found::Entry(entry);
     }
     let path = match SitePath::parse(raw_path) {
@@ -186,52 +198,58 @@ pub(crate) fn find_file(raw_path: &[u8], site: &Site, cx: &mut Context<'_>) -> F
     if !site.settings.dotfiles && path.is_hidden() {
         return Found::Refused(Status::NOT_FOUND);
     }
-    let known = match server.settings.lookup_as_job {
-        false => server.search(site, &path, raw_path, local, now),
-        true => Err(None),
+    let find = |known, worth, path: SitePath<'_>| {
+        let (path, asked_ms) = (path.into_owned(), now.ms());
+        Found::Unknown(Find { site: site.id, path, known, asked_ms, worth, codings: codings() })
     };
-    match known {
+    if server.settings.lookup_as_job {
+        return find(None, Worth::ANYTHING, path);
+    }
+    match server.search((site.id, site.generation.get()), (&path, raw_path), &codings, local, now) {
         Ok(entry) => Found::Entry(entry),
-        Err(known) => {
-            let worth = server.paths.worth(site.id, &path);
-            Found::Unknown(Find { site: site.id, path: path.into_owned(), known, asked_ms: now.ms(), worth })
-        }
+        Err(known) => find(known, server.paths.worth(site.id, &path), path),
     }
 }
 
 impl Server {
-    /// For drivers that look files up in a stage of their own. If no cached entry may answer, the disk has to be asked. The
-    /// error is the old entry, if there is one.
-    pub fn look_up(
-        &self,
-        site: SiteId,
-        path: &SitePath<'_>,
-        local: &mut LocalCache,
-        now: &Now,
-    ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
-        let site = self.hosts.site(site).ok_or(None)?;
-        local
-            .get(site.id, path.as_bytes(), now.ms(), site.generation.get())
-            .map_or_else(|| self.search(site, path, path.as_bytes(), local, now), Ok)
+    /// For drivers that look files up in a stage of their own.
+    ///
+    /// # Errors
+    /// If no cached entry may answer, the disk has to be asked. The error is the job for it.
+    // What comes back is a job to do, not an error that travels far.
+    #[allow(clippy::result_large_err)]
+    pub fn look_up(&self, find: Find, local: &mut LocalCache, now: &Now) -> Result<Arc<Entry>, Find> {
+        let Some(generation) = self.hosts.generation(find.site) else { return Err(find) };
+        let (path, codings) = (&find.path, || find.codings);
+        let cached = local.get(find.site, path.as_bytes(), now.ms(), generation);
+        let found = match cached.filter(|entry| entry.has_looked_for(codings)) {
+            Some(entry) => Ok(entry),
+            None => self.search((find.site, generation), (path, path.as_bytes()), codings, local, now),
+        };
+        found.map_err(|known| Find { known, worth: self.paths.worth(find.site, &find.path), ..find })
     }
 
-    /// Searches the shared cache. What it finds is offered to the worker's own cache, under the raw request target.
+    /// Searches the shared cache. What it finds is offered to the worker's own cache, under the raw request target. The error
+    /// is an entry that may not answer.
     fn search(
         &self,
-        site: &Site,
-        path: &SitePath<'_>,
-        asked: &[u8],
+        (site, generation): (SiteId, u64),
+        (path, asked): (&SitePath<'_>, &[u8]),
+        codings: impl FnOnce() -> CodingSet,
         local: &mut LocalCache,
         now: &Now,
     ) -> Result<Arc<Entry>, Option<Arc<Entry>>> {
         // An entry of an earlier root is no help to the next look either: its file is another one.
-        let of_this_root = |entry: &Arc<Entry>| entry.generation() >= site.generation.get();
+        let of_this_root = |entry: &Arc<Entry>| entry.generation() >= generation;
         let revalidate_ms = self.settings.revalidate_ms;
-        let hits = local.take_hits(site.id, asked);
-        let Some(entry) = self.paths.get(site.id, path, hits).filter(of_this_root) else { return Err(None) };
+        let hits = local.take_hits(site, asked);
+        let Some(entry) = self.paths.get(site, path, hits).filter(of_this_root) else { return Err(None) };
+        if !entry.has_looked_for(codings) {
+            return Err(Some(entry));
+        }
         match entry.freshness(now.ms(), revalidate_ms) {
             Freshness::Fresh => {
-                local.offer(site.id, asked, &entry, now.ms(), entry.checked_ms() + revalidate_ms);
+                local.offer(site, asked, &entry, now.ms(), entry.checked_ms() + revalidate_ms);
                 Ok(entry)
             }
             Freshness::BeingChecked => Ok(entry),

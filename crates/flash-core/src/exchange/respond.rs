@@ -19,6 +19,7 @@ use crate::entry::{self, Entry, Variants};
 use crate::exchange::body::{self, Body, Parts};
 use crate::exchange::sink::{BodyLength, FileHead, HeadSink, ResponseSink};
 use crate::file::{Content, File};
+use crate::hosts;
 use crate::listing::Listing;
 use crate::path::SitePath;
 use crate::refusal::{Refusal, RefusalLog};
@@ -48,7 +49,7 @@ impl<S: ResponseSink> Responder<'_, S> {
     pub(crate) fn respond(&mut self, head: &RequestHead<'_>, entry: &Entry) -> Response {
         match &entry.resource {
             entry::Resource::File(variants) => self.file(head, variants),
-            entry::Resource::FolderWithoutSlash => self.redirect(head),
+            entry::Resource::FolderWithoutSlash => self.add_slash(head),
             entry::Resource::Folder if self.site.settings.list => self.listing(None),
             entry::Resource::Folder => self.forbidden(head, Refusal::FolderWithoutIndex),
             entry::Resource::Script(_) => self.forbidden(head, Refusal::Program),
@@ -129,11 +130,12 @@ impl<S: ResponseSink> Responder<'_, S> {
         let mut content_range = Vec::new();
         range::write_content_range(&range, file.size(), &mut content_range);
         let validators = self.validators(file);
+        let content_type = self.site.template.content_type(&file.media);
         let head_bytes = self
             .head(Status::PARTIAL_CONTENT)
             .lines(&validators)
             .lines(file.head.representation())
-            .field(b"Content-Type", file.media.content_type.as_bytes())
+            .field(b"Content-Type", content_type.as_bytes())
             .field(b"Content-Range", &content_range)
             .length(BodyLength::Known(range.end - range.start))
             .end();
@@ -146,8 +148,8 @@ impl<S: ResponseSink> Responder<'_, S> {
         // file's own identity are as good as random ones, and the same each time.
         let boundary =
             format!("flash-{:016x}", file.stamp.modified_ns as u64 ^ file.stamp.inode.rotate_left(32));
-        let multipart =
-            Multipart { content_type: file.media.content_type, size: file.size(), boundary: &boundary };
+        let of_part = self.site.template.content_type(&file.media);
+        let multipart = Multipart { content_type: &of_part, size: file.size(), boundary: &boundary };
         let mut content_type = Vec::new();
         multipart.write_content_type(&mut content_type);
         let parts = Parts::multipart(&multipart, ranges);
@@ -170,7 +172,7 @@ impl<S: ResponseSink> Responder<'_, S> {
     }
 
     /// RFC 9110 §15.4.2. `Location` is relative to the request, so that it works behind a proxy with a prefix.
-    fn redirect(&mut self, head: &RequestHead<'_>) -> Response {
+    fn add_slash(&mut self, head: &RequestHead<'_>) -> Response {
         let Target::Origin { path, query } = head.target else { return self.error(Status::BAD_REQUEST) };
         let Ok(path) = SitePath::parse(path) else { return self.error(Status::BAD_REQUEST) };
         let mut location = b"./".to_vec();
@@ -182,6 +184,39 @@ impl<S: ResponseSink> Responder<'_, S> {
             location.extend_from_slice(query);
         }
         self.page(Status::MOVED_PERMANENTLY, [(&b"Location"[..], &location[..])])
+    }
+
+    /// The site's redirection. A host or path that cannot stand in a URL makes a bad request of it.
+    pub(crate) fn redirect(&mut self, head: &RequestHead<'_>) -> Response {
+        let site = self.site;
+        let filled = site.settings.redirect.as_ref().and_then(|to| Some((to.status(), to.location(head)?)));
+        match filled {
+            Some((status, location)) => self.page(status, [(&b"Location"[..], &location[..])]),
+            None => self.error(Status::BAD_REQUEST),
+        }
+    }
+
+    /// To the same target with TLS, by the same method (RFC 9110 §15.4.9).
+    pub(crate) fn redirect_to_https(&mut self, head: &RequestHead<'_>) -> Response {
+        let (Some(host), Target::Origin { path, query }) = (head.host, head.target) else {
+            return self.error(Status::BAD_REQUEST);
+        };
+        let mut location = [b"https://", hosts::bare(host)].concat();
+        if let Some(port) = self.site.https_port.filter(|port| *port != 443) {
+            location.extend_from_slice(format!(":{port}").as_bytes());
+        }
+        location.extend_from_slice(path);
+        if let Some(query) = query {
+            location.push(b'?');
+            location.extend_from_slice(query);
+        }
+        // Without the site's fields: its policies hold for TLS (RFC 6797 §7.2).
+        let head_bytes = self
+            .head(Status::PERMANENT_REDIRECT)
+            .field(b"Location", &location)
+            .length(BodyLength::Known(0))
+            .end();
+        Response { status: Status::PERMANENT_REDIRECT, head_bytes, rest: None }
     }
 
     /// Writes a listing with its first page. HEAD gets no page, and reads no folder.
@@ -211,8 +246,11 @@ impl<S: ResponseSink> Responder<'_, S> {
 
     pub(crate) fn options(&mut self) -> Response {
         let site = self.site;
-        let head_bytes =
-            self.head(Status::NO_CONTENT).field(b"Allow", ALLOW).lines(&site.template.fields).end();
+        let head_bytes = self
+            .head(Status::NO_CONTENT)
+            .field(b"Allow", site.settings.allow())
+            .lines(&site.template.fields)
+            .end();
         Response { status: Status::NO_CONTENT, head_bytes, rest: None }
     }
 
@@ -226,7 +264,7 @@ impl<S: ResponseSink> Responder<'_, S> {
         let head_bytes = self
             .head(Status::NOT_FOUND)
             .lines(&site.template.fields)
-            .field(b"Content-Type", file.media.content_type.as_bytes())
+            .field(b"Content-Type", site.template.content_type(&file.media).as_bytes())
             .length(BodyLength::Known(file.size()))
             .end();
         let rest = match self.head_only {
@@ -237,12 +275,19 @@ impl<S: ResponseSink> Responder<'_, S> {
     }
 
     pub(crate) fn error(&mut self, status: Status) -> Response {
+        let site = self.site;
         let field = match status {
-            Status::METHOD_NOT_ALLOWED => Some((&b"Allow"[..], ALLOW)),
-            Status::SERVICE_UNAVAILABLE => Some((&b"Retry-After"[..], &b"1"[..])),
+            Status::METHOD_NOT_ALLOWED => Some((&b"Allow"[..], site.settings.allow())),
+            Status::SERVICE_UNAVAILABLE | Status::TOO_MANY_REQUESTS => Some((&b"Retry-After"[..], &b"1"[..])),
             _ => None,
         };
         self.page(status, field)
+    }
+
+    /// The client has used up its limit.
+    pub(crate) fn too_many(&mut self, seconds: u64) -> Response {
+        let seconds = seconds.to_string();
+        self.page(Status::TOO_MANY_REQUESTS, [(&b"Retry-After"[..], seconds.as_bytes())])
     }
 
     /// A response whose body is a page about its status.
@@ -279,5 +324,3 @@ fn is_plain(head: &RequestHead<'_>) -> bool {
         && head.if_unmodified_since.is_none()
         && head.range.is_none()
 }
-
-const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";

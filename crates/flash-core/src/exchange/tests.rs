@@ -19,7 +19,7 @@ use super::*;
 use crate::clock::Now;
 use crate::context::Context;
 use crate::file::{Content, File};
-use crate::job::{Find, Worth};
+use crate::job::Find;
 use crate::path::SitePath;
 use crate::server::Settings;
 use crate::site::WINDOW_BYTES;
@@ -215,13 +215,8 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
             let method = if random.chance(20) { Method::Head } else { Method::Get };
             let name = if method == Method::Head { "HEAD" } else { "GET" };
             let request = format!("{name} {path} HTTP/1.1\r\nHost: h\r\nX-Number: {number}\r\n\r\n");
-            let nothing = ExchangeState::Lookup(lookup::FileLookup::of_file(Find {
-                site: SiteId(0),
-                path: SitePath::parse(path.as_bytes()).unwrap().into_owned(),
-                known: None,
-                asked_ms: 0,
-                worth: Worth::ANYTHING,
-            }));
+            let find = Find::first(SiteId(0), SitePath::parse(path.as_bytes()).unwrap().into_owned());
+            let nothing = ExchangeState::Lookup(lookup::FileLookup::of_file(find));
             let exchange = Exchange {
                 id,
                 site: Arc::clone(world.server.hosts.unnamed()),
@@ -293,6 +288,7 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
             name: Arc::from("POST /app"),
             again: false,
             direct: None,
+            upstreams: None,
         };
         let manner = Manner { protocol: UpstreamProtocol::Cgi, used: false, room: 1 << 20, answer: None };
         let (program, backend) = Program::new(id, begin, manner);

@@ -38,6 +38,9 @@ pub(crate) use self::response_state::{ResponseState, Writer};
 use self::spooled_body::SpooledBody;
 use self::watermark::Watermark;
 
+/// RFC 3875 §6.2.2 allows a program to redirect to another, and that one back to the first.
+pub(crate) const REDIRECTS_MAX: u8 = 10;
+
 /// What the head says about the length of the request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestBodyLength {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use flash_http::media;
+use flash_http::negotiate::{Coding, CodingSet};
 
 use crate::entry::{Entry, Resource, Variants};
 use crate::file::{Content, File, OpenFile, Stamp, Window};
@@ -220,19 +221,40 @@ impl Disk {
             Some(Place::Folder { .. }) => Resource::Folder,
             Some(Place::FolderWithoutSlash) => Resource::FolderWithoutSlash,
             Some(Place::File(stamp)) => match &find.known {
-                Some(known) if known.files().any(|file| file.stamp == *stamp) => {
+                Some(known)
+                    if known.files().any(|file| file.stamp == *stamp)
+                        && known.has_looked_for(|| find.codings) =>
+                {
                     known.checked(find.asked_ms);
                     return Done::Found(Arc::clone(known));
                 }
-                _ => {
-                    Resource::File(Variants { identity: Arc::new(self.open(path, stamp)), coded: Vec::new() })
-                }
+                known => Resource::File(self.variants(path, stamp, known.as_deref(), find.codings)),
             },
         };
         Done::Found(Arc::new(Entry::new(resource, find.asked_ms)))
     }
 
-    fn open(&self, path: &str, stamp: &Stamp) -> File {
+    /// A file, and its copies in the codings that the client takes. It keeps what is known of the file itself.
+    fn variants(&self, path: &str, stamp: &Stamp, known: Option<&Entry>, codings: CodingSet) -> Variants {
+        let is_it = |file: &&Arc<File>| file.stamp == *stamp;
+        let kept = known.and_then(|known| known.files().find(is_it).map(Arc::clone));
+        let identity = kept.unwrap_or_else(|| Arc::new(self.open(path, stamp, None)));
+        if !identity.media.compressible {
+            return Variants { identity, coded: Vec::new(), looked_for: CodingSet::ALL };
+        }
+        let known = known.map_or(CodingSet::EMPTY, |known| match &known.resource {
+            Resource::File(variants) => variants.looked_for,
+            _ => CodingSet::EMPTY,
+        });
+        let looked_for = codings.union(known);
+        let copy = |coding: Coding| match self.places.get(&*format!("{path}{}", coding.suffix())) {
+            Some(Place::File(stamp)) => Some(Arc::new(self.open(path, stamp, Some(coding)))),
+            _ => None,
+        };
+        Variants { identity, coded: looked_for.iter().filter_map(copy).collect(), looked_for }
+    }
+
+    fn open(&self, path: &str, stamp: &Stamp, coding: Option<Coding>) -> File {
         let bytes = &self.contents[&stamp.inode];
         let content = if stamp.size <= self.memory_file_bytes_max {
             Content::Memory(BudgetedBytes::from(bytes.to_vec()).into())
@@ -240,14 +262,9 @@ impl Disk {
             let (inode, bytes, shared) = (stamp.inode, Arc::clone(bytes), Arc::clone(&self.shared));
             Content::Open(Arc::new(Opened { inode, bytes, shared, descriptor: io::stdin() }))
         };
-        File::new(
-            *stamp,
-            media::of(path.as_bytes()),
-            None,
-            false,
-            (&HeaderTemplate::default(), None),
-            content,
-        )
+        let media = media::of(path.as_bytes());
+        let template = (&HeaderTemplate::default(), None);
+        File::new(*stamp, media, coding, media.compressible, template, content)
     }
 
     fn read_folder(&self, folder: &Folder) -> Result<FolderRead, Failure> {

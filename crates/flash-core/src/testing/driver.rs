@@ -3,6 +3,7 @@
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
 
 use crate::buffer_pool::BufferPool;
 use crate::cache::{CacheLimits, PathCache};
@@ -16,6 +17,7 @@ use crate::local::LocalCache;
 use crate::output::{Front, Output};
 use crate::record::Peer;
 use crate::refusal::RefusalLog;
+use crate::routes::Routes;
 use crate::server::{Server, Settings};
 use crate::site::{Site, SiteSettings};
 use crate::testing::{Disk, Manner, Program};
@@ -137,10 +139,11 @@ impl World {
         let settings_of_site = SiteSettings { list: true, ..SiteSettings::default() };
         Self {
             server: Server {
+                number: Default::default(),
                 settings,
-                hosts: Hosts::one(Site { settings: settings_of_site, ..Site::default() }),
-                paths: PathCache::new(limits),
-                refusals: RefusalLog::default(),
+                hosts: Hosts::one(Site { settings: settings_of_site.into(), ..Site::default() }),
+                paths: PathCache::new(limits).into(),
+                refusals: RefusalLog::default().into(),
             },
             disk,
             now: Now::new(5_000_000, 1_000_000_000_000),
@@ -158,8 +161,26 @@ impl World {
         self.server.hosts.only_mut()
     }
 
+    /// Its rules, as long as no connection has seen them.
+    pub(crate) fn rules(&mut self) -> &mut SiteSettings {
+        Arc::get_mut(&mut self.site().settings).expect("no other site has them")
+    }
+
+    /// Its routes, as long as no connection has seen them.
+    pub(crate) fn routes(&mut self) -> &mut Routes {
+        let routes = self.site().routes.as_mut().expect("it has routes");
+        Arc::get_mut(routes).expect("no other site has them")
+    }
+
     pub(crate) fn connect(&mut self) -> Client {
-        let mut client = Client {
+        let mut client = self.open();
+        assert_eq!(self.turn(&mut client), Waits::ForBytes);
+        client
+    }
+
+    /// A client whose connection has had no turn.
+    pub(crate) fn open(&self) -> Client {
+        Client {
             connection: Connection::new(TransportInfo::plain(PEER), &self.server.settings, &self.now),
             socket: Socket::WIDE,
             got: Vec::new(),
@@ -170,9 +191,7 @@ impl World {
             begin: None,
             program: None,
             past: Vec::new(),
-        };
-        assert_eq!(self.turn(&mut client), Waits::ForBytes);
-        client
+        }
     }
 
     pub(crate) fn with<T>(
@@ -390,12 +409,12 @@ impl World {
         {
             let output = client.connection.output();
             assert!(output.is_none_or(Output::is_empty), "answers would wait where nobody sends them");
-            match self.server.look_up(find.site, &find.path, &mut self.local, &self.now) {
+            match self.server.look_up(find.clone(), &mut self.local, &self.now) {
                 Ok(entry) => {
                     let found = Done::Found(entry).into();
                     return self.with(client, |connection, cx| connection.completed(id, found, cx));
                 }
-                Err(known) => find.known = known,
+                Err(missed) => *find = missed,
             }
         }
         let done = match self.jobs {

@@ -17,7 +17,6 @@ use flash_os::semaphore::Semaphore;
 
 use crate::blocking::Blocking;
 use crate::lookup_error::LookupError;
-use crate::site_root::SiteRoots;
 use crate::sites::Sites;
 
 /// A handle; the thread ends with it.
@@ -86,7 +85,7 @@ impl Shared {
         while !self.ends.load(Ordering::Acquire) {
             self.work.wait(IDLE_MAX);
             for (site, name) in self.names.drain() {
-                if let Some(site) = self.sites.get(site).map(SiteRoots::current)
+                if let Some(site) = self.sites.get(site).map(|site| site.current())
                     && matches!(site.root.examine(&name, Blocking::ThisDevice), Err(LookupError::Missing))
                 {
                     site.root.learn_names(&name);

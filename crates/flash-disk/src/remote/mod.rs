@@ -81,7 +81,7 @@ impl Disk {
         if let (Job::Find(find), Done::Found(entry)) = (&job, &done)
             && matches!(entry.resource, Resource::Missing)
         {
-            folder::write(&self.root().root, find.path.relative(), names_max, &mut message);
+            folder::write(&self.root().root, self.name_of(find), names_max, &mut message);
         }
         // The server has the folder already.
         let is_open = |part: &Part| matches!(part, Part::Names { open: Some(_), .. });
@@ -96,7 +96,7 @@ impl Disk {
     fn names_wanted(&self, job: &Job) -> u32 {
         match job {
             Job::Find(find) if !self.is_users(find.site, &find.path) => {
-                self.root().root.names_wanted(find.path.relative())
+                self.root().root.names_wanted(self.name_of(find))
             }
             _ => 0,
         }

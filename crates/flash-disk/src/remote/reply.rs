@@ -13,6 +13,7 @@ use flash_core::memory_budget::BudgetedBytes;
 use flash_core::refusal::Refusal;
 use flash_core::root::OpenRoot;
 use flash_http::media::{self, Media};
+use flash_http::negotiate::Coding;
 use flash_os::shared_heap::HeapBuf;
 use flash_process::codec::{Reader, Writer};
 use rustix::fs::FileType;
@@ -47,6 +48,8 @@ const DETAILS: u8 = 13;
 const IN_HEAP: u8 = 0;
 const IN_SNAPSHOT: u8 = 1;
 const ON_DISK: u8 = 2;
+/// It is the file of the entry that the server knows.
+const KNOWN: u8 = 3;
 
 const FAILURES: [Failure; 4] = [Failure::Overloaded, Failure::TimedOut, Failure::Broken, Failure::NotFound];
 const TYPE_BYTES_MAX: usize = 256;
@@ -62,7 +65,7 @@ pub(super) fn write(job: &Job, done: &Done, message: &mut Writer) {
         (Job::Find(Find { known: Some(known), .. }), Done::Found(entry)) if Arc::ptr_eq(known, entry) => {
             message.u8(UNCHANGED);
         }
-        (_, Done::Found(entry)) => write_target(&entry.resource, message),
+        (_, Done::Found(entry)) => write_target(known_to(job), &entry.resource, message),
         (_, Done::Window(window)) => match window {
             Window::Warmed => message.u8(WARMED),
             Window::Copied(bytes) => {
@@ -92,10 +95,18 @@ pub(super) fn write(job: &Job, done: &Done, message: &mut Writer) {
     }
 }
 
+/// The entry that the server knows.
+fn known_to(job: &Job) -> Option<&Arc<Entry>> {
+    match job {
+        Job::Find(find) => find.known.as_ref(),
+        _ => None,
+    }
+}
+
 /// In the place of a rule about Cache-Control.
 const NO_RULE: u8 = u8::MAX;
 
-fn write_target(target: &Resource, message: &mut Writer) {
+fn write_target(known: Option<&Arc<Entry>>, target: &Resource, message: &mut Writer) {
     let variants = match target {
         Resource::Folder => return message.u8(FOLDER),
         Resource::FolderWithoutSlash => return message.u8(FOLDER_WITHOUT_SLASH),
@@ -110,14 +121,23 @@ fn write_target(target: &Resource, message: &mut Writer) {
         }
         Resource::File(variants) => variants,
     };
+    let files = || std::iter::once(&variants.identity).chain(&variants.coded);
+    let is_known = |file: &Arc<File>| {
+        let mut files = known.into_iter().flat_map(|known| known.files());
+        files.any(|known| Arc::ptr_eq(known, file))
+    };
+    // Of a known file this process has the stamp alone.
+    let described = files().find(|file| !is_known(file)).unwrap_or(&variants.identity);
     message.u8(FILE);
-    message.bytes(variants.identity.media.content_type.as_bytes());
-    message.u8(variants.identity.cache_rule.unwrap_or(NO_RULE));
+    message.bytes(described.media.content_type.as_bytes());
+    message.u8(described.cache_rule.unwrap_or(NO_RULE));
+    message.u8(variants.looked_for.bits());
     message.u8(variants.coded.len() as u8);
-    for file in std::iter::once(&variants.identity).chain(&variants.coded) {
+    for file in files() {
         message.u8(request::code_of(file.coding));
         stamp::put(message, &file.stamp);
         match &file.content {
+            _ if is_known(file) => message.u8(KNOWN),
             // The page cache has the content, and the server sends it from there.
             Content::Memory(_) if file.kept_as.is_some() => message.u8(ON_DISK),
             Content::Memory(bytes) => {
@@ -174,7 +194,7 @@ fn read_found(
         (FOLDER_WITHOUT_SLASH, _) => Resource::FolderWithoutSlash,
         (FORBIDDEN, _) => Resource::Forbidden(message.u8().and_then(Refusal::of_number).ok_or(Malformed)?),
         (NOT_FOUND, _) if descriptors.as_slice().is_empty() => {
-            folder::read(&site.root, find.path.relative(), message).ok_or(Malformed)?;
+            folder::read(&site.root, disk.name_of(find), message).ok_or(Malformed)?;
             Resource::Missing
         }
         (SCRIPT, _) => Resource::Script(read_script(disk, find, message).ok_or(Malformed)?),
@@ -197,14 +217,17 @@ fn read_variants(
     let media = read_media(disk, find, message).ok_or(Malformed)?;
     let rule = message.u8().ok_or(Malformed)?;
     let template = (&disk.settings.site.template, (rule != NO_RULE).then_some(rule));
+    let looked_for = request::codings(message).ok_or(Malformed)?;
     let count = message.u8().ok_or(Malformed)?;
+    let varies = disk.settings.site.precompressed && media.compressible;
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
         let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
         let stamp = stamp::take(message).ok_or(Malformed)?;
-        let Some((stamp, content)) = read_content(disk, stamp, message, descriptors)? else {
-            return Ok(None);
+        let (stamp, content) = match read_content(disk, stamp, message, descriptors)? {
+            ContentRead::Known => return known_file(find, coding, &stamp).map(Some).ok_or(Malformed),
+            ContentRead::NoRoom => return Ok(None),
+            ContentRead::New(stamp, content) => (stamp, content),
         };
-        let varies = count > 0;
         Ok(Some(Arc::new(File::new(stamp, media, coding, varies, template, content))))
     };
     let Some(identity) = read_file()? else { return Ok(None) };
@@ -216,7 +239,16 @@ fn read_variants(
         }
         coded.push(file);
     }
-    if identity.coding.is_some() { Err(Malformed) } else { Ok(Some(Variants { identity, coded })) }
+    match identity.coding {
+        Some(_) => Err(Malformed),
+        None => Ok(Some(Variants { identity, coded, looked_for })),
+    }
+}
+
+/// The file that the server knows with this coding, if it is in this state.
+fn known_file(find: &Find, coding: Option<Coding>, stamp: &Stamp) -> Option<Arc<File>> {
+    let mut known = find.known.iter().flat_map(|known| known.files());
+    known.find(|file| file.coding == coding && file.stamp == *stamp).map(Arc::clone)
 }
 
 /// The script's name has to be the path, or a prefix of it, or an index below it.
@@ -242,23 +274,34 @@ fn read_media(disk: &Disk, find: &Find, message: &mut Reader<'_>) -> Option<Medi
     names.map(media::of).chain([media::of(b"")]).find(|media| media.content_type.as_bytes() == content_type)
 }
 
-/// The content, and the stamp, which is read from the file itself if it is open.
+enum ContentRead {
+    /// With the stamp, which is read from the file itself if it is open.
+    New(Stamp, Content),
+    /// The server has it.
+    Known,
+    /// The budget has no room for a copy that the helper has made.
+    NoRoom,
+}
+
 fn read_content(
     disk: &Disk,
     stamp: Stamp,
     message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
-) -> Result<Option<(Stamp, Content)>, Malformed> {
+) -> Result<ContentRead, Malformed> {
     let kind = message.u8().ok_or(Malformed)?;
+    if kind == KNOWN {
+        return Ok(ContentRead::Known);
+    }
     if kind == IN_HEAP {
         let bytes = message.bytes(HEAP_FILE_BYTES_MAX as usize).ok_or(Malformed)?;
         let whole = bytes.len() as u64 == stamp.size && stamp.size <= disk.settings.memory_file_bytes_max;
         // The request said how much room there was.
         let held = || BudgetedBytes::new(owned(bytes), disk.copies.reserve_beyond(stamp.size)).into();
-        return whole.then(|| Some((stamp, Content::Memory(held())))).ok_or(Malformed);
+        return whole.then(|| ContentRead::New(stamp, Content::Memory(held()))).ok_or(Malformed);
     }
     let descriptor = descriptors.next().ok_or(Malformed)?;
-    let examined = stat::examine(&descriptor)?;
+    let examined = stat::examine_walked(&descriptor)?;
     if examined.kind != FileType::RegularFile {
         return Err(Malformed);
     }
@@ -267,14 +310,14 @@ fn read_content(
             if examined.stamp.size != stamp.size || stamp.size > disk.settings.memory_file_bytes_max {
                 return Err(Malformed);
             }
-            let Some(room) = disk.copies.reserve(stamp.size) else { return Ok(None) };
+            let Some(room) = disk.copies.reserve(stamp.size) else { return Ok(ContentRead::NoRoom) };
             let snapshot = Snapshot::of_copy(descriptor, room, disk.closer.clone()).ok_or(Malformed)?;
-            Ok(Some((stamp, Content::Open(Arc::new(snapshot)))))
+            Ok(ContentRead::New(stamp, Content::Open(Arc::new(snapshot))))
         }
         ON_DISK => {
             let open = disk.open_file(descriptor, &examined);
             // The file may have changed meanwhile, so its own stamp counts.
-            Ok(Some((examined.stamp, Content::Open(Arc::new(open)))))
+            Ok(ContentRead::New(examined.stamp, Content::Open(Arc::new(open))))
         }
         _ => Err(Malformed),
     }

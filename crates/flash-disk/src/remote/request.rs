@@ -15,7 +15,7 @@ use flash_core::path::SitePath;
 use flash_core::site::WINDOW_BYTES;
 use flash_core::site_id::SiteId;
 use flash_http::media;
-use flash_http::negotiate::Coding;
+use flash_http::negotiate::{Coding, CodingSet};
 use flash_process::codec::{Reader, Writer};
 use rustix::fs::FileType;
 
@@ -49,11 +49,14 @@ pub(super) fn write<'a>(
             message.bytes(find.path.as_bytes());
             message.u64(find.worth.content_bytes_max);
             message.u8(find.worth.open.into());
-            let known: Vec<&Arc<File>> = find
-                .known_to_keep(disk.settings.memory_file_bytes_max)
-                .into_iter()
-                .flat_map(|entry| entry.files())
-                .collect();
+            message.u8(find.codings.bits());
+            let known = find.known_to_keep(disk.settings.memory_file_bytes_max);
+            let looked_for = match known.map(|known| &known.resource) {
+                Some(Resource::File(variants)) => variants.looked_for,
+                _ => CodingSet::EMPTY,
+            };
+            message.u8(looked_for.bits());
+            let known: Vec<&Arc<File>> = known.into_iter().flat_map(|entry| entry.files()).collect();
             message.u32(known.len() as u32);
             for file in known {
                 message.u8(code_of(file.coding));
@@ -99,9 +102,11 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
         FIND => {
             let path = path(message)?;
             let worth = Worth { content_bytes_max: message.u64()?, open: message.bool()? };
+            let (codings, looked_for) = (codings(message)?, codings(message)?);
             let known = message
                 .many(VARIANTS_MAX, |message| Some((coding_of(message.u8()?)?, stamp::take(message)?)))?;
-            Job::Find(Find { site: SiteId(0), path, known: known_entry(disk, known)?, asked_ms: 0, worth })
+            let known = known_entry(disk, known, looked_for)?;
+            Job::Find(Find { site: SiteId(0), path, known, asked_ms: 0, worth, codings })
         }
         LOAD => {
             let (stamp, window) = (stamp::take(message)?, message.u64()?..message.u64()?);
@@ -111,7 +116,8 @@ pub(super) fn read(disk: &Disk, message: &mut Reader<'_>, descriptors: Vec<Owned
                 return None;
             }
             let file = descriptors.next()?;
-            let examined = stat::examine(&file).ok().filter(|it| it.kind == FileType::RegularFile)?;
+            let examined = stat::examine_walked(&file).ok();
+            let examined = examined.filter(|it| it.kind == FileType::RegularFile)?;
             // The server compares the window with what was handed out.
             let open = Content::Open(Arc::new(disk.open_window(file, &examined)));
             Job::Load(Load { file: bare_file(disk, stamp, None, open), window, copy, completes: None })
@@ -171,12 +177,16 @@ fn path(message: &mut Reader<'_>) -> Option<SitePath<'static>> {
 }
 
 /// An entry with the known stamps, and without content.
-fn known_entry(disk: &Disk, known: Vec<(Option<Coding>, Stamp)>) -> Option<Option<Arc<Entry>>> {
+fn known_entry(
+    disk: &Disk,
+    known: Vec<(Option<Coding>, Stamp)>,
+    looked_for: CodingSet,
+) -> Option<Option<Arc<Entry>>> {
     let file =
         |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(BudgetedBytes::from(vec![]).into()));
     let mut known = known.into_iter();
     let Some(identity) = known.next() else { return Some(None) };
-    let variants = Variants { identity: file(identity), coded: known.map(file).collect() };
+    let variants = Variants { identity: file(identity), coded: known.map(file).collect(), looked_for };
     let well_formed =
         variants.identity.coding.is_none() && variants.coded.iter().all(|file| file.coding.is_some());
     well_formed.then(|| Some(Arc::new(Entry::new(Resource::File(variants), 0))))
@@ -184,6 +194,10 @@ fn known_entry(disk: &Disk, known: Vec<(Option<Coding>, Stamp)>) -> Option<Optio
 
 fn bare_file(disk: &Disk, stamp: Stamp, coding: Option<Coding>, content: Content) -> Arc<File> {
     Arc::new(File::new(stamp, media::of(b""), coding, false, (&disk.settings.site.template, None), content))
+}
+
+pub(super) fn codings(message: &mut Reader<'_>) -> Option<CodingSet> {
+    CodingSet::of_bits(message.u8()?)
 }
 
 pub(super) fn code_of(coding: Option<Coding>) -> u8 {

@@ -15,13 +15,8 @@ fn known(content: &str) -> (Folder, Disk, Arc<Entry>) {
 fn an_unchanged_file_keeps_its_entry() {
     let (folder, disk, entry) = known("same");
     folder.put("a.txt.unrelated", "x");
-    let job = Job::Find(Find {
-        site: SiteId(0),
-        path: path("/a.txt"),
-        known: Some(Arc::clone(&entry)),
-        asked_ms: 5_000,
-        worth: Worth::ANYTHING,
-    });
+    let known = Some(Arc::clone(&entry));
+    let job = Job::Find(Find { known, asked_ms: 5_000, ..Find::first(SiteId(0), path("/a.txt")) });
     assert!(Arc::ptr_eq(&found(disk.run(&job)), &entry));
     assert_eq!(entry.age_ms(5_999), 999, "it has been looked at");
     assert!(Arc::ptr_eq(&found(disk.try_now(&job).expect("all of it is cached")), &entry));

@@ -2,14 +2,17 @@
 
 use std::os::fd::AsFd;
 
+use super::remote::Pair;
 use super::*;
+use flash_core::job::Worth;
 
 /// It takes nothing but an open file, and that only if the name is requested again.
 const OPEN: Worth = Worth { content_bytes_max: 0, open: true };
 const NOTHING: Worth = Worth { content_bytes_max: 0, open: false };
 
 fn job(name: &str, known: Option<&Arc<Entry>>, worth: Worth) -> Job {
-    Job::Find(Find { site: SiteId(0), path: path(name), known: known.cloned(), asked_ms: 0, worth })
+    let (known, codings) = (known.cloned(), CodingSet::ALL);
+    Job::Find(Find { site: SiteId(0), path: path(name), known, asked_ms: 0, worth, codings })
 }
 
 fn identity(entry: &Entry) -> &File {
@@ -84,4 +87,29 @@ fn where_memory_is_short_there_is_one_copy() {
     found(disk.run(&job("/a.txt", None, OPEN)));
     assert!(is_in_the_page_cache(&on_disk), "of a file that the caches do not copy it is the only one");
     assert!(disk.try_now(&find_job("/a.txt", None)).is_none(), "a loop leaves that to a helper");
+}
+
+#[test]
+fn a_copy_is_added_to_what_is_known() {
+    let folder = Folder::new();
+    folder.put("page.html", "plain");
+    folder.put("page.html.gz", "gzipped");
+    let mut pair = Pair::of(&folder);
+    let job = |known: Option<&Arc<Entry>>, codings| {
+        let Job::Find(find) = find_job("/page.html", known) else { unreachable!() };
+        Job::Find(Find { codings, ..find })
+    };
+    let first = found(pair.done(&job(None, CodingSet::EMPTY)));
+    let second = found(pair.done(&job(Some(&first), CodingSet::ALL)));
+    let (old, new) = (variants(&first), variants(&second));
+    assert!(Arc::ptr_eq(&old.identity, &new.identity) && second.has_looked_for(|| CodingSet::ALL));
+    let [copy] = &new.coded[..] else { panic!("{new:?}") };
+    assert_eq!((content(copy), copy.media.content_type), (b"gzipped".to_vec(), "text/html; charset=utf-8"));
+    assert!(old.identity.varies && copy.varies);
+    let again = found(pair.done(&job(Some(&second), CodingSet::EMPTY)));
+    assert!(Arc::ptr_eq(&again, &second));
+    // A helper that says it of a file that the server does not know.
+    let (answer, _) = pair.answer(&job(Some(&first), CodingSet::ALL));
+    let understood = pair.here.understand(&pair.here.root(), &job(None, CodingSet::ALL), &answer, Vec::new());
+    assert!(understood.is_err());
 }

@@ -144,6 +144,35 @@ fn precompressed_siblings() {
 }
 
 #[test]
+fn copies_are_looked_for_in_the_codings_that_clients_take() {
+    let folder = Folder::new();
+    folder.put("page.html", "plain");
+    folder.put("page.html.gz", "gzipped");
+    folder.put("page.html.br", "brotli");
+    let disk = folder.disk();
+    let find = |codings: CodingSet, known: Option<&Arc<Entry>>| {
+        let Job::Find(find) = find_job("/page.html", known) else { unreachable!() };
+        found(disk.run(&Job::Find(Find { codings, ..find })))
+    };
+    let [none, gzip, zstd] = [None, Some(Coding::Gzip), Some(Coding::Zstd)]
+        .map(|coding| coding.into_iter().fold(CodingSet::EMPTY, CodingSet::with));
+    let first = find(none, None);
+    assert!(variants(&first).coded.is_empty() && !first.has_looked_for(|| gzip));
+    let second = find(gzip, Some(&first));
+    assert!(Arc::ptr_eq(&variants(&second).identity, &variants(&first).identity), "it is not read again");
+    let gzipped = &variants(&second).coded[0];
+    assert_eq!((variants(&second).coded.len(), content(gzipped)), (1, b"gzipped".to_vec()));
+    assert!(second.has_looked_for(|| gzip) && !second.has_looked_for(|| zstd));
+    assert!(Arc::ptr_eq(&find(none, Some(&second)), &second), "what was found once stays");
+    let third = find(zstd, Some(&second));
+    assert!(Arc::ptr_eq(&variants(&third).coded[0], gzipped) && third.has_looked_for(|| gzip.union(zstd)));
+    fs::remove_file(folder.path("page.html.gz")).unwrap();
+    assert!(variants(&find(none, Some(&third))).coded.is_empty());
+    folder.put("picture.png", "x");
+    assert!(super::find(&disk, "/picture.png").has_looked_for(|| CodingSet::ALL));
+}
+
+#[test]
 fn a_compressed_copy_that_is_older_than_its_file_is_not_sent() {
     let folder = Folder::new();
     let date = |name: &str, seconds| {

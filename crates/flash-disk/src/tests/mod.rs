@@ -24,10 +24,11 @@ use std::time::{Duration, SystemTime};
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Window};
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Done, Failure, Find, Job, Load, Outcome, Worth};
+use flash_core::job::{Done, Failure, Find, Job, Load, Outcome};
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::site_id::SiteId;
+use flash_http::negotiate::CodingSet;
 use tempfile::TempDir;
 
 use super::*;
@@ -81,6 +82,7 @@ impl Folder {
                 user_dirs: None,
                 dotfiles: false,
                 template: HeaderTemplate::default(),
+                strip_prefix: Vec::new(),
             },
             memory_file_bytes_max: MEMORY_FILE_BYTES_MAX,
             single_copy: false,
@@ -110,13 +112,8 @@ fn path(path: impl AsRef<[u8]>) -> SitePath<'static> {
 }
 
 pub(crate) fn find_job(name: impl AsRef<[u8]>, known: Option<&Arc<Entry>>) -> Job {
-    Job::Find(Find {
-        site: SiteId(0),
-        path: path(name),
-        known: known.cloned(),
-        asked_ms: 0,
-        worth: Worth::ANYTHING,
-    })
+    let codings = CodingSet::ALL;
+    Job::Find(Find { known: known.cloned(), codings, ..Find::first(SiteId(0), path(name)) })
 }
 
 /// Does a job as a helper does that waits for whatever there is.

@@ -200,7 +200,7 @@ impl<'b> Seen<'b> {
     #[inline]
     fn finish(self, head: &mut Head<'b>) -> Result<(), Stop> {
         // RFC 9112 §3.2.
-        if head.request.host.is_none() && head.framing.version == Version::Http11 {
+        if head.request.host.is_none() && head.framing.version != Version::Http10 {
             return bad("no Host");
         }
         head.request.body = match (self.transfer, self.length) {
@@ -215,7 +215,7 @@ impl<'b> Seen<'b> {
         };
         // RFC 9112 §9.3.
         head.framing.keep_alive = match head.framing.version {
-            Version::Http11 => !self.close,
+            Version::Http11 | Version::Http2 => !self.close,
             Version::Http10 => self.keep_alive && !self.close,
         };
         // RFC 9110 §10.1.1.

@@ -34,6 +34,8 @@ pub enum Version {
     Http10,
     /// And every later minor version, which we answer as 1.1 (RFC 9110 §2.5).
     Http11,
+    /// In a head that was made of fields of HTTP/2, see [`parse_http2`](super::parse_http2).
+    Http2,
 }
 
 /// What is asked for (RFC 9112 §3.2). Absolute form is reduced to [`Target::Origin`], and its authority takes the
@@ -134,8 +136,17 @@ impl Version {
         match self {
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
         }
     }
+}
+
+/// Which protocol's head the text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wire {
+    Http1,
+    /// Written by us, of a request over HTTP/2.
+    Http2,
 }
 
 /// Why the parser went no further.

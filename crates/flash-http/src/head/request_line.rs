@@ -1,6 +1,6 @@
 //! The request line: method, target, version (RFC 9112 §3), with exactly one space between them.
 
-use super::parts::{Limits, Stop, Target, Version, bad, refuse};
+use super::parts::{Limits, Stop, Target, Version, Wire, bad, refuse};
 use super::target::{self, Named};
 use crate::{Method, Status, scan};
 
@@ -24,12 +24,13 @@ pub(super) fn read<'b>(
     input: &'b [u8],
     start: usize,
     limits: &Limits,
+    wire: Wire,
 ) -> Result<(RequestLine<'b>, usize), Stop> {
     let (token, after_method) = method(&input[start..])?;
     let (target, after_target) = raw_target(after_method, limits)?;
     let method = Method::of(token);
     let Named { target, authority } = target::name(target, method)?;
-    let (version, line_end) = version(after_target)?;
+    let (version, line_end) = version(after_target, wire)?;
     let end = input.len() - after_target.len() + line_end;
     let bytes = &input[start..end - 2];
     Ok((RequestLine { method, method_name: token, target, authority, version, bytes }, end))
@@ -68,7 +69,7 @@ fn raw_target<'b>(input: &'b [u8], limits: &Limits) -> Result<(&'b [u8], &'b [u8
 
 /// The version, and the length of it and its CRLF (RFC 9112 §2.3).
 #[inline]
-fn version(input: &[u8]) -> Result<(Version, usize), Stop> {
+fn version(input: &[u8], wire: Wire) -> Result<(Version, usize), Stop> {
     let Some(text) = input.first_chunk::<10>() else { return short_version(input) };
     match text {
         b"HTTP/1.1\r\n" => Ok((Version::Http11, 10)),
@@ -76,6 +77,7 @@ fn version(input: &[u8]) -> Result<(Version, usize), Stop> {
         [b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', b'0'..=b'9', b'\r', b'\n'] => match major {
             // RFC 9110 §2.5: a later minor version speaks to us as the highest that we know.
             b'1' => Ok((Version::Http11, 10)),
+            b'2' if wire == Wire::Http2 => Ok((Version::Http2, 10)),
             _ => refuse(Status::VERSION_NOT_SUPPORTED, "a version other than HTTP/1"),
         },
         _ => bad("malformed version"),

@@ -81,6 +81,8 @@ pub struct MachineNeeds {
     /// Reads a second that the server's disk does at most.
     pub disk_reads_per_second: Option<u64>,
     pub read_ahead_kb: Option<u32>,
+    /// The site lies on an ext4 on a disk with one arm, which takes about this long for each read.
+    pub seek_ms: Option<f64>,
     /// Whether the page cache is emptied before each measurement.
     pub cold: bool,
 }

@@ -19,7 +19,7 @@ pub enum Better {
 
 use Better::{Less, More};
 
-const FIGURES: [(&str, &str, &str, Better); 30] = [
+const FIGURES: [(&str, &str, &str, Better); 31] = [
     ("requests_per_second", "requests", "/s", More),
     ("megabits_per_second", "bandwidth", "Mb/s", More),
     ("latency_mean_ms", "response time, mean", "ms", Less),
@@ -35,6 +35,7 @@ const FIGURES: [(&str, &str, &str, Better); 30] = [
     ("server_us_per_request", "processor time of the server alone per request", "µs", Less),
     ("php_us_per_request", "processor time of php-fpm per request", "µs", Less),
     ("disk_reads_per_request", "reads of the disk per request", "", Less),
+    ("optimal_reads_per_request", "reads of the disk per request, knowing the future", "", Less),
     ("conforming_clients", "clients that keep their bit rate", "", More),
     ("loop_blocks", "sleeps of event loops outside their wait", "", Less),
     ("blocks_per_request", "sleeps of event loops per request", "", Less),

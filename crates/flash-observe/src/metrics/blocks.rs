@@ -1,84 +1,90 @@
-//! What put loops to sleep: kernel stacks and their causes, counted for reports and named in the error log.
+//! What put loops to sleep: named in the error log, and counted by cause for reports.
 //!
-//! A loop only leaves addresses here, and only tries the locks. Another thread looks up their names, because `/proc/kallsyms`
-//! takes a tenth of a second.
+//! A loop only leaves here when and where it slept, and only tries the lock. Another thread asks the
+//! [sleep recorder](crate::sleep_recorder) why, because the answer may take a tenth of a second.
 
-mod explanation;
-
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use flash_os::perf_event::Sleep;
+use flash_sleep::Cause;
 use parking_lot::Mutex;
 
-use self::explanation::{Explanation, KernelNames};
 use crate::error::ErrorLog;
 use crate::rate_limit::{RateLimit, Suppressed};
+use crate::sleep_recorder::{Client, ConnectRecorder, Total};
 
 /// The blocks of all loops of a process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Blocks {
-    by_stack: Mutex<HashMap<Box<[u64]>, Count>>,
-    names: Mutex<KernelNames>,
-    /// Sleeps that wait for names, and how many lines like theirs were suppressed before.
-    caught: Mutex<Vec<(Caught, u64)>>,
+    /// None before [`start`](Self::start).
+    recorder: Mutex<Option<Client>>,
+    caught: Mutex<Vec<Waiting>>,
     namer: OnceLock<Thread>,
-    without_stack: AtomicU64,
     /// Why there are no stacks.
     refusal: OnceLock<String>,
     limits: LineLimits,
 }
 
+/// A sleep that waits for its explanation.
+struct Waiting {
+    block: Block,
+    /// The thread wants to be recorded from now on.
+    record: bool,
+    /// None if there is to be no line. Otherwise how many lines like it were suppressed before.
+    suppressed: Option<u64>,
+}
+
 /// Apart, because the first sleep of a loop has no stack, and shall not suppress the line of the second one.
-#[derive(Debug)]
 struct LineLimits {
-    with_stack: RateLimit,
-    without_stack: RateLimit,
+    first: RateLimit,
+    others: RateLimit,
 }
 
 impl Default for LineLimits {
     fn default() -> Self {
         let limit = || RateLimit::every(Duration::from_secs(5));
-        Self { with_stack: limit(), without_stack: limit() }
+        Self { first: limit(), others: limit() }
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    sleeps: u64,
-    ns: u64,
-}
-
-/// A sleep of a loop, as the error log tells it.
-#[derive(Debug)]
-pub(super) struct Caught {
+/// A section of a loop's work in which it slept, as the error log tells it.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
     pub(super) name: String,
-    pub(super) lasted: Duration,
+    pub(super) thread: u32,
+    /// By CLOCK_MONOTONIC.
+    pub(super) since_ns: u64,
+    pub(super) until_ns: u64,
     /// The system call, and the path that it was about, if that is known.
     pub(super) call: &'static str,
     pub(super) path: Vec<u8>,
-    /// The stack of the longest sleep, if it was recorded.
-    pub(super) stack: Option<Box<[u64]>>,
 }
 
-/// Different stacks that are counted. Sleeps with others count as those without a stack.
-const STACKS_MAX: usize = 512;
+/// The blocks of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Causes {
+    /// Those that took longest first.
+    totals: Vec<Total>,
+    without_stack: u64,
+    refusal: Option<String>,
+}
+
 /// Lines of a report.
 const LINES_MAX: usize = 10;
-/// Lines that wait for names; they are limited by time too.
-const CAUGHT_MAX: usize = 16;
+/// Sleeps that wait for their explanations; their lines are limited by time too.
+const CAUGHT_MAX: usize = 64;
 
 impl Blocks {
     /// Starts the thread that logs blocks with their causes. Without it they are logged without.
     ///
     /// # Errors
     /// If there can be no thread.
-    pub(super) fn start(self: &Arc<Self>, error_log: ErrorLog) -> io::Result<()> {
+    pub(super) fn start(self: &Arc<Self>, error_log: ErrorLog, connect: ConnectRecorder) -> io::Result<()> {
+        *self.recorder.lock() = Some(Client::new(connect));
         let blocks = Arc::clone(self);
         let namer = thread::Builder::new().name("block-namer".into()).spawn(move || {
             loop {
@@ -90,78 +96,92 @@ impl Blocks {
         Ok(())
     }
 
-    /// Counts sleeps of a loop, of which some or none have a stack. Never waits.
-    pub(super) fn count(&self, sleeps: u64, recorded: &[Sleep]) {
-        let mut counted = 0;
-        if let Some(mut by_stack) = self.by_stack.try_lock() {
-            for sleep in recorded {
-                let has_room = by_stack.len() < STACKS_MAX;
-                let count = match by_stack.get_mut(&*sleep.stack) {
-                    Some(count) => count,
-                    None if has_room => by_stack.entry(sleep.stack.as_slice().into()).or_default(),
-                    None => continue,
-                };
-                count.sleeps += 1;
-                count.ns += sleep.until_ns.saturating_sub(sleep.since_ns);
-                counted += 1;
+    /// Has a block logged, but not too often, and its thread recorded from now on if that is wanted. Never waits.
+    ///
+    /// Returns whether the thread will be recorded.
+    pub(super) fn catch(&self, now: Instant, block: Block, record: bool, error_log: &ErrorLog) -> bool {
+        let limit = if record { &self.limits.first } else { &self.limits.others };
+        let suppressed = limit.admit(now);
+        let Some(namer) = self.namer.get() else {
+            if let Some(suppressed) = suppressed {
+                error_log.log(format_args!("{block}{}", Suppressed(suppressed)));
+            }
+            return false;
+        };
+        if !record && suppressed.is_none() {
+            return false;
+        }
+        let is_kept = self.caught.try_lock().is_some_and(|mut caught| {
+            let has_room = caught.len() < CAUGHT_MAX;
+            if has_room {
+                caught.push(Waiting { block, record, suppressed });
+            }
+            has_room
+        });
+        namer.unpark();
+        record && is_kept
+    }
+
+    /// Logs the sleeps that wait for their explanations.
+    pub(super) fn log_caught(&self, error_log: &ErrorLog) {
+        // One thread at a time, so that a report follows the lines before it.
+        let mut recorder = self.recorder.lock();
+        for Waiting { block, record, suppressed } in mem::take(&mut *self.caught.lock()) {
+            let why = recorder.as_mut().and_then(|recorder| self.why(recorder, &block, record));
+            if let Some(suppressed) = suppressed {
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                error_log.log(format_args!("{block}{why}{}", Suppressed(suppressed)));
             }
         }
-        self.without_stack.fetch_add(sleeps.saturating_sub(counted), Ordering::Relaxed);
+    }
+
+    fn why(&self, recorder: &mut Client, block: &Block, record: bool) -> Option<String> {
+        if self.refusal.get().is_none() && record {
+            match recorder.record(block.thread) {
+                Ok(true) => return Some("kernel stacks are recorded from now on".into()),
+                Ok(false) => {}
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.refuse(&error),
+                Err(error) => return Some(format!("no kernel stack: {error}")),
+            }
+        }
+        if let Some(refusal) = self.refusal.get() {
+            return Some(format!("no kernel stack: {refusal}"));
+        }
+        match recorder.explain(block.thread, block.since_ns, block.until_ns) {
+            Ok(Some(explanation)) => Some(explanation.to_string()),
+            Ok(None) => Some("no kernel stack: it began before they were recorded".into()),
+            Err(error) => Some(format!("no kernel stack: {error}")),
+        }
     }
 
     /// Remembers why the kernel gives no stacks.
-    pub(super) fn refuse(&self, error: &io::Error) {
-        let _ = self.refusal.set(format!(
-            "{error}: CAP_PERFMON, or sysctl kernel.perf_event_paranoid=1, and no sandbox would give it"
-        ));
+    fn refuse(&self, error: &io::Error) {
+        let _ = self
+            .refusal
+            .set(format!("{error}: CAP_PERFMON or sysctl kernel.perf_event_paranoid=1 would give it"));
     }
 
-    /// Has a sleep logged, but not too often. Its cause is told if a thread for that was started. Never waits.
-    pub(super) fn log(&self, now: Instant, caught: Caught, error_log: &ErrorLog) {
-        let limit = if caught.stack.is_some() { &self.limits.with_stack } else { &self.limits.without_stack };
-        let Some(suppressed) = limit.admit(now) else { return };
-        let Some(namer) = self.namer.get() else {
-            return error_log.log(format_args!("{caught}{}", Suppressed(suppressed)));
-        };
-        if let Some(mut waiting) = self.caught.try_lock()
-            && waiting.len() < CAUGHT_MAX
-        {
-            waiting.push((caught, suppressed));
-        }
-        namer.unpark();
-    }
-
-    /// Logs the sleeps that wait for their names.
-    pub(super) fn log_caught(&self, error_log: &ErrorLog) {
-        for (caught, suppressed) in mem::take(&mut *self.caught.lock()) {
-            let cause = match (&caught.stack, self.refusal.get()) {
-                (Some(stack), _) => self.names.lock().explain([&**stack]).remove(0).to_string(),
-                (None, Some(refusal)) => format!("no kernel stack: {refusal}"),
-                (None, None) => "kernel stacks are recorded from now on".into(),
-            };
-            error_log.log(format_args!("{caught}: {cause}{}", Suppressed(suppressed)));
+    /// So many blocks by their causes. It may take a tenth of a second.
+    pub(super) fn causes(&self, blocks: u64) -> Causes {
+        let totals = self.recorder.lock().as_mut().map(Client::totals).unwrap_or_default();
+        let explained = totals.iter().map(|total| total.sleeps).sum();
+        Causes {
+            totals,
+            without_stack: blocks.saturating_sub(explained),
+            refusal: self.refusal.get().cloned(),
         }
     }
+}
 
-    /// A line for each cause and place, those that took longest first.
+impl Causes {
+    /// A line for each cause and place.
     pub(super) fn lines(&self) -> Vec<String> {
-        let by_stack: Vec<(Box<[u64]>, Count)> =
-            self.by_stack.lock().iter().map(|(stack, count)| (stack.clone(), *count)).collect();
-        let explained = self.names.lock().explain(by_stack.iter().map(|(stack, _)| &**stack));
-        let mut sums: HashMap<Explanation, Count> = HashMap::new();
-        for (explanation, (_, count)) in explained.into_iter().zip(&by_stack) {
-            let sum = sums.entry(explanation).or_default();
-            sum.sleeps += count.sleeps;
-            sum.ns += count.ns;
-        }
-        let mut sums: Vec<_> = sums.into_iter().collect();
-        sums.sort_by_key(|(_, count)| std::cmp::Reverse(count.ns));
-        let line = |(explanation, count): &(Explanation, Count)| {
-            let us = Duration::from_nanos(count.ns).as_micros();
-            format!("blocks: sleeps={} sleep_us={us} {explanation}", count.sleeps)
+        let line = |total: &Total| {
+            let us = Duration::from_nanos(total.ns).as_micros();
+            format!("blocks: sleeps={} sleep_us={us} {}", total.sleeps, total.explanation)
         };
-        let mut lines: Vec<String> = sums.iter().take(LINES_MAX).map(line).collect();
-        match (self.without_stack.load(Ordering::Relaxed), self.refusal.get()) {
+        let mut lines: Vec<String> = self.totals.iter().take(LINES_MAX).map(line).collect();
+        match (self.without_stack, &self.refusal) {
             (0, _) => {}
             (sleeps, Some(refusal)) => {
                 lines.push(format!("blocks: sleeps={sleeps} no kernel stack: {refusal}"))
@@ -172,11 +192,38 @@ impl Blocks {
     }
 }
 
-/// `loop-0 slept outside its wait: 1.0 ms in openat2 of /srv/a`.
-impl fmt::Display for Caught {
+/// `page-cache-read:30,metadata-read:8,no-stack:1`, the most frequent first; `none` without blocks.
+impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (of, ms) = (if self.path.is_empty() { "" } else { " of " }, self.lasted.as_secs_f64() * 1e3);
-        let (name, call, path) = (&self.name, self.call, self.path.escape_ascii());
-        write!(f, "{name} slept outside its wait: {ms:.1} ms in {call}{of}{path}")
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for total in &self.totals {
+            *sums.entry(Cause::name(total.explanation.cause)).or_default() += total.sleeps;
+        }
+        let mut sums: Vec<(&str, u64)> = sums.into_iter().collect();
+        sums.sort_by_key(|(_, sleeps)| std::cmp::Reverse(*sleeps));
+        sums.extend((self.without_stack > 0).then_some(("no stack", self.without_stack)));
+        if sums.is_empty() {
+            return f.write_str("none");
+        }
+        for (number, (cause, sleeps)) in sums.into_iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            write!(f, "{comma}{}:{sleeps}", cause.replace(' ', "-"))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks").finish_non_exhaustive()
+    }
+}
+
+/// `loop-0 slept outside its wait: 1.0 ms in openat2 of /srv/a`.
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.until_ns.saturating_sub(self.since_ns) as f64 / 1e6;
+        let (of, path) = (if self.path.is_empty() { "" } else { " of " }, self.path.escape_ascii());
+        write!(f, "{} slept outside its wait: {ms:.1} ms in {}{of}{path}", self.name, self.call)
     }
 }

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use flash_core::job::Spent;
 use flash_os::thread_usage::{self, ThreadUsage};
 
-use super::blocks::{Blocks, Caught};
-use super::sleep_recorder::LoopRecorder;
+use super::blocks::{Block, Blocks};
 use crate::error::ErrorLog;
+use crate::sleep_recorder::RECORD_EVERY;
 
 // On cache lines of its own.
 #[repr(align(128))]
@@ -22,7 +22,8 @@ pub struct LoopMetrics {
     error_log: ErrorLog,
     /// Those of all loops.
     all_blocks: Arc<Blocks>,
-    recorder: LoopRecorder,
+    /// When it last asked for its sleeps to be recorded, by CLOCK_MONOTONIC; 0 before.
+    recorded_at_ns: LocalCounter,
     /// The thread's name, once it runs.
     name: OnceLock<String>,
     pub requests: LocalCounter,
@@ -74,7 +75,7 @@ impl LoopMetrics {
         Self {
             error_log,
             all_blocks,
-            recorder: LoopRecorder::default(),
+            recorded_at_ns: LocalCounter::default(),
             name: OnceLock::new(),
             requests: LocalCounter::default(),
             sent_bytes: LocalCounter::default(),
@@ -102,8 +103,6 @@ impl LoopMetrics {
         if sampled {
             // For those who ask from other threads.
             self.name();
-            self.recorder.detach_idle(now);
-            self.recorder.enter();
         }
         Turn { begun: now, before: sampled.then(|| (thread_usage::current(), self.blocks())) }
     }
@@ -114,7 +113,6 @@ impl LoopMetrics {
         self.busy_ns.add(ns);
         self.longest_ns.0.fetch_max(ns, Ordering::Relaxed);
         if let Some((before, blocks)) = turn.before {
-            self.recorder.leave();
             let waits = thread_usage::current();
             self.major_faults.add(waits.major_faults - before.major_faults);
             let slept = waits.voluntary_switches - before.voluntary_switches;
@@ -138,9 +136,7 @@ impl LoopMetrics {
         blocking_call: impl FnOnce() -> (&'static str, Vec<u8>),
     ) -> T {
         let (before, begun) = (thread_usage::current().voluntary_switches, Instant::now());
-        self.recorder.enter();
         let result = perform();
-        self.recorder.leave();
         let slept = thread_usage::current().voluntary_switches - before;
         if slept > 0 {
             let (call, path) = blocking_call();
@@ -151,15 +147,20 @@ impl LoopMetrics {
 
     fn count_sleep(&self, sleeps: u64, lasted: Duration, call: &'static str, path: Vec<u8>) {
         self.blocks.add(sleeps);
-        let now = Instant::now();
-        let recorded = self.recorder.take(now);
-        self.all_blocks.count(sleeps, &recorded);
-        if let Err(error) = self.recorder.attach(now) {
-            self.all_blocks.refuse(&error);
+        let until_ns = monotonic_ns();
+        let recorded_at_ns = self.recorded_at_ns.get();
+        let record = recorded_at_ns == 0 || Duration::from_nanos(until_ns - recorded_at_ns) > RECORD_EVERY;
+        let block = Block {
+            name: self.name().to_owned(),
+            thread: rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs(),
+            since_ns: until_ns.saturating_sub(lasted.as_nanos() as u64),
+            until_ns,
+            call,
+            path,
+        };
+        if self.all_blocks.catch(Instant::now(), block, record, &self.error_log) {
+            self.recorded_at_ns.0.store(until_ns, Ordering::Relaxed);
         }
-        let longest = recorded.into_iter().max_by_key(|sleep| sleep.until_ns.saturating_sub(sleep.since_ns));
-        let (name, stack) = (self.name().to_owned(), longest.map(|sleep| sleep.stack.into()));
-        self.all_blocks.log(now, Caught { name, lasted, call, path, stack }, &self.error_log);
     }
 
     /// What a request's job has taken.
@@ -192,6 +193,11 @@ impl LoopMetrics {
     fn name(&self) -> &str {
         self.name.get_or_init(|| std::thread::current().name().unwrap_or("a loop").to_owned())
     }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// `loop-0: turns=… ready=0:…,1:…,2+:… …`. Asked for by another thread, it may be a turn behind.

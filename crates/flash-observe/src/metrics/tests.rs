@@ -31,9 +31,14 @@ fn the_last_line_is_for_people() {
 fn every_counter_is_explained() {
     let (metrics, one) = one_loop();
     one.end(one.begin(1, Instant::now()));
+    let error_log = ErrorLog::open(Destination::Path("/dev/null".into()), Default::default()).unwrap();
+    metrics.explain_blocks(error_log.clone(), crate::recorder_thread()).unwrap();
     let sleep = || std::thread::sleep(std::time::Duration::from_millis(1));
-    (0..2).for_each(|_| one.watch_blocking(sleep, || ("read", Vec::new())));
-    let lines = [vec![metrics.to_string()], metrics.loops(), metrics.block_causes()].concat().join(" ");
+    for _ in 0..2 {
+        one.watch_blocking(sleep, || ("read", Vec::new()));
+        metrics.log_blocks(&error_log);
+    }
+    let lines = metrics.report().join(" ");
     let logged: BTreeSet<&str> =
         lines.split_whitespace().filter_map(|word| Some(word.split_once('=')?.0)).collect();
     let page = include_str!("../../../../docs/counters.md");

@@ -7,27 +7,34 @@ use std::mem;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::{Phase, Shared};
+use super::{Phase, Shared, State};
 use crate::error::line;
 use crate::log_sink::{LogSink, count_lines};
+
+/// What is to be done once a batch is written.
+struct Work {
+    reopen: bool,
+    next_sink: Option<(Vec<u8>, LogSink)>,
+}
+
+impl State {
+    /// Whether another file is to be written to.
+    fn turns(&self) -> bool {
+        self.reopen || self.next_sink.is_some()
+    }
+}
 
 impl Shared {
     pub(super) fn write_until_closed(&self, mut sink: LogSink) {
         let mut batch = Vec::new();
         loop {
-            let reopen = self.next_batch(&mut batch);
-            self.in_flight.store(count_lines(&batch), Ordering::Relaxed);
-            let written = sink.write(&batch);
-            self.in_flight.store(0, Ordering::Relaxed);
-            batch.clear();
-            if let Err(error) = written {
-                if let Some(report) = &self.report {
-                    let (to, why) = (sink.destination(), error.why);
-                    let what = format_args!("{}: cannot write to {to}: {why}", self.name);
-                    self.write_trouble.log(what, report);
-                }
-                self.count_dropped(self.state.lock(), error.lines_lost);
+            let Work { reopen, next_sink } = self.next_batch(&mut batch);
+            if let Some((before, next)) = next_sink {
+                self.write(&mut sink, &before);
+                sink = next;
             }
+            self.write(&mut sink, &batch);
+            batch.clear();
             if reopen {
                 self.reopen(&mut sink);
             }
@@ -37,10 +44,24 @@ impl Shared {
         }
     }
 
-    /// Sleeps until there is something to do, then takes all of it. Says whether to reopen afterwards.
-    fn next_batch(&self, batch: &mut Vec<u8>) -> bool {
+    fn write(&self, sink: &mut LogSink, lines: &[u8]) {
+        self.in_flight.store(count_lines(lines), Ordering::Relaxed);
+        let written = sink.write(lines);
+        self.in_flight.store(0, Ordering::Relaxed);
+        if let Err(error) = written {
+            if let Some(report) = &self.report {
+                let (to, why) = (sink.destination(), error.why);
+                let what = format_args!("{}: cannot write to {to}: {why}", self.name);
+                self.write_trouble.log(what, report);
+            }
+            self.count_dropped(self.state.lock(), error.lines_lost);
+        }
+    }
+
+    /// Sleeps until there is something to do, then takes all of it. Returns what to do after the batch is written.
+    fn next_batch(&self, batch: &mut Vec<u8>) -> Work {
         let mut state = self.state.lock();
-        while state.phase == Phase::Open && !state.reopen && state.pending.is_empty() {
+        while state.phase == Phase::Open && !state.turns() && state.pending.is_empty() {
             // Drops that were not said because they came soon after others are said when their time comes.
             match state.dropped_said_at.filter(|_| self.report.is_some() && state.dropped_unsaid > 0) {
                 None => self.work.wait(&mut state),
@@ -54,7 +75,7 @@ impl Shared {
             }
         }
         let until = Instant::now() + self.limits.linger;
-        while state.phase == Phase::Open && !state.reopen && state.pending.len() < self.much() {
+        while state.phase == Phase::Open && !state.turns() && state.pending.len() < self.much() {
             if self.work.wait_until(&mut state, until).timed_out() {
                 break;
             }
@@ -65,7 +86,7 @@ impl Shared {
             writeln!(batch, "flash: {}: dropped {lines} {}", self.name, self.lines_name)
                 .expect("writing to a Vec cannot fail");
         }
-        mem::take(&mut state.reopen)
+        Work { reopen: mem::take(&mut state.reopen), next_sink: state.next_sink.take() }
     }
 
     fn reopen(&self, sink: &mut LogSink) {

@@ -68,7 +68,7 @@ pub struct ProcessHandle {
 }
 
 /// Limits of one server process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Requests that were sent and not yet answered.
     pub pending_max: usize,

@@ -105,7 +105,7 @@ pub(crate) fn disk(times: &DiskTimes) -> Disk {
     let bits = (LARGE_BYTES - SMALL_BYTES) as f64 * 8.0;
     let transfer_mbit_s = bits / (large_us - small_us).max(1.0);
     let access_us = small_us - SMALL_BYTES as f64 * 8.0 / transfer_mbit_s;
-    Disk { access_ms: access_us.max(0.0) / 1e3, transfer_mbit_s, block_kb: None }
+    Disk { access_ms: access_us.max(0.0) / 1e3, transfer_mbit_s, block_kb: None, reads_per_s_max: None }
 }
 
 /// How many reads of one reader's pace a disk does at a time.

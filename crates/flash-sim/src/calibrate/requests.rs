@@ -132,8 +132,9 @@ impl Asker<'_> {
         Ok(())
     }
 
+    /// Content is in the kernel's cache alone, so that files of all sizes are sent in the same way.
     fn start(&self, words: &str) -> Result<Running> {
-        self.testbed.start(words, &self.site, None)
+        self.testbed.start(&format!("{words} --file-cache descriptor"), &self.site, None)
     }
 
     fn cost(&self, server: &mut Running, bytes: u64, keep: Keep) -> Result<Cost> {

@@ -1,14 +1,16 @@
 //! The caches of a server: whose they are, and how they got warm.
 
-use super::lru::Lru;
+use super::content::{ContentCache, Weights};
 use super::memory::Division;
+use crate::engine::{Time, from_ms};
 use crate::model::{Cache, Model};
 use crate::parameters::{Caches as Whose, Parameters};
+use crate::policy::Lru;
 
 /// All data caches and all pathname caches.
 #[derive(Debug)]
 pub(super) struct Caches {
-    data: Vec<Lru>,
+    data: Vec<ContentCache>,
     path: Vec<Lru>,
     /// Of every file.
     bytes: Vec<u64>,
@@ -27,8 +29,12 @@ impl Caches {
             Whose::Replicated | Whose::Private => model.processes,
         };
         let data_bytes = (division.caches_bytes / f64::from(division.data_caches)) as u64;
+        let server = &parameters.server;
+        let file_cache_bytes = server.file_cache_mb.map(|mb| (mb * 1e6) as u64);
+        let flash = (file_cache_bytes, server.path_entries as usize, parameters.machine.processors as usize);
+        let data = || ContentCache::new(server.content, data_bytes, flash);
         Caches {
-            data: (0..division.data_caches).map(|_| Lru::new(data_bytes)).collect(),
+            data: (0..division.data_caches).map(|_| data()).collect(),
             path: (0..path_caches).map(|_| Lru::new(parameters.server.path_entries.into())).collect(),
             bytes,
             entry_bytes: division.entry_bytes.round() as u64,
@@ -40,8 +46,14 @@ impl Caches {
     }
 
     /// Whether the process finds the file, which is the newest from now on.
-    pub(super) fn touch(&mut self, cache: Cache, process: u32, file: u32) -> bool {
-        Caches::pick(self.of(cache), process).touch(file)
+    pub(super) fn touch(&mut self, cache: Cache, process: u32, file: u32, now: Time) -> bool {
+        match cache {
+            Cache::Path => pick(&mut self.path, process).touch(file),
+            Cache::Data => {
+                let weights = Weights { bytes: &self.bytes, entry_bytes: self.entry_bytes, now };
+                pick(&mut self.data, process).touch(file, weights)
+            }
+        }
     }
 
     /// The same, but leaves no trace.
@@ -49,18 +61,19 @@ impl Caches {
         self.data[process as usize % self.data.len()].contains(file)
     }
 
-    pub(super) fn keep(&mut self, cache: Cache, process: u32, file: u32) {
+    pub(super) fn keep(&mut self, cache: Cache, process: u32, file: u32, now: Time) {
         match cache {
-            Cache::Path => Caches::pick(&mut self.path, process).insert(file, |_| 1),
+            Cache::Path => pick(&mut self.path, process).insert(file, |_| 1),
             Cache::Data => {
-                let weigh = |file: u32| self.bytes[file as usize] + self.entry_bytes;
-                Caches::pick(&mut self.data, process).insert(file, weigh);
+                let weights = Weights { bytes: &self.bytes, entry_bytes: self.entry_bytes, now };
+                pick(&mut self.data, process).keep(file, weights);
             }
         }
     }
 
     /// Passes requests through the caches without time, assigned to the processes in turn, until LRU has evicted. After an
-    /// eviction a cache holds the files that were requested last. That is its content after any number of requests.
+    /// eviction such a cache holds the files that were requested last. That is its content after any number of requests. Other
+    /// policies see all of the requests, ten to a millisecond.
     pub(super) fn warm(&mut self, requests: impl Iterator<Item = u32>) {
         let processes = self.path.len().max(self.data.len()) as u32;
         for (number, file) in requests.enumerate() {
@@ -69,47 +82,48 @@ impl Caches {
                 return;
             }
             let process = number as u32 % processes;
-            self.keep(Cache::Path, process, file);
-            self.keep(Cache::Data, process, file);
+            let now = from_ms(number as f64 / 10.0);
+            self.keep(Cache::Path, process, file, now);
+            if !self.touch(Cache::Data, process, file, now) {
+                self.keep(Cache::Data, process, file, now);
+            }
         }
     }
 
-    /// Whether one of them has never been full.
+    /// Whether one of them would be warmer after more requests.
     pub(super) fn any_is_cold(&self) -> bool {
-        self.path.iter().chain(&self.data).any(|lru| !lru.has_evicted())
+        self.path.iter().any(|lru| !lru.has_evicted()) || self.data.iter().any(ContentCache::is_cold)
     }
 
-    /// Fills the cold part of the caches, at the old end, with files in the order of `ages`. `ages` lists files by the time of
+    /// Fills the cold part of LRU caches, at the old end, with files in the order of `ages`. `ages` lists files by the time of
     /// their last request, the latest first. If requests are independent, this is exact too. The time since the last request
     /// for an unseen file is exponential, whatever other requests were seen.
     pub(super) fn fill(&mut self, ages: &[u32]) {
         for path in self.path.iter_mut().filter(|lru| !lru.has_evicted()) {
             fill(path, ages, |_| 1);
         }
-        for data in self.data.iter_mut().filter(|lru| !lru.has_evicted()) {
-            fill(data, ages, |file| self.bytes[file as usize] + self.entry_bytes);
+        let weights = Weights { bytes: &self.bytes, entry_bytes: self.entry_bytes, now: 0 };
+        for data in &mut self.data {
+            if let ContentCache::Lru(lru) = data
+                && !lru.has_evicted()
+            {
+                fill(lru, ages, |file| weights.weight(file));
+            }
         }
     }
 
     /// Everything in the data caches: files, and bytes of content.
     pub(super) fn cached(&self) -> (u64, u64) {
-        let files = self.data.iter().map(|lru| lru.len() as u64).sum();
-        let used: u64 = self.data.iter().map(Lru::used).sum();
-        (files, used - files * self.entry_bytes)
+        let sums = self.data.iter().map(ContentCache::used);
+        let (files, used) = sums.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        (files, used.saturating_sub(files * self.entry_bytes))
     }
+}
 
-    fn of(&mut self, cache: Cache) -> &mut [Lru] {
-        match cache {
-            Cache::Path => &mut self.path,
-            Cache::Data => &mut self.data,
-        }
-    }
-
-    /// A process's own, or the one that all share.
-    fn pick(caches: &mut [Lru], process: u32) -> &mut Lru {
-        let at = if caches.len() == 1 { 0 } else { process as usize };
-        &mut caches[at]
-    }
+/// A process's own, or the one that all share.
+fn pick<T>(caches: &mut [T], process: u32) -> &mut T {
+    let at = if caches.len() == 1 { 0 } else { process as usize };
+    &mut caches[at]
 }
 
 /// The oldest go in last, until the first that does not fit.

@@ -85,7 +85,8 @@ impl World<'_> {
                 }
                 Op::Keep(cache) => {
                     let file = request.file;
-                    self.caches.keep(cache, self.runners[runner as usize].process, file);
+                    let now = self.now();
+                    self.caches.keep(cache, self.runners[runner as usize].process, file, now);
                 }
                 Op::Send => {
                     request.window_bytes = request.bytes_left.min(self.parameters.server.window_bytes.into());
@@ -178,9 +179,9 @@ impl World<'_> {
     }
 
     fn look(&mut self, cache: Cache, runner: u32, number: u32) {
-        let process = self.runners[runner as usize].process;
+        let (process, now) = (self.runners[runner as usize].process, self.now());
         let request = &mut self.requests[number as usize];
-        request.found = self.caches.touch(cache, process, request.file);
+        request.found = self.caches.touch(cache, process, request.file, now);
         let hits = match cache {
             Cache::Path => &mut self.tally.path,
             Cache::Data => &mut self.tally.data,

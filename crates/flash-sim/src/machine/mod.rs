@@ -3,7 +3,8 @@
 //! - `entities`: whoever moves through it. `setup` puts them in their places.
 //! - `interpret`: takes a runner through the program until it needs time.
 //! - `schedule`: who gets a processor.
-//! - `lru`, `caches`, `memory`: what is cached, for whom, and what fits.
+//! - `content`, `caches`, `memory`: what is cached, for whom, and what fits.
+//! - `throttle`: how many reads a disk may do.
 //! - `tally`, `report`: what is counted, and what there is to say at the end.
 //!
 //! Clients live at no distance and never rest: the paper's "sends a next request as soon as the previous request is completed".
@@ -11,10 +12,10 @@
 //! parameters.
 
 mod caches;
+mod content;
 mod entities;
 mod interpret;
 mod lock;
-mod lru;
 mod memory;
 mod prices;
 mod report;
@@ -24,10 +25,10 @@ mod stream;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod throttle;
 
 use rand::rngs::Xoshiro256PlusPlus;
 
-pub use self::lru::Lru;
 pub use self::memory::Division;
 
 use self::caches::Caches;
@@ -36,6 +37,7 @@ use self::lock::Lock;
 use self::prices::Prices;
 use self::stream::Stream;
 use self::tally::Tally;
+use self::throttle::Throttle;
 use crate::engine::{Events, Level, Links, Station, Time};
 use crate::model::{Model, Read};
 use crate::outcome::{Event, Moment};
@@ -87,6 +89,7 @@ struct World<'a> {
     answered: Vec<u32>,
     locks: Vec<Lock>,
     disks: Vec<Station>,
+    throttles: Vec<Throttle>,
     link: Option<Station>,
 
     next_lane: u32,
@@ -166,7 +169,12 @@ impl World<'_> {
         };
         let time = match there {
             true => 0,
-            false => self.prices.read(&self.parameters.machine.disks[disk as usize], bytes),
+            false => {
+                let (reads, time) = self.prices.read(&self.parameters.machine.disks[disk as usize], bytes);
+                self.tally.reads += reads;
+                let now = self.now();
+                self.throttles[disk as usize].wait(reads, now) + time
+            }
         };
         self.tell(number, |_| Event::Reads { disk, ms: time as f64 / 1e6 });
         self.events.after(time, Happening::DiskDone { disk, request: number });

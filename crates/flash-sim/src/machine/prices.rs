@@ -91,9 +91,11 @@ impl Prices {
         self.link_mbit_s.map_or(0, |mbit_s| from_us(bytes as f64 * 8.0 / mbit_s))
     }
 
-    pub(super) fn read(&self, disk: &Disk, bytes: u64) -> Time {
-        let accesses = disk.block_kb.map_or(1.0, |kb| (bytes as f64 / (kb * 1e3)).ceil().max(1.0));
-        from_ms(accesses * disk.access_ms) + from_us(bytes as f64 * 8.0 / disk.transfer_mbit_s)
+    /// How many reads of the disk bring so many bytes, and how long they take.
+    pub(super) fn read(&self, disk: &Disk, bytes: u64) -> (u64, Time) {
+        let reads = disk.block_kb.map_or(1.0, |kb| (bytes as f64 / (kb * 1e3)).ceil().max(1.0));
+        let time = from_ms(reads * disk.access_ms) + from_us(bytes as f64 * 8.0 / disk.transfer_mbit_s);
+        (reads as u64, time)
     }
 
     /// In packets of 512 bytes, as the paper counts.

@@ -53,6 +53,7 @@ impl World<'_> {
             service_inversion: tally.service_inversion(),
             data_hit_rate: tally.data.rate(),
             path_hit_rate: tally.path.rate(),
+            reads_per_request: tally.reads as f64 / tally.requests as f64,
             data_cache_mb: (self.division.caches_bytes - books_bytes) / 1e6,
             data_cached_mb: content_bytes as f64 / 1e6,
             overhead_mb: (self.division.runners_bytes + books_bytes) / 1e6,

@@ -10,6 +10,7 @@ use super::memory::Division;
 use super::prices::Prices;
 use super::stream::{Stream, ages};
 use super::tally::Tally;
+use super::throttle::Throttle;
 use super::{Happening, World};
 use crate::engine::{Events, Level, Links, Station, WaitQueue, from_us};
 use crate::model::{Model, Op, Place, Read, Role, RoleId};
@@ -98,6 +99,12 @@ impl<'a> World<'a> {
             answered: Vec::with_capacity(clients as usize),
             locks: (0..locks).map(|_| Lock::new()).collect(),
             disks: vec![Station::new(at_once); parameters.machine.disks.len()],
+            throttles: parameters
+                .machine
+                .disks
+                .iter()
+                .map(|disk| Throttle::new(disk.reads_per_s_max))
+                .collect(),
             link: parameters.machine.link_mbit_s.map(|_| Station::new(1)),
             next_lane: 0,
             tally: Tally::new(parameters.run.measured_requests.get()),

@@ -16,6 +16,8 @@ pub(super) struct Tally {
     pub(super) began: Time,
     pub(super) events: u64,
     pub(super) bytes: u64,
+    /// Of disks.
+    pub(super) reads: u64,
     pub(super) latency_us: Histogram<u64>,
     pub(super) latency: u64,
     /// Without what they took before the reset.
@@ -59,6 +61,7 @@ impl Tally {
             began: 0,
             events: 0,
             bytes: 0,
+            reads: 0,
             latency_us: Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("the bounds are sound"),
             latency: 0,
             since_reset: 0,

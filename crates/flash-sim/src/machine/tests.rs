@@ -1,6 +1,7 @@
 //! The machine as a whole: the time of a single request, the laws of many requests, and the caches.
 
 mod caches;
+mod content;
 mod laws;
 mod unloaded;
 

@@ -14,6 +14,9 @@ pub(super) const READS_PER_SECOND: u32 = 2_000;
 
 pub(super) const READ_AHEAD_KB: u32 = 128;
 
+/// What Flash takes of the memory for copies of files, unless told otherwise.
+pub(super) const FILE_CACHE_BYTES: u64 = MEMORY_BYTES / 4;
+
 /// For every file of the largest site, so that names are no matter.
 pub(super) const PATH_ENTRIES: u32 = 16_384;
 

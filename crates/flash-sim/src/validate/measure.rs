@@ -21,8 +21,8 @@ use crate::testbed::{Clients, Testbed};
 /// Who fill the caches, and for how long at most.
 const SWEEPERS: u32 = 32;
 const SWEEP_MAX: Duration = Duration::from_secs(20);
-/// Until the queues have settled, before each measurement.
-const WARM_UP: Duration = Duration::from_millis(700);
+/// Until the queues have settled, and frequencies are known, before each measurement.
+const WARM_UP: Duration = Duration::from_secs(4);
 
 /// All of them measured; nothing is predicted yet.
 pub(super) fn cells(testbed: &Testbed, grid: &Grid, sites: &[Site]) -> Result<Vec<Cell>> {

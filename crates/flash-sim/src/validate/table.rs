@@ -9,9 +9,19 @@ use super::cell::{Cell, Figures, MEMORY_BYTES, READS_PER_SECOND, Validation};
 /// One of the figures.
 type Of = fn(&Figures) -> f64;
 
+const THROUGHPUT_ERROR_MAX: f64 = 0.25;
+const READS_ERROR_MAX: f64 = 0.02;
+
 /// Predicted against measured: 0.1 is a tenth too much.
 fn error(cell: &Cell, of: Of) -> f64 {
     of(&cell.predicted) / of(&cell.measured) - 1.0
+}
+
+/// A prediction that one can decide by.
+fn is_good(cell: &Cell) -> bool {
+    let reads = cell.predicted.reads_per_request - cell.measured.reads_per_request;
+    error(cell, |figures| figures.requests_per_s).abs() <= THROUGHPUT_ERROR_MAX
+        && reads.abs() <= READS_ERROR_MAX
 }
 
 /// The mean of errors' absolute values.
@@ -71,6 +81,13 @@ pub(super) fn markdown(validation: &Validation) -> String {
             pair(|figures| figures.busy, 2),
         ));
     }
+    line("");
+    let good = validation.cells.iter().filter(|cell| is_good(cell)).count();
+    line(&format!(
+        "{good} of {} predictions are within {:.0} % in throughput and {READS_ERROR_MAX} in reads a request.",
+        validation.cells.len(),
+        100.0 * THROUGHPUT_ERROR_MAX
+    ));
     line("");
     line("Mean of the errors, without their signs:");
     line("");
@@ -132,6 +149,11 @@ mod tests {
         assert!(page.contains("| 40 | 8 | sped | 100 · 140 | +40 % | 10.00 · 7.14 | "), "{page}");
         // (20 + 40) / 2, and (25 + 29) / 2.
         assert!(page.contains("| amped | 30 % | 27 % | 0 % | 0 % |"), "{page}");
+        // Of each pair, 20 % too little is good, and 40 % too much is not.
+        assert!(
+            page.contains("5 of 10 predictions are within 25 % in throughput and 0.02 in reads"),
+            "{page}"
+        );
         assert!(page.contains("| all | 30 % | 27 % | 0 % | 0 % |"), "{page}");
     }
 }

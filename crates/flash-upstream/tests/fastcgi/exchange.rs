@@ -77,6 +77,7 @@ impl Asked {
             name: "GET /x".into(),
             again,
             direct: None,
+            upstreams: None,
         };
         // A test may have lost interest.
         let reply = Box::new(move |begun| drop(reply.send(begun)));

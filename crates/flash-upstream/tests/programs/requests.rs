@@ -41,6 +41,7 @@ fn begin(cgi: &Cgi, path: &str, socket: Option<TcpStream>) -> Opened {
         name: path.into(),
         again: false,
         direct,
+        upstreams: None,
     };
     let now = cgi.begin(begin, Box::new(move |begun| drop(told.send(begun))));
     now.unwrap_or_else(|| tells.recv_timeout(PATIENCE).expect("every request is answered"))

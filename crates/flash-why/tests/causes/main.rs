@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod limits_of_disks;
 mod victim;
 
 use std::collections::BTreeMap;
@@ -301,7 +302,7 @@ fn limits_of_a_cgroup() {
     assert!(reclaim * 2 > blocks.len(), "memory: {reclaim} of {} are memory reclaim", blocks.len());
 }
 
-/// A cgroup of version 1, removed when it is dropped.
+/// A cgroup, removed when it is dropped.
 struct Group(PathBuf);
 
 impl Group {

@@ -145,17 +145,9 @@ fn action(case: &str, folder: &Path) -> Box<dyn FnMut()> {
                 std::hint::spin_loop();
             }
         }),
-        "write" => {
-            let path = folder.join("written");
-            let bytes = vec![7; 1 << 20];
-            let mut file = File::create(path).expect("a file");
-            let mut written = 0_u64;
-            Box::new(move || {
-                file.write_all_at(&bytes, written % (256 << 20)).expect("there is room");
-                written += bytes.len() as u64;
-                let _ = &mut file;
-            })
-        }
+        "write" => writer(folder, 256 << 20),
+        // What fits onto a small disk.
+        "dirty" => writer(folder, 16 << 20),
         "storm" => {
             for storm in 0..6 {
                 let (a, b) = (folder.join(format!("a{storm}")), folder.join(format!("b{storm}")));
@@ -177,6 +169,17 @@ fn action(case: &str, folder: &Path) -> Box<dyn FnMut()> {
         }
         other => panic!("no case {other}"),
     }
+}
+
+/// Writes a file of so many bytes, again and again.
+fn writer(folder: &Path, size: u64) -> Box<dyn FnMut()> {
+    let bytes = vec![7; 1 << 20];
+    let file = File::create(folder.join("written")).expect("a file");
+    let mut written = 0_u64;
+    Box::new(move || {
+        file.write_all_at(&bytes, written % size).expect("there is room");
+        written += bytes.len() as u64;
+    })
 }
 
 fn again(mut act: impl FnMut() + Send + 'static) {

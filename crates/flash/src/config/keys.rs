@@ -7,12 +7,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ValueHint};
-use flash_config::{Key, Keys, Kind, Validate};
-use flash_core::forwarded::TrustedProxy;
+use flash_config::{Key, Keys, Kind, Stands, Validate};
+use flash_core::clients::Rate;
+use flash_core::methods::Method;
+use flash_core::network::Network;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRule;
+use flash_core::redirect::Redirect;
 
-use crate::flags::{self, CacheControl, Field, Listen, LogTo, RouteFlag, Upstream, Words};
+use crate::flags::{self, AdminAt, CacheControl, Denial, Field, Listen, LogTo, RouteFlag, Upstream, Words};
 
 mod example;
 
@@ -20,7 +23,9 @@ mod example;
 const DIR: &str = "dir";
 pub(super) const ROOT: &str = "root";
 /// Keys that may stand in a site, too.
-const IN_SITES: [&str; 17] = [
+const IN_SITES: [&str; 4] = ["user-dirs", "tls", "https", "hsts"];
+/// Keys that may stand in a site and in a place, too.
+const IN_PLACES: [&str; 24] = [
     ROOT,
     "list",
     "index",
@@ -29,8 +34,9 @@ const IN_SITES: [&str; 17] = [
     "error-pages",
     "dotfiles",
     "deny",
+    "allow",
+    "limit",
     "follow-links",
-    "user-dirs",
     "cache-control",
     "header",
     "no-precompressed",
@@ -38,9 +44,37 @@ const IN_SITES: [&str; 17] = [
     "no-programs",
     "serve-backups",
     "body-bytes-max",
+    "redirect",
+    "gone",
+    "methods",
+    "no-header",
+    "charset",
+    "strip-prefix",
 ];
-/// Flags that are about the file itself.
-const NO_KEYS: [&str; 1] = ["config"];
+/// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
+/// differ in nothing else share what is cached.
+const NOT_OF_FILES: [&str; 12] = [
+    "list",
+    "spa",
+    "fallback",
+    "error-pages",
+    "body-bytes-max",
+    "redirect",
+    "gone",
+    "methods",
+    "allow",
+    "limit",
+    "tls",
+    "https",
+];
+/// Keys that are about the folder. A place with a folder of its own does not inherit them.
+const OF_THE_FOLDER: [&str; 3] = ["spa", "fallback", "strip-prefix"];
+/// Keys by which a site or a place answers without looking for anything. A place below it does not inherit them.
+const ANSWERS: [&str; 2] = ["redirect", "gone"];
+/// Flags that are about the file itself, or that have a table of their own in the file.
+const NO_KEYS: [&str; 3] = ["config", "tls_certificate", "tls_key"];
+/// A switch, or the certificates in place of two flags.
+pub(super) const TLS: &str = "tls";
 
 /// A key for each flag of `flash serve`, and `root` for DIR.
 pub(crate) fn of_flags() -> Keys {
@@ -66,15 +100,39 @@ fn key(arg: &Arg, conflicts: Vec<String>) -> Key {
         name: name(arg),
         aliases: arg.get_visible_aliases().unwrap_or_default().into_iter().map(str::to_owned).collect(),
         is_list: matches!(arg.get_action(), ArgAction::Append),
-        in_site: IN_SITES.contains(&&*name(arg)),
+        answers: is_answer(&name(arg)),
+        stands: stands(&name(arg)),
         heading: arg.get_help_heading().unwrap_or("Content").into(),
         help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
         example: example::line(&name(arg), &kind, default.as_deref()),
-        default: default.filter(|_| kind != Kind::Switch),
+        default: default.filter(|_| !matches!(kind, Kind::Switch | Kind::SwitchOr(_))),
         conflicts,
         validate: validate(arg),
         kind,
     }
+}
+
+fn stands(key: &str) -> Stands {
+    match key {
+        _ if IN_PLACES.contains(&key) => Stands::Place,
+        _ if IN_SITES.contains(&key) => Stands::Site,
+        _ => Stands::Server,
+    }
+}
+
+/// Whether a key makes a difference to how names lead to files.
+pub(super) fn is_of_files(key: &str) -> bool {
+    !NOT_OF_FILES.contains(&key)
+}
+
+/// Whether a key is about the folder that is served.
+pub(super) fn is_of_folder(key: &str) -> bool {
+    OF_THE_FOLDER.contains(&key)
+}
+
+/// Whether a site or a place with this key answers without looking for anything.
+pub(super) fn is_answer(key: &str) -> bool {
+    ANSWERS.contains(&key)
 }
 
 fn name(arg: &Arg) -> String {
@@ -96,6 +154,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
     let choices: Vec<String> =
         arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     Some(match arg.get_action() {
+        ArgAction::SetTrue if arg.get_id() == TLS => Kind::SwitchOr(vec!["certificate".into(), "key".into()]),
         ArgAction::SetTrue => Kind::Switch,
         _ if !choices.is_empty() => Kind::Choice(choices),
         _ if is(&[TypeId::of::<u8>(), TypeId::of::<u16>(), TypeId::of::<usize>()]) => Kind::Number,
@@ -103,8 +162,9 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<Duration>()]) => Kind::Duration,
         _ if is(&[TypeId::of::<PathBuf>()]) && arg.get_value_hint() == ValueHint::DirPath => Kind::Folder,
         _ if is(&[TypeId::of::<PathBuf>()]) => Kind::File,
+        _ if is(&[TypeId::of::<Redirect>()]) => Kind::Redirect,
         _ if is(&[TypeId::of::<LogTo>()]) => Kind::Log,
-        _ if is(&[TypeId::of::<Listen>()]) => Kind::Address,
+        _ if is(&[TypeId::of::<Listen>(), TypeId::of::<AdminAt>()]) => Kind::Address,
         _ if is(&[TypeId::of::<RouteFlag<PathBuf>>()]) => table("=", Kind::Folder, false),
         _ if is(&[TypeId::of::<RouteFlag<Upstream>>()]) => table("=", Kind::Address, false),
         _ if is(&[TypeId::of::<RouteFlag<Words>>()]) => table("=", Kind::Text, false),
@@ -114,8 +174,11 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<IpAddr>(),
             TypeId::of::<SitePath<'static>>(),
             TypeId::of::<PathRule>(),
-            TypeId::of::<TrustedProxy>(),
+            TypeId::of::<Denial>(),
+            TypeId::of::<Rate>(),
+            TypeId::of::<Network>(),
             TypeId::of::<CacheControl>(),
+            TypeId::of::<Method>(),
         ]) =>
         {
             Kind::Text

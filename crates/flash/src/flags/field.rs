@@ -16,13 +16,31 @@ impl FromStr for Field {
 
     fn from_str(text: &str) -> Result<Field, String> {
         let (name, value) = text.split_once(':').ok_or("write it as \"Name: value\"")?;
-        if name.is_empty() || !name.bytes().all(is_token_byte) {
-            return Err(format!("'{}' is not a field name", name.escape_debug()));
-        }
-        if let Some((_, instead)) = OURS.iter().find(|(ours, _)| name.eq_ignore_ascii_case(ours)) {
-            return Err(format!("{name} is not yours to set: {instead}"));
-        }
-        Ok(Field { name: name.into(), value: parse_value(value)? })
+        Ok(Field { name: checked(name)?, value: parse_value(value)? })
+    }
+}
+
+/// The name of a field that responses do without.
+pub(super) fn parse_name(name: &str) -> Result<String, String> {
+    match name.eq_ignore_ascii_case("Server") {
+        true => Err("every response has it: it says Flash, and no version".into()),
+        false => checked(name),
+    }
+}
+
+/// The name of a field.
+pub(super) fn token(name: &str) -> Result<&str, String> {
+    match !name.is_empty() && name.bytes().all(is_token_byte) {
+        true => Ok(name),
+        false => Err(format!("'{}' is not a field name", name.escape_debug())),
+    }
+}
+
+fn checked(name: &str) -> Result<String, String> {
+    token(name)?;
+    match OURS.iter().find(|(ours, _)| name.eq_ignore_ascii_case(ours)) {
+        Some((_, instead)) => Err(format!("{name} is not yours to set: {instead}")),
+        None => Ok(name.into()),
     }
 }
 

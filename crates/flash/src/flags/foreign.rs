@@ -29,21 +29,12 @@ const TABLE: &[Foreign] = &[
     },
     Foreign { names: &["--no-gzip", "--no-compression"], instead: "write --no-precompressed" },
     Foreign {
-        names: &[
-            "--https",
-            "--tls",
-            "--ssl",
-            "--ssl-cert",
-            "--ssl-key",
-            "--cert",
-            "--key",
-            "--tls-cert",
-            "--tls-key",
-            "--http2",
-            "--http3",
-            "--acme",
-        ],
-        instead: "Flash speaks HTTP/1.1 without encryption: put a proxy such as Caddy in front of it",
+        names: &["--ssl", "--ssl-cert", "--ssl-key", "--cert", "--key", "--tls-cert"],
+        instead: "write --tls-certificate FILE --tls-key FILE, or --tls for a certificate for localhost",
+    },
+    Foreign {
+        names: &["--http3", "--acme"],
+        instead: "Flash speaks HTTP/1.1, with TLS or without, and HTTP/2 without: put a proxy such as Caddy in front of it",
     },
     Foreign {
         names: &[

@@ -5,9 +5,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A place to listen at.
+use flash_http::Scheme;
+
+/// A place to listen at, and how connections begin there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
+pub(crate) struct Listen {
+    pub place: Place,
+    /// What its connections speak, if that is said.
+    pub scheme: Option<Scheme>,
+    /// Each connection begins with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
     /// One address; port 0 lets the system choose.
     Inet(SocketAddr),
     /// This port of every address, of IPv6 and IPv4 where the machine has both.
@@ -24,23 +35,59 @@ pub(crate) struct UnixPlace {
     pub group: Option<String>,
 }
 
+/// What stands behind a place if its connections begin with a header.
+const PROXY_PROTOCOL: &str = ",proxy-protocol";
+
+impl From<Place> for Listen {
+    fn from(place: Place) -> Self {
+        Self { place, scheme: None, proxy_protocol: false }
+    }
+}
+
+impl Listen {
+    /// What its connections speak: TLS at port 443, if it is not said.
+    pub(crate) fn scheme(&self) -> Scheme {
+        let by_port = if self.port() == Some(443) { Scheme::Https } else { Scheme::Http };
+        self.scheme.unwrap_or(by_port)
+    }
+
+    fn port(&self) -> Option<u16> {
+        match &self.place {
+            Place::Inet(address) => Some(address.port()),
+            Place::EveryAddress(port) => Some(*port),
+            Place::Unix(_) => None,
+        }
+    }
+}
+
 impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Listen, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            return unix(path);
+        let of =
+            |scheme: Scheme| text.strip_prefix(scheme.name())?.strip_prefix("://").map(|rest| (rest, scheme));
+        let (text, scheme) = match of(Scheme::Https).or_else(|| of(Scheme::Http)) {
+            Some((rest, scheme)) => (rest.strip_suffix('/').unwrap_or(rest), Some(scheme)),
+            None => (text, None),
+        };
+        let bare = text.strip_suffix(PROXY_PROTOCOL);
+        Ok(Listen { place: place(bare.unwrap_or(text))?, scheme, proxy_protocol: bare.is_some() })
+    }
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return unix(path);
+    }
+    // RFC 6761 §6.3: this one name needs no look-up.
+    let loopback = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    match text.rsplit_once(':') {
+        Some(("", port_text)) => Ok(Place::EveryAddress(port(port_text)?)),
+        Some(("localhost", port_text)) => Ok(Place::Inet(loopback(port(port_text)?))),
+        _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(Place::Inet(loopback(port(text)?)))
         }
-        // RFC 6761 §6.3: this one name needs no look-up.
-        let loopback = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        match text.rsplit_once(':') {
-            Some(("", port_text)) => Ok(Listen::EveryAddress(port(port_text)?)),
-            Some(("localhost", port_text)) => Ok(Listen::Inet(loopback(port(port_text)?))),
-            _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                Ok(Listen::Inet(loopback(port(text)?)))
-            }
-            _ => inet(text),
-        }
+        _ => inet(text),
     }
 }
 
@@ -59,9 +106,9 @@ pub(super) fn parse_host(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-fn inet(text: &str) -> Result<Listen, String> {
+fn inet(text: &str) -> Result<Place, String> {
     if let Ok(address) = text.parse() {
-        return Ok(Listen::Inet(address));
+        return Ok(Place::Inet(address));
     }
     // Not an address with its port: say what is missing.
     Err(match (text.parse::<IpAddr>(), text.rsplit_once(':')) {
@@ -94,7 +141,7 @@ fn port(text: &str) -> Result<u16, String> {
 }
 
 /// `PATH`, and behind it `,mode=660` and `,group=www-data` in any order.
-fn unix(text: &str) -> Result<Listen, String> {
+fn unix(text: &str) -> Result<Place, String> {
     let (mut path, mut mode, mut group) = (text, None, None);
     while let Some((rest, option)) = path.rsplit_once(',') {
         match option.split_once('=') {
@@ -113,19 +160,19 @@ fn unix(text: &str) -> Result<Listen, String> {
     const PATH_BYTES_MAX: usize = 107;
     match path.len() {
         0 => Err("add the path: unix:/run/flash.sock".into()),
-        1..=PATH_BYTES_MAX => Ok(Listen::Unix(UnixPlace { path: path.into(), mode, group })),
+        1..=PATH_BYTES_MAX => Ok(Place::Unix(UnixPlace { path: path.into(), mode, group })),
         _ => Err(format!("the path of a Unix socket has at most {PATH_BYTES_MAX} bytes")),
     }
 }
 
 const SHAPE: &str = "write ADDRESS:PORT, :PORT for every address, or unix:PATH";
 
-impl fmt::Display for Listen {
+impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Listen::Inet(address) => address.fmt(f),
-            Listen::EveryAddress(port) => write!(f, ":{port}"),
-            Listen::Unix(place) => write!(f, "unix:{}", place.path.display()),
+            Place::Inet(address) => address.fmt(f),
+            Place::EveryAddress(port) => write!(f, ":{port}"),
+            Place::Unix(place) => write!(f, "unix:{}", place.path.display()),
         }
     }
 }
@@ -136,15 +183,15 @@ mod tests {
 
     #[test]
     fn places() {
-        let inet = |text: &str| Ok(Listen::Inet(text.parse().unwrap()));
-        let parse = |text: &str| text.parse::<Listen>();
+        let inet = |text: &str| Ok(Place::Inet(text.parse().unwrap()));
+        let parse = |text: &str| text.parse::<Listen>().map(|listen| listen.place);
         assert_eq!(parse("127.0.0.1:8080"), inet("127.0.0.1:8080"));
         assert_eq!(parse("localhost:8080"), inet("127.0.0.1:8080"));
         assert_eq!(parse("8080"), inet("127.0.0.1:8080"));
         assert_eq!(parse("[::1]:0"), inet("[::1]:0"));
-        assert_eq!(parse(":80"), Ok(Listen::EveryAddress(80)));
+        assert_eq!(parse(":80"), Ok(Place::EveryAddress(80)));
         let unix = |path: &str, mode, group: Option<&str>| {
-            Ok(Listen::Unix(UnixPlace { path: path.into(), mode, group: group.map(str::to_owned) }))
+            Ok(Place::Unix(UnixPlace { path: path.into(), mode, group: group.map(str::to_owned) }))
         };
         assert_eq!(parse("unix:/run/f:l.sock"), unix("/run/f:l.sock", None, None));
         assert_eq!(
@@ -154,6 +201,43 @@ mod tests {
         assert_eq!(parse("unix:/run/a,b,group=7"), unix("/run/a,b", None, Some("7")));
         for text in ["127.0.0.1:8080", "[::1]:80", ":80", "unix:/run/f"] {
             assert_eq!(parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_header_of_the_proxy_protocol_is_required_or_unknown() {
+        for (text, place) in [
+            (":80,proxy-protocol", ":80"),
+            ("[::1]:80,proxy-protocol", "[::1]:80"),
+            ("8080,proxy-protocol", "127.0.0.1:8080"),
+            ("unix:/run/f,mode=660,proxy-protocol", "unix:/run/f"),
+        ] {
+            let listen = text.parse::<Listen>().unwrap();
+            assert!(listen.proxy_protocol && listen.place.to_string() == place, "{text}");
+            assert!(!place.parse::<Listen>().unwrap().proxy_protocol);
+        }
+        for text in [":80,proxy", ",proxy-protocol", ":80,proxy-protocol,proxy-protocol"] {
+            assert!(text.parse::<Listen>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_listener_may_say_what_it_speaks() {
+        for (text, place, scheme) in [
+            ("https://:8443", ":8443", Scheme::Https),
+            ("https://127.0.0.1:8443/", "127.0.0.1:8443", Scheme::Https),
+            ("http://:443", ":443", Scheme::Http),
+            (":443", ":443", Scheme::Https),
+            ("[::1]:443", "[::1]:443", Scheme::Https),
+            (":80", ":80", Scheme::Http),
+            ("https://unix:/run/f", "unix:/run/f", Scheme::Https),
+            ("unix:/run/f", "unix:/run/f", Scheme::Http),
+        ] {
+            let listen = text.parse::<Listen>().unwrap();
+            assert_eq!((listen.place.to_string().as_str(), listen.scheme()), (place, scheme), "{text}");
+        }
+        for text in ["https://", "ftp://:21", "https:///:80", "https://http://:80"] {
+            assert!(text.parse::<Listen>().is_err(), "{text}");
         }
     }
 
@@ -186,7 +270,7 @@ mod tests {
             ("[::1]:x", "'x' is not a port"),
             ("example.org:80", "'example.org' is not an address"),
             ("127.0.0:80", "'127.0.0' is not an address"),
-            ("http://localhost:80", "write ADDRESS:PORT"),
+            ("ftp://localhost:80", "write ADDRESS:PORT"),
             ("/run/flash.sock", "write ADDRESS:PORT"),
             ("unix:", "add the path"),
             ("unix:,mode=660", "add the path"),

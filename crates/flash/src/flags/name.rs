@@ -21,6 +21,14 @@ pub(crate) fn parse_path(text: &str) -> Result<SitePath<'static>, String> {
         .ok_or_else(|| "write the path of a file below DIR, such as app/index.html".into())
 }
 
+/// A prefix of paths, such as `/docs`; a slash behind it makes no difference.
+pub(super) fn parse_prefix(text: &str) -> Result<SitePath<'static>, String> {
+    let path = text.strip_suffix('/').unwrap_or(text);
+    SitePath::of_decoded(path.as_bytes())
+        .filter(|path| !path.names_folder())
+        .ok_or_else(|| "write the beginning of paths, such as /docs".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ use super::{duration, size};
 
 const HEADING: &str = "Programs";
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct Programs {
     /// Run the programs in DIR for requests below PREFIX (CGI). May be given repeatedly
     #[arg(long, value_name = "PREFIX=DIR", value_parser = route::folder(), help_heading = HEADING)]

@@ -2,20 +2,27 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
-use flash_core::forwarded::TrustedProxy;
+use flash_core::clients::Rate;
 use flash_core::hosts::HostName;
+use flash_core::network::Network;
 use flash_core::path::SitePath;
-use flash_core::path_rules::PathRule;
+use flash_core::places::PlaceNames;
+use flash_http::Scheme;
 
+use super::admin::AdminAt;
+use super::denial::Denial;
 use super::field::CacheControl;
 use super::value::{Switch, count};
-use super::{Experiments, Field, Listen, LogFormat, LogTo, Programs, duration, field, listen, name, size};
+use super::{
+    Experiments, Field, Listen, LogFormat, LogTo, Place, Programs, Rules, Tls, duration, field, listen, name,
+    size,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
@@ -57,9 +64,15 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub dotfiles: bool,
 
-    /// Answer 404 for all paths that RULE covers: /folder and all below it, *.suffix, or a name. May be given repeatedly
-    #[arg(long, value_name = "RULE", value_parser = PathRule::parse, help_heading = CONTENT)]
-    pub deny: Vec<PathRule>,
+    /// Answer 404 for all paths that RULE covers: /folder and all below it, *.suffix, or a name. Or answer 403 to clients of a
+    /// network: an address, or a network such as 10.0.0.0/8. May be given repeatedly
+    #[arg(long, value_name = "RULE", value_parser = Denial::parse, help_heading = CONTENT)]
+    pub deny: Vec<Denial>,
+
+    /// Answer only clients of this network, and 403 to all others: an address, a network such as 10.0.0.0/8, or unix for clients at
+    /// Unix sockets. May be given repeatedly. If --deny names a network, too, the longest one that holds an address decides
+    #[arg(long, value_name = "ADDR", value_parser = Network::from_str, help_heading = CONTENT)]
+    pub allow: Vec<Network>,
 
     /// How far symbolic links are followed
     #[arg(long, value_name = "WHERE", value_enum, default_value_t = FollowLinks::Inside, help_heading = CONTENT)]
@@ -82,16 +95,32 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = CONTENT)]
     pub no_precompressed: bool,
 
+    #[command(flatten)]
+    pub rules: Rules,
+
     /// Where to accept connections: ADDRESS:PORT, :PORT for every address, or unix:PATH. Behind a PATH, ,mode=660 and
     /// ,group=NAME say who may connect. With --user the socket is that user's. May be given repeatedly. [::]:PORT includes
-    /// IPv4, unless another --listen has that port of IPv4
+    /// IPv4, unless another --listen has that port of IPv4. https:// before it means TLS, and http:// none. Without them, port
+    /// 443 means TLS. If a certificate is given and no listener has TLS by these rules, all without http:// have it. With
+    /// ,proxy-protocol at its end, each connection there has to begin with a header of the PROXY protocol (1 or 2), which names
+    /// the client
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = LISTENING)]
     pub listen: Vec<Listen>,
 
-    /// Believe the X-Forwarded-For and X-Forwarded-Proto of this proxy: an address, a network such as 10.0.0.0/8, or unix for
-    /// the proxies at Unix sockets. The access log and programs then see its client. May be given repeatedly
-    #[arg(long, value_name = "ADDR", value_parser = TrustedProxy::from_str, help_heading = LISTENING)]
-    pub trusted_proxy: Vec<TrustedProxy>,
+    /// Whether clients may speak HTTP/2 as well as HTTP/1
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::On, help_heading = LISTENING)]
+    pub http2: Switch,
+
+    /// Believe what this proxy says of its client: an address, a network such as 10.0.0.0/8, or unix for the proxies at Unix
+    /// sockets. Logs, rules, limits and programs then see the client. May be given repeatedly. With it, only these proxies may send
+    /// headers of the PROXY protocol
+    #[arg(long, alias = "trusted-proxy", value_name = "ADDR", value_parser = Network::from_str, help_heading = LISTENING)]
+    pub trusted_proxies: Vec<Network>,
+
+    /// Where trusted proxies name their clients: in X-Forwarded-For and X-Forwarded-Proto, or in Forwarded. A client may have
+    /// forged the other one, so it counts for nothing
+    #[arg(long, value_name = "FIELD", value_enum, default_value_t = ForwardedField::XForwardedFor, help_heading = LISTENING)]
+    pub forwarded_field: ForwardedField,
 
     /// The port to listen at, instead of 8080
     #[arg(long, short = 'p', value_name = "N", conflicts_with = "listen", help_heading = LISTENING)]
@@ -100,6 +129,12 @@ pub(crate) struct Serve {
     /// The address to listen at, instead of 127.0.0.1: 0.0.0.0 is every address of IPv4, and :: every address
     #[arg(long, visible_alias = "bind", value_name = "ADDR", conflicts_with = "listen", value_parser = listen::parse_host, help_heading = LISTENING)]
     pub host: Option<IpAddr>,
+
+    /// Where administrators reach the server, with flash reload and the like: unix:PATH, or off. Only root and the server's user may
+    /// use it. Without this flag, off without --config. With it, unix:/run/flash/admin.sock for root, and
+    /// unix:$XDG_RUNTIME_DIR/flash/admin.sock for others
+    #[arg(long, value_name = "unix:PATH|off", value_parser = AdminAt::from_str, help_heading = LISTENING)]
+    pub admin: Option<AdminAt>,
 
     /// Open the site in this desktop's browser
     #[arg(long, help_heading = LISTENING)]
@@ -122,6 +157,9 @@ pub(crate) struct Serve {
     /// Log every counter at the end, too (docs/counters.md)
     #[arg(long, help_heading = LOGS)]
     pub verbose: bool,
+
+    #[command(flatten)]
+    pub tls: Tls,
 
     #[command(flatten)]
     pub programs: Programs,
@@ -164,6 +202,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
     pub connections_max: Option<usize>,
 
+    /// Connections of each client at once. Beyond them, 429. A client is an IPv4 address, or the first 64 bits of an IPv6 address.
+    /// Trusted proxies may have as many as they like
+    #[arg(long, value_name = "N", value_parser = count(1, 1 << 20), help_heading = LIMITS)]
+    pub connections_per_client: Option<usize>,
+
     /// Size of a request's head. Beyond it, 431
     #[arg(long, value_name = "BYTES", default_value = "32K", value_parser = size::parse_positive, help_heading = LIMITS)]
     pub head_bytes_max: u64,
@@ -175,6 +218,11 @@ pub(crate) struct Serve {
     /// Size of a request's body. If no program takes it, Flash discards it. Beyond the size, 413
     #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = size::parse, help_heading = LIMITS)]
     pub body_bytes_max: u64,
+
+    /// How many requests a client may send: 20/s, 600/m, or "20/s burst 40" for 40 at once. Beyond it, 429. A client is an IPv4
+    /// address, or the first 64 bits of an IPv6 address. Without a burst, as many at once as in a unit of time
+    #[arg(long, value_name = "RATE", value_parser = Rate::from_str, help_heading = LIMITS)]
+    pub limit: Option<Rate>,
 
     /// Time for requests under way to finish after SIGTERM or SIGINT. Responses that take longer are cut. 0 waits without limit
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = LIMITS)]
@@ -246,9 +294,20 @@ pub(crate) struct Serve {
 #[derive(Debug)]
 pub(crate) struct SiteFlags {
     pub hosts: Vec<HostName>,
-    pub root: PathBuf,
-    /// What holds for it.
-    pub flags: Rc<Serve>,
+    pub own: RulesFlags,
+    pub names: Arc<PlaceNames>,
+    /// In the order of [`PlaceNames::pairs`].
+    pub places: Vec<RulesFlags>,
+}
+
+/// What holds for a site, or for a place in it.
+#[derive(Debug)]
+pub(crate) struct RulesFlags {
+    /// `None` if no folder is needed, because the rules answer themselves.
+    pub root: Option<PathBuf>,
+    pub flags: Arc<Serve>,
+    /// Rules with the same number lead to files in the same way, if their folder is the same.
+    pub view: usize,
 }
 
 impl Serve {
@@ -263,9 +322,17 @@ impl Serve {
     pub(super) fn settle(mut self: Box<Self>) -> Box<Self> {
         if self.port.is_some() || self.host.is_some() {
             let host = self.host.unwrap_or(Ipv4Addr::LOCALHOST.into());
-            self.listen = vec![Listen::Inet(SocketAddr::new(host, self.port.unwrap_or(8080)))];
+            self.listen = vec![Place::Inet(SocketAddr::new(host, self.port.unwrap_or(8080))).into()];
         }
         self
+    }
+
+    /// If there is a certificate, and no listener speaks TLS by its scheme or port, those without a scheme do.
+    pub(super) fn settle_schemes(&mut self) {
+        let has_certificate = self.tls.is_on() || self.sites.iter().any(|site| site.own.flags.tls.is_on());
+        if has_certificate && self.listen.iter().all(|listen| listen.scheme() == Scheme::Http) {
+            self.listen.iter_mut().for_each(|listen| _ = listen.scheme.get_or_insert(Scheme::Https));
+        }
     }
 }
 
@@ -326,7 +393,7 @@ Values:
 Signals:
   SIGTERM, SIGINT   accept no more, finish what is under way, end; a second one ends at once
   SIGUSR1           open the logs again, after they were renamed
-  SIGHUP            the same, and say so; there is no reload. Of a terminal that was closed: as SIGTERM
+  SIGHUP            the same, and reload (see flash reload). Of a terminal that was closed: as SIGTERM
   SIGUSR2           tell in the error log what has been done so far: totals, and a line for each loop
 
 Exit codes:
@@ -370,6 +437,15 @@ pub(crate) enum Sandbox {
     Required,
     /// Nothing
     Off,
+}
+
+/// The field in which trusted proxies name their clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ForwardedField {
+    /// Where most proxies do
+    XForwardedFor,
+    /// Of RFC 7239
+    Forwarded,
 }
 
 /// How far symbolic links are followed.

@@ -78,7 +78,7 @@ fn what_is_given_replaces_defaults() {
         "--arch=mt",
     ]);
     assert_eq!(flags.dir.as_os_str(), "/srv");
-    assert_eq!(flags.listen, [Listen::EveryAddress(80), "unix:/run/f".parse().unwrap()]);
+    assert_eq!(flags.listen, [Place::EveryAddress(80).into(), "unix:/run/f".parse().unwrap()]);
     assert_eq!(flags.index, ["a.html", "b.html"]);
     assert_eq!(flags.header, ["X-A: 1".parse().unwrap()]);
     assert_eq!((flags.revalidate, flags.file_cache_bytes), (Duration::ZERO, Some(1 << 30)));
@@ -214,7 +214,7 @@ fn what_people_write_who_know_other_servers() {
     for (flag, instead) in [
         ("--cors", "Access-Control-Allow-Origin"),
         ("--gzip", "gzip -k9"),
-        ("--https", "put a proxy"),
+        ("--ssl", "--tls-certificate FILE"),
         ("--root=/srv", "flash serve DIR"),
         ("--single", "--spa index.html"),
         ("--try-files", "--fallback /index.php"),

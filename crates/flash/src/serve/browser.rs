@@ -5,25 +5,29 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use flash_arch::Listener;
+use flash_http::Scheme;
 
 /// Opens the first place that a browser can reach.
-pub(super) fn open(listeners: &[Listener]) {
-    let failure = match listeners.iter().find_map(Listener::address).map(url) {
-        Some(url) if open::that_detached(&url).is_ok() => return,
-        Some(url) => format!("none can be started here; visit {url}"),
-        None => "it cannot connect to a Unix socket".into(),
-    };
+pub(super) fn open(listeners: &[Arc<Listener>]) {
+    let failure =
+        match listeners.iter().find_map(|listener| Some(url(listener.scheme(), listener.address()?))) {
+            Some(url) if open::that_detached(&url).is_ok() => return,
+            Some(url) => format!("none can be started here; visit {url}"),
+            None => "it cannot connect to a Unix socket".into(),
+        };
     // With standard error closed there is nobody who waits for this line.
     let _ = writeln!(io::stderr(), "flash: cannot open a browser: {failure}");
 }
 
 /// Every address is no address that a browser can ask.
-fn url(address: SocketAddr) -> String {
+fn url(scheme: Scheme, address: SocketAddr) -> String {
+    let scheme = scheme.name();
     match address.ip().is_unspecified() {
-        true => format!("http://localhost:{}/", address.port()),
-        false => format!("http://{address}/"),
+        true => format!("{scheme}://localhost:{}/", address.port()),
+        false => format!("{scheme}://{address}/"),
     }
 }
 
@@ -39,7 +43,7 @@ mod tests {
             ("0.0.0.0:80", "http://localhost:80/"),
             ("[::]:8080", "http://localhost:8080/"),
         ] {
-            assert_eq!(url(address.parse().unwrap()), asks);
+            assert_eq!(url(Scheme::Http, address.parse().unwrap()), asks);
         }
     }
 }

@@ -1,32 +1,34 @@
 //! What `flash serve` finds wrong before it listens, all of it at once, for `flash check`.
 
 use super::dir::Dir;
-use super::programs::Programs;
-use super::{fallback, privileges, response_extras, shares, site_plan};
+use super::site_plan::Fault;
+use super::{certificates, privileges, shares, site_plan};
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Helpers};
 
-/// Each failure, with the key that it is about. It starts, opens and changes nothing.
-pub(crate) fn check(flags: &flags::Serve) -> Vec<(&'static str, Failure)> {
-    let dir =
-        Dir::new(&flags.dir).map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error));
+/// All faults, each with the key that it is about. It starts, opens and changes nothing.
+pub(crate) fn check(flags: &flags::Serve) -> Vec<Fault> {
     let checks = [
         ("helpers", privileges::check(flags)),
         ("site", sites(flags)),
         ("user", privileges::check_user(flags)),
-        ("error-pages", response_extras::pages(flags).map(drop)),
-        ("header", response_extras::check_fields(flags)),
+        ("tls", certificates::check(flags)),
+        ("listen", certificates::check_listeners(flags)),
         ("threads-max", shares::check_counts(flags)),
-        match dir {
-            Ok(dir) if !flags.sites.is_empty() => ("site", site_plan::all(flags, &dir.real_path).map(drop)),
-            Ok(dir) => match Programs::prepare(flags, &dir.real_path, 0) {
-                Ok(programs) => (fallback::key(flags), fallback::check(flags, &programs, &dir.real_path)),
-                Err(failure) => ("app", Err(failure)),
-            },
-            Err(failure) => ("root", Err(failure)),
-        },
     ];
-    checks.into_iter().filter_map(|(key, checked)| Some((key, checked.err()?))).collect()
+    let of_server = checks.into_iter().filter_map(|(key, checked)| Some(fault(key, checked.err()?)));
+    let of_sites = match Dir::new(&flags.dir) {
+        Ok(dir) => site_plan::all(flags, &dir.real_path, None).err().unwrap_or_default(),
+        Err(error) => {
+            let failure = cannot(format_args!("serve {}", flags.dir.display()), &error);
+            vec![fault("root", failure)]
+        }
+    };
+    of_server.chain(of_sites).collect()
+}
+
+fn fault(key: &'static str, failure: Failure) -> Fault {
+    Fault { key, site: None, failure }
 }
 
 /// What works for a single site only.

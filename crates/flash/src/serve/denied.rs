@@ -3,7 +3,7 @@
 use flash_core::path_rules::{PathRule, PathRules};
 
 use super::programs::Programs;
-use crate::flags;
+use crate::flags::{self, Denial};
 
 /// What the names of files end in that editors and people leave beside the one that they change.
 const BACKUP_SUFFIXES: [&[u8]; 4] = [b"~", b".bak", b".swp", b".orig"];
@@ -17,5 +17,5 @@ pub(super) fn backups(flags: &flags::Serve, programs: &Programs) -> impl Iterato
 
 /// The paths of files that are never sent, whatever lies there.
 pub(super) fn paths(flags: &flags::Serve, programs: &Programs) -> PathRules {
-    flags.deny.iter().cloned().chain(backups(flags, programs)).collect()
+    flags.deny.iter().filter_map(Denial::path).cloned().chain(backups(flags, programs)).collect()
 }

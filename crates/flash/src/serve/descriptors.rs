@@ -32,6 +32,8 @@ pub(super) struct Table {
     pub(super) own: usize,
     pub(super) helpers: usize,
     pub(super) programs: usize,
+    /// Folders of sites and places. Each that was visited is open.
+    pub(super) folders: usize,
     /// Of a connection: its socket, and maybe one to a FastCGI server.
     pub(super) of_connection: usize,
     pub(super) connections: Option<usize>,
@@ -83,6 +85,18 @@ impl Table {
         limit
     }
 
+    /// A warning, where the folders of all sites take more than the half of the table that they may have.
+    pub(super) fn folders_warning(&self) -> Option<String> {
+        let (folders, limit) = (self.folders, self.limit);
+        (folders > folders_max(limit)).then(|| {
+            let more = (2 * folders).next_multiple_of(STEP);
+            format!(
+                "sites have {folders} folders, each open once it was visited, and the limit of open files is {limit}; for \
+                 all of them set it to {more} (ulimit -n {more}, or LimitNOFILE={more})"
+            )
+        })
+    }
+
     /// A warning, where there is room for fewer connections than were asked for, or for few where no number was given.
     pub(super) fn warning(&self) -> Option<String> {
         let Share { connections, .. } = self.share();
@@ -98,6 +112,11 @@ impl Table {
     }
 }
 
+/// The most open folders of sites that the table is divided for.
+pub(super) fn folders_max(limit: usize) -> usize {
+    limit / 2
+}
+
 /// What the server opens before anybody comes, its listeners among it.
 pub(super) fn own(arch: Arch, loops: usize, listeners: usize) -> usize {
     let of_loops = match arch {
@@ -109,7 +128,7 @@ pub(super) fn own(arch: Arch, loops: usize, listeners: usize) -> usize {
 }
 
 /// Raises the limit of open files as far as it goes, and returns it.
-pub(super) fn raise_limit() -> usize {
+pub(crate) fn raise_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let current = if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { limit.current };
@@ -125,6 +144,7 @@ mod tests {
         own: 31,
         helpers: 64,
         programs: 0,
+        folders: 1,
         of_connection: 1,
         connections: None,
         entries: 6_000,
@@ -133,6 +153,17 @@ mod tests {
     fn share(limit: usize, connections: Option<usize>) -> (usize, usize, usize) {
         let Share { helpers, connections, cached } = Table { limit, connections, ..TABLE }.share();
         (helpers, connections, cached)
+    }
+
+    #[test]
+    fn a_table_that_is_too_small_for_all_folders_is_told() {
+        let said = |folders, limit| Table { folders, limit, ..TABLE }.folders_warning();
+        assert_eq!(said(500, 1024), None);
+        let warning = said(600, 1024).expect("600 folders are more than half of the table");
+        assert!(
+            warning.contains("limit of open files is 1024") && warning.contains("ulimit -n 1280"),
+            "{warning}"
+        );
     }
 
     #[test]

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use flash_disk::{Opened, open_root};
 
+use crate::failure::{Failure, cannot};
+
+#[derive(Clone)]
 pub(super) struct Dir {
     /// Absolute, and with its symbolic links.
     given: PathBuf,
@@ -19,6 +22,14 @@ impl Dir {
     pub(super) fn new(given: &Path) -> io::Result<Self> {
         let (real_path, given) = (given.canonicalize()?, std::path::absolute(given)?);
         Ok(Self { given, real_path, is_out_of_reach: Cell::new(false) })
+    }
+
+    /// The folder after a reload.
+    pub(super) fn again(&self, given: &Path) -> Result<Self, Failure> {
+        if self.is_out_of_reach.get() && std::path::absolute(given).is_ok_and(|given| given == self.given) {
+            return Ok(self.clone());
+        }
+        Self::new(given).map_err(|error| cannot(format_args!("serve {}", given.display()), &error))
     }
 
     /// The path that is looked at again.

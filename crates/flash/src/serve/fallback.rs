@@ -39,7 +39,10 @@ pub(super) fn check(flags: &flags::Serve, programs: &Programs, dir: &Path) -> Re
     if path.as_bytes().ends_with(b".php") && !programs.answer(path) {
         return wrong("no program answers there; --fastcgi .php=ADDR passes it to php-fpm".into());
     }
-    let Some(file) = programs.file_of(path, dir) else { return Ok(()) };
+    let stripped = flags.rules.strip_prefix.as_ref().and_then(|prefix| {
+        path.as_bytes().strip_prefix(prefix.as_bytes()).filter(|name| name.starts_with(b"/"))
+    });
+    let Some(file) = programs.file_of(path, dir, stripped.unwrap_or(path.as_bytes())) else { return Ok(()) };
     let folder = file.parent().unwrap_or(dir).display();
     match fs::metadata(&file) {
         Ok(found) if found.is_file() => {}

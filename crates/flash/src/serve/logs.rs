@@ -19,6 +19,12 @@ pub(super) struct Logs {
     log_opener: Option<Arc<LogOpener>>,
 }
 
+/// Other destinations of the logs, where a reload has changed them.
+pub(super) struct Sinks {
+    pub(super) error: Option<LogSink>,
+    pub(super) access: Option<LogSink>,
+}
+
 /// Those that are opened again after a rotation.
 pub(super) fn paths(flags: &flags::Serve) -> Vec<PathBuf> {
     let access = match flags.access_log.as_ref().and_then(LogTo::destination) {
@@ -35,7 +41,7 @@ impl Logs {
             let place = to.to_string();
             LogSink::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
         };
-        let error = open(flags.error_log.clone().map_or(Destination::Stderr, Destination::Path))?;
+        let error = open(error_log(flags))?;
         let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal());
         let access = to.map(open).transpose()?;
         let paths = paths(flags);
@@ -49,11 +55,39 @@ impl Logs {
         Ok(Self { error, access, format, log_opener })
     }
 
-    /// Removes the names of sockets that are shut, with the rights of the start.
-    pub(super) fn tidy_up(&self) {
-        if let Some(log_opener) = &self.log_opener {
-            log_opener.tidy_up();
-        }
+    /// The logs after a reload.
+    pub(super) fn next(
+        &self,
+        flags: &flags::Serve,
+        helper_kind: &HelperKind,
+    ) -> Result<(Self, Sinks), Failure> {
+        let open = |to: &Destination| {
+            LogSink::open_by(to.clone(), self.opener(helper_kind))
+                .map_err(|error| cannot(format_args!("write a log to {to}"), &error))
+        };
+        // One for the log, and one for the log that begins where it was not written before.
+        let other = |to: &Destination, before: Option<&LogSink>| match before {
+            Some(before) if before.destination() != to => open(to).map(Some),
+            _ => Ok(None),
+        };
+        let error = error_log(flags);
+        let (access, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal());
+        let sinks = Sinks {
+            error: other(&error, Some(&self.error))?,
+            access: access.as_ref().map_or(Ok(None), |access| other(access, self.access.as_ref()))?,
+        };
+        let (error, access) = (open(&error)?, access.as_ref().map(open).transpose()?);
+        let log_opener = self.log_opener.clone();
+        Ok((Self { error, access, format, log_opener }, sinks))
+    }
+
+    pub(super) fn has_access(&self) -> bool {
+        self.access.is_some()
+    }
+
+    /// Removes the names of sockets that are shut, with the rights of the start, if there is one.
+    pub(super) fn log_opener(&self) -> Option<Arc<LogOpener>> {
+        self.log_opener.clone()
     }
 
     /// For one process.
@@ -81,6 +115,10 @@ impl Logs {
             as_user.unwrap_or_else(|| Arc::new(|path: &Path| Destination::Path(path.into()).open()));
         Some(Arc::new(move |path| log_opener.open(path).or_else(|error| as_user(path).map_err(|_| error))))
     }
+}
+
+fn error_log(flags: &flags::Serve) -> Destination {
+    flags.error_log.clone().map_or(Destination::Stderr, Destination::Path)
 }
 
 /// Where the access log goes and how it looks. Someone at a terminal previews a site, and sees each request.

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,11 +14,13 @@ use std::sync::Arc;
 use flash_arch::sandbox::{self, Unenforced, confine_server};
 use flash_arch::{HelperKind, HelperProcesses};
 use flash_disk::{Disk, Opened, SiteRoot, Spool};
+use flash_observe::ConnectRecorder;
 use flash_os::user::{self, User};
 use flash_process::SupervisorProcess;
 
 use super::dir::Dir;
 use super::folders::{PUBLIC_FOLDER, temporary_folder};
+use super::sleeps;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Arch, FileCache, FollowLinks, Helpers, Offload, Sandbox};
 
@@ -30,6 +32,8 @@ pub(super) struct Privileges {
     disk: RefCell<Option<Disk>>,
     /// Why long bodies cannot be kept.
     spool: Option<io::Error>,
+    /// Started while the server had all rights.
+    sleep_recorder: ConnectRecorder,
 }
 
 /// What stands around the process that serves.
@@ -82,6 +86,8 @@ impl Privileges {
         site: &Site<'_>,
         supervisor: Option<&Arc<SupervisorProcess>>,
     ) -> Result<Self, Failure> {
+        let is_confined = flags.helpers == Helpers::Process && sandbox(flags) != Sandbox::Off;
+        let sleep_recorder = sleeps::recorder(flags.arch, flags.user.is_none() && !is_confined);
         if let Some(name) = &flags.user {
             become_user(name)?;
             site.dir.open().and_then(site.open).map_err(|error| {
@@ -98,6 +104,7 @@ impl Privileges {
                 sandbox: SandboxState::None,
                 disk: RefCell::default(),
                 spool: why,
+                sleep_recorder,
             });
         };
         let opened = site.dir.open().and_then(site.open);
@@ -114,6 +121,7 @@ impl Privileges {
             sandbox,
             disk: RefCell::new(Some(disk)),
             spool: why,
+            sleep_recorder,
         })
     }
 
@@ -121,25 +129,33 @@ impl Privileges {
         self.helpers.clone().map_or(HelperKind::Threads, HelperKind::Processes)
     }
 
+    pub(super) fn sleep_recorder(&self) -> ConnectRecorder {
+        Arc::clone(&self.sleep_recorder)
+    }
+
+    pub(super) fn is_in_sandbox(&self) -> bool {
+        !matches!(self.sandbox, SandboxState::None)
+    }
+
     pub(super) fn take_disk(&self) -> Option<Disk> {
         self.disk.take()
     }
 
     /// What is missing: rights that it still has, and walls that it does not.
-    pub(super) fn log_unenforced(&self) {
-        if rustix::process::geteuid().is_root() {
-            let _ =
-                writeln!(io::stderr(), "flash: the server runs as root: --user NAME makes it another user's");
-        }
-        if let SandboxState::Unenforced(unenforced) = &self.sandbox {
-            let _ = writeln!(io::stderr(), "flash: the sandbox has gaps: {unenforced}");
-        }
-        if let Some(error) = &self.spool {
+    pub(super) fn unenforced(&self) -> Vec<String> {
+        let is_root = rustix::process::geteuid().is_root();
+        let root = is_root.then(|| "the server runs as root: --user NAME makes it another user's".to_owned());
+        let gaps = match &self.sandbox {
+            SandboxState::Unenforced(unenforced) => Some(format!("the sandbox has gaps: {unenforced}")),
+            SandboxState::None | SandboxState::Whole => None,
+        };
+        let spool = self.spool.as_ref().map(|error| {
             let folder = temporary_folder();
             let folder = folder.display();
             let what = "request bodies in chunks that do not fit into memory get 507";
-            let _ = writeln!(io::stderr(), "flash: cannot keep files in {folder} ({error}): {what}");
-        }
+            format!("cannot keep files in {folder} ({error}): {what}")
+        });
+        [root, gaps, spool].into_iter().flatten().collect()
     }
 }
 
@@ -164,9 +180,11 @@ pub(super) fn check_user(flags: &flags::Serve) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn become_user(text: &str) -> Result<(), Failure> {
+pub(crate) fn become_user(text: &str) -> Result<(), Failure> {
     let failure = |why: &dyn fmt::Display| Failure::Run(format!("cannot become user {text}: {why}"));
     let (name, user) = user_of(text).map_err(|why| failure(&why))?;
+    // An ordinary user may lock too little. It can be done without.
+    let _ = flash_os::preload::mlock_program();
     user::become_user(name.as_deref(), &user).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => failure(&"only root can"),
         _ => failure(&error),
@@ -174,7 +192,7 @@ pub(super) fn become_user(text: &str) -> Result<(), Failure> {
 }
 
 /// `NAME`, `NAME:GROUP`, and numbers for either. A number without a user has no groups, so a group must be given.
-pub(super) fn user_of(text: &str) -> Result<(Option<Vec<u8>>, User), &'static str> {
+pub(crate) fn user_of(text: &str) -> Result<(Option<Vec<u8>>, User), &'static str> {
     let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
     let group = match group {
         Some(group) => {

@@ -91,6 +91,14 @@ impl Programs {
         self.list.len()
     }
 
+    /// Whether the same upstreams serve them, so that idle connections and processes can stay.
+    pub(super) fn are_same(&self, other: &Self) -> bool {
+        let upstreams = |programs: &Self| -> Vec<UpstreamConfig> {
+            programs.list.iter().map(|(_, upstream)| upstream.clone()).collect()
+        };
+        self.settings == other.settings && upstreams(self) == upstreams(other)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -102,6 +110,19 @@ impl Programs {
             UpstreamConfig::Cgi { .. } | UpstreamConfig::Application(_) => None,
         });
         servers.filter_map(|(place, address)| reach::refusal(&Shown(place).to_string(), address)).collect()
+    }
+
+    /// Each of them in words, in the order of the routes.
+    pub(super) fn shown(&self) -> Vec<String> {
+        let shown = |(route, upstream): &(Route, UpstreamConfig)| {
+            let what = match upstream {
+                UpstreamConfig::FastCgi(address) => format!("fastcgi at {address}"),
+                UpstreamConfig::Cgi { .. } => "cgi".into(),
+                UpstreamConfig::Application(_) => "app".into(),
+            };
+            format!("{what} for {}", Shown(&route.matches))
+        };
+        self.list.iter().map(shown).collect()
     }
 
     /// What the fork helper may run, if there is need of one.
@@ -141,9 +162,9 @@ impl Programs {
         self.bare_routes().is_some_and(|routes| routes.route_of(path).is_some())
     }
 
-    /// The file that the path leads to, in a folder of programs or in the site. `None` for an application below a prefix,
-    /// which has none.
-    pub(super) fn file_of(&self, path: &SitePath<'_>, site: &Path) -> Option<PathBuf> {
+    /// The file that the path leads to, in a folder of programs or in the site, where it has the name `in_site`. `None` for an
+    /// application below a prefix, which has none.
+    pub(super) fn file_of(&self, path: &SitePath<'_>, site: &Path, in_site: &[u8]) -> Option<PathBuf> {
         let name = |path: &[u8]| PathBuf::from(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path)));
         let routes = self.bare_routes();
         let route = routes.as_ref().and_then(|routes| routes.route_of(path));
@@ -153,7 +174,7 @@ impl Programs {
                 Some(self.folders[usize::from(*folder)].join(name(below.info)))
             }
             Some((RouteMatch::Prefix(_), _)) => None,
-            Some((RouteMatch::Suffix(_), _)) | None => Some(site.join(name(path.as_bytes()))),
+            Some((RouteMatch::Suffix(_), _)) | None => Some(site.join(name(in_site))),
         }
     }
 

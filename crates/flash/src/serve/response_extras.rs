@@ -6,10 +6,24 @@ use flash_core::page::Pages;
 use crate::failure::{Failure, cannot};
 use crate::flags;
 
+/// Fields that say more when there are several of them. A program's own are sent, too.
+const ADDED: [&str; 3] = ["Link", "Set-Cookie", "Vary"];
+
 pub(super) fn template(flags: &flags::Serve) -> HeaderTemplate {
     let line = |field: &flags::Field| format!("{}: {}\r\n", field.name, field.value).into_bytes();
+    let is_left_out = |name: &str| flags.rules.no_header.iter().any(|other| other.eq_ignore_ascii_case(name));
+    let set = || flags.header.iter().filter(|field| !is_left_out(&field.name));
+    let replaces = |name: &&str| !ADDED.iter().any(|added| name.eq_ignore_ascii_case(added));
+    let replaced = set().map(|field| &*field.name).filter(replaces);
+    let replaced = replaced.chain(flags.rules.no_header.iter().map(String::as_str));
+    // A client without TLS ignores it (RFC 6797 §8.1), and gets nothing but redirections.
+    let hsts =
+        |time: std::time::Duration| format!("Strict-Transport-Security: max-age={}\r\n", time.as_secs());
+    let hsts = flags.tls.hsts.map(hsts).unwrap_or_default().into_bytes();
     HeaderTemplate {
-        fields: flags.header.iter().flat_map(line).collect(),
+        fields: set().flat_map(line).chain(hsts).collect(),
+        replaced: replaced.map(|name| name.to_ascii_lowercase().into_bytes().into()).collect(),
+        charset: flags.rules.other_charset().map(Into::into),
         cache_control: flags.cache_rules(),
         padding: flags.experiments.header_padding == flags::Switch::On,
         uncached: flags.experiments.header_cache == flags::Switch::Off,

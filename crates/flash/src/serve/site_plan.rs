@@ -1,112 +1,375 @@
-//! A site of the server, worked out of its flags before anybody listens.
+//! The sites of the server and their places, worked out of the flags before anybody listens.
 //!
-//! Sites with equal flags share all but their folders and hosts. With `--config` there may be many of them.
+//! Rules with equal flags share all but their folders. Rules that lead to files in the same way have one number, and so share
+//! what is cached. With `--config` there may be many sites.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
+use flash_core::configuration_number::ConfigurationNumber;
 use flash_core::header::HeaderTemplate;
-use flash_core::hosts::HostName;
+use flash_core::hosts::{HostName, Hosts};
 use flash_core::memory_budget::Budget;
+use flash_core::methods::Methods;
 use flash_core::page::Pages;
+use flash_core::places::{PlaceName, PlaceNames, Places};
+use flash_core::redirect::Redirect;
 use flash_core::root::Generation;
+use flash_core::routes::Routes;
 use flash_core::site::{Site, SiteSettings};
 use flash_core::site_id::SiteId;
-use flash_disk::FollowLinks;
+use flash_core::upstream::Upstreams;
+use flash_disk::{FollowLinks, NextSites};
 
+use super::certificates::Certificates;
 use super::folders::PUBLIC_FOLDER;
 use super::programs::{Programs, document_root};
-use super::{denied, fallback, response_extras};
+use super::{access, denied, fallback, reachable, response_extras};
 use crate::failure::Failure;
-use crate::flags;
+use crate::flags::{self, Denial};
 
-pub(super) struct SitePlan {
-    pub(super) folder: PathBuf,
-    hosts: Vec<HostName>,
-    pub(super) common: Rc<Common>,
+/// All sites.
+pub(super) struct SitePlans {
+    sites: Vec<SitePlan>,
+    /// By the numbers of sites and places.
+    views: Vec<View>,
+    /// Of all sites, in the order of their routes, each with its flags.
+    programs: Vec<(flags::Programs, Arc<Programs>)>,
+    /// By their folders.
+    pages: HashMap<PathBuf, Arc<Pages>>,
 }
 
-/// What sites with equal flags share.
-pub(super) struct Common {
-    settings: SiteSettings,
+struct SitePlan {
+    hosts: Vec<HostName>,
+    own: Rules,
+    names: Arc<PlaceNames>,
+    places: Vec<Rules>,
+}
+
+/// What holds for a site or a place.
+struct Rules {
+    /// The number of its view.
+    id: SiteId,
+    common: Arc<Common>,
+}
+
+/// A folder, and how names lead to its files.
+struct View {
+    folder: PathBuf,
+    common: Arc<Common>,
+}
+
+/// What rules with equal flags share.
+struct Common {
+    settings: Arc<SiteSettings>,
     template: Arc<HeaderTemplate>,
     pages: Arc<Pages>,
-    pub(super) disk: Arc<flash_disk::SiteSettings>,
-    pub(super) programs: Programs,
+    disk: Arc<flash_disk::SiteSettings>,
+    programs: Arc<Programs>,
+    /// Requests without TLS are redirected.
+    https_required: bool,
+}
+
+/// What is wrong with a site or a place.
+pub(crate) struct Fault {
+    /// The key that it is about.
+    pub(crate) key: &'static str,
+    /// The position of the site, and of the place in it. `None` if it is about the only site.
+    pub(crate) site: Option<(usize, Option<usize>)>,
+    pub(crate) failure: Failure,
 }
 
 /// The sites that the flags and the configuration file name; one in `folder`, if no file names any.
-pub(super) fn all(flags: &flags::Serve, folder: &Path) -> Result<Vec<SitePlan>, Failure> {
-    if flags.sites.is_empty() {
-        let common = Rc::new(Common::new(flags, folder, 0)?);
-        fallback::check(flags, &common.programs, folder)?;
-        return Ok(vec![SitePlan { folder: folder.into(), hosts: vec![HostName::Any], common }]);
+/// A process that cannot read files takes what was `read_before`.
+///
+/// # Errors
+/// All that is wrong, one for each site or place.
+pub(super) fn all(
+    flags: &flags::Serve,
+    folder: &Path,
+    read_before: Option<&SitePlans>,
+) -> Result<SitePlans, Vec<Fault>> {
+    let (mut planner, mut faults) = (Planner::default(), Vec::new());
+    if let Some(before) = read_before {
+        (planner.programs, planner.pages) = (before.programs.clone(), before.pages.clone());
     }
-    let mut known: HashMap<*const flags::Serve, Rc<Common>> = HashMap::new();
-    let mut routes = 0;
-    let mut plan = |site: &flags::SiteFlags| {
-        let common = match known.get(&Rc::as_ptr(&site.flags)) {
-            Some(common) => Rc::clone(common),
+    let mut sites = Vec::new();
+    if flags.sites.is_empty() {
+        match planner.only(flags, folder) {
+            Ok(site) => sites.push(site),
+            Err((key, failure)) => faults.push(Fault { key, site: None, failure }),
+        }
+    }
+    for (position, site) in flags.sites.iter().enumerate() {
+        let mut note =
+            |place, (key, failure)| faults.push(Fault { key, site: Some((position, place)), failure });
+        let own = planner.rules(&site.own, None, (&site.names, PlaceName::default()));
+        let own = own.map_err(|wrong| note(None, wrong)).ok();
+        let mut places = Vec::with_capacity(site.places.len());
+        for (number, (name, place)) in site.names.pairs().zip(&site.places).enumerate() {
+            match planner.rules(place, Some(&site.own), (&site.names, name)) {
+                Ok(rules) => places.push(rules),
+                Err(wrong) => note(Some(number), wrong),
+            }
+        }
+        let (hosts, names) = (site.hosts.clone(), Arc::clone(&site.names));
+        sites.extend(own.map(|own| SitePlan { hosts, own, names, places }));
+    }
+    if faults.is_empty() { Ok(planner.plans(sites)) } else { Err(faults) }
+}
+
+/// What is wrong with the first site that is not right.
+pub(super) fn first_fault(faults: Vec<Fault>) -> Failure {
+    let first = faults.into_iter().next();
+    first.map_or_else(|| Failure::Run("there is no site".into()), |fault| fault.failure)
+}
+
+/// A key, and what is wrong with it.
+type Wrong = (&'static str, Failure);
+
+/// What was worked out so far.
+#[derive(Default)]
+struct Planner {
+    views: Vec<View>,
+    /// The numbers of views, by their folders.
+    by_folder: HashMap<(PathBuf, usize), SiteId>,
+    /// By the flags, and by the prefix of the place where that makes a difference.
+    known: HashMap<(*const flags::Serve, Vec<u8>), Arc<Common>>,
+    programs: Vec<(flags::Programs, Arc<Programs>)>,
+    pages: HashMap<PathBuf, Arc<Pages>>,
+}
+
+impl Planner {
+    /// The only site of the flags.
+    fn only(&mut self, flags: &flags::Serve, folder: &Path) -> Result<SitePlan, Wrong> {
+        let common = Arc::new(self.common(flags, folder, &[])?);
+        fallback::check(flags, &common.programs, folder).map_err(|wrong| (fallback::key(flags), wrong))?;
+        let names = Arc::default();
+        reachable::check(flags, &common.settings, &names, PlaceName::default())?;
+        let own = Rules { id: self.view(folder, 0, &common), common };
+        Ok(SitePlan { hosts: vec![HostName::Any], own, names, places: Vec::new() })
+    }
+
+    /// The rules of a site, or of a place in the site `of`.
+    fn rules(
+        &mut self,
+        rules: &flags::RulesFlags,
+        of: Option<&flags::RulesFlags>,
+        (names, name): (&Arc<PlaceNames>, PlaceName<'_>),
+    ) -> Result<Rules, Wrong> {
+        let flags::RulesFlags { root, flags, view } = rules;
+        let folder = root.as_deref().unwrap_or(Path::new("/"));
+        let redirect = flags.rules.redirect.as_ref();
+        let prefix = name.prefix.filter(|_| redirect.is_some_and(Redirect::has_rest)).unwrap_or_default();
+        let key = (Arc::as_ptr(flags), prefix.to_vec());
+        let common = match self.known.get(&key) {
+            Some(common) => Arc::clone(common),
             None => {
-                let common = Rc::new(Common::new(&site.flags, &site.root, routes)?);
-                routes += common.programs.len();
-                known.insert(Rc::as_ptr(&site.flags), Rc::clone(&common));
+                let common = Arc::new(self.common(flags, folder, prefix)?);
+                self.known.insert(key, Arc::clone(&common));
                 common
             }
         };
-        fallback::check(&site.flags, &common.programs, &site.root)?;
-        Ok(SitePlan { folder: site.root.clone(), hosts: site.hosts.clone(), common })
-    };
-    flags.sites.iter().map(&mut plan).collect()
-}
-
-/// The programs of all sites, in the order of their routes.
-pub(super) fn programs(sites: &[SitePlan]) -> Vec<&Programs> {
-    let mut known = HashSet::new();
-    let mut is_new = |site: &&SitePlan| known.insert(Rc::as_ptr(&site.common));
-    sites.iter().filter(|site| is_new(site)).map(|site| &site.common.programs).collect()
-}
-
-impl SitePlan {
-    /// The site with this number. `answers` is the memory of all sites for what programs answer.
-    pub(super) fn site(
-        &self,
-        number: u32,
-        generation: Arc<Generation>,
-        answers: &Arc<Budget>,
-    ) -> (Site, Vec<HostName>) {
-        let Common { settings, template, pages, programs, .. } = &*self.common;
-        let site = Site {
-            id: SiteId(number),
-            settings: settings.clone(),
-            template: Arc::clone(template),
-            pages: Arc::clone(pages),
-            generation,
-            routes: programs.routes(&document_root(&self.folder), answers),
-        };
-        (site, self.hosts.clone())
+        reachable::check(flags, &common.settings, names, name)?;
+        let is_inherited = of.is_some_and(|of| {
+            of.root == *root && of.flags.fallback == flags.fallback && of.flags.spa == flags.spa
+        });
+        if !is_inherited && root.is_some() {
+            fallback::check(flags, &common.programs, folder)
+                .map_err(|wrong| (fallback::key(flags), wrong))?;
+        }
+        // Without a folder nothing is looked for.
+        let id = root.as_deref().map_or(SiteId(0), |root| self.view(root, *view, &common));
+        Ok(Rules { id, common })
     }
-}
 
-impl Common {
-    /// `routes` are those of the sites before.
-    fn new(flags: &flags::Serve, folder: &Path, routes: usize) -> Result<Self, Failure> {
-        let programs = Programs::prepare(flags, folder, routes)?;
+    /// The number of this way to see a folder.
+    fn view(&mut self, folder: &Path, view: usize, common: &Arc<Common>) -> SiteId {
+        let next = SiteId(self.views.len() as u32);
+        let id = *self.by_folder.entry((folder.into(), view)).or_insert(next);
+        if id == next {
+            self.views.push(View { folder: folder.into(), common: Arc::clone(common) });
+        }
+        id
+    }
+
+    fn common(&mut self, flags: &flags::Serve, folder: &Path, prefix: &[u8]) -> Result<Common, Wrong> {
+        let programs = self.programs(flags, folder).map_err(|wrong| {
+            let key = if flags.programs.app.is_empty() { "fastcgi" } else { "app" };
+            (key, wrong)
+        })?;
         let template = Arc::new(response_extras::template(flags));
-        let pages = response_extras::pages(flags)?;
-        response_extras::check_fields(flags)?;
+        let pages = self.pages(flags).map_err(|wrong| ("error-pages", wrong))?;
+        response_extras::check_fields(flags).map_err(|wrong| ("header", wrong))?;
         let settings = SiteSettings {
             body_bytes_max: flags.body_bytes_max,
             dotfiles: flags.dotfiles,
-            deny: flags.deny.iter().cloned().collect(),
+            deny: flags.deny.iter().filter_map(Denial::path).cloned().collect(),
+            access: access::rules(flags),
             list: flags.list,
             fallback: fallback::of(flags, &programs),
+            redirect: flags.rules.redirect.clone().map(|redirect| redirect.within(prefix)),
+            gone: flags.rules.gone,
+            methods: (!flags.rules.methods.is_empty())
+                .then(|| Methods::new(flags.rules.methods.iter().copied(), !programs.is_empty())),
             own_missing_page: !pages.has_missing(),
         };
         let disk = Arc::new(disk(flags, &programs, &template));
-        Ok(Self { settings, template, pages: Arc::new(pages), disk, programs })
+        let https_required = flags.tls.https == flags::Https::Required;
+        Ok(Common { settings: Arc::new(settings), template, pages, disk, programs, https_required })
+    }
+
+    /// Rules with the same programs share them.
+    fn programs(&mut self, flags: &flags::Serve, folder: &Path) -> Result<Arc<Programs>, Failure> {
+        if let Some((_, programs)) = self.programs.iter().find(|(known, _)| *known == flags.programs) {
+            return Ok(Arc::clone(programs));
+        }
+        let routes = self.programs.iter().map(|(_, programs)| programs.len()).sum();
+        let programs = Arc::new(Programs::prepare(flags, folder, routes)?);
+        self.programs.push((flags.programs.clone(), Arc::clone(&programs)));
+        Ok(programs)
+    }
+
+    fn pages(&mut self, flags: &flags::Serve) -> Result<Arc<Pages>, Failure> {
+        let folder = flags.error_pages.clone().unwrap_or_default();
+        if let Some(pages) = self.pages.get(&folder) {
+            return Ok(Arc::clone(pages));
+        }
+        let pages = Arc::new(response_extras::pages(flags)?);
+        self.pages.insert(folder, Arc::clone(&pages));
+        Ok(pages)
+    }
+
+    fn plans(mut self, sites: Vec<SitePlan>) -> SitePlans {
+        // The disk has a first folder, even if nothing in it is looked for.
+        if let (true, Some(site)) = (self.views.is_empty(), sites.first()) {
+            self.view(Path::new("/"), 0, &site.own.common);
+        }
+        SitePlans { sites, views: self.views, programs: self.programs, pages: self.pages }
+    }
+}
+
+impl SitePlans {
+    pub(super) fn len(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// Whether some site or place limits the requests of each client.
+    pub(super) fn are_limited(&self) -> bool {
+        let is_limited = |rules: &Rules| {
+            rules.common.settings.access.as_ref().is_some_and(|access| access.limit.is_some())
+        };
+        self.sites.iter().any(|site| is_limited(&site.own) || site.places.iter().any(is_limited))
+    }
+
+    /// How many folders are open once each site and place was visited.
+    pub(super) fn folders(&self) -> usize {
+        self.views.len()
+    }
+
+    /// The programs of all sites, in the order of their routes.
+    pub(super) fn programs(&self) -> impl Iterator<Item = &Programs> {
+        self.programs.iter().map(|(_, programs)| &**programs)
+    }
+
+    /// The same, for later.
+    pub(super) fn shared_programs(&self) -> Vec<Arc<Programs>> {
+        self.programs.iter().map(|(_, programs)| Arc::clone(programs)).collect()
+    }
+
+    /// Whether the same programs answer the same routes.
+    pub(super) fn have_programs_of(&self, other: &Self) -> bool {
+        let count = self.programs.len() == other.programs.len();
+        count && self.programs().zip(other.programs()).all(|(one, other)| one.are_same(other))
+    }
+
+    /// The programs of the first site.
+    pub(super) fn first_programs(&self) -> &Programs {
+        &self.views[0].common.programs
+    }
+
+    /// What the disk has to know of the first site.
+    pub(super) fn first_on_disk(&self) -> &flash_disk::SiteSettings {
+        &self.views[0].common.disk
+    }
+
+    /// The folders of sites and places, and how names lead to their files. `first` leads to the first of them.
+    pub(super) fn folders_on_disk(&self, first: &Path) -> Vec<(PathBuf, Arc<flash_disk::SiteSettings>)> {
+        let folder = |(number, view): (usize, &View)| {
+            let folder = if number == 0 { first } else { &view.folder };
+            (folder.to_owned(), Arc::clone(&view.common.disk))
+        };
+        self.views.iter().enumerate().map(folder).collect()
+    }
+
+    /// The sites by their hosts, for one process. `opened` has the number that the disk has given to each folder.
+    pub(super) fn hosts(&self, opened: &NextSites, of: &OfSites<'_>) -> Hosts {
+        let opened = opened.sites.iter().zip(&self.views).map(|((id, generation), view)| {
+            let routes = view.common.programs.routes(&document_root(&view.folder), of.answers);
+            let strip_prefix = match &view.common.disk.strip_prefix[..] {
+                b"" => Vec::new(),
+                prefix => [b"/", prefix].concat(),
+            };
+            let routes = routes.map(|routes| {
+                let routes = routes.strip(&strip_prefix);
+                Arc::new(match of.upstreams {
+                    Some(upstreams) => routes.opened_by(Arc::clone(upstreams)),
+                    None => routes,
+                })
+            });
+            OpenView { id: *id, generation: Arc::clone(generation), routes }
+        });
+        let opened: Vec<_> = opened.collect();
+        let (certificates, port) = of.tls;
+        let sites = (0..).zip(&self.sites).map(|(number, SitePlan { hosts, own, names, places })| {
+            let certificates = certificates.and_then(|certificates| certificates.of(number));
+            let site = |rules: &Rules| {
+                let https_port = port.filter(|_| rules.common.https_required);
+                Site { certificates, https_port, ..rules.site(&opened, number, of) }
+            };
+            let places = places.iter().map(|place| Arc::new(site(place))).collect::<Vec<_>>();
+            let places = (!places.is_empty()).then(|| Places::new(Arc::clone(names), places));
+            (Site { places, ..site(own) }, hosts.clone())
+        });
+        Hosts::new(sites.collect())
+    }
+}
+
+/// What the sites of a configuration share.
+pub(super) struct OfSites<'a> {
+    pub(super) number: &'a Arc<ConfigurationNumber>,
+    /// The memory of all sites for what programs answer.
+    pub(super) answers: &'a Arc<Budget>,
+    /// Opens the upstreams of all sites.
+    pub(super) upstreams: Option<&'a Arc<dyn Upstreams>>,
+    /// The certificates, and the port that speaks TLS.
+    pub(super) tls: (Option<&'a Certificates>, Option<u16>),
+}
+
+/// What the disk and the programs of a process make of a view.
+struct OpenView {
+    id: SiteId,
+    generation: Arc<Generation>,
+    routes: Option<Arc<Routes>>,
+}
+
+impl Rules {
+    /// `number` is that of the site with its places.
+    fn site(&self, opened: &[OpenView], number: u32, of: &OfSites<'_>) -> Site {
+        let OpenView { id, generation, routes } = &opened[self.id.0 as usize];
+        let Common { settings, template, pages, .. } = &*self.common;
+        Site {
+            id: *id,
+            settings: Arc::clone(settings),
+            template: Arc::clone(template),
+            pages: Arc::clone(pages),
+            generation: Arc::clone(generation),
+            routes: routes.clone(),
+            limit_group: number,
+            configuration: Arc::clone(of.number),
+            ..Site::default()
+        }
     }
 }
 
@@ -125,6 +388,12 @@ fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) ->
         user_dirs: flags.user_dirs.then(|| PUBLIC_FOLDER.into()),
         dotfiles: flags.dotfiles,
         template: template.clone(),
+        strip_prefix: flags
+            .rules
+            .strip_prefix
+            .as_ref()
+            .map(|path| path.relative().to_vec())
+            .unwrap_or_default(),
     }
 }
 

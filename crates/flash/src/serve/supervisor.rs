@@ -14,9 +14,10 @@ use flash_disk::{Disk, Opened};
 use flash_process::{ForkHelper, Role, Setup, SupervisorProcess, SupervisorSetup};
 
 use super::dir::Dir;
-use super::{logs, privileges};
+use super::reader::Reader;
+use super::{admin, logs, privileges};
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Helpers, Listen, Spawn};
+use crate::flags::{self, Helpers, Listen, Place, Spawn};
 
 /// What was started before the server listens.
 #[derive(Default)]
@@ -29,6 +30,7 @@ pub(super) struct Started {
 pub(super) fn start(
     flags: &flags::Serve,
     dir: &Dir,
+    reader: Reader,
     setup: Option<&Setup>,
     open: &dyn Fn(Opened) -> io::Result<Disk>,
 ) -> Result<Started, Failure> {
@@ -67,6 +69,7 @@ pub(super) fn start(
         open_root: &|| dir.open(),
         open,
         confine: &|root| privileges::confine_helper(flags, root, &beside),
+        configuration: &|| reader.read(flags).map(|again| again.of_file),
         logs: &logs::paths(flags),
         sockets: &socket_paths(flags),
     };
@@ -81,9 +84,9 @@ pub(super) fn start(
 
 /// Names of the sockets that the server listens at.
 pub(super) fn socket_paths(flags: &flags::Serve) -> Vec<PathBuf> {
-    let path = |place: &Listen| match place {
-        Listen::Unix(place) => Some(place.path.clone()),
-        Listen::Inet(_) | Listen::EveryAddress(_) => None,
+    let path = |listen: &Listen| match &listen.place {
+        Place::Unix(place) => Some(place.path.clone()),
+        Place::Inet(_) | Place::EveryAddress(_) => None,
     };
-    flags.listen.iter().filter_map(path).collect()
+    flags.listen.iter().filter_map(path).chain(admin::path(flags)).collect()
 }

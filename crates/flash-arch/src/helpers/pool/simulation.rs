@@ -7,7 +7,7 @@ use flash_core::ExchangeId;
 use flash_core::entry::{Entry, Resource};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Find, List, Load, Worth};
+use flash_core::job::{Find, List, Load};
 use flash_core::listing::Order;
 use flash_core::memory_budget::BudgetedBytes;
 use flash_core::path::SitePath;
@@ -327,24 +327,8 @@ fn is_look(job: &Job) -> bool {
 /// A few, so that equals meet.
 fn jobs() -> Vec<Job> {
     let path = |text: &'static str| SitePath::parse(text.as_bytes()).unwrap().into_owned();
-    let find = |text| {
-        Job::Find(Find {
-            site: SiteId(0),
-            path: path(text),
-            known: None,
-            asked_ms: 0,
-            worth: Worth::ANYTHING,
-        })
-    };
-    let look = |text| {
-        Job::Find(Find {
-            site: SiteId(0),
-            path: path(text),
-            known: Some(missing()),
-            asked_ms: 0,
-            worth: Worth::ANYTHING,
-        })
-    };
+    let find = |text| Job::Find(Find::first(SiteId(0), path(text)));
+    let look = |text| Job::Find(Find { known: Some(missing()), ..Find::first(SiteId(0), path(text)) });
     let list = |text| {
         let (path, order) = (path(text), Order::default());
         Job::List(List { site: SiteId(0), path, order, asked_ms: 0, listing: None, page: 0 })

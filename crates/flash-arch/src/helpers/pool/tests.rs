@@ -9,7 +9,7 @@ use flash_core::ExchangeId;
 use flash_core::entry::{Entry, Resource};
 use flash_core::file::{Content, OpenFile, Stamp, Window};
 use flash_core::header::HeaderTemplate;
-use flash_core::job::{Find, Job, List, Listed, Load, Worth};
+use flash_core::job::{Find, Job, List, Listed, Load};
 use flash_core::listing::Order;
 use flash_core::path::SitePath;
 use flash_core::record::Peer;
@@ -201,13 +201,7 @@ fn look(path: &str) -> Job {
 }
 
 fn find(path: &str) -> Job {
-    Job::Find(Find {
-        site: SiteId(0),
-        path: SitePath::parse(path.as_bytes()).unwrap().into_owned(),
-        known: None,
-        asked_ms: 0,
-        worth: Worth::ANYTHING,
-    })
+    Job::Find(Find::first(SiteId(0), SitePath::parse(path.as_bytes()).unwrap().into_owned()))
 }
 
 #[test]
@@ -446,7 +440,7 @@ fn what_a_helper_finds_the_site_remembers() {
     let mut bench = Bench::new(1, 16);
     std::fs::write(bench.folder.path().join("a.txt"), "a").unwrap();
     assert!(bench.submit_for_nobody(find("/a.txt")).is_ok());
-    bench.wait_until("it is found", |bench| bench.pool.shared.server.paths.entries() == 1);
+    bench.wait_until("it is found", |bench| bench.pool.shared.configuration().server.paths.entries() == 1);
     assert!(bench.completions.drain().next().is_none());
 }
 

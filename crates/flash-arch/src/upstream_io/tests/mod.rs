@@ -28,7 +28,7 @@ use crate::dispatch::Dispatch;
 use crate::epoll::Epoll;
 use crate::event_loop::EventLoop;
 use crate::helpers::{HelperLimits, Helpers, Offload};
-use crate::listener::Listener;
+use crate::listener::{Listener, Listeners};
 use crate::poller::Poller;
 use crate::server_state::ServerState;
 use crate::uring::{self, RingPoller};
@@ -57,18 +57,17 @@ struct Server {
     shared: Arc<ServerState>,
     fates: Arc<Fates>,
     completions: Arc<CompletionQueue>,
-    listeners: Arc<Vec<Listener>>,
     threads: Vec<JoinHandle<()>>,
     pool: Option<pipelined::Pool>,
     _folder: TempDir,
 }
 
 /// The first listener's connections, each served to its end by one worker.
-struct NeverParks(Arc<Vec<Listener>>);
+struct NeverParks(Arc<Listeners>);
 
 impl Source for NeverParks {
     fn next(&mut self) -> Option<Arrival> {
-        let (socket, peer) = self.0[0].accept(SocketFlags::empty()).ok()?;
+        let (socket, peer) = self.0[0].as_ref()?.accept(SocketFlags::empty()).ok()?;
         Some(Arrival::New(socket, peer))
     }
 
@@ -76,7 +75,7 @@ impl Source for NeverParks {
         true
     }
 
-    fn parks(&self, _: &Connection) -> bool {
+    fn parks(&self, _: &Connection, _: &crate::transport::Transport) -> bool {
         false
     }
 
@@ -104,10 +103,11 @@ impl Server {
         let routes =
             vec![route(b"/cgi", UpstreamProtocol::Cgi, 0), route(b"/app", UpstreamProtocol::FastCgi, 1)];
         let settings = SiteSettings { body_bytes_max: 64 << 20, ..SiteSettings::default() };
-        let routes = Some(Routes::new(routes, b"Flash", b"/srv", Budget::new(64 << 20)));
-        parts.server.hosts = Hosts::one(Site { settings, routes, ..Site::default() });
+        let routes = Routes::new(routes, b"Flash", b"/srv", Budget::new(64 << 20));
+        let routes = Some(Arc::new(routes.opened_by(Arc::new(upstreams))));
+        parts.server.hosts = Hosts::one(Site { settings: settings.into(), routes, ..Site::default() });
         parts.server.settings.lookup_as_job = way == Way::Pipelined;
-        parts.programs = Some(Arc::new(upstreams));
+        parts.server.settings.jobs_in_turn = way == Way::Pipelined;
         parts.disk.keep_bodies_in(Spool::open(folder.path()).unwrap());
         if matches!(way, Way::Helped | Way::Ring | Way::Pipelined) {
             parts.disk.close_elsewhere().unwrap();
@@ -119,30 +119,30 @@ impl Server {
         if way != Way::Blocking {
             listener.set_nonblocking().unwrap();
         }
-        let listeners = Arc::new(vec![listener]);
+        shared.listeners.store(Arc::new(vec![Some(Arc::new(listener))]));
         let completions = Arc::new(CompletionQueue::new().unwrap());
         let mut threads = Vec::new();
         let mut pool = None;
         match way {
             Way::Epoll => {
                 let dispatch = sped::Inline(Arc::clone(&shared));
-                threads.push(spawn_with::<Epoll, _>(&shared, &listeners, &completions, dispatch));
+                threads.push(spawn_with::<Epoll, _>(&shared, &completions, dispatch));
             }
-            Way::Helped => threads.push(spawn_helped::<Epoll>(&shared, &listeners, &completions)),
-            Way::Ring => threads.push(spawn_helped::<RingPoller>(&shared, &listeners, &completions)),
+            Way::Helped => threads.push(spawn_helped::<Epoll>(&shared, &completions)),
+            Way::Ring => threads.push(spawn_helped::<RingPoller>(&shared, &completions)),
             Way::Blocking => {
                 for _ in 0..3 {
-                    let (shared, listeners) = (Arc::clone(&shared), Arc::clone(&listeners));
+                    let (shared, listeners) = (Arc::clone(&shared), shared.listeners.load_full());
                     threads.push(thread::spawn(move || {
                         Blocking::new(shared, NeverParks(listeners)).run();
                     }));
                 }
             }
             Way::Pipelined => {
-                pool = Some(pipelined::Pool::start(0, HELPERS, &shared, &listeners).unwrap());
+                pool = Some(pipelined::Pool::start(0, HELPERS, &shared).unwrap());
             }
         }
-        Self { address, shared, fates, completions, listeners, threads, pool, _folder: folder }
+        Self { address, shared, fates, completions, threads, pool, _folder: folder }
     }
 
     fn connect(&self) -> TcpStream {
@@ -165,7 +165,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.drain();
-        self.listeners.iter().for_each(Listener::shut);
+        self.shared.shut_listeners();
         self.completions.wake();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -177,26 +177,20 @@ impl Drop for Server {
     }
 }
 
-fn spawn_helped<P: Poller>(
-    shared: &Arc<ServerState>,
-    listeners: &Arc<Vec<Listener>>,
-    completions: &Arc<CompletionQueue>,
-) -> JoinHandle<()> {
+fn spawn_helped<P: Poller>(shared: &Arc<ServerState>, completions: &Arc<CompletionQueue>) -> JoinHandle<()> {
     let helpers = Helpers::start(HELPERS, Arc::clone(shared)).unwrap();
     let (shared_too, inbox_too) = (Arc::clone(shared), Arc::clone(completions));
     let dispatch =
         Asymmetric { shared: shared_too, helpers, completions: inbox_too, offload: HELPERS.offload };
-    spawn_with::<P, _>(shared, listeners, completions, dispatch)
+    spawn_with::<P, _>(shared, completions, dispatch)
 }
 
 fn spawn_with<P: Poller, D: Dispatch + Send + 'static>(
     shared: &Arc<ServerState>,
-    listeners: &Arc<Vec<Listener>>,
     completions: &Arc<CompletionQueue>,
     dispatch: D,
 ) -> JoinHandle<()> {
-    let (shared, listeners) = (Arc::clone(shared), Arc::clone(listeners));
-    EventLoop::<D, P>::new(shared, listeners, Arc::clone(completions), dispatch).unwrap().spawn(0).unwrap()
+    EventLoop::<D, P>::new(Arc::clone(shared), Arc::clone(completions), dispatch).unwrap().spawn(0).unwrap()
 }
 
 /// One response: its head, and its body without chunks.

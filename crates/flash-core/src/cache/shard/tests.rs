@@ -32,13 +32,7 @@ impl World {
     fn entry(&mut self, name: &str, bytes: usize) -> Arc<Entry> {
         self.disk.put(name.to_owned().leak(), vec![b'x'; bytes]);
         let path = SitePath::parse(name.as_bytes()).unwrap().into_owned();
-        let found = self.disk.try_now(&Job::Find(Find {
-            site: SiteId(0),
-            path,
-            known: None,
-            asked_ms: 0,
-            worth: Worth::ANYTHING,
-        }));
+        let found = self.disk.try_now(&Job::Find(Find::first(SiteId(0), path)));
         let Some(Done::Found(entry)) = found else { panic!("it is there") };
         entry
     }

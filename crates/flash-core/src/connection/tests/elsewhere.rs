@@ -67,7 +67,7 @@ fn straight_to_the_client_where_nothing_else_is_to_be_said() {
         direct: true,
         number: 0,
     }];
-    world.site().routes = Some(Routes::new(list, b"Flash", b"/srv", Budget::new(0)));
+    world.site().routes = Some(Routes::new(list, b"Flash", b"/srv", Budget::new(0)).into());
     let inet = Peer::Inet("192.0.2.7:5000".parse().unwrap());
     let mut client = world.connect();
     client.connection.h1_mut().set_peer(inet);

@@ -16,9 +16,9 @@ fn fallback(path: &str, answers: Answers) -> Fallback {
 /// A site with this fallback, and without listings.
 fn world_of(fallback: Fallback) -> World {
     let mut world = world();
-    world.site().routes = Some(routes());
-    world.site().settings.list = false;
-    world.site().settings.fallback = Some(fallback);
+    world.site().routes = Some(routes().into());
+    world.rules().list = false;
+    world.rules().fallback = Some(fallback);
     world.disk.put("/app.html", *b"the app");
     world.disk.put("/dotted.d/file", *b"");
     world.disk.put_folder("/dotted.d/", &[1]);
@@ -115,7 +115,7 @@ fn what_is_there_or_refused_never_reaches_the_front_controller() {
     ] {
         let backups: PathRules = [PathRule::Suffix(b".bak".as_slice().into())].into_iter().collect();
         let mut world = world_of(fallback("/index.php", Answers::All).except(backups));
-        world.site().settings.deny = [PathRule::parse("/secret").unwrap()].into_iter().collect();
+        world.rules().deny = [PathRule::parse("/secret").unwrap()].into_iter().collect();
         for _ in 0..3 {
             assert_eq!(status(&mut world, &request(method, path, "")), expected, "{method} {path}");
         }
@@ -125,7 +125,7 @@ fn what_is_there_or_refused_never_reaches_the_front_controller() {
 #[test]
 fn a_listing_comes_before_the_fallback() {
     let mut world = front();
-    world.site().settings.list = true;
+    world.rules().list = true;
     assert_eq!(status(&mut world, &get("/folder/")), 200);
     assert!(told(&mut world, &get("/none/")).is_some());
 }
@@ -135,13 +135,13 @@ fn a_listing_comes_before_the_fallback() {
 fn a_fallback_that_is_no_file_is_a_404() {
     for path in ["/gone.php", "/folder", "/gone.html", "/.hidden"] {
         let mut world = world_of(fallback(path, Answers::All));
-        world.site().settings.list = true;
+        world.rules().list = true;
         for _ in 0..3 {
             assert_eq!(status(&mut world, &get("/none")), 404, "{path}");
         }
     }
     let mut world = world_of(fallback("/gone.html", Answers::All));
-    world.site().settings.own_missing_page = true;
+    world.rules().own_missing_page = true;
     world.disk.put("/404.html", *b"lost");
     let reply = reply(&world.ask(get("/none")));
     assert_eq!((reply.status, &*reply.body), (404, &b"lost"[..]));
@@ -150,9 +150,9 @@ fn a_fallback_that_is_no_file_is_a_404() {
 #[test]
 fn without_caches_a_fallback_that_is_gone_is_looked_for_once() {
     let mut world = world_of(fallback("/gone.php", Answers::All));
-    world.site().settings.own_missing_page = true;
+    world.rules().own_missing_page = true;
     let limits = CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1 };
-    world.server.paths = PathCache::new(limits);
+    world.server.paths = PathCache::new(limits).into();
     world.local = LocalCache::new(0);
     assert_eq!(status(&mut world, &get("/none")), 404);
     assert_eq!(world.disk.done["find"], 3, "the path, its fallback, and the page for missing names");

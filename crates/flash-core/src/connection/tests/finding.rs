@@ -175,3 +175,37 @@ fn a_folder_without_its_slash_is_redirected_with_its_query() {
     let reply = reply(&world().ask(get("/folder?sort=size")));
     assert_eq!((reply.status, reply.field("Location")), (301, Some("./folder/?sort=size")));
 }
+
+/// A client that takes no coding costs no look for copies, and its response is the same before and after one.
+#[test]
+fn copies_are_looked_for_when_a_client_takes_them() {
+    for lookup_as_job in [false, true] {
+        let mut world = world_with(Settings { lookup_as_job, ..Settings::default() });
+        world.disk.put("/page.html", *b"page");
+        world.disk.put("/page.html.gz", *b"gzipped");
+        let mut ask = |codings: &str| {
+            let fields = format!("Host: a\r\nAccept-Encoding: {codings}\r\n");
+            let reply = reply(&world.ask(format!("GET /page.html HTTP/1.1\r\n{fields}\r\n")));
+            (reply, world.disk.done["find"])
+        };
+        let (plain, _) = ask("");
+        assert_eq!((&plain.body[..], plain.field("Vary")), (&b"page"[..], Some("Accept-Encoding")));
+        let mut finds = Vec::new();
+        for (codings, body) in [
+            ("gzip", &b"gzipped"[..]),
+            ("gzip", b"gzipped"),
+            ("br, gzip", b"gzipped"),
+            ("br", b"page"),
+            ("gzip;q=0.5, identity", b"page"),
+            ("zstd, br, gzip", b"gzipped"),
+            ("zstd", b"page"),
+        ] {
+            let (reply, found) = ask(codings);
+            assert_eq!(reply.body, body, "{codings}");
+            finds.push(found);
+        }
+        let (again, found) = ask("");
+        assert_eq!((again.head, again.body, found), (plain.head, plain.body, 4));
+        assert_eq!(finds, [2, 2, 3, 3, 3, 4, 4], "what was looked for once is known");
+    }
+}

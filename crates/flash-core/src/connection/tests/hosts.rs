@@ -15,7 +15,7 @@ fn world_of_sites(any: bool) -> World {
             fields: format!("X-Site: {name}\r\n").into(),
             ..Default::default()
         }),
-        settings: SiteSettings { body_bytes_max: u64::from(number) * 10, ..SiteSettings::default() },
+        settings: SiteSettings { body_bytes_max: u64::from(number) * 10, ..SiteSettings::default() }.into(),
         ..Site::default()
     };
     let exact = |name: &str| HostName::Exact(name.as_bytes().into());

@@ -276,6 +276,6 @@ fn readers_at_their_own_pace_get_the_same_from_one_listing() {
 #[test]
 fn without_listings_a_folder_is_forbidden() {
     let mut world = world();
-    world.site().settings.list = false;
+    world.rules().list = false;
     assert_eq!(reply(&world.ask(get("/folder/"))).status, 403);
 }

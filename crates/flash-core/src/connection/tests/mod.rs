@@ -1,5 +1,6 @@
 //! The request path without sockets: bytes in, wants out, the clock turned by hand.
 
+mod access;
 mod bodies;
 mod closing;
 mod dates;
@@ -8,13 +9,16 @@ mod elsewhere;
 mod ends;
 mod fallback;
 mod finding;
+mod h2;
 mod hosts;
 mod leaving;
 mod listing;
 mod memory;
 mod order;
 mod piped;
+mod places;
 mod programs;
+mod proxied;
 mod records;
 mod simulation;
 mod slow_clients;

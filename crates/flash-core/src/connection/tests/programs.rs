@@ -23,7 +23,7 @@ pub(super) fn routes() -> Routes {
 
 pub(super) fn world_of_programs() -> World {
     let mut world = world();
-    world.site().routes = Some(routes());
+    world.site().routes = Some(routes().into());
     world.disk.put_script("/a.php");
     world
 }
@@ -188,7 +188,7 @@ fn a_client_that_is_behind_does_not_hold_up_its_program_while_there_is_room() {
         let mut world = world_of_programs();
         // One answer may have a 64th of it, beyond its first 64 KiB.
         let answers = Budget::new(64 * (512 << 10));
-        world.site().routes.as_mut().unwrap().answers = Arc::clone(&answers);
+        world.routes().answers = Arc::clone(&answers);
         let mut client = running(&mut world, request, protocol);
         client.socket = Socket::FULL;
         let say = |program: &mut Program, bytes: &[u8]| match protocol {

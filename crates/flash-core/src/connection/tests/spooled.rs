@@ -56,7 +56,7 @@ fn a_program_is_told_the_length_and_gets_every_byte() {
             for answers_bytes_max in [0, 64 << 20] {
                 let mut world = world_of_programs();
                 let answers = Budget::new(answers_bytes_max);
-                world.site().routes.as_mut().unwrap().answers = Arc::clone(&answers);
+                world.routes().answers = Arc::clone(&answers);
                 let answer = Some((ANSWER.to_vec(), 1 << 20));
                 world.manner = Some(Manner { protocol, used: false, room, answer });
                 let body = text(size);
@@ -290,7 +290,7 @@ fn a_slow_client_has_no_more_time_because_its_body_is_written() {
 fn many_bodies_take_no_more_memory_than_there_is() {
     let mut world = world_of_programs();
     let answers = Budget::new(8 << 20);
-    world.site().routes.as_mut().unwrap().answers = Arc::clone(&answers);
+    world.routes().answers = Arc::clone(&answers);
     let piece = request(UpstreamProtocol::Cgi, text(300_000), 60_000);
     let piece = &piece[..200_000];
     let mut clients = Vec::new();

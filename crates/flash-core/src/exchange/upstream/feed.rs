@@ -55,6 +55,11 @@ impl UpstreamExchange {
         self.spooled.is_some()
     }
 
+    /// Whether a job about the body is wanted.
+    pub(crate) fn wants_job(&self) -> bool {
+        self.spooled.as_ref().is_some_and(|spooled| spooled.is_wanted())
+    }
+
     pub(crate) fn job(&mut self) -> Option<Job> {
         self.spooled.as_mut()?.ask().map(Job::Spool)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flash_cgi::Variables;
 use flash_cgi::script::Split;
 use flash_cgi::variables::Ends;
-use flash_http::head::{self, Body, Head, Parsed, Target};
+use flash_http::head::{self, Body, Head, Parsed, Target, Version};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
@@ -25,6 +25,7 @@ use crate::upstream::{Direct, Open, UpstreamProtocol};
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) head: Box<[u8]>,
+    version: Version,
     /// The script's name in the site, if the disk was asked for the script.
     script: Option<Box<[u8]>>,
     /// The site's fallback answers, and not what the head's path leads to.
@@ -48,6 +49,7 @@ impl Request {
         });
         Self {
             head: head_bytes.into(),
+            version: head.framing.version,
             script,
             is_fallback: program.is_fallback,
             expects: head.expect == head::Expect::Continue,
@@ -62,6 +64,9 @@ impl Request {
 
     /// Parses the head again.
     pub(crate) fn parse(&self, settings: &Settings) -> Option<Head<'_>> {
+        if self.version == Version::Http2 {
+            return head::parse_http2(&self.head, &settings.head).ok();
+        }
         match head::parse(&self.head, &settings.head) {
             Ok(Parsed::Complete { head, .. }) => Some(head),
             _ => None,
@@ -117,6 +122,9 @@ impl Request {
         let place = routes.place();
         let mut variables =
             Variables::of_request(&head, head.framing.version.name(), client.scheme, &place.server, &ends);
+        if let Some(tls) = transport.tls {
+            variables.add_tls(tls.version_name(), tls.cipher_name());
+        }
         if let Some(bytes) = body_bytes {
             variables.add_content_length(bytes);
         }
@@ -125,16 +133,16 @@ impl Request {
             (&route.matches, route.protocol),
             (RouteMatch::Prefix(_), UpstreamProtocol::Cgi | UpstreamProtocol::Nph)
         ) {
-            let file = [&*place.document_root, split.name].concat();
+            let file = [&*place.document_root, routes.file_of(split.name)].concat();
             variables.add_script(&split, Some(&file), &place.document_root);
         }
         // A Unix socket does not tell how many bytes its client has read.
-        let is_inet = matches!(peer, Peer::Inet(_));
+        let is_inet = matches!(peer, Peer::Inet(_)) && transport.tls.is_none();
         let may_be_direct = is_alone && is_inet && head.method == Method::Get && head.body == Body::None;
         let direct = (route.direct && may_be_direct)
             .then(|| Box::new(self.direct(site, &head, client.peer, timing, cx)));
         if route.direct && !may_be_direct {
-            let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address";
+            let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address, or TLS";
             cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });
         }
         let begin = Open {
@@ -144,6 +152,7 @@ impl Request {
             name: Arc::clone(&self.name),
             again: self.again,
             direct,
+            upstreams: routes.upstreams.clone(),
         };
         self.is_direct = begin.direct.is_some();
         self.variables = Arc::clone(&begin.variables);

@@ -61,6 +61,11 @@ impl ResponseState {
         !matches!(self, Self::Head(_) | Self::Raw | Self::Redirect { .. })
     }
 
+    /// Whether everything that the client gets has been written.
+    pub(crate) fn is_written(&self) -> bool {
+        matches!(self, Self::Complete | Self::Discard { .. })
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self, Self::Complete)
     }
@@ -187,10 +192,11 @@ impl<S: ResponseSink> Writer<'_, S> {
             _ if bodiless || self.head_only => ResponseState::Discard { left: DISCARD_BYTES_MAX },
             _ => ResponseState::Body { left },
         };
-        let own = &self.site.template.fields;
+        let template = &self.site.template;
         let reason = if head.reason.is_empty() { head.status.reason().as_bytes() } else { head.reason };
-        let writer = self.sink.head(head.status, reason, self.now, None).lines(own);
-        let writer = head.fields().fold(writer, |writer, (name, value)| writer.field(name, value));
+        let writer = self.sink.head(head.status, reason, self.now, None).lines(&template.fields);
+        let fields = head.fields().filter(|(name, _)| template.lets_pass(name));
+        let writer = fields.fold(writer, |writer, (name, value)| writer.field(name, value));
         self.head = Some((head.status, writer.length(length).end()));
         reply
     }
@@ -200,7 +206,9 @@ impl<S: ResponseSink> Writer<'_, S> {
         let (site, refusals, now, head_only) = (self.site, self.refusals, self.now, self.head_only);
         let mut responder = Responder { site, refusals, now, sink: self.sink, head_only, age_s: None };
         // The page has a type of its own.
-        let fields = head.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-type"));
+        let is_sent =
+            |name: &[u8]| !name.eq_ignore_ascii_case(b"content-type") && site.template.lets_pass(name);
+        let fields = head.fields().filter(|(name, _)| is_sent(name));
         let response = responder.page(head.status, fields);
         self.head = Some((response.status, response.head_bytes));
     }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use flash_http::Scheme;
 use flash_http::head::{self, Expect, Head, Reject, Version};
 use flash_http::method::Method;
 use flash_http::status::Status;
@@ -14,6 +15,7 @@ use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
 use crate::context::{Context, UpstreamError};
+use crate::exchange::admission::{self, Admission};
 use crate::exchange::answer::{self, Next, Program};
 use crate::exchange::asked::{self, Asked};
 use crate::exchange::lookup::{FileLookup, Lookup};
@@ -44,7 +46,9 @@ impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         let mut framing = Framing::new(Persistence::after(head, cx.draining), head.framing.version);
         let (server, pinned) = (cx.server, self.pinned_site());
-        let (site, asked) = match pinned.as_ref().or_else(|| server.hosts.find(head.host)) {
+        let found = pinned.as_ref().or_else(|| server.hosts.answering(head));
+        let (site, asked) = match found.filter(|site| site.is_served_over(&self.transport)) {
+            Some(site) if site.https_port.is_some() && self.is_insecure(head, cx) => (site, Asked::ToHttps),
             Some(site) => (site, asked::asked(head, site)),
             None => (server.hosts.unnamed(), Asked::Refused(Status::MISDIRECTED_REQUEST)),
         };
@@ -54,7 +58,17 @@ impl Http1 {
             None => (None, Timing::from(cx.now.us)),
         };
         let is_late = lookup.is_some_and(|lookup| matches!(lookup.state, Lookup::Failed(Failure::TimedOut)));
-        let (answer, age_s) = match answer::next(head, site, asked, lookup, body_waits, cx) {
+        let is_new = matches!(self.phase, Phase::ReadRequest);
+        let admission = admission::admit(head, site, &self.transport, is_new, cx);
+        let is_refused = matches!(
+            (&admission, asked),
+            (Admission::Refused(_), _) | (_, Asked::Refused(_) | Asked::Redirect | Asked::ToHttps)
+        );
+        let next = match admission {
+            Admission::Admitted => answer::next(head, site, asked, lookup, body_waits, cx),
+            Admission::Refused(answer) => Next::Respond { answer, age_s: None },
+        };
+        let (answer, age_s) = match next {
             Next::Respond { answer, age_s } => (answer, age_s),
             Next::Wait => return Answered::NotYet,
             Next::DropBody => return self.drop_body(head, head_bytes, site, cx),
@@ -68,9 +82,9 @@ impl Http1 {
             }
         };
         // If the body is not read, the beginning of the next request is unknown.
-        let linger = match asked {
-            Asked::Refused(_) => head.body != head::Body::None || head.expect != Expect::None,
-            Asked::File(_) | Asked::Program(_) | Asked::Options => body_waits,
+        let linger = match is_refused {
+            true => head.body != head::Body::None || head.expect != Expect::None,
+            false => body_waits,
         };
         if linger || is_late {
             framing.persistence = Persistence::Closes;
@@ -83,6 +97,11 @@ impl Http1 {
         let response = responder.answer(head, answer);
         self.answered(head, response, linger, Beginning { site, framing, timing }, cx);
         Answered::Yes
+    }
+
+    /// Whether the client asks without TLS, be it of a proxy.
+    fn is_insecure(&self, head: &Head<'_>, cx: &Context<'_>) -> bool {
+        cx.server.settings.trusted_proxies.client(&self.transport, head.fields).scheme == Scheme::Http
     }
 
     /// The site of the exchange under way.
@@ -263,6 +282,12 @@ impl Http1 {
         }
         self.input = Vec::new();
         self.phase = Phase::Closing { linger: true };
+    }
+
+    /// Tells the client of a new connection that it has too many.
+    pub(crate) fn refuse_one_too_many(&mut self, cx: &mut Context<'_>) {
+        let (status, reason) = (Status::TOO_MANY_REQUESTS, "the client has too many connections");
+        self.refuse(Reject { status, reason }, &[], cx);
     }
 
     /// Ends an exchange that fails. A client that has received nothing gets an error page. Otherwise the connection is

@@ -20,6 +20,11 @@ impl Http1 {
         self.deadline.ms()
     }
 
+    /// Whether a request has been answered, and the next one has not begun. A new client's first head is due.
+    pub(crate) fn is_between_requests(&self) -> bool {
+        self.is_idle() && !self.deadline.is_for(Waiting::Head)
+    }
+
     /// Since when, in the server's milliseconds, the connection has been idle. `None` if closing it would do harm. After a
     /// close, the kernel still delivers what it holds for the client.
     pub(crate) fn idle_since_ms(&self, settings: &Settings) -> Option<u64> {

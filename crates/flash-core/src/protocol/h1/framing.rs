@@ -102,7 +102,7 @@ impl HeadSink for Head<'_> {
                 let _ = write!(self.output.opened(), "Content-Length: {bytes}\r\n");
                 self
             }
-            (BodyLength::Unknown, Version::Http11) => {
+            (BodyLength::Unknown, Version::Http11 | Version::Http2) => {
                 self.framing.body = BodyFraming::Chunks;
                 self.field(b"Transfer-Encoding", b"chunked")
             }

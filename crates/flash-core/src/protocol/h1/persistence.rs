@@ -16,7 +16,7 @@ impl Persistence {
     pub(super) fn after(head: &Head<'_>, draining: bool) -> Self {
         match (head.framing.keep_alive && !draining, head.framing.version) {
             (false, _) => Self::Closes,
-            (true, Version::Http11) => Self::StaysOpen,
+            (true, Version::Http11 | Version::Http2) => Self::StaysOpen,
             (true, Version::Http10) => Self::KeepAlive,
         }
     }

@@ -107,23 +107,49 @@ impl Http1 {
 
     /// `None` unless the connection is between two requests.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
-        self.is_idle().then(|| IdleState::with(&self.deadline))
+        // The keys of TLS stay in the process that has made them.
+        (self.is_idle() && self.transport.tls.is_none())
+            .then(|| IdleState::with(self.transport, &self.deadline))
     }
 
     /// Goes on with a connection that was idle in another process.
-    pub(crate) fn from_idle(transport: TransportInfo, state: IdleState) -> Option<Self> {
+    pub(crate) fn from_idle(state: IdleState) -> Option<Self> {
+        let (transport, deadline) = state.parts()?;
         Some(Self {
             transport,
             phase: Phase::ReadRequest,
             last_id: ExchangeId::default(),
             input: Vec::new(),
             output: None,
-            deadline: state.deadline()?,
+            deadline,
         })
+    }
+
+    pub(crate) fn transport(&self) -> TransportInfo {
+        self.transport
+    }
+
+    /// Whether nothing more is received or sent.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Closed | Phase::CutOff)
     }
 
     pub(crate) fn peer(&self) -> Peer {
         self.transport.peer
+    }
+
+    pub(crate) fn transport_mut(&mut self) -> &mut TransportInfo {
+        &mut self.transport
+    }
+
+    /// Whether the client of an idle connection has never sent a request: its first head is due.
+    pub(crate) fn has_received_nothing(&self) -> bool {
+        self.deadline.is_for(Waiting::Head)
+    }
+
+    /// The bytes of a first request that is not complete.
+    pub(crate) fn first_bytes(&self) -> &[u8] {
+        &self.input
     }
 
     pub(crate) fn output(&self) -> Option<&Output> {
@@ -143,7 +169,7 @@ impl Http1 {
     }
 
     /// The upstream of the exchange with this id, if that is under way.
-    pub(super) fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
+    pub(crate) fn upstream_mut(&mut self, id: ExchangeId) -> Option<&mut UpstreamExchange> {
         self.exchange_mut(id)?.upstream_mut()
     }
 

@@ -9,16 +9,13 @@ use super::state::{Current, Http1, Phase};
 use crate::context::Context;
 use crate::deadline::Waiting;
 use crate::exchange::upstream::{
-    Ended, GatewayError, Need, OUTGOING_BYTES_MAX, ResponseState, UpstreamExchange, Writer,
+    Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, ResponseState, UpstreamExchange, Writer,
 };
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::record::RecordBuilder;
 use crate::upstream::{Open, Opened};
-use crate::want::{Direction, Interest, Want};
-
-/// RFC 3875 §6.2.2 allows a program to redirect to another, and that one back to the first.
-const REDIRECTS_MAX: u8 = 10;
+use crate::want::{Interest, Want};
 
 impl Http1 {
     pub(super) fn want_of_upstream(&mut self, cx: &mut Context<'_>) -> Want {
@@ -149,24 +146,6 @@ impl Http1 {
         if let Some(upstream) = self.upstream_mut(id) {
             upstream.upstream_refuses();
             self.feed(cx);
-        }
-    }
-
-    pub(crate) fn upstream_shut(&mut self, id: ExchangeId) {
-        if let Some(upstream) = self.upstream_mut(id) {
-            upstream.upstream_shut();
-        }
-    }
-
-    pub(crate) fn upstream_blocked(&mut self, id: ExchangeId, direction: Direction) {
-        if let Some(upstream) = self.upstream_mut(id) {
-            upstream.upstream_blocked(direction);
-        }
-    }
-
-    pub(crate) fn upstream_ready(&mut self, id: ExchangeId) {
-        if let Some(upstream) = self.upstream_mut(id) {
-            upstream.upstream_ready();
         }
     }
 

@@ -84,6 +84,10 @@ pub(crate) struct RunFlags {
     /// The flash to measure. Without it, the one beside this program
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) flash: Option<PathBuf>,
+    /// Run each plan on a disk with one arm, whose reads take this long in the mean. The disks of the papers take 5 to 10. The data
+    /// lie beside those of the plan, as PLAN-seek
+    #[arg(long, value_name = "MS", value_parser = seek)]
+    pub(crate) seek_ms: Option<f64>,
     /// Begin anew, and remove what was measured before
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -93,4 +97,9 @@ pub(crate) struct RunFlags {
     /// Of the order of servers, of made-up sites and of clients
     #[arg(long, default_value_t = 1999)]
     pub(crate) seed: u64,
+}
+
+fn seek(text: &str) -> Result<f64, String> {
+    let ms = text.parse().ok().filter(|ms| (0.1..=100.0).contains(ms));
+    ms.ok_or_else(|| "write milliseconds from 0.1 to 100".to_owned())
 }

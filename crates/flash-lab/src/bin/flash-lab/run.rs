@@ -64,7 +64,13 @@ fn plans(flags: &RunFlags) -> Result<Vec<(Plan, String)>> {
     if names.contains(&"all") {
         names = plan::built_in().iter().map(|plan| plan.name).collect();
     }
-    let plans = names.into_iter().map(plan::find).collect::<Result<Vec<_>, _>>()?;
+    let mut plans = names.into_iter().map(plan::find).collect::<Result<Vec<_>, _>>()?;
+    if let Some(ms) = flags.seek_ms {
+        if !flash_rig::is_root() {
+            bail!("--seek-ms mounts a slow disk, which takes root");
+        }
+        plans.iter_mut().for_each(|(plan, text)| on_seeking_disk(plan, text, ms));
+    }
     let known =
         |name: &str| plans.iter().any(|(plan, _)| plan.servers.iter().any(|entry| entry.name() == name));
     if let Some(stranger) = flags.servers.iter().find(|name| !known(name)) {
@@ -73,6 +79,15 @@ fn plans(flags: &RunFlags) -> Result<Vec<(Plan, String)>> {
         )));
     }
     Ok(plans)
+}
+
+/// The plan on a disk with one arm, which is another plan.
+fn on_seeking_disk(plan: &mut Plan, text: &mut String, ms: f64) {
+    plan.name.push_str("-seek");
+    plan.title.push_str(&format!(", on a disk with seeks of {ms} ms"));
+    plan.machine.seek_ms = Some(ms);
+    plan.machine.disk_reads_per_second = None;
+    text.push_str(&format!("\n# --seek-ms {ms}\n"));
 }
 
 fn one(

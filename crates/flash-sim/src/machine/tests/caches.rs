@@ -1,9 +1,9 @@
 //! LRU against an exact count, Table 1, and caches that are warm from the beginning.
 
-use super::super::lru::Lru;
 use super::super::memory::Division;
 use super::*;
 use crate::parameters::Caches;
+use crate::policy::Lru;
 
 #[test]
 fn lru_is_what_a_list_in_order_would_be() {

@@ -5,6 +5,8 @@ use flash_config::Kind;
 /// Values that do not follow from the key's form. A test reads all of them.
 const VALUES: &[(&str, &str)] = &[
     ("access-log", r#""/var/log/flash/access.log""#),
+    ("admin", r#""unix:/run/flash/admin.sock""#),
+    ("allow", r#"["192.0.2.0/24", "2001:db8::/32"]"#),
     ("app", r#"{ ".php" = "php-cgi" }"#),
     ("cache-control", r#"["/assets=max-age=31536000, immutable", "no-cache"]"#),
     ("cgi", r#"{ "/cgi-bin" = "/usr/lib/cgi-bin" }"#),
@@ -17,11 +19,18 @@ const VALUES: &[(&str, &str)] = &[
     ("header", r#"{ "X-Frame-Options" = "DENY" }"#),
     ("host", r#""0.0.0.0""#),
     ("index", r#"["index.html", "index.htm"]"#),
-    ("listen", r#"[":80", "unix:/run/flash.sock"]"#),
+    ("limit", r#""20/s burst 40""#),
+    ("listen", r#"[":80", "https://:443", "unix:/run/flash.sock"]"#),
+    ("charset", r#""iso-8859-1""#),
+    ("methods", r#"["GET", "POST"]"#),
+    ("no-header", r#"["X-Powered-By"]"#),
+    ("redirect", r#""https://example.org{path}""#),
+    ("strip-prefix", r#""/docs""#),
     ("no-programs", r#"["/uploads"]"#),
     ("root", r#""/srv/site""#),
     ("spa", r#""index.html""#),
-    ("trusted-proxy", r#"["127.0.0.1", "10.0.0.0/8"]"#),
+    ("tls", r#"{ certificate = "/etc/tls/fullchain.pem", key = "/etc/tls/privkey.pem" }"#),
+    ("trusted-proxies", r#"["127.0.0.1", "10.0.0.0/8"]"#),
     ("user", r#""www-data""#),
 ];
 
@@ -29,7 +38,7 @@ const VALUES: &[(&str, &str)] = &[
 pub(super) fn line(name: &str, kind: &Kind, default: Option<&str>) -> String {
     let known = VALUES.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     let value = known.unwrap_or_else(|| match (kind, default) {
-        (Kind::Switch, _) => "true".into(),
+        (Kind::Switch | Kind::SwitchOr(_), _) => "true".into(),
         (Kind::Number, default) => default.unwrap_or("8").into(),
         (Kind::Bytes, default) => format!("\"{}\"", default.unwrap_or("64M")),
         (Kind::Duration, default) => format!("\"{}\"", default.unwrap_or("10s")),

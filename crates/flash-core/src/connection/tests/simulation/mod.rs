@@ -144,7 +144,7 @@ impl Simulation {
         world.disk.listings = ListingCache::new(revalidate_ms, *random.pick(&[1 << 20, 60_000]));
         if random.chance(20) {
             let nothing = CacheLimits { entries_max: 0, bytes_max: 0, descriptors_max: 0, threads: 1 };
-            world.server.paths = PathCache::new(nothing);
+            world.server.paths = PathCache::new(nothing).into();
         }
         world.local = if random.chance(70) { local_cache_without_collisions() } else { LocalCache::new(0) };
         let mut simulation = Self {

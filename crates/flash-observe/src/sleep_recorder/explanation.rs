@@ -8,11 +8,19 @@ use std::io::BufReader;
 use flash_sleep::{Cause, Stack, function_names};
 
 /// `page-cache read in filemap_get_pages < filemap_read < vfs_read`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Explanation {
-    cause: Cause,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Explanation {
+    pub(crate) cause: Cause,
     /// The innermost ones that say something.
-    functions: String,
+    pub(crate) functions: String,
+}
+
+/// Sleeps with one explanation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Total {
+    pub(crate) explanation: Explanation,
+    pub(crate) sleeps: u64,
+    pub(crate) ns: u64,
 }
 
 /// The names of functions that were needed so far.
@@ -22,14 +30,8 @@ pub(super) struct KernelNames(BTreeMap<u64, Option<String>>);
 const FUNCTIONS_SHOWN: usize = 3;
 
 impl KernelNames {
-    /// Explains stacks, each in its turn. Reads the kernel's names if some are new.
-    pub(super) fn explain<'a>(&mut self, stacks: impl IntoIterator<Item = &'a [u64]>) -> Vec<Explanation> {
-        let stacks: Vec<&[u64]> = stacks.into_iter().collect();
-        self.learn(stacks.iter().copied().flatten().copied());
-        stacks.into_iter().map(|stack| self.explanation(stack)).collect()
-    }
-
-    fn learn(&mut self, addresses: impl Iterator<Item = u64>) {
+    /// Reads the kernel's names, if some of these are new. It may take a tenth of a second.
+    pub(super) fn learn(&mut self, addresses: impl Iterator<Item = u64>) {
         let mut new: Vec<u64> = addresses.filter(|address| !self.0.contains_key(address)).collect();
         new.sort_unstable();
         new.dedup();
@@ -41,12 +43,25 @@ impl KernelNames {
         self.0.extend(new.into_iter().map(|address| (address, names.remove(&address))));
     }
 
-    fn explanation(&self, stack: &[u64]) -> Explanation {
-        let name = |address| self.0.get(address).and_then(Option::as_deref);
-        let stack =
-            Stack::new(stack.iter().map(|address| name(address).unwrap_or("a function without a name")));
+    /// Why a thread slept with this stack, whose names are known.
+    pub(super) fn cause(&self, stack: &[u64]) -> Cause {
+        self.stack(stack).cause(None)
+    }
+
+    /// Whether the thread has ended, and sleeps for good.
+    pub(super) fn is_end(&self, stack: &[u64]) -> bool {
+        self.stack(stack).frames().contains(&"do_exit")
+    }
+
+    pub(super) fn explanation(&self, stack: &[u64]) -> Explanation {
+        let stack = self.stack(stack);
         let functions: Vec<&str> = stack.place().iter().take(FUNCTIONS_SHOWN).copied().collect();
         Explanation { cause: stack.cause(None), functions: functions.join(" < ") }
+    }
+
+    fn stack(&self, addresses: &[u64]) -> Stack<'_> {
+        let name = |address| self.0.get(address).and_then(Option::as_deref);
+        Stack::new(addresses.iter().map(|address| name(address).unwrap_or("a function without a name")))
     }
 }
 

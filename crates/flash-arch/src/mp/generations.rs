@@ -1,0 +1,289 @@
+//! The generations of mp's workers. A reload starts another generation, and the one before ends as its connections do.
+//!
+//! A process of its own reads and checks the configuration, because that may wait for the disk. Then the parent forks new workers.
+//! Once they serve, the earlier workers end, each after its present request, and leave their connections to the new ones.
+
+use std::cell::{Ref, RefCell};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_process::ipc::{self, Received};
+use flash_process::{OnEnd, Role, Supervisor, child, socket_name};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::limits::Limits;
+use crate::listener::Listener;
+use crate::mp::parking::{Parking, WorkerEnds};
+use crate::mp::scoreboard::Scoreboard;
+use crate::mp::worker::{Workers, work};
+use crate::reload::Configurator;
+
+/// The longest pause before a worker is restarted that ended soon.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the first workers may take to start before they count as ready.
+const FIRST_PATIENCE: Duration = Duration::from_secs(2);
+/// How long idle workers of an earlier generation may take to end, before the reload counts as done all the same.
+const RETIRE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The removal of a name is tried in each turn of the parent.
+const REMOVALS_MAX: u16 = 1000;
+
+/// Who asked for a reload, and gets its result. A signal asks without a socket.
+pub(super) type Asker = Option<OwnedFd>;
+
+pub(super) struct Generations {
+    processes: usize,
+    processes_max: usize,
+    ends: Rc<WorkerEnds>,
+    configurator: Rc<RefCell<Box<dyn Configurator>>>,
+    parking: Rc<RefCell<Option<Parking>>>,
+    pub(super) present: Rc<Workers>,
+    earlier: Vec<Earlier>,
+    /// Names of sockets that are to be removed, and how often that is tried.
+    left: Vec<(PathBuf, u16)>,
+    rehearsal: Option<Rehearsal>,
+}
+
+/// A generation whose last workers have not ended.
+struct Earlier {
+    workers: Rc<Workers>,
+    /// The names of sockets that the next generation does not have.
+    names: Vec<PathBuf>,
+}
+
+/// A process that reads the configuration and checks it.
+struct Rehearsal {
+    result: OwnedFd,
+    asker: Asker,
+}
+
+impl Generations {
+    pub(super) fn new(
+        (processes, processes_max): (usize, usize),
+        (listeners, limits): (Vec<Arc<Listener>>, Limits),
+        configurator: Box<dyn Configurator>,
+        parking: Parking,
+    ) -> io::Result<Self> {
+        let ends = parking.ends();
+        let workers = Workers {
+            generation: 1,
+            min: processes,
+            limits,
+            listeners: RefCell::new(listeners),
+            scoreboard: Scoreboard::new(processes_max)?,
+            ends: Rc::clone(&ends),
+            waker: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        };
+        Ok(Self {
+            processes,
+            processes_max,
+            ends,
+            configurator: Rc::new(RefCell::new(configurator)),
+            parking: Rc::new(RefCell::new(Some(parking))),
+            present: Rc::new(workers),
+            earlier: Vec::new(),
+            left: Vec::new(),
+            rehearsal: None,
+        })
+    }
+
+    /// Starts the workers that are kept.
+    pub(super) fn start(&self, supervisor: &mut Supervisor<'_>) -> io::Result<()> {
+        for _ in 0..self.processes {
+            let number = self.present.scoreboard.starting().expect("there may be so many");
+            supervisor.start(self.role(number))?;
+        }
+        Ok(())
+    }
+
+    /// The role of a worker of the present generation.
+    pub(super) fn role(&self, number: usize) -> Role<'static> {
+        let (parking, workers) = (Rc::clone(&self.parking), Rc::clone(&self.present));
+        let configurator = Rc::clone(&self.configurator);
+        Role {
+            name: format!("worker {number}").into(),
+            on_end: OnEnd::RestartUnlessDone { pause_max: RESTART_PAUSE },
+            socket: None,
+            main: Rc::new(move || {
+                // An idle connection would stay open for as long as any process has its socket.
+                drop(parking.take());
+                match workers.scoreboard.are_retired() {
+                    // A worker of an earlier generation has crashed. The configurator's parts are no longer its own.
+                    true => {
+                        workers.scoreboard.absent(number);
+                        Ok(())
+                    }
+                    false => work(number, &workers, &**configurator.borrow()),
+                }
+            }),
+        }
+    }
+
+    /// The idle connections.
+    pub(super) fn parking(&self) -> Ref<'_, Option<Parking>> {
+        self.parking.borrow()
+    }
+
+    /// Does something with the idle connections.
+    pub(super) fn with_parking<R>(&self, work: impl FnOnce(&mut Parking) -> R) -> Option<R> {
+        self.parking.borrow_mut().as_mut().map(work)
+    }
+
+    /// Closes the idle connections.
+    pub(super) fn close_idle(&self) {
+        drop(self.parking.take());
+    }
+
+    /// How many workers serve a connection.
+    pub(super) fn busy(&self) -> usize {
+        self.all().map(|workers| workers.scoreboard.busy()).sum()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Rc<Workers>> {
+        self.earlier.iter().map(|earlier| &earlier.workers).chain([&self.present])
+    }
+
+    /// Forgets generations whose workers have ended, and removes the names of sockets that only they had.
+    pub(super) fn forget_ended(&mut self) {
+        let is_over = |earlier: &mut Earlier| earlier.workers.scoreboard.workers() == 0;
+        let ended = self.earlier.extract_if(.., is_over);
+        self.left.extend(ended.flat_map(|earlier| earlier.names).map(|name| (name, REMOVALS_MAX)));
+        // A worker that is about to end still has its sockets. One that stays is taken over by the next server.
+        self.left.retain_mut(|(name, tries_left)| {
+            let _ = socket_name::remove_abandoned(name);
+            *tries_left -= 1;
+            *tries_left > 0 && name.exists()
+        });
+    }
+
+    /// `generation=3 in_use=2,3 workers=9`.
+    pub(super) fn shown(&self) -> String {
+        let numbers: Vec<String> = self.all().map(|workers| workers.generation.to_string()).collect();
+        let workers: usize = self.all().map(|workers| workers.scoreboard.workers()).sum();
+        let (generation, numbers, busy) = (self.present.generation, numbers.join(","), self.busy());
+        format!("generation={generation} in_use={numbers} workers={workers} busy={busy}")
+    }
+
+    /// Starts to reload. Tells the asker what came of it, now or later.
+    pub(super) fn begin_reload(&mut self, asker: Asker, supervisor: &mut Supervisor<'_>) {
+        if self.rehearsal.is_some() {
+            return answer(asker, Err("another reload is under way"));
+        }
+        match self.start_rehearsal(asker.is_none(), supervisor) {
+            Ok(result) => self.rehearsal = Some(Rehearsal { result, asker }),
+            Err(error) => answer(asker, Err(&format!("cannot start a process that checks it: {error}"))),
+        }
+    }
+
+    fn start_rehearsal(&self, logs: bool, supervisor: &mut Supervisor<'_>) -> io::Result<OwnedFd> {
+        let (result, theirs) = ipc::pair()?;
+        let (parking, configurator) = (Rc::clone(&self.parking), Rc::clone(&self.configurator));
+        supervisor.start(Role {
+            name: "the check of the configuration".into(),
+            on_end: OnEnd::Forget,
+            socket: None,
+            main: Rc::new(move || {
+                drop(parking.take());
+                let why = configurator.borrow().rehearse().err();
+                if let Some(why) = why.as_ref().filter(|_| logs) {
+                    configurator.borrow().log(&format!("the configuration stays what it was:\n{why}"));
+                }
+                Ok(ipc::send(&theirs, why.unwrap_or_default().as_bytes(), &[])?)
+            }),
+        })?;
+        Ok(result)
+    }
+
+    /// Readable when a rehearsal has ended.
+    pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
+        self.rehearsal.as_ref().map(|rehearsal| rehearsal.result.as_fd())
+    }
+
+    /// Looks whether a rehearsal has ended. Starts another generation if all is right.
+    pub(super) fn turn(&mut self, supervisor: &mut Supervisor<'_>) {
+        let Some(rehearsal) = &self.rehearsal else { return };
+        let mut buffer = ipc::buffer();
+        let result = match ipc::try_receive(&rehearsal.result, &mut buffer) {
+            Ok(Received::Nothing) => return,
+            Ok(Received::Message(message)) if message.bytes.is_empty() => Ok(()),
+            Ok(Received::Message(message)) => Err(String::from_utf8_lossy(&message.bytes).into_owned()),
+            Ok(Received::Gone) | Err(_) => Err("the process that checks the configuration has ended".into()),
+        };
+        let asker = self.rehearsal.take().and_then(|rehearsal| rehearsal.asker);
+        let replaced = result.and_then(|()| self.replace(supervisor));
+        if let Err(why) = replaced.as_ref()
+            && asker.is_none()
+        {
+            child::log(format_args!("the configuration stays what it was: {why}"));
+        }
+        answer(asker, replaced.as_ref().map(|()| self.present.generation).map_err(String::as_str));
+    }
+
+    fn replace(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), String> {
+        let text = |error: io::Error| error.to_string();
+        let (scoreboard, waker) = (
+            Scoreboard::new(self.processes_max).map_err(text)?,
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| error.to_string())?,
+        );
+        let (listeners, limits) = self.configurator.borrow_mut().replace()?;
+        for listener in &listeners {
+            listener.set_nonblocking().map_err(text)?;
+        }
+        let workers = Workers {
+            generation: self.present.generation + 1,
+            min: self.processes,
+            limits,
+            listeners: RefCell::new(listeners),
+            scoreboard,
+            ends: Rc::clone(&self.ends),
+            waker,
+        };
+        let before = std::mem::replace(&mut self.present, Rc::new(workers));
+        // Listeners that the new workers do not have are to be closed with the last earlier worker.
+        let dropped = before.listeners.take();
+        let is_left =
+            |name: &Path| !self.present.listeners.borrow().iter().any(|other| other.path() == Some(name));
+        let names = dropped.iter().filter_map(|listener| listener.path());
+        let names = names.filter(|name| is_left(name)).map(Path::to_owned).collect();
+        drop(dropped);
+        if let Err(error) = self.start(supervisor) {
+            // Those that were started serve. More follow when they are needed.
+            child::log(format_args!("cannot start all processes: {error}"));
+        }
+        self.wait_for_first();
+        before.retire();
+        // Idle workers end at once. Those that serve a connection end after it.
+        wait_while(RETIRE_PATIENCE, || before.scoreboard.has_spare());
+        self.earlier.push(Earlier { workers: before, names });
+        Ok(())
+    }
+
+    /// Waits until the first workers handle signals, or have had time enough. One that has ended by then is replaced later.
+    pub(super) fn wait_for_first(&self) {
+        wait_while(FIRST_PATIENCE, || self.present.scoreboard.has_starting());
+    }
+}
+
+fn wait_while(patience: Duration, condition: impl Fn() -> bool) {
+    let give_up = Instant::now() + patience;
+    while condition() && Instant::now() < give_up {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Tells the asker the number of the configuration, or why there is no other one.
+fn answer(asker: Asker, result: Result<u64, &str>) {
+    let Some(asker) = asker else { return };
+    let text = match result {
+        Ok(generation) => format!("+{generation}"),
+        Err(why) => format!("-{why}"),
+    };
+    // It may have left.
+    let _ = ipc::try_send(&asker, text.as_bytes(), &[]);
+}

@@ -1,0 +1,314 @@
+//! Reloads: another configuration takes the place of the present one, and no request notices.
+//!
+//! A thread of its own makes the next configuration, because that may wait for the disk. It opens, binds and checks everything
+//! before it changes anything. Then it replaces the configuration and wakes the loops. It keeps an earlier configuration until the
+//! last loop and the last exchange have let go of it, so that no loop frees much memory. What a configuration consists of is known
+//! to [`Configurator`], and mp reloads in its own way.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use flash_core::Server;
+use flash_core::configuration_number::ConfigurationNumber;
+use flash_core::upstream::Upstreams;
+use flash_disk::{Disk, NextSites};
+use flash_observe::{AccessLog, ErrorLog, LogSink};
+use flash_process::socket_name;
+
+use crate::configuration::Configuration;
+use crate::helper_processes::HelperKind;
+use crate::limits::Limits;
+use crate::listener::{Listener, Listeners};
+use crate::reload_request::ReloadRequest;
+use crate::server_state::{ServerParts, ServerState};
+
+/// Makes what processes serve with.
+pub trait Configurator: Send {
+    /// The parts of the process with this number.
+    ///
+    /// # Errors
+    /// If the process cannot have them.
+    fn parts(&self, number: usize) -> io::Result<ServerParts>;
+
+    /// Reads everything again, and makes what a process with threads needs next. Changes nothing. May wait for the disk.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in one line or more.
+    fn prepare(&mut self, present: &Present<'_>) -> Result<Next, String>;
+
+    /// The configuration that was prepared last serves from now on.
+    fn replaced(&mut self);
+
+    /// Reads everything again and checks it, for a parent that forks its processes. A process of its own does it, because it may wait
+    /// for the disk.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in one line or more.
+    fn rehearse(&self) -> Result<(), String>;
+
+    /// The same in the parent, after the rehearsal. [`Configurator::parts`] are those of the new configuration from now on.
+    ///
+    /// # Errors
+    /// If something has changed since the rehearsal.
+    fn replace(&mut self) -> Result<(Vec<Arc<Listener>>, Limits), String>;
+
+    /// Writes lines to the error log, in a process of its own.
+    fn log(&self, lines: &str);
+}
+
+/// What a process serves with now.
+pub struct Present<'a> {
+    pub server: &'a Server,
+    pub disk: &'a Disk,
+    pub access_log: Option<&'a AccessLog>,
+    pub error_log: &'a ErrorLog,
+    pub helper_kind: &'a HelperKind,
+    pub upstreams: Option<&'a Arc<dyn Upstreams>>,
+}
+
+/// What a process is to serve with.
+pub struct Next {
+    /// With the caches of the present one.
+    pub server: Server,
+    pub sites: NextSites,
+    pub access_log: Option<AccessLog>,
+    /// Other destinations of the logs.
+    pub access_sink: Option<LogSink>,
+    pub error_sink: Option<LogSink>,
+    pub limits: Limits,
+    /// All of them. Those that stay are the same.
+    pub listeners: Vec<Arc<Listener>>,
+    /// What opens the upstreams of its sites.
+    pub upstreams: Option<Arc<dyn Upstreams>>,
+}
+
+type Wake = Box<dyn Fn(&Arc<Listeners>) + Send>;
+
+/// The thread that reloads.
+struct Reloader {
+    shared: Arc<ServerState>,
+    configurator: Box<dyn Configurator>,
+    /// Makes the loops look.
+    wake: Wake,
+    upstreams: Option<Arc<dyn Upstreams>>,
+    earlier: Vec<Earlier>,
+    /// Unix sockets that were dropped. Their names are removed once no loop holds them.
+    dropped: Vec<DroppedSocket>,
+}
+
+/// A Unix socket that a reload has dropped.
+struct DroppedSocket {
+    listener: Weak<Listener>,
+    name: PathBuf,
+    /// How often the removal of its name is tried. A ring may hold the socket for a moment longer.
+    tries_left: u8,
+}
+
+/// A configuration that was replaced, and may still be in use.
+struct Earlier {
+    number: Weak<ConfigurationNumber>,
+    /// `None` once no loop holds it any more.
+    configuration: Option<Arc<Configuration>>,
+    /// Its end waits for a thread, so it must not come in a loop.
+    _upstreams: Option<Arc<dyn Upstreams>>,
+    closes_log: bool,
+}
+
+const REMOVALS_MAX: u8 = 20;
+/// How often earlier configurations are looked at, while there are any.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Starts the thread. `wake` makes the loops look for listeners and for the configuration.
+pub(crate) fn start(
+    shared: &Arc<ServerState>,
+    configurator: Box<dyn Configurator>,
+    wake: impl Fn(&Arc<Listeners>) + Send + 'static,
+) -> io::Result<()> {
+    let (sender, requests) = channel();
+    let reloader = Reloader {
+        shared: Arc::clone(shared),
+        configurator,
+        wake: Box::new(wake),
+        upstreams: shared.take_programs(),
+        earlier: Vec::new(),
+        dropped: Vec::new(),
+    };
+    thread::Builder::new().name("reload".into()).spawn(move || reloader.run(&requests))?;
+    shared.set_reloads(sender);
+    Ok(())
+}
+
+impl Reloader {
+    fn run(mut self, requests: &Receiver<ReloadRequest>) {
+        loop {
+            let request = match self.earlier.is_empty() && self.dropped.is_empty() {
+                true => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => requests.recv_timeout(LOOK_EVERY),
+            };
+            match request {
+                Ok(request) => self.handle(&request),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.forget_unused();
+        }
+    }
+
+    fn handle(&mut self, request: &ReloadRequest) {
+        let reloaded = catch_unwind(AssertUnwindSafe(|| self.reload())).unwrap_or_else(|_| {
+            self.shared.metrics.panics.add(1);
+            Err("an internal error, which standard error tells".into())
+        });
+        match &reloaded {
+            Ok(number) => {
+                self.shared.error_log.log(format_args!("configuration {number} serves from now on"))
+            }
+            Err(why) if request.reply.is_none() => {
+                self.shared.error_log.log(format_args!("the configuration stays what it was:"));
+                let lines = why.lines().filter(|line| !line.is_empty());
+                lines.for_each(|line| self.shared.error_log.log(format_args!("{line}")));
+            }
+            // The one who asked prints the lines.
+            Err(_) => {
+                self.shared
+                    .error_log
+                    .log(format_args!("a reload failed: the configuration stays what it was"));
+            }
+        }
+        if let Some(reply) = &request.reply {
+            // It may have left.
+            let _ = reply.try_send(reloaded);
+        }
+    }
+
+    fn reload(&mut self) -> Result<u64, String> {
+        let shared = &self.shared;
+        if shared.is_draining() {
+            return Err("the server is stopping".into());
+        }
+        let configuration = shared.configuration();
+        let present = Present {
+            server: &configuration.server,
+            disk: &shared.disk,
+            access_log: configuration.access_log.as_ref(),
+            error_log: &shared.error_log,
+            helper_kind: &shared.helper_kind,
+            upstreams: self.upstreams.as_ref(),
+        };
+        let mut next = self.configurator.prepare(&present)?;
+        let listeners = Arc::new(placed(&shared.listeners.load(), next.listeners));
+        for listener in listeners.iter().flatten() {
+            let why = |error| format!("cannot listen at {listener}: {error}");
+            listener.set_nonblocking().map_err(why)?;
+        }
+        let present = &configuration.server.settings;
+        next.server.settings.lookup_as_job = present.lookup_as_job;
+        next.server.settings.jobs_in_turn = present.jobs_in_turn;
+        drop(configuration);
+        self.configurator.replaced();
+        // Nothing fails from here on.
+        if let Some(sink) = next.error_sink {
+            shared.error_log.redirect(sink);
+        }
+        if let (Some(log), Some(sink)) = (&next.access_log, next.access_sink) {
+            log.redirect(sink);
+        }
+        shared.permits.set_connections_max(next.limits.connections_max);
+        shared.disk.replace_sites(next.sites);
+        let before = shared.listeners.swap(Arc::clone(&listeners));
+        let is_left =
+            |left: &&Arc<Listener>| !listeners.iter().flatten().any(|other| Arc::ptr_eq(left, other));
+        let names = before.iter().flatten().filter(is_left);
+        let names = names.filter_map(|left| {
+            let (listener, name) = (Arc::downgrade(left), left.path()?.to_owned());
+            Some(DroppedSocket { listener, name, tries_left: REMOVALS_MAX })
+        });
+        self.dropped.extend(names);
+        drop(before);
+        let number = next.server.number.0;
+        let logs = next.access_log.is_some();
+        let before = shared.replace_configuration(Configuration {
+            server: next.server,
+            access_log: next.access_log,
+            limits: next.limits,
+        });
+        (self.wake)(&listeners);
+        self.earlier.push(Earlier {
+            number: Arc::downgrade(&before.server.number),
+            closes_log: before.access_log.is_some() && !logs,
+            configuration: Some(before),
+            _upstreams: std::mem::replace(&mut self.upstreams, next.upstreams),
+        });
+        Ok(number)
+    }
+
+    /// Frees what no loop and no exchange holds any more.
+    fn forget_unused(&mut self) {
+        self.dropped.retain_mut(|dropped| {
+            if dropped.listener.strong_count() > 0 {
+                return true;
+            }
+            // One that stays is taken over by the next server.
+            let _ = socket_name::remove_abandoned(&dropped.name);
+            dropped.tries_left -= 1;
+            dropped.tries_left > 0 && dropped.name.exists()
+        });
+        if self.earlier.is_empty() {
+            return;
+        }
+        for earlier in &mut self.earlier {
+            let is_free = |held: &mut Arc<Configuration>| Arc::strong_count(held) == 1;
+            if let Some(configuration) = earlier.configuration.take_if(is_free)
+                && earlier.closes_log
+                && let Some(log) = &configuration.access_log
+            {
+                log.clone().close();
+            }
+        }
+        self.earlier.retain(|earlier| earlier.number.strong_count() > 0);
+        let Self { shared, .. } = self;
+        shared.disk.forget_unused_sites();
+        shared.configuration().server.paths.retain_sites(|site| shared.disk.is_present(site));
+    }
+}
+
+/// Gives listeners their numbers: those that stay keep theirs.
+fn placed(present: &Listeners, next: Vec<Arc<Listener>>) -> Listeners {
+    let is_kept = |listener: &Arc<Listener>| next.iter().any(|other| Arc::ptr_eq(other, listener));
+    let mut placed: Listeners = present.iter().map(|listener| listener.clone().filter(is_kept)).collect();
+    for listener in next {
+        if placed.iter().flatten().any(|other| Arc::ptr_eq(other, &listener)) {
+            continue;
+        }
+        match placed.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(listener),
+            None => placed.push(Some(listener)),
+        }
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_that_stay_keep_their_numbers() {
+        let listener = || Arc::new(Listener::inet("127.0.0.1:0".parse().unwrap()).unwrap());
+        let [a, b, c, d] = [listener(), listener(), listener(), listener()];
+        let some = |listener: &Arc<Listener>| Some(Arc::clone(listener));
+        let shown = |listeners: &Listeners| -> Vec<Option<String>> {
+            listeners.iter().map(|listener| listener.as_ref().map(ToString::to_string)).collect()
+        };
+        let present = vec![some(&a), some(&b)];
+        let next = placed(&present, vec![Arc::clone(&b)]);
+        assert_eq!(shown(&next), shown(&vec![None, some(&b)]));
+        let next = placed(&next, vec![Arc::clone(&c), Arc::clone(&b), Arc::clone(&d)]);
+        assert_eq!(shown(&next), shown(&vec![some(&c), some(&b), some(&d)]));
+    }
+}

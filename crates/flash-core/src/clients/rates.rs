@@ -1,0 +1,55 @@
+//! The table of rates: a word for each client that has used a part of a limit.
+//!
+//! A word holds a part of the client's hash and a time (the generic cell rate algorithm). At that time the client has all of its
+//! limit again, and the word is free: the client may as well be unknown. If a set has no free word, the client that has used the
+//! least of its limit is forgotten. A request that is refused changes nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::rate::{RECOVERY_US_MAX, Rate};
+
+/// The time has 40 bits, and the hash the other 24.
+const TIME_BITS: u32 = 40;
+const TIME: u64 = (1 << TIME_BITS) - 1;
+/// Its unit is 16 µs, so it comes round in 203 days.
+const UNIT_SHIFT: u32 = 4;
+/// No client has used more than this. A time that seems to lie further ahead has passed long ago.
+const USED_MAX: u64 = RECOVERY_US_MAX >> UNIT_SHIFT;
+/// So often another thread may be faster. After that the request is let through, because the word changes all the time.
+const ATTEMPTS: usize = 8;
+
+/// Counts a request in its set. The error is how many seconds the client has to wait.
+pub(super) fn take(set: &[AtomicU64], rate: &Rate, now_us: u64, hash: u64) -> Result<(), u64> {
+    let now = (now_us >> UNIT_SHIFT) & TIME;
+    let (interval, burst) = (rate.interval_us >> UNIT_SHIFT, rate.burst);
+    let tag = hash >> TIME_BITS << TIME_BITS;
+    for _ in 0..ATTEMPTS {
+        let (place, word, used) = find(set, tag, now);
+        let used = used + interval;
+        if let Some(over) = used.checked_sub(interval * burst).filter(|over| *over > 0) {
+            return Err((over << UNIT_SHIFT).div_ceil(1_000_000));
+        }
+        let next = tag | ((now + used) & TIME);
+        if place.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The client's word, what it holds, and what the client has used. If it has none, the word that it gets.
+fn find(set: &[AtomicU64], tag: u64, now: u64) -> (&AtomicU64, u64, u64) {
+    let used = |word: u64| Some(word.wrapping_sub(now) & TIME).filter(|used| *used <= USED_MAX).unwrap_or(0);
+    let mut least: Option<(&AtomicU64, u64)> = None;
+    for place in set {
+        let word = place.load(Ordering::Relaxed);
+        if word & !TIME == tag && used(word) > 0 {
+            return (place, word, used(word));
+        }
+        if least.is_none_or(|(_, other)| used(word) < used(other)) {
+            least = Some((place, word));
+        }
+    }
+    let (place, word) = least.expect("a set has words");
+    (place, word, 0)
+}

@@ -1,0 +1,323 @@
+//! Answering a request: a response is written at once, or the request becomes an exchange on a stream. A malformed request is
+//! refused.
+
+use std::sync::Arc;
+
+use flash_h2::frame::PAYLOAD_BYTES_MAX;
+use flash_h2::{ErrorCode, Priority};
+use flash_http::head::{self, Body, Head, Reject};
+use flash_http::method::Method;
+use flash_http::status::Status;
+
+use super::sink::Sink;
+use super::state::{Http2, RequestBody, StreamState};
+use crate::context::{Context, UpstreamError};
+use crate::exchange::admission::{self, Admission};
+use crate::exchange::answer::{self, Next, Program};
+use crate::exchange::asked::{self, Asked};
+use crate::exchange::respond::{Responder, Response};
+use crate::exchange::sink::BodySink;
+use crate::exchange::upstream::{GatewayError, Request, RequestBodyLength, UpstreamExchange};
+use crate::exchange::{Exchange, ExchangeState};
+use crate::exchange_id::ExchangeId;
+use crate::record::{RecordBuilder, Timing};
+use crate::site::Site;
+use crate::transport::TransportInfo;
+
+/// A request that is being answered.
+struct Arrived<'h> {
+    id: u32,
+    priority: Priority,
+    /// The client has ended its side.
+    has_ended: bool,
+    text: &'h [u8],
+    head: &'h Head<'h>,
+}
+
+/// A request's way so far.
+struct Way<'s> {
+    site: &'s Arc<Site>,
+    timing: Timing,
+    redirects: u8,
+}
+
+impl Http2 {
+    /// A request has arrived, whose head is `text`.
+    pub(super) fn request(
+        &mut self,
+        id: u32,
+        priority: Priority,
+        has_ended: bool,
+        text: &[u8],
+        cx: &mut Context<'_>,
+    ) {
+        let mut head = match head::parse_http2(text, &cx.server.settings.head) {
+            Ok(head) => head,
+            Err(reject) => return self.refuse(id, has_ended, reject, text, cx),
+        };
+        match (has_ended, head.body) {
+            // RFC 9113 §8.1.1.
+            (true, Body::Length(_)) => return self.client_error(id, ErrorCode::PROTOCOL_ERROR, cx),
+            (true, _) | (false, Body::Length(_)) => {}
+            (false, Body::None | Body::Chunked) => head.request.body = Body::Chunked,
+        }
+        self.answer(Arrived { id, priority, has_ended, text, head: &head }, None, cx);
+    }
+
+    /// The look-up of a stream's request has ended.
+    pub(super) fn go_on(&mut self, id: u32, cx: &mut Context<'_>) {
+        let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
+        let (priority, has_ended) = (stream.priority, stream.has_ended());
+        let text = std::mem::take(&mut stream.user.head);
+        let Some(exchange) = stream.user.exchange.take() else { return };
+        let length = stream.user.body.length;
+        let Ok(mut head) = head::parse_http2(&text, &cx.server.settings.head) else { return };
+        if length == RequestBodyLength::Unknown {
+            head.request.body = Body::Chunked;
+        }
+        self.answer(Arrived { id, priority, has_ended, text: &text, head: &head }, Some(exchange), cx);
+    }
+
+    fn answer(&mut self, arrived: Arrived<'_>, exchange: Option<Exchange>, cx: &mut Context<'_>) {
+        let (server, head) = (cx.server, arrived.head);
+        let lookup = exchange.as_ref().filter(|of| matches!(of.state, ExchangeState::Lookup(_)));
+        let (site, asked) = match lookup.map(|of| &of.site).or_else(|| server.hosts.answering(head)) {
+            Some(site) => (site, asked::asked(head, site)),
+            None => (server.hosts.unnamed(), Asked::Refused(Status::MISDIRECTED_REQUEST)),
+        };
+        let (lookup, timing, redirects) = match &exchange {
+            Some(Exchange { state: ExchangeState::Lookup(lookup), timing, redirects, .. }) => {
+                (Some(lookup), *timing, *redirects)
+            }
+            Some(Exchange { timing, redirects, .. }) => (None, *timing, *redirects),
+            None => (None, Timing::from(cx.now.us), 0),
+        };
+        let way = Way { site, timing, redirects };
+        // The end of a stream is no matter of its body: the next request has a stream of its own.
+        let next = match admission::admit(head, site, &self.transport, exchange.is_none(), cx) {
+            Admission::Admitted => answer::next(head, site, asked, lookup, false, cx),
+            Admission::Refused(answer) => Next::Respond { answer, age_s: None },
+        };
+        let (answer, age_s) = match next {
+            Next::Respond { answer, age_s } => (answer, age_s),
+            Next::Lookup(lookup) => return self.keep(&arrived, &way, ExchangeState::Lookup(lookup)),
+            Next::Upstream(program) => return self.run_program(&arrived, &way, &program, cx),
+            Next::Wait | Next::DropBody => {
+                return self.reset(arrived.id, ErrorCode::INTERNAL_ERROR, cx);
+            }
+        };
+        self.respond(&arrived, &way, cx, |responder| {
+            Responder {
+                site,
+                refusals: responder.refusals,
+                now: responder.now,
+                sink: responder.sink,
+                head_only: head.method == Method::Head,
+                age_s,
+            }
+            .answer(head, answer)
+        });
+    }
+
+    /// Writes a response as far as the client's window allows. What is left is kept on the stream.
+    fn respond(
+        &mut self,
+        arrived: &Arrived<'_>,
+        way: &Way<'_>,
+        cx: &mut Context<'_>,
+        respond: impl FnOnce(Responder<'_, Sink<'_>>) -> Response,
+    ) {
+        let (id, head) = (arrived.id, arrived.head);
+        self.empties_table |= self.session.empties_table();
+        let window = self.session.streams().window(id).min(PAYLOAD_BYTES_MAX);
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let mut sink = Sink::new(output, &mut pieces, id, &mut self.empties_table, window);
+        let (site, refusals, now) = (&**way.site, &cx.server.refusals, cx.now);
+        let head_only = head.method == Method::Head;
+        let Response { status, rest, .. } =
+            respond(Responder { site, refusals, now, sink: &mut sink, head_only, age_s: None });
+        cx.tally.responses += 1;
+        let record = cx.server.settings.log.then(|| record(&self.transport, head, status, way.timing, cx));
+        let at_once = match (rest.is_none(), sink.written_at_once) {
+            (true, Some(bytes)) => Some(bytes),
+            (true, None) if sink.is_empty() => {
+                sink.end_with_head();
+                Some(0)
+            }
+            (true, None) => {
+                pieces.is_complete = true;
+                (pieces.bytes() <= window as u64).then(|| pieces.write_frame(id, window, output))
+            }
+            (false, _) => None,
+        };
+        match at_once {
+            Some(bytes) => {
+                if let Some(record) = record {
+                    output.push_stream_end(Box::new(record), bytes as u64);
+                }
+                pieces.is_complete = false;
+                self.pieces = pieces;
+                self.session.sent(id, bytes);
+                if !arrived.has_ended {
+                    // The rest of the request has a stream to come on.
+                    self.state(arrived);
+                    self.drop_body(id);
+                }
+                self.finish(id, arrived.has_ended, cx);
+            }
+            None => {
+                let exchange = rest.map(|body| way.exchange(id, ExchangeState::Body(body), head));
+                let state = self.state(arrived);
+                (state.pieces, state.exchange, state.record) = (pieces, exchange, record.map(Box::new));
+                self.drop_body(id);
+            }
+        }
+    }
+
+    /// The rest of the request's body is of no use.
+    fn drop_body(&mut self, id: u32) {
+        if let Some(stream) = self.session.streams_mut().get_mut(id) {
+            let dropped = std::mem::take(&mut stream.user.body.waiting);
+            self.session.consumed(id, dropped.len());
+        }
+    }
+
+    /// The stream's state. A request that has just arrived gets a stream here.
+    fn state(&mut self, arrived: &Arrived<'_>) -> &mut StreamState {
+        let id = arrived.id;
+        if self.session.streams().get(id).is_none() {
+            let (length, left) = match (arrived.has_ended, arrived.head.body) {
+                (true, _) => (RequestBodyLength::None, None),
+                (false, Body::Length(bytes)) => (RequestBodyLength::Known, Some(bytes)),
+                (false, _) => (RequestBodyLength::Unknown, None),
+            };
+            let body =
+                RequestBody { length, left, received: 0, has_ended: arrived.has_ended, waiting: Vec::new() };
+            let state = StreamState::new(Box::default(), body);
+            self.session.open(id, arrived.priority, arrived.has_ended, state);
+        }
+        &mut self.session.streams_mut().get_mut(id).expect("it is open").user
+    }
+
+    /// The request has to wait: it becomes an exchange, or its exchange gets a new state.
+    fn keep(&mut self, arrived: &Arrived<'_>, way: &Way<'_>, exchange: ExchangeState) {
+        let exchange = way.exchange(arrived.id, exchange, arrived.head);
+        let state = self.state(arrived);
+        state.head = arrived.text.into();
+        state.exchange = Some(exchange);
+    }
+
+    fn run_program(&mut self, arrived: &Arrived<'_>, way: &Way<'_>, program: &Program, cx: &mut Context<'_>) {
+        let id = arrived.id;
+        let request = Request::new(arrived.head, arrived.text, program);
+        let length = self.state(arrived).body.length;
+        let mut upstream = UpstreamExchange::new(ExchangeId::of_stream(id), request, length);
+        // This program starts when the request's body is complete, so the client must not wait for the program.
+        let leave = upstream.spools() && std::mem::take(&mut upstream.request.expects);
+        self.keep(arrived, way, ExchangeState::Upstream(Box::new(upstream)));
+        if leave {
+            self.tell_to_continue(id, cx);
+        }
+        self.feed(id, cx);
+    }
+
+    /// Sends a 100 response (RFC 9110 §10.1.1).
+    pub(super) fn tell_to_continue(&mut self, id: u32, cx: &mut Context<'_>) {
+        self.empties_table |= self.session.empties_table();
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
+        Sink::new(output, &mut self.pieces, id, &mut self.empties_table, 0).interim(Status::CONTINUE);
+    }
+
+    /// Answers a head that is no request. The log shows the part of it that there is.
+    pub(super) fn refuse(
+        &mut self,
+        id: u32,
+        has_ended: bool,
+        reject: Reject,
+        text: &[u8],
+        cx: &mut Context<'_>,
+    ) {
+        self.empties_table |= self.session.empties_table();
+        let output = self.output.get_or_insert_with(|| cx.buffers.output());
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let sink = &mut Sink::new(output, &mut pieces, id, &mut self.empties_table, 0);
+        let (site, refusals) = (cx.server.hosts.unnamed(), &cx.server.refusals);
+        Responder { site, refusals, now: cx.now, sink, head_only: false, age_s: None }.error(reject.status);
+        cx.tally.responses += 1;
+        let record = (cx.server.settings.log)
+            .then(|| Box::new(RecordBuilder::of_refusal(self.transport.peer, reject, text, 0, cx.now)));
+        pieces.is_complete = true;
+        let body = RequestBody {
+            length: RequestBodyLength::Unknown,
+            left: None,
+            received: 0,
+            has_ended,
+            waiting: Vec::new(),
+        };
+        let state = StreamState { pieces, record, ..StreamState::new(Box::default(), body) };
+        self.session.open(id, Priority::default(), has_ended, state);
+    }
+
+    /// Ends an exchange that fails. A client that has received nothing gets an error page. Otherwise the stream is reset.
+    pub(super) fn give_up(&mut self, id: u32, fault: GatewayError, cx: &mut Context<'_>) {
+        let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
+        let (priority, has_ended) = (stream.priority, stream.has_ended());
+        let Some(upstream) = stream.user.exchange.as_ref().and_then(Exchange::upstream) else { return };
+        if let Some(reason) = fault.reason {
+            let request = upstream.request.name().clone();
+            cx.tally.upstream_errors.push(UpstreamError { request, reason });
+        }
+        if upstream.reply.has_begun() {
+            return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
+        }
+        let Some(Exchange { site, state: ExchangeState::Upstream(upstream), timing, redirects, .. }) =
+            stream.user.exchange.take()
+        else {
+            return;
+        };
+        let (request, release) = upstream.break_off();
+        cx.tally.released.extend(release);
+        let Some(head) = request.parse(&cx.server.settings) else { return };
+        let arrived = Arrived { id, priority, has_ended, text: &request.head, head: &head };
+        let way = Way { site: &site, timing, redirects };
+        self.respond(&arrived, &way, cx, |mut responder| responder.error(fault.status));
+    }
+
+    /// A program has redirected to another path (RFC 3875 §6.2.2): `text` is the head of that request.
+    pub(super) fn redirect(&mut self, id: u32, text: &[u8], exchange: Exchange, cx: &mut Context<'_>) {
+        let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
+        let (priority, has_ended) = (stream.priority, stream.has_ended());
+        stream.user.body.length = RequestBodyLength::None;
+        let Ok(head) = head::parse_http2(text, &cx.server.settings.head) else {
+            return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
+        };
+        self.answer(Arrived { id, priority, has_ended, text, head: &head }, Some(exchange), cx);
+    }
+}
+
+impl Way<'_> {
+    fn exchange(&self, id: u32, state: ExchangeState, head: &Head<'_>) -> Exchange {
+        Exchange {
+            id: ExchangeId::of_stream(id),
+            site: Arc::clone(self.site),
+            state,
+            timing: self.timing,
+            head_only: head.method == Method::Head,
+            redirects: self.redirects,
+            record: None,
+        }
+    }
+}
+
+/// The record of a response whose head is written.
+pub(super) fn record(
+    transport: &TransportInfo,
+    head: &Head<'_>,
+    status: Status,
+    timing: Timing,
+    cx: &Context<'_>,
+) -> RecordBuilder {
+    let peer = cx.server.settings.trusted_proxies.client(transport, head.fields).peer;
+    RecordBuilder::new(head, head.framing.request_line, peer, (status, 0), timing, cx.now)
+}

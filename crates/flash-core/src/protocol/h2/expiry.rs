@@ -1,0 +1,151 @@
+//! When time is over: of the connection, and of each stream.
+
+use flash_h2::{ConnectionError, ErrorCode};
+use flash_http::status::Status;
+
+use super::state::{Draining, Http2, Phase};
+use crate::context::Context;
+use crate::deadline::{Expired, Waiting};
+use crate::exchange::lookup::Lookup;
+use crate::exchange::upstream::GatewayError;
+use crate::exchange::{Exchange, ExchangeState};
+use crate::job::Failure;
+use crate::record::Peer;
+use crate::server::Settings;
+
+impl Http2 {
+    /// When [`Http2::expire`] is due, in the server's milliseconds.
+    pub(crate) fn deadline_ms(&self) -> u64 {
+        self.due_ms
+    }
+
+    /// Since when the connection has been idle. `None` if closing it would do harm.
+    pub(crate) fn idle_since_ms(&self, settings: &Settings) -> Option<u64> {
+        self.is_idle().then(|| self.deadline.silent_since_ms(settings))
+    }
+
+    /// Begins the connection's own wait.
+    pub(super) fn wait(&mut self, waiting: Waiting, cx: &Context<'_>) {
+        self.deadline.wait(waiting, cx.now.ms(), &cx.server.settings);
+        self.due_ms = self.due_ms.min(self.deadline.ms());
+        if waiting == Waiting::Linger {
+            self.due_ms = self.deadline.ms();
+        }
+    }
+
+    /// Says what the connection and each of its streams wait for.
+    pub(super) fn set_deadlines(&mut self, cx: &Context<'_>) {
+        let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
+        let has_output = self.output.as_ref().is_some_and(|output| !output.is_empty());
+        let is_stalled = self.session.streams().is_stalled();
+        let has_data = |stream: &flash_h2::Stream<super::state::StreamState>| stream.user.pieces.bytes() > 0;
+        let is_idle = self.session.streams().is_empty();
+        let waiting = match () {
+            () if self.restores => Waiting::Completion,
+            () if has_output || is_stalled && self.session.streams().iter().any(has_data) => Waiting::Send,
+            () if is_idle && self.session.is_within() => Waiting::Head,
+            // A new client that sends nothing is not idle: its first request is due.
+            () if is_idle && self.deadline.is_for(Waiting::Head) && self.session.is_new() => Waiting::Head,
+            () if is_idle => Waiting::Idle,
+            () => Waiting::Nothing,
+        };
+        self.deadline.wait(waiting, now_ms, settings);
+        self.due_ms = self.deadline.ms();
+        if let Draining::Told { until_ms } = self.draining {
+            self.due_ms = self.due_ms.min(until_ms);
+        }
+        for stream in self.session.streams_mut().iter_mut() {
+            let is_stalled = stream.is_stalled();
+            let has_ended = stream.has_ended();
+            let state = &mut stream.user;
+            let waits_for_window = is_stalled && (state.pieces.bytes() > 0 || state.wants_window());
+            let waiting = match state.exchange.as_ref() {
+                _ if waits_for_window => Waiting::Send,
+                Some(exchange) if exchange.awaits_job() => Waiting::Completion,
+                Some(Exchange { state: ExchangeState::Upstream(upstream), .. }) => {
+                    let has_room = upstream.has_taken_all() || !upstream.is_running();
+                    match upstream.takes_body() && has_room && !has_ended {
+                        true => Waiting::Body,
+                        // A response that waits for the client is no silence of its program.
+                        false if state.pieces.bytes() > 0 => Waiting::Nothing,
+                        false => Waiting::Program,
+                    }
+                }
+                None if state.is_sent => Waiting::Body,
+                _ => Waiting::Nothing,
+            };
+            state.deadline.wait(waiting, now_ms, settings);
+            self.due_ms = self.due_ms.min(state.deadline.ms());
+        }
+    }
+
+    /// A deadline may have passed. `unacknowledged` returns how many sent bytes the client has not acknowledged.
+    pub(crate) fn expire(&mut self, cx: &mut Context<'_>, unacknowledged: impl FnOnce() -> u64) {
+        // Bytes sent over a Unix socket have arrived.
+        let is_local = matches!(self.transport.peer, Peer::Unix);
+        let unacknowledged = || if is_local { 0 } else { unacknowledged() };
+        let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
+        match self.deadline.expired(now_ms, settings, unacknowledged) {
+            None => {}
+            Some(Expired::TooSlow) => {
+                self.abort(cx);
+                self.phase = Phase::CutOff;
+                return;
+            }
+            Some(Expired::Late(Waiting::Linger)) => {
+                self.phase = Phase::Closed;
+                return;
+            }
+            Some(Expired::Late(Waiting::Idle)) => {
+                let error = ConnectionError { code: ErrorCode::NO_ERROR, reason: "idle" };
+                return self.fail(error, cx);
+            }
+            Some(Expired::Late(Waiting::Head)) => {
+                let error = ConnectionError { code: ErrorCode::NO_ERROR, reason: "a frame came too slowly" };
+                return self.fail(error, cx);
+            }
+            Some(Expired::Late(Waiting::Completion)) => return self.abort(cx),
+            Some(Expired::Late(_)) => {}
+        }
+        let streams = self.session.streams().iter();
+        let due: Vec<u32> =
+            streams.filter(|stream| stream.user.deadline.ms() <= now_ms).map(|stream| stream.id).collect();
+        for id in due {
+            self.expire_stream(id, cx);
+        }
+        self.due_ms = self.deadline.ms();
+        for stream in self.session.streams().iter() {
+            self.due_ms = self.due_ms.min(stream.user.deadline.ms());
+        }
+    }
+
+    fn expire_stream(&mut self, id: u32, cx: &mut Context<'_>) {
+        let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
+        let state = &mut stream.user;
+        let waiting = match state.deadline.expired(cx.now.ms(), &cx.server.settings, || 0) {
+            None => return,
+            Some(Expired::TooSlow) => return self.reset(id, ErrorCode::CANCEL, cx),
+            Some(Expired::Late(waiting)) => waiting,
+        };
+        let timeout = |status| GatewayError { status, reason: None };
+        match (waiting, state.exchange.as_mut().map(|exchange| &mut exchange.state)) {
+            (Waiting::Completion, Some(ExchangeState::Lookup(lookup))) => {
+                lookup.state = Lookup::Failed(Failure::TimedOut);
+                self.go_on(id, cx);
+            }
+            (Waiting::Completion, Some(ExchangeState::Upstream(_))) => {
+                self.give_up(id, GatewayError::of_spool(Failure::TimedOut), cx);
+            }
+            (Waiting::Body, Some(ExchangeState::Upstream(_))) => {
+                self.give_up(id, timeout(Status::REQUEST_TIMEOUT), cx);
+            }
+            (Waiting::Program, Some(ExchangeState::Upstream(_))) => {
+                let reason = Some("has been silent for too long");
+                self.give_up(id, GatewayError { reason, ..timeout(Status::GATEWAY_TIMEOUT) }, cx);
+            }
+            (Waiting::Body, None) => self.reset(id, ErrorCode::NO_ERROR, cx),
+            (Waiting::Completion, _) => self.reset(id, ErrorCode::INTERNAL_ERROR, cx),
+            _ => {}
+        }
+    }
+}

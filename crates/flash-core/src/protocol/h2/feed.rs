@@ -1,0 +1,57 @@
+//! The request's body on its way from a stream to its program.
+
+use std::sync::Arc;
+
+use flash_http::status::Status;
+
+use super::state::Http2;
+use crate::context::Context;
+use crate::exchange::Exchange;
+use crate::exchange::upstream::{GatewayError, RequestBodyLength};
+use crate::job::Done;
+use crate::refusal::Refusal;
+
+impl Http2 {
+    /// Gives the upstream the part of the request's body that has arrived. The client may then send more.
+    pub(super) fn feed(&mut self, id: u32, cx: &mut Context<'_>) {
+        let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
+        let state = &mut stream.user;
+        let body = &mut state.body;
+        let Some(exchange) = &mut state.exchange else { return };
+        let site = Arc::clone(&exchange.site);
+        let Some(upstream) = exchange.upstream_mut() else { return };
+        if body.length == RequestBodyLength::Unknown && body.received > site.settings.body_bytes_max {
+            cx.server.refusals.note(Refusal::BodyTooLarge, upstream.request.name().as_bytes(), cx.now.ms());
+            return self.give_up(id, GatewayError { status: Status::CONTENT_TOO_LARGE, reason: None }, cx);
+        }
+        upstream.give_spooled();
+        let mut used = 0;
+        while used < body.waiting.len() {
+            let room = upstream.body_room(&site);
+            if room == 0 {
+                break;
+            }
+            let end = body.waiting.len().min(used + room);
+            upstream.put_body(&body.waiting[used..end]);
+            used = end;
+        }
+        body.waiting.drain(..used);
+        if body.waiting.is_empty() {
+            body.waiting = Vec::new();
+            if body.has_ended && !upstream.body_has_ended() {
+                upstream.end_body();
+            }
+        }
+        self.session.consumed(id, used);
+    }
+
+    /// A job has written a part of the body, or read it back.
+    pub(super) fn spooled(&mut self, id: u32, done: Done, cx: &mut Context<'_>) {
+        let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
+        let Some(upstream) = stream.user.exchange.as_mut().and_then(Exchange::upstream_mut) else { return };
+        match upstream.job_done(done) {
+            Ok(()) => self.feed(id, cx),
+            Err(fault) => self.give_up(id, fault, cx),
+        }
+    }
+}

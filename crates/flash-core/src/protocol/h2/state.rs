@@ -1,0 +1,320 @@
+//! The state of an HTTP/2 connection and of its streams.
+//!
+//! This module holds the state, and breaks streams and the connection off. The files beside it change the state.
+
+use flash_h2::request::HeadLimits;
+use flash_h2::session::Limits;
+use flash_h2::{ConnectionError, ErrorCode, Session, Stream};
+
+use super::pieces::Pieces;
+use crate::clock::Now;
+use crate::context::Context;
+use crate::deadline::{Deadline, Waiting};
+use crate::exchange::body::Piece;
+use crate::exchange::upstream::RequestBodyLength;
+use crate::exchange::{Exchange, ExchangeState};
+use crate::output::Output;
+use crate::record::{Peer, RecordBuilder};
+use crate::server::Settings;
+use crate::transport::TransportInfo;
+
+#[derive(Debug)]
+pub(crate) struct Http2 {
+    pub(super) transport: TransportInfo,
+    pub(super) session: Session<StreamState>,
+    pub(super) phase: Phase,
+    /// Bytes that have not been read, because too much waits to be sent.
+    pub(super) input: Vec<u8>,
+    /// Set only while there is something to send.
+    pub(super) output: Option<Box<Output>>,
+    /// The body of a response that is written at once. Empty between two calls.
+    pub(super) pieces: Pieces,
+    pub(super) client: Client,
+    /// A job makes ready what the output misses, and whether it has to copy that.
+    pub(super) restores: bool,
+    pub(super) restores_copy: bool,
+    /// The next header block empties the client's dynamic table.
+    pub(super) empties_table: bool,
+    pub(super) draining: Draining,
+    /// The stream whose upstream has moved last.
+    pub(super) last_upstream: u32,
+    /// Of the connection: for the client to send, or to take what is sent.
+    pub(super) deadline: Deadline,
+    /// The earliest of all deadlines.
+    pub(super) due_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Open,
+    /// The output holds the last bytes.
+    Closing,
+    /// The client may still be sending, see [`h1`](crate::protocol::h1).
+    Lingering {
+        bytes_left: usize,
+    },
+    Closed,
+    /// The client was too slow.
+    CutOff,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Draining {
+    No,
+    /// The client has been told, and may send requests until it answers, or until this time.
+    Told {
+        until_ms: u64,
+    },
+    /// The client knows which request was the last.
+    LastKnown,
+}
+
+/// The client's two directions.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    pub(super) in_blocked: bool,
+    pub(super) out_blocked: bool,
+    /// The client has shut down its side.
+    pub(super) has_ended: bool,
+}
+
+/// A stream whose response takes longer than a call.
+#[derive(Debug)]
+pub(super) struct StreamState {
+    /// The request's head, as HTTP/1 writes it.
+    pub(super) head: Box<[u8]>,
+    /// `None` once the whole response is in the pieces.
+    pub(super) exchange: Option<Exchange>,
+    pub(super) pieces: Pieces,
+    /// The end of the response is in the output.
+    pub(super) is_sent: bool,
+    pub(super) body_bytes_sent: u64,
+    pub(super) record: Option<Box<RecordBuilder>>,
+    pub(super) body: RequestBody,
+    pub(super) deadline: Deadline,
+}
+
+/// A request's body, as far as it has arrived.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    pub(super) length: RequestBodyLength,
+    /// The rest of its length, if the head gave one.
+    pub(super) left: Option<u64>,
+    pub(super) received: u64,
+    pub(super) has_ended: bool,
+    /// Bytes that the exchange has not taken.
+    pub(super) waiting: Vec<u8>,
+}
+
+/// How much of a request's body is dropped. A client that sends more is told to stop.
+const DROPPED_BYTES_MAX: u64 = 1 << 20;
+/// How much a lingering client may still send.
+pub(super) const LINGER_BYTES_MAX: usize = 1 << 20;
+/// RFC 9113 §6.5.2 recommends at least 100.
+const STREAMS_MAX: u32 = 128;
+/// Crumbs of cookies are fields too, until they are put together.
+const CRUMBS_PER_FIELD: usize = 4;
+
+impl RequestBody {
+    /// Whether the rest is so little that dropping it is better than a reset.
+    fn is_worth_dropping(&self) -> bool {
+        self.received + self.left.unwrap_or(0) <= DROPPED_BYTES_MAX
+    }
+}
+
+impl StreamState {
+    pub(super) fn new(head: Box<[u8]>, body: RequestBody) -> Self {
+        Self {
+            head,
+            exchange: None,
+            pieces: Pieces::default(),
+            is_sent: false,
+            body_bytes_sent: 0,
+            record: None,
+            body,
+            deadline: Deadline::default(),
+        }
+    }
+
+    /// Whether its body goes on as soon as the client's window is open again.
+    pub(super) fn wants_window(&self) -> bool {
+        let state = self.exchange.as_ref().map(|exchange| &exchange.state);
+        matches!(state, Some(ExchangeState::Body(body)) if body.piece == Piece::Wanted)
+    }
+
+    /// Whether a window of a file is in memory for it, or will be.
+    pub(super) fn holds_window(&self) -> bool {
+        let is_asked = match self.exchange.as_ref().map(|exchange| &exchange.state) {
+            Some(ExchangeState::Body(body)) => body.piece == Piece::Asked,
+            _ => false,
+        };
+        is_asked || self.pieces.has_window()
+    }
+}
+
+impl Http2 {
+    pub(crate) fn new(transport: TransportInfo, settings: &Settings, now: &Now) -> Self {
+        let mut deadline = Deadline::default();
+        deadline.start(Waiting::Head, now.ms(), settings);
+        let head = HeadLimits {
+            bytes_max: settings.head.head_bytes_max,
+            fields_max: settings.head.fields_max * CRUMBS_PER_FIELD,
+        };
+        let limits = Limits { streams_max: STREAMS_MAX, head, resets: (400, 33), idle_frames: (2_000, 200) };
+        Self {
+            transport,
+            session: Session::new(limits),
+            phase: Phase::Open,
+            input: Vec::new(),
+            output: None,
+            pieces: Pieces::default(),
+            client: Client::default(),
+            restores: false,
+            restores_copy: false,
+            empties_table: false,
+            draining: Draining::No,
+            last_upstream: 0,
+            due_ms: deadline.ms(),
+            deadline,
+        }
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        self.transport.peer
+    }
+
+    pub(crate) fn transport(&self) -> TransportInfo {
+        self.transport
+    }
+
+    pub(crate) fn transport_mut(&mut self) -> &mut TransportInfo {
+        &mut self.transport
+    }
+
+    /// Whether nothing more is received or sent.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Closed | Phase::CutOff)
+    }
+
+    pub(crate) fn output(&self) -> Option<&Output> {
+        self.output.as_deref()
+    }
+
+    /// Whether no request is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.phase == Phase::Open && !self.is_exchanging() && !self.session.is_within()
+    }
+
+    /// Whether something may happen that is not the client's doing.
+    pub(crate) fn is_exchanging(&self) -> bool {
+        let has_output = self.output.as_ref().is_some_and(|output| !output.is_empty());
+        has_output || !self.session.streams().is_empty() || self.session.has_control()
+    }
+
+    /// Whether a request has been answered, and the next one has not begun.
+    pub(crate) fn is_between_requests(&self) -> bool {
+        self.is_idle() && !self.session.is_new()
+    }
+
+    pub(crate) fn client_ready(&mut self) {
+        (self.client.in_blocked, self.client.out_blocked) = (false, false);
+    }
+
+    /// Every socket may be ready.
+    pub(super) fn all_ready(&mut self) {
+        self.client_ready();
+        for stream in self.session.streams_mut().iter_mut() {
+            if let Some(upstream) = stream.user.exchange.as_mut().and_then(Exchange::upstream_mut) {
+                upstream.upstream_ready();
+            }
+        }
+    }
+
+    /// The socket has nothing to read for now. Returns whether the connection may want something else meanwhile.
+    pub(crate) fn receive_blocked(&mut self) -> bool {
+        let goes_on = self.phase == Phase::Open && self.is_exchanging();
+        self.client.in_blocked = goes_on;
+        goes_on
+    }
+
+    pub(super) fn give_back_output(&mut self, cx: &mut Context<'_>) {
+        if let Some(output) = self.output.take_if(|output| output.is_empty()) {
+            cx.buffers.give_back_output(output);
+        }
+    }
+
+    /// The response of a stream is complete. If its request is not, the stream stays until the client has sent the rest, which
+    /// is dropped. A client that sends too much is told to stop (RFC 9113 §8.1).
+    pub(super) fn finish(&mut self, id: u32, has_ended: bool, cx: &mut Context<'_>) {
+        if !has_ended
+            && let Some(stream) = self.session.streams_mut().get_mut(id)
+            && stream.user.body.is_worth_dropping()
+        {
+            let state = &mut stream.user;
+            (state.is_sent, state.exchange) = (true, None);
+            return;
+        }
+        if let Some(stream) = self.session.finish(id, has_ended) {
+            self.over(stream, cx);
+        }
+    }
+
+    /// Ends a stream before its end.
+    pub(super) fn reset(&mut self, id: u32, code: ErrorCode, cx: &mut Context<'_>) {
+        if let Some(stream) = self.session.reset(id, code) {
+            self.over(stream, cx);
+        }
+    }
+
+    /// The client has broken a rule on a stream.
+    pub(super) fn client_error(&mut self, id: u32, code: ErrorCode, cx: &mut Context<'_>) {
+        match self.session.client_error(id, code, cx.now.ms()) {
+            Ok(stream) => stream.into_iter().for_each(|stream| self.over(stream, cx)),
+            Err(error) => self.fail(error, cx),
+        }
+    }
+
+    /// A stream is gone. Records what has no record yet, and releases what it held.
+    pub(super) fn over(&mut self, stream: Box<Stream<StreamState>>, cx: &mut Context<'_>) {
+        let Stream { id, user: StreamState { exchange, record, body, body_bytes_sent, .. }, .. } = *stream;
+        self.session.consumed(id, body.waiting.len());
+        if let Some(Exchange { state: ExchangeState::Upstream(upstream), .. }) = exchange {
+            cx.tally.released.extend(upstream.break_off().1);
+        }
+        if let Some(record) = record {
+            cx.tally.records.push(record.cut(body_bytes_sent, cx.now.us));
+        }
+    }
+
+    fn all_over(&mut self, cx: &mut Context<'_>) {
+        let ids: Vec<u32> = self.session.streams().iter().map(|stream| stream.id).collect();
+        for id in ids {
+            self.finish(id, true, cx);
+        }
+    }
+
+    /// The connection cannot go on. The client is told why.
+    pub(super) fn fail(&mut self, error: ConnectionError, cx: &mut Context<'_>) {
+        self.all_over(cx);
+        self.session.fail(error);
+        self.input = Vec::new();
+        self.phase = Phase::Closing;
+    }
+
+    /// Its client has too many connections.
+    pub(crate) fn refuse_one_too_many(&mut self, cx: &mut Context<'_>) {
+        let (code, reason) = (ErrorCode::ENHANCE_YOUR_CALM, "too many connections of one client");
+        self.fail(ConnectionError { code, reason }, cx);
+    }
+
+    /// Ends the connection at once, and records its exchanges.
+    pub(crate) fn abort(&mut self, cx: &mut Context<'_>) {
+        self.all_over(cx);
+        self.phase = Phase::Closed;
+        self.input = Vec::new();
+        if let Some(mut output) = self.output.take() {
+            output.abandon(cx.now.us, &mut cx.tally.records);
+            cx.buffers.give_back_output(output);
+        }
+    }
+}

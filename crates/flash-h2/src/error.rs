@@ -1,0 +1,45 @@
+//! Error codes (RFC 9113 §7), and the errors that end a connection. Errors of a single stream are the session's business.
+
+/// A code in RST_STREAM and GOAWAY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorCode(pub u32);
+
+impl ErrorCode {
+    pub const NO_ERROR: Self = Self(0x0);
+    pub const PROTOCOL_ERROR: Self = Self(0x1);
+    pub const INTERNAL_ERROR: Self = Self(0x2);
+    pub const FLOW_CONTROL_ERROR: Self = Self(0x3);
+    pub const STREAM_CLOSED: Self = Self(0x5);
+    pub const FRAME_SIZE_ERROR: Self = Self(0x6);
+    pub const REFUSED_STREAM: Self = Self(0x7);
+    pub const CANCEL: Self = Self(0x8);
+    pub const COMPRESSION_ERROR: Self = Self(0x9);
+    pub const ENHANCE_YOUR_CALM: Self = Self(0xb);
+}
+
+/// The connection cannot go on (RFC 9113 §5.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionError {
+    pub code: ErrorCode,
+    /// Which rule was broken, for the log and for the GOAWAY frame.
+    pub reason: &'static str,
+}
+
+impl ConnectionError {
+    pub(crate) const fn new(code: ErrorCode, reason: &'static str) -> Self {
+        Self { code, reason }
+    }
+
+    pub(crate) const fn protocol(reason: &'static str) -> Self {
+        Self::new(ErrorCode::PROTOCOL_ERROR, reason)
+    }
+
+    pub(crate) const fn size(reason: &'static str) -> Self {
+        Self::new(ErrorCode::FRAME_SIZE_ERROR, reason)
+    }
+
+    /// More of something than its budget allows.
+    pub(crate) const fn calm(reason: &'static str) -> Self {
+        Self::new(ErrorCode::ENHANCE_YOUR_CALM, reason)
+    }
+}

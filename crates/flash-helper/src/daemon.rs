@@ -1,0 +1,366 @@
+//! The event loop of the daemon: askers connect and ask, helpers do what would wait, and answers go out in any order.
+//!
+//! The loop never waits for a disk. A question is answered from the cache of paths, or by look-ups that do not wait, or by a
+//! helper. [`find`] and [`load`] are the two kinds of questions.
+
+mod find;
+mod load;
+mod roots;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use flash_arch::FileService;
+use flash_core::job::Outcome;
+use flash_core::local::LocalCache;
+use flash_observe::RateLimit;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use slab::Slab;
+
+use crate::answer::Outgoing;
+use crate::asker::{Asker, Gone};
+use crate::listener::Listener;
+use crate::protocol::{Answer, AnswerKind, Hello, Malformed, Question, QuestionKind};
+use crate::questions::Questions;
+use crate::receive::{BUFFER_BYTES, Received, receive};
+use crate::root::Root;
+use crate::settings::Settings;
+use crate::stop::Signals;
+
+/// The daemon of `flash helper`.
+pub struct Daemon {
+    service: FileService,
+    settings: Settings,
+    roots: Vec<Root>,
+    listener: Listener,
+    epoll: rustix::fd::OwnedFd,
+    askers: Slab<Asker>,
+    asker_number: u64,
+    questions: Questions,
+    /// Look-ups use the shared cache alone.
+    local: LocalCache,
+    buffer: Box<[u8; BUFFER_BYTES]>,
+    now_ms: u64,
+}
+
+const LISTENER: u64 = 0;
+const RESULTS: u64 = 1;
+const STOP: u64 = 2;
+const COUNTERS: u64 = 3;
+const ASKERS: u64 = 16;
+
+/// Questions of one asker that are read before another's turn.
+const TURN_MAX: usize = 64;
+/// How often roots and askers that take nothing are looked at, while there are askers.
+const LOOK_MS: u64 = 500;
+/// When to send again what the kernel refused for the number of descriptors on their way.
+const RETRY_MS: u64 = 20;
+const EVENTS_MAX: usize = 256;
+
+impl Daemon {
+    /// # Errors
+    /// If there can be no more descriptors, or a root cannot be opened.
+    pub fn new(
+        service: FileService,
+        settings: Settings,
+        roots: Vec<Root>,
+        listener: Listener,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self {
+            service,
+            settings,
+            roots,
+            listener,
+            epoll,
+            askers: Slab::new(),
+            asker_number: 0,
+            questions: Questions::default(),
+            local: LocalCache::new(0),
+            buffer: Box::new([0; BUFFER_BYTES]),
+            now_ms: 0,
+        })
+    }
+
+    /// Answers until a signal to stop comes.
+    ///
+    /// # Errors
+    /// If the loop cannot wait for events, or the sandbox does not reach a root's new folder.
+    pub fn run(mut self) -> io::Result<()> {
+        let signals = Signals::new()?;
+        let level = EventFlags::IN;
+        epoll::add(&self.epoll, &self.listener, EventData::new_u64(LISTENER), level)?;
+        epoll::add(&self.epoll, self.service.eventfd(), EventData::new_u64(RESULTS), level | EventFlags::ET)?;
+        epoll::add(&self.epoll, signals.stop(), EventData::new_u64(STOP), level)?;
+        epoll::add(&self.epoll, signals.counters(), EventData::new_u64(COUNTERS), level)?;
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut looked_ms = 0;
+        loop {
+            self.read_clock();
+            let timeout = self.timeout();
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.read_clock();
+            if self.now_ms >= looked_ms + LOOK_MS {
+                looked_ms = self.now_ms;
+                self.disconnect_stalled();
+            }
+            self.look_at_roots()?;
+            for event in &events {
+                match event.data.u64() {
+                    LISTENER => self.accept(),
+                    RESULTS => {}
+                    STOP => {
+                        self.service.error_log().log(format_args!("stopped"));
+                        return Ok(());
+                    }
+                    COUNTERS => {
+                        signals.counters_logged();
+                        self.service.log_metrics("answering");
+                    }
+                    token => self.serve((token - ASKERS) as usize, event.flags),
+                }
+            }
+            for (token, outcome) in self.service.finished() {
+                self.finished(token, outcome);
+            }
+            self.expire();
+            self.retry();
+        }
+    }
+
+    fn read_clock(&mut self) {
+        let (_, now) = self.service.read_clock();
+        self.now_ms = now.ms();
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        if self.askers.is_empty() {
+            return None;
+        }
+        let retries = self.askers.iter().any(|(_, asker)| asker.retries);
+        let most = self.now_ms + if retries { RETRY_MS } else { LOOK_MS };
+        let due = self.questions.next_due_ms().map_or(most, |due_ms| due_ms.min(most));
+        // A millisecond more, because the clock counts whole ones.
+        let left = Duration::from_millis(due.saturating_sub(self.now_ms) + 1);
+        Timespec::try_from(left).ok()
+    }
+
+    fn accept(&mut self) {
+        static REFUSED: RateLimit = RateLimit::every(Duration::from_secs(5));
+        static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
+        while let Ok(socket) = self.listener.accept() {
+            let Ok(peer) = socket_peercred(&socket) else { continue };
+            let (user, process) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+            let log = self.service.error_log();
+            let is_allowed = self.settings.users.contains(&user);
+            let is_one_too_many = self.askers.len() >= self.settings.askers_max;
+            if !is_allowed {
+                log.log_limited(&REFUSED, format_args!("process {process} of user {user} may not ask"));
+            } else if is_one_too_many {
+                let most = self.settings.askers_max;
+                log.log_limited(&FULL, format_args!("{most} askers are connected: one more was refused"));
+            }
+            self.asker_number += 1;
+            let mut asker = Asker::new(socket, self.asker_number, process);
+            if !is_allowed || is_one_too_many {
+                let kind = if is_allowed { AnswerKind::Busy } else { AnswerKind::Refused };
+                // It is disconnected, whether it got this or not.
+                let _ = asker.send(Answer::plain(kind, 0, 0).into(), self.now_ms);
+                continue;
+            }
+            let entry = self.askers.vacant_entry();
+            let data = EventData::new_u64(ASKERS + entry.key() as u64);
+            if epoll::add(&self.epoll, &asker, data, EventFlags::IN).is_err() {
+                continue;
+            }
+            let key = entry.key();
+            entry.insert(asker);
+            self.greet(key);
+        }
+    }
+
+    fn greet(&mut self, key: usize) {
+        let questions_max = self.settings.quotas.questions_max as u32;
+        let hello = Hello { roots: self.roots.len() as u32, questions_max };
+        self.send(key, Outgoing::message(hello.encode()));
+        for number in 0..self.roots.len() {
+            self.tell_root(key, number);
+        }
+    }
+
+    /// Something has happened on an asker's connection.
+    fn serve(&mut self, key: usize, flags: EventFlags) {
+        if flags.contains(EventFlags::OUT) {
+            let now_ms = self.now_ms;
+            let Some(asker) = self.askers.get_mut(key) else { return };
+            let sent = asker.flush(now_ms);
+            self.sent(key, &sent);
+        }
+        for _ in 0..TURN_MAX {
+            let Some(asker) = self.askers.get(key).filter(|asker| asker.may_be_read()) else { break };
+            match receive(asker, &mut self.buffer) {
+                Received::Message { bytes, descriptor } => match Question::decode(&self.buffer[..bytes]) {
+                    Ok(question) => self.ask(key, question, descriptor),
+                    Err(malformed) => self.refuse(key, bytes, malformed),
+                },
+                Received::NoRoom { bytes } => {
+                    let id = Question::id_of(&self.buffer[..bytes]);
+                    self.send(key, Answer::plain(AnswerKind::Busy, 0, id).into());
+                }
+                Received::TooMuch => self.refuse(key, 0, Malformed::Length),
+                Received::Nothing => break,
+                Received::Gone => return self.disconnect(key),
+            }
+        }
+        if flags.contains(EventFlags::HUP) && self.askers.get(key).is_some_and(|asker| !asker.may_be_read()) {
+            self.disconnect(key);
+        }
+    }
+
+    /// What cannot be decoded gets an answer. If its length or version is wrong, the asker is disconnected.
+    fn refuse(&mut self, key: usize, bytes: usize, malformed: Malformed) {
+        static REFUSED: RateLimit = RateLimit::every(Duration::from_secs(5));
+        let id = Question::id_of(&self.buffer[..bytes]);
+        if let Some(asker) = self.askers.get_mut(key) {
+            let process = asker.process;
+            let line = format_args!("process {process} sends what is no question: {malformed:?}");
+            self.service.error_log().log_limited(&REFUSED, line);
+            asker.is_leaving = matches!(malformed, Malformed::Length | Malformed::Version(_));
+        }
+        self.send(key, Answer::plain(AnswerKind::Refused, 0, id).into());
+    }
+
+    fn ask(&mut self, key: usize, question: Question, descriptor: Option<rustix::fd::OwnedFd>) {
+        let (id, root) = (question.id, question.root);
+        let window_bytes = question.window.end - question.window.start;
+        let bytes = if question.copy { window_bytes.min(crate::protocol::WINDOW_BYTES_MAX) } else { 0 };
+        let asker = &mut self.askers[key];
+        if root as usize >= self.roots.len() {
+            return self.send(key, Answer::plain(AnswerKind::Refused, root, id).into());
+        }
+        if !asker.may_ask(&self.settings.quotas, 1, bytes) {
+            return self.send(key, Answer::plain(AnswerKind::Busy, root, id).into());
+        }
+        (asker.questions, asker.descriptors) = (asker.questions + 1, asker.descriptors + 1);
+        asker.bytes += bytes;
+        let own_ms = self.service.server().settings.disk_deadline_ms;
+        let deadline_ms = match u64::from(question.deadline_ms) {
+            0 => own_ms,
+            asked => asked.min(own_ms),
+        };
+        let (kind, number) = (question.kind, asker.number);
+        let serial = self.questions.next_serial();
+        self.questions.add(serial, (key, number), question, self.now_ms + deadline_ms);
+        match (kind, descriptor) {
+            (QuestionKind::Load, Some(file)) => self.load_of(serial, file),
+            // By its path. An asker that has no file sends none.
+            (QuestionKind::Find | QuestionKind::Load, _) => self.find(serial),
+        }
+    }
+
+    /// A result has come.
+    fn finished(&mut self, token: u64, outcome: Outcome) {
+        match self.questions.loaded(token) {
+            Some(waiting) => {
+                for serial in waiting {
+                    self.loaded(serial, &outcome.done);
+                }
+            }
+            None => self.found(token, outcome.done, true),
+        }
+    }
+
+    /// Answers a question, unless its asker is gone.
+    fn answer(&mut self, serial: u64, outgoing: Outgoing) {
+        let Some(pending) = self.questions.remove(serial) else { return };
+        let (key, number) = pending.asker;
+        let Some(asker) = self.askers.get_mut(key).filter(|asker| asker.number == number) else { return };
+        (asker.questions, asker.descriptors) = (asker.questions - 1, asker.descriptors - 1);
+        if pending.question.copy {
+            let window = &pending.question.window;
+            asker.bytes -= (window.end - window.start).min(crate::protocol::WINDOW_BYTES_MAX);
+        }
+        let fits = outgoing.memory_bytes == 0 || asker.may_hold(&self.settings.quotas, outgoing.memory_bytes);
+        let busy = || Answer::plain(AnswerKind::Busy, pending.question.root, pending.question.id).into();
+        self.send(key, if fits { outgoing } else { busy() });
+    }
+
+    /// Answers with no more than a kind.
+    fn answer_plainly(&mut self, serial: u64, kind: AnswerKind) {
+        let Some(pending) = self.questions.get_mut(serial) else { return };
+        let answer = Answer::plain(kind, pending.question.root, pending.question.id);
+        self.answer(serial, answer.into());
+    }
+
+    fn send(&mut self, key: usize, outgoing: Outgoing) {
+        let now_ms = self.now_ms;
+        let Some(asker) = self.askers.get_mut(key) else { return };
+        let sent = asker.send(outgoing, now_ms);
+        self.sent(key, &sent);
+    }
+
+    /// Waits for what the asker's connection needs next, or ends it.
+    fn sent(&mut self, key: usize, sent: &Result<(), Gone>) {
+        let Some(asker) = self.askers.get_mut(key) else { return };
+        if sent.is_err() || (asker.is_leaving && !asker.has_waiting()) {
+            return self.disconnect(key);
+        }
+        let mut wanted = EventFlags::empty();
+        wanted.set(EventFlags::IN, asker.may_be_read());
+        wanted.set(EventFlags::OUT, asker.has_waiting() && !asker.retries);
+        if std::mem::replace(&mut asker.watched, wanted) == wanted {
+            return;
+        }
+        let data = EventData::new_u64(ASKERS + key as u64);
+        if epoll::modify(&self.epoll, &*asker, data, wanted).is_err() {
+            self.disconnect(key);
+        }
+    }
+
+    fn disconnect(&mut self, key: usize) {
+        let Some(asker) = self.askers.try_remove(key) else { return };
+        let _ = epoll::delete(&self.epoll, asker.as_fd());
+        for serial in self.questions.of_asker(asker.number) {
+            self.questions.remove(serial);
+        }
+    }
+
+    /// Disconnects askers that have taken no answer for as long as the disk may take.
+    fn disconnect_stalled(&mut self) {
+        static STALLED: RateLimit = RateLimit::every(Duration::from_secs(5));
+        let before_ms = self.now_ms.saturating_sub(self.service.server().settings.disk_deadline_ms);
+        let is_stalled =
+            |(key, asker): (usize, &Asker)| asker.is_stalled_since(before_ms).then_some((key, asker.process));
+        let stalled: Vec<(usize, i32)> = self.askers.iter().filter_map(is_stalled).collect();
+        for (key, process) in stalled {
+            let line = format_args!("process {process} does not take its answers: disconnected");
+            self.service.error_log().log_limited(&STALLED, line);
+            self.disconnect(key);
+        }
+    }
+
+    fn expire(&mut self) {
+        while let Some(serial) = self.questions.overdue(self.now_ms) {
+            self.answer_plainly(serial, AnswerKind::TimedOut);
+        }
+    }
+
+    fn retry(&mut self) {
+        let now_ms = self.now_ms;
+        let keys: Vec<usize> =
+            self.askers.iter().filter(|(_, asker)| asker.retries).map(|(key, _)| key).collect();
+        for key in keys {
+            let sent = self.askers[key].flush(now_ms);
+            self.sent(key, &sent);
+        }
+    }
+}

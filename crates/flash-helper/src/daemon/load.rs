@@ -1,0 +1,112 @@
+//! Windows: helpers bring them into memory. The asker gets the range that is ready, or the bytes themselves.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use flash_core::file::{File, Window};
+use flash_core::job::{self, Done, Job};
+
+use super::Daemon;
+use super::find::clipped;
+use crate::answer::{Attached, Outgoing, Sent, kind_of_failure, of_file, with_memory};
+use crate::protocol::{AnswerKind, QuestionKind, flag};
+use crate::questions::{Load, Stage};
+
+impl Daemon {
+    /// Loads a window of the file that came with the question.
+    pub(super) fn load_of(&mut self, serial: u64, file: OwnedFd) {
+        match self.service.disk().adopt(file) {
+            Some(file) => self.load(serial, &file),
+            None => self.answer_plainly(serial, AnswerKind::Refused),
+        }
+    }
+
+    /// Loads the question's window of this file.
+    pub(super) fn load(&mut self, serial: u64, file: &Arc<File>) {
+        let Some(pending) = self.questions.get_mut(serial) else { return };
+        let (client, is_find) = (pending.asker.1, pending.question.kind == QuestionKind::Find);
+        let window = clipped(&pending.question.window, file.size());
+        let mut copy = pending.question.copy && !is_find;
+        match Sent::of(file, self.service.disk()) {
+            _ if window.is_empty() => return self.answer_with_window(serial, file, window),
+            Sent::Open(_) => {}
+            Sent::Windows => copy = true,
+            // The whole file is in memory.
+            Sent::Snapshot(_) | Sent::Copy(_) => return self.answer_with_all(serial, file),
+        }
+        pending.stage = Stage::Loading(Arc::clone(file));
+        let load = Load { stamp: file.stamp, window: window.clone(), copy };
+        let Some(token) = self.questions.join(load, serial) else { return };
+        let job = Job::Load(job::Load { file: Arc::clone(file), window, copy, completes: None });
+        if let Err(failure) = self.service.ask_helper(job, token, client) {
+            for serial in self.questions.loaded(token).unwrap_or_default() {
+                self.answer_plainly(serial, kind_of_failure(failure));
+            }
+        }
+    }
+
+    /// A load that this question waited for is over.
+    pub(super) fn loaded(&mut self, serial: u64, done: &Done) {
+        let Some(pending) = self.questions.get_mut(serial) else { return };
+        let Stage::Loading(file) = &pending.stage else { return };
+        let file = Arc::clone(file);
+        let is_find = pending.question.kind == QuestionKind::Find;
+        let asked = clipped(&pending.question.window, file.size());
+        let is_copied = pending.question.copy && !is_find;
+        let window = match done {
+            Done::Window(Window::Copied(bytes))
+                if is_copied || matches!(Sent::of(&file, self.service.disk()), Sent::Windows) =>
+            {
+                return self.answer_with_bytes(serial, &file, asked.start, bytes);
+            }
+            Done::Window(Window::Copied(bytes)) => asked.start..asked.start + bytes.len() as u64,
+            Done::Window(Window::Resident(range)) => range.clone(),
+            Done::Window(Window::Warmed) => asked,
+            // The asker has an open file, and finds the change when it asks for the next window.
+            Done::Window(Window::Changed) if is_find => asked.start..asked.start,
+            Done::Window(Window::Changed) => return self.answer_plainly(serial, AnswerKind::Changed),
+            Done::Failed(failure) => return self.answer_plainly(serial, kind_of_failure(*failure)),
+            _ => return self.answer_plainly(serial, AnswerKind::Failed),
+        };
+        match is_find {
+            true => self.answer_with_file(serial, &file, window),
+            false => self.answer_with_window(serial, &file, window),
+        }
+    }
+
+    fn answer_with_window(&mut self, serial: u64, file: &File, window: Range<u64>) {
+        let Some(pending) = self.questions.get_mut(serial) else { return };
+        let (root, id) = (pending.question.root, pending.question.id);
+        self.answer(serial, of_file(AnswerKind::Window, root, id, file, window).into());
+    }
+
+    fn answer_with_bytes(&mut self, serial: u64, file: &File, start: u64, bytes: &[u8]) {
+        let Some(pending) = self.questions.get_mut(serial) else { return };
+        let (root, id) = (pending.question.root, pending.question.id);
+        let window = start..start + bytes.len() as u64;
+        match with_memory(of_file(AnswerKind::Window, root, id, file, window), bytes) {
+            Ok(outgoing) => self.answer(serial, outgoing),
+            Err(_) => self.answer_plainly(serial, AnswerKind::Busy),
+        }
+    }
+
+    /// The whole file, for an asker that asked for a window of it.
+    fn answer_with_all(&mut self, serial: u64, file: &File) {
+        let Some(pending) = self.questions.get_mut(serial) else { return };
+        let mut answer =
+            of_file(AnswerKind::Window, pending.question.root, pending.question.id, file, 0..file.size());
+        match Sent::of(file, self.service.disk()) {
+            Sent::Snapshot(open) => {
+                answer.flags |= flag::MEMORY;
+                let outgoing = Outgoing { attached: Attached::File(open), ..Outgoing::from(answer) };
+                self.answer(serial, outgoing);
+            }
+            Sent::Copy(bytes) => match with_memory(answer, &bytes) {
+                Ok(outgoing) => self.answer(serial, outgoing),
+                Err(_) => self.answer_plainly(serial, AnswerKind::Busy),
+            },
+            Sent::Open(_) | Sent::Windows => self.answer_plainly(serial, AnswerKind::Failed),
+        }
+    }
+}

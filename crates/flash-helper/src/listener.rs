@@ -1,0 +1,112 @@
+//! The socket at which askers connect: made here, or by the service manager.
+
+use std::fmt;
+use std::fs::Permissions;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use flash_os::activation;
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+/// A listening socket, and its name.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    place: String,
+}
+
+/// The most askers that may wait to be accepted. The kernel may allow fewer.
+const BACKLOG: i32 = 1024;
+/// Anyone may connect. The daemon asks the kernel who did.
+const MODE: u32 = 0o666;
+
+impl Listener {
+    /// Listens at a path. Takes over a name that a daemon left behind, but none at which a process listens.
+    ///
+    /// # Errors
+    /// If there is another file, or the folder is missing.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let other = path.symlink_metadata().is_ok_and(|metadata| !metadata.file_type().is_socket());
+        if other {
+            return Err(io::Error::other("a file or folder is there, which is not a socket"));
+        }
+        let address = SocketAddrUnix::new(path)?;
+        if is_abandoned(&address) {
+            std::fs::remove_file(path)?;
+        }
+        let socket = seqpacket()?;
+        net::bind(&socket, &address)?;
+        std::fs::set_permissions(path, Permissions::from_mode(MODE))?;
+        net::listen(&socket, BACKLOG)?;
+        let place: PathBuf = path.into();
+        Ok(Self { socket, place: format!("unix:{}", place.display()) })
+    }
+
+    /// The socket that the service manager has opened, if it started this process.
+    ///
+    /// # Errors
+    /// If it is not one SEQPACKET socket.
+    pub fn passed() -> io::Result<Option<Self>> {
+        let mut sockets = activation::take_sockets()?;
+        let Some(socket) = sockets.pop() else { return Ok(None) };
+        if !sockets.is_empty() {
+            return Err(io::Error::other("LISTEN_FDS names several sockets: flash helper takes one"));
+        }
+        let is_it = sockopt::socket_type(&socket) == Ok(SocketType::SEQPACKET)
+            && sockopt::socket_acceptconn(&socket) == Ok(true);
+        if !is_it {
+            let why =
+                "the socket of LISTEN_FDS is not a listening SEQPACKET socket (ListenSequentialPacket=)";
+            return Err(io::Error::other(why));
+        }
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        Ok(Some(Self { socket, place: "the socket of the service manager".into() }))
+    }
+
+    pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
+        net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    }
+}
+
+fn seqpacket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+fn is_abandoned(address: &SocketAddrUnix) -> bool {
+    seqpacket().and_then(|socket| net::connect(socket, address)) == Err(Errno::CONNREFUSED)
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_over_only_from_a_daemon_that_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let first = Listener::bind(&path).unwrap();
+        assert_eq!(Listener::bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        drop(Listener::bind(&path).unwrap());
+        let file = folder.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        assert!(Listener::bind(&file).unwrap_err().to_string().contains("not a socket"));
+        assert!(Listener::bind(&folder.path().join("none/socket")).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! A cache of content, by what decides which files stay: the papers' LRU, the kernel's page cache, or Flash's copies above it.
+
+use crate::engine::Time;
+use crate::parameters::Content;
+use crate::policy::{Flash, FlashLimits, Lru, TwoLists};
+
+/// A page of the page cache.
+const PAGE_BYTES: u64 = 4096;
+
+#[derive(Debug)]
+pub(super) enum ContentCache {
+    Lru(Lru),
+    PageCache(TwoLists),
+    Flash(Box<Flash>),
+}
+
+/// What files weigh, and when it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weights<'a> {
+    pub(super) bytes: &'a [u64],
+    /// Of a file, beside its content.
+    pub(super) entry_bytes: u64,
+    pub(super) now: Time,
+}
+
+impl Weights<'_> {
+    pub(super) fn bytes(&self, file: u32) -> u64 {
+        self.bytes[file as usize]
+    }
+
+    /// In a cache without pages.
+    pub(super) fn weight(&self, file: u32) -> u64 {
+        self.bytes(file) + self.entry_bytes
+    }
+
+    fn pages(&self, file: u32) -> u64 {
+        self.bytes(file).next_multiple_of(PAGE_BYTES) + self.entry_bytes
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now / 1_000_000
+    }
+}
+
+impl ContentCache {
+    /// Of so many bytes; copies in the heap may take `file_cache_bytes` of them, for so many loops.
+    pub(super) fn new(
+        content: Content,
+        capacity: u64,
+        (file_cache_bytes, entries_max, threads): (Option<u64>, usize, usize),
+    ) -> ContentCache {
+        let usual = FlashLimits::usual(capacity);
+        let file_cache_bytes = file_cache_bytes.unwrap_or(usual.file_cache_bytes);
+        match content {
+            Content::Lru => ContentCache::Lru(Lru::new(capacity)),
+            Content::PageCache => ContentCache::PageCache(TwoLists::new(capacity)),
+            Content::Flash => {
+                let limits = FlashLimits { file_cache_bytes, entries_max, threads, ..usual };
+                ContentCache::Flash(Box::new(Flash::new(limits)))
+            }
+        }
+    }
+
+    /// A request's look: whether it finds the file.
+    pub(super) fn touch(&mut self, file: u32, weights: Weights) -> bool {
+        match self {
+            ContentCache::Lru(lru) => lru.touch(file),
+            ContentCache::PageCache(pages) => pages.touch(file),
+            ContentCache::Flash(flash) => {
+                flash.look(file, weights.bytes(file), weights.pages(file), weights.now_ms())
+            }
+        }
+    }
+
+    /// The same, but leaves no trace.
+    pub(super) fn contains(&self, file: u32) -> bool {
+        match self {
+            ContentCache::Lru(lru) => lru.contains(file),
+            ContentCache::PageCache(pages) => pages.contains(file),
+            ContentCache::Flash(flash) => flash.contains(file),
+        }
+    }
+
+    /// Somebody has read the file.
+    pub(super) fn keep(&mut self, file: u32, weights: Weights) {
+        match self {
+            ContentCache::Lru(lru) => lru.insert(file, |file| weights.weight(file)),
+            ContentCache::PageCache(pages) => pages.read(file, weights.pages(file)),
+            ContentCache::Flash(flash) => {
+                flash.read(file, weights.bytes(file), weights.pages(file), weights.now_ms());
+            }
+        }
+    }
+
+    /// Whether more requests would make it warmer. What counts frequencies is never as warm as it can be.
+    pub(super) fn is_cold(&self) -> bool {
+        match self {
+            ContentCache::Lru(lru) => !lru.has_evicted(),
+            ContentCache::PageCache(_) | ContentCache::Flash(_) => true,
+        }
+    }
+
+    /// The files in it, and all that they take.
+    pub(super) fn used(&self) -> (u64, u64) {
+        match self {
+            ContentCache::Lru(lru) => (lru.len() as u64, lru.used()),
+            ContentCache::PageCache(pages) => (pages.len(), pages.used()),
+            ContentCache::Flash(flash) => (flash.len(), flash.used()),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Flash's own caches: the real path cache of `flash-core` with copies in the heap, above the kernel's page cache.
+//!
+//! A file that is worth a copy has one, and its pages are given up. What is not worth one is sent from the page cache, and the cache
+//! keeps it open. An open file can become worth a copy when it is due for its next look at the disk.
+
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use flash_core::cache::{CacheLimits, PathCache};
+use flash_core::entry::{Entry, Resource, Variants};
+use flash_core::file::{Content, File, OpenFile, Window};
+use flash_core::header::HeaderTemplate;
+use flash_core::path::SitePath;
+use flash_core::site_id::SiteId;
+use flash_core::stamp::Stamp;
+use flash_http::media;
+use flash_http::negotiate::CodingSet;
+
+use super::cache::Cache;
+use super::two_lists::TwoLists;
+
+#[derive(Debug)]
+pub struct Flash {
+    paths: PathCache<BuildHasherDefault<Fnv>>,
+    pages: TwoLists,
+    /// Of heap and page cache together.
+    memory_bytes: u64,
+    /// For [`Cache`], which has no clock.
+    requests: u64,
+}
+
+/// The size of the path cache, as the server decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashLimits {
+    pub memory_bytes: u64,
+    /// `--file-cache-bytes`.
+    pub file_cache_bytes: u64,
+    /// `--path-cache`.
+    pub entries_max: usize,
+    /// Loops.
+    pub threads: usize,
+}
+
+/// `--revalidate`.
+const REVALIDATE_MS: u64 = 1000;
+/// A server that is busy.
+const REQUESTS_PER_MS: u64 = 10;
+const SITE: SiteId = SiteId(0);
+/// `--path-cache`, unless said.
+const ENTRIES_MAX: usize = 6000;
+/// Of the memory, for copies.
+const FILE_CACHE_SHARE: u64 = 4;
+const FILE_CACHE_BYTES_MAX: u64 = 128 << 20;
+
+impl FlashLimits {
+    /// What Flash takes by itself of so much memory.
+    pub fn usual(memory_bytes: u64) -> FlashLimits {
+        let file_cache_bytes = (memory_bytes / FILE_CACHE_SHARE).min(FILE_CACHE_BYTES_MAX);
+        FlashLimits { memory_bytes, file_cache_bytes, entries_max: ENTRIES_MAX, threads: 1 }
+    }
+}
+
+impl Flash {
+    pub fn new(limits: FlashLimits) -> Flash {
+        let FlashLimits { memory_bytes, file_cache_bytes, entries_max, threads } = limits;
+        let limits = CacheLimits {
+            entries_max,
+            bytes_max: file_cache_bytes,
+            // Nothing but small files, whose copies take no descriptor, and open ones.
+            descriptors_max: usize::MAX / 2,
+            threads,
+        };
+        let paths = PathCache::with_hasher(limits, BuildHasherDefault::default());
+        Flash { paths, pages: TwoLists::new(memory_bytes), memory_bytes, requests: 0 }
+    }
+
+    /// A request's look. Whether the bytes can be sent without a disk. `bytes` is the file's size, `pages_bytes` what it takes in the
+    /// page cache.
+    pub fn look(&mut self, file: u32, bytes: u64, pages_bytes: u64, now_ms: u64) -> bool {
+        let name = format!("/{file}");
+        let path = SitePath::parse(name.as_bytes()).expect("a number is a name");
+        match self.paths.get(SITE, &path, 0) {
+            Some(entry) if is_copy(&entry) => true,
+            Some(entry) if entry.age_ms(now_ms) < REVALIDATE_MS => self.pages.touch(file),
+            Some(_) | None if self.pages.contains(file) => {
+                self.find(file, &path, (bytes, pages_bytes), now_ms);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// A helper has read the file from the disk.
+    pub fn read(&mut self, file: u32, bytes: u64, pages_bytes: u64, now_ms: u64) {
+        let name = format!("/{file}");
+        let path = SitePath::parse(name.as_bytes()).expect("a number is a name");
+        self.find(file, &path, (bytes, pages_bytes), now_ms);
+    }
+
+    /// Whether a request would not need a disk.
+    pub fn contains(&self, file: u32) -> bool {
+        let name = format!("/{file}");
+        let path = SitePath::parse(name.as_bytes()).expect("a number is a name");
+        self.pages.contains(file) || self.paths.peek(SITE, &path).is_some_and(|entry| is_copy(&entry))
+    }
+
+    /// Entries, and files in the page cache.
+    pub fn len(&self) -> u64 {
+        self.paths.entries() as u64 + self.pages.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What copies and pages take.
+    pub fn used(&self) -> u64 {
+        self.paths.used_bytes() + self.pages.used()
+    }
+
+    /// Finds the file on the disk or in the page cache, and keeps what is worth it.
+    fn find(&mut self, file: u32, path: &SitePath<'_>, (bytes, pages_bytes): (u64, u64), now_ms: u64) {
+        let worth = self.paths.worth(SITE, path);
+        let is_copied = bytes <= self.paths.file_bytes_max() && worth.of_content(bytes);
+        if is_copied {
+            self.pages.forget(file);
+        } else {
+            self.pages.read(file, pages_bytes);
+        }
+        if is_copied || worth.open {
+            self.paths.insert(SITE, path, &entry(bytes, is_copied, now_ms));
+        }
+        self.pages.resize(self.memory_bytes.saturating_sub(self.paths.used_bytes()));
+    }
+}
+
+impl Cache for Flash {
+    fn request(&mut self, file: u32, bytes: u64) -> bool {
+        self.requests += 1;
+        let now_ms = self.requests / REQUESTS_PER_MS;
+        let is_hit = self.look(file, bytes, bytes, now_ms);
+        if !is_hit {
+            self.read(file, bytes, bytes, now_ms);
+        }
+        is_hit
+    }
+}
+
+fn is_copy(entry: &Entry) -> bool {
+    matches!(&entry.resource, Resource::File(variants) if variants.identity.content_bytes() > 0)
+}
+
+fn entry(bytes: u64, is_copied: bool, now_ms: u64) -> Arc<Entry> {
+    let stamp = Stamp { device: 0, inode: 0, size: bytes, modified_ns: 0, changed_ns: 0 };
+    let content = Content::Open(Arc::new(Simulated { memory_bytes: if is_copied { bytes } else { 0 } }));
+    let template = HeaderTemplate::default();
+    let file = File::new(stamp, media::of(b"file.html"), None, false, (&template, None), content);
+    let variants = Variants { identity: Arc::new(file), coded: Vec::new(), looked_for: CodingSet::ALL };
+    Arc::new(Entry::new(Resource::File(variants), now_ms))
+}
+
+/// A file with a size, whose bytes nobody reads.
+#[derive(Debug)]
+struct Simulated {
+    memory_bytes: u64,
+}
+
+impl AsFd for Simulated {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        rustix::stdio::stdin()
+    }
+}
+
+impl OpenFile for Simulated {
+    fn window_now(&self, _: &Stamp, _: Range<u64>) -> Window {
+        Window::Absent
+    }
+
+    fn load_window(&self, _: &Stamp, _: Range<u64>, _: bool) -> Window {
+        Window::Failed
+    }
+
+    fn wait_for_window(&self, _: &Stamp, _: Range<u64>) -> Window {
+        Window::Failed
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+}
+
+/// FNV-1a with a last mixture: the same in each run, as a simulation needs it.
+#[derive(Debug)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ (mixed >> 29)
+    }
+}

@@ -1,0 +1,74 @@
+//! Whether clients will accept a certificate for the hosts of its sites. What is found is said, and served all the same.
+
+use x509_parser::extensions::ParsedExtension;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::certificates::Certificate;
+use crate::names::covers;
+
+/// A certificate that expires within this time is worth a warning.
+const SOON_SECONDS: i64 = 14 * 24 * 3600;
+const DAY_SECONDS: i64 = 24 * 3600;
+
+/// What is wrong with a certificate, each with the path of its file. `hosts` are names of its sites, `now` is in seconds since
+/// 1970.
+pub fn problems(certificate: &Certificate, hosts: &[String], now: i64) -> Vec<String> {
+    let mut problems = Vec::new();
+    let chain: Vec<X509Certificate<'_>> = certificate
+        .chain()
+        .iter()
+        .filter_map(|der| X509Certificate::from_der(der).ok().map(|(_, certificate)| certificate))
+        .collect();
+    let Some(leaf) = chain.first() else { return problems };
+    for (number, link) in chain.iter().enumerate() {
+        let which = if number == 0 { "the certificate" } else { "an intermediate certificate" };
+        let (begins, ends) = (link.validity().not_before.timestamp(), link.validity().not_after.timestamp());
+        let days = |seconds: i64| match seconds / DAY_SECONDS {
+            0 => "less than a day".into(),
+            1 => "a day".into(),
+            days => format!("{days} days"),
+        };
+        if ends < now {
+            problems.push(format!("{which} expired {} ago", days(now - ends)));
+        } else if begins > now {
+            problems.push(format!("{which} is not valid for another {}", days(begins - now)));
+        } else if number == 0 && ends - now < SOON_SECONDS {
+            problems.push(format!("{which} expires in {}", days(ends - now)));
+        }
+    }
+    let names = certificate.names();
+    for host in hosts {
+        if !names.iter().any(|pattern| covers(pattern, host)) {
+            let known = if names.is_empty() { "no name".into() } else { names.join(", ") };
+            problems.push(format!("the certificate is not for {host}, but for {known}"));
+        }
+    }
+    for pair in chain.windows(2) {
+        if pair[0].issuer() != pair[1].subject() {
+            problems.push(format!(
+                "the certificates are not in order: {} did not issue {}",
+                pair[1].subject(),
+                pair[0].subject()
+            ));
+        }
+    }
+    // Public authorities issue by intermediate certificates, and say where to get them.
+    let names_issuer = |extension: &ParsedExtension<'_>| {
+        let ParsedExtension::AuthorityInfoAccess(access) = extension else { return false };
+        access.accessdescs.iter().any(|access| access.access_method.to_id_string() == CA_ISSUERS)
+    };
+    if chain.len() == 1
+        && leaf.issuer() != leaf.subject()
+        && leaf.extensions().iter().any(|extension| names_issuer(extension.parsed_extension()))
+    {
+        problems.push(format!(
+            "the intermediate certificate of {} is missing: the file must have the whole chain",
+            leaf.issuer()
+        ));
+    }
+    let path = certificate.files().certificate.display();
+    problems.into_iter().map(|problem| format!("{path}: {problem}")).collect()
+}
+
+/// RFC 5280 §4.2.2.1.
+const CA_ISSUERS: &str = "1.3.6.1.5.5.7.48.2";

@@ -1,0 +1,466 @@
+//! The TLS of one connection.
+//!
+//! The driver passes on what the socket has received, and sends what the session has to send. Plaintext is passed on at once.
+//! Records that a socket does not take wait here: at most those of one call. An idle session holds no buffer.
+
+use std::io::IoSlice;
+use std::mem;
+use std::sync::Arc;
+
+use flash_core::TlsInfo;
+use flash_core::transport::{ApplicationProtocol, CertificatesId};
+use rustls::server::{Acceptor, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{Error, HandshakeKind};
+
+use crate::endpoint::{Endpoint, HTTP2};
+use crate::scratch;
+
+#[derive(Debug)]
+pub struct Session {
+    state: State,
+    /// The beginning of a record whose rest has not arrived.
+    incoming: Vec<u8>,
+    /// Records that wait for the socket.
+    outgoing: Vec<u8>,
+    outgoing_sent: usize,
+    /// How many records the next call of [`Session::seal`] makes at most.
+    records_max: u8,
+    /// What ends the stream of records has been written.
+    is_closed: bool,
+}
+
+enum State {
+    /// The ClientHello has not arrived as a whole. A client that sends nothing costs no more than this.
+    Hello(Option<Box<Acceptor>>),
+    Handshake(Box<UnbufferedServerConnection>, CertificatesId),
+    Open(Box<UnbufferedServerConnection>),
+    /// Only what is left in `outgoing` may be sent.
+    Failed,
+}
+
+/// What the client's bytes have brought.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The handshake is complete.
+    Secured(TlsInfo, HandshakeKind),
+    Plaintext(&'a [u8]),
+    /// The client has closed its side with a close_notify.
+    End,
+}
+
+/// Why a session has failed. Its last words are in [`Session::outgoing`].
+#[derive(Debug)]
+pub enum Failure {
+    /// The client speaks HTTP without TLS.
+    PlainHttp,
+    Tls(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Tls(error)
+    }
+}
+
+/// The plaintext of a whole record (RFC 8446 §5.1).
+const RECORD_BYTES: usize = 16 << 10;
+/// What encryption adds to a record at most: header, type, tag, and the explicit nonce of TLS 1.2.
+const RECORD_OVERHEAD: usize = 64;
+/// The records that one call makes, and that may so wait for a slow client.
+const RECORDS_MAX: u8 = 4;
+/// A ClientHello, or another flight of handshake messages, is no longer.
+const FLIGHT_BYTES_MAX: usize = 64 << 10;
+
+/// For a client that speaks HTTP to a port of TLS.
+const PLAIN_HTTP: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nServer: Flash\r\nContent-Type: text/plain\r\nContent-Length: 53\r\n\
+    Connection: close\r\n\r\nThis port speaks HTTPS. Use https:// in the address.\n";
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            state: State::Hello(None),
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            outgoing_sent: 0,
+            records_max: RECORDS_MAX,
+            is_closed: false,
+        }
+    }
+}
+
+impl Session {
+    /// Takes bytes of the client. `choose` returns the endpoint for a server name.
+    ///
+    /// # Errors
+    /// If the session ends here. What is in [`Session::outgoing`] is to be sent all the same.
+    pub fn receive(
+        &mut self,
+        ciphertext: &[u8],
+        choose: impl FnOnce(Option<&str>) -> Arc<Endpoint>,
+        mut on: impl FnMut(Event<'_>),
+    ) -> Result<(), Failure> {
+        if matches!(self.state, State::Failed) {
+            return Ok(());
+        }
+        if let State::Hello(_) = self.state {
+            self.incoming.extend_from_slice(ciphertext);
+            return match self.hello(ciphertext, choose) {
+                Ok(false) => Ok(()),
+                Ok(true) => {
+                    let mut bytes = mem::take(&mut self.incoming);
+                    self.process_all(&mut bytes, &mut on)
+                }
+                Err(failure) => self.fail(failure),
+            };
+        }
+        if !self.incoming.is_empty() {
+            let mut bytes = mem::take(&mut self.incoming);
+            bytes.extend_from_slice(ciphertext);
+            return self.process_all(&mut bytes, &mut on);
+        }
+        scratch::with(|scratch| {
+            scratch.incoming.extend_from_slice(ciphertext);
+            self.process_all(&mut scratch.incoming, &mut on)
+        })
+    }
+
+    /// Reads the ClientHello. Returns whether it is complete.
+    fn hello(
+        &mut self,
+        mut bytes: &[u8],
+        choose: impl FnOnce(Option<&str>) -> Arc<Endpoint>,
+    ) -> Result<bool, Failure> {
+        let State::Hello(acceptor) = &mut self.state else { return Ok(true) };
+        // A record of a handshake begins with 22 (RFC 8446 §5.1), and a method of HTTP with a letter.
+        if self.incoming.first().is_some_and(u8::is_ascii_uppercase) {
+            return Err(Failure::PlainHttp);
+        }
+        if self.incoming.len() > FLIGHT_BYTES_MAX {
+            return Err(Error::PeerSentOversizedRecord.into());
+        }
+        let acceptor = acceptor.get_or_insert_default();
+        while !bytes.is_empty() {
+            // It reads from memory, which cannot fail. It refuses to read more than a flight.
+            acceptor.read_tls(&mut bytes).map_err(|_| Error::PeerSentOversizedRecord)?;
+            match acceptor.accept() {
+                Ok(None) => {}
+                Ok(Some(accepted)) => {
+                    let endpoint = choose(accepted.client_hello().server_name());
+                    let tls = UnbufferedServerConnection::new(Arc::clone(&endpoint.config()))?;
+                    self.state = State::Handshake(Box::new(tls), endpoint.id());
+                    return Ok(true);
+                }
+                Err((error, mut alert)) => {
+                    // A vector takes all.
+                    let _ = alert.write_all(&mut self.outgoing);
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Processes all whole records in `bytes`, and keeps the rest.
+    fn process_all(&mut self, bytes: &mut [u8], on: &mut impl FnMut(Event<'_>)) -> Result<(), Failure> {
+        match self.process(bytes, on) {
+            Ok(used) => {
+                self.incoming = bytes[used..].to_vec();
+                Ok(())
+            }
+            Err(error) => {
+                self.last_words();
+                self.fail(error.into())
+            }
+        }
+    }
+
+    /// Returns how many bytes have been used.
+    fn process(&mut self, bytes: &mut [u8], on: &mut impl FnMut(Event<'_>)) -> Result<usize, Error> {
+        let mut used = 0;
+        // Plaintext that came right behind the client's last message of the handshake.
+        let mut first = Vec::new();
+        loop {
+            let is_open = self.is_open();
+            let (State::Handshake(tls, _) | State::Open(tls)) = &mut self.state else {
+                return Ok(bytes.len());
+            };
+            let UnbufferedStatus { mut discard, state } = tls.process_tls_records(&mut bytes[used..]);
+            let goes_on = match state? {
+                ConnectionState::ReadTraffic(mut traffic) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record?;
+                        discard += record.discard;
+                        match is_open {
+                            true => on(Event::Plaintext(record.payload)),
+                            false => first.extend_from_slice(record.payload),
+                        }
+                    }
+                    true
+                }
+                ConnectionState::EncodeTlsData(mut data) => {
+                    encode(&mut self.outgoing, |room| data.encode(room))?;
+                    true
+                }
+                ConnectionState::TransmitTlsData(data) => {
+                    data.done();
+                    true
+                }
+                ConnectionState::PeerClosed => {
+                    on(Event::End);
+                    true
+                }
+                // The rest of the bytes means nothing.
+                ConnectionState::Closed => {
+                    used = bytes.len();
+                    discard = 0;
+                    false
+                }
+                _ => false,
+            };
+            used += discard;
+            if let State::Handshake(tls, certificates) = &self.state
+                && !tls.is_handshaking()
+            {
+                on(Event::Secured(
+                    TlsInfo {
+                        protocol: match tls.alpn_protocol() {
+                            Some(HTTP2) => ApplicationProtocol::Http2,
+                            _ => ApplicationProtocol::Http1,
+                        },
+                        certificates: *certificates,
+                        version: tls.protocol_version().map_or(0, u16::from),
+                        cipher: tls.negotiated_cipher_suite().map_or(0, |suite| suite.suite().into()),
+                    },
+                    tls.handshake_kind().unwrap_or(HandshakeKind::Full),
+                ));
+                if let State::Handshake(tls, _) = mem::replace(&mut self.state, State::Failed) {
+                    self.state = State::Open(tls);
+                }
+                if !first.is_empty() {
+                    on(Event::Plaintext(&mem::take(&mut first)));
+                }
+            }
+            if !goes_on {
+                return Ok(used);
+            }
+        }
+    }
+
+    /// Writes the alert that a failure has left.
+    fn last_words(&mut self) {
+        while let State::Handshake(tls, _) | State::Open(tls) = &mut self.state {
+            let status = tls.process_tls_records(&mut []);
+            let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } = status else {
+                return;
+            };
+            if encode(&mut self.outgoing, |room| data.encode(room)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
+        if matches!(failure, Failure::PlainHttp) {
+            self.outgoing.extend_from_slice(PLAIN_HTTP);
+        }
+        self.state = State::Failed;
+        self.incoming = Vec::new();
+        self.is_closed = true;
+        Err(failure)
+    }
+
+    /// Whether the handshake is complete.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// The records that wait for the socket.
+    pub fn outgoing(&self) -> &[u8] {
+        &self.outgoing[self.outgoing_sent..]
+    }
+
+    /// The socket took this many bytes of [`Session::outgoing`].
+    pub fn sent(&mut self, count: usize) {
+        self.outgoing_sent += count;
+        if self.outgoing_sent == self.outgoing.len() {
+            self.outgoing = Vec::new();
+            self.outgoing_sent = 0;
+        }
+    }
+
+    /// How many bytes of plaintext the next call of [`Session::seal`] takes at most.
+    pub fn seal_bytes_max(&self) -> usize {
+        RECORD_BYTES * usize::from(self.records_max)
+    }
+
+    /// Makes records of the front of `slices`, and passes them to `send`, which returns how many bytes the socket took. The
+    /// rest waits. Returns how many bytes of plaintext are in the records. `None` if the socket is broken, or if the session
+    /// cannot encrypt any more. Called when no record waits.
+    pub fn seal(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        send: impl FnOnce(&[u8]) -> Option<usize>,
+    ) -> Option<usize> {
+        debug_assert!(self.outgoing.is_empty(), "records leave in their order");
+        let records_max = self.records_max;
+        let State::Open(tls) = &mut self.state else { return None };
+        scratch::with(|scratch| {
+            let mut sealed = 0;
+            let mut rest = Slices { slices, at: 0 };
+            for _ in 0..records_max {
+                let Some(piece) = rest.record(&mut scratch.plaintext) else { break };
+                sealed += piece.len();
+                encrypt(tls, &mut self.incoming, piece, &mut scratch.outgoing).ok()?;
+            }
+            let taken = send(&scratch.outgoing)?;
+            self.outgoing.extend_from_slice(&scratch.outgoing[taken..]);
+            // A slow client gets one record at a time, so that few wait here.
+            self.records_max = match self.outgoing.is_empty() {
+                true => RECORDS_MAX.min(records_max * 2),
+                false => 1,
+            };
+            Some(sealed)
+        })
+    }
+
+    /// Adds a close_notify to the records that wait, once.
+    pub fn close(&mut self) {
+        if mem::replace(&mut self.is_closed, true) {
+            return;
+        }
+        let State::Open(tls) = &mut self.state else { return };
+        let mut room = [0; RECORD_OVERHEAD];
+        let written = drive(tls, &mut self.incoming, &mut self.outgoing, |traffic| {
+            traffic.queue_close_notify(&mut room).ok()
+        });
+        if let Ok(Some(count)) = written {
+            self.outgoing.extend_from_slice(&room[..count]);
+        }
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            State::Hello(_) => "Hello",
+            State::Handshake(..) => "Handshake",
+            State::Open(_) => "Open",
+            State::Failed => "Failed",
+        })
+    }
+}
+
+type Traffic<'c> = rustls::unbuffered::WriteTraffic<'c, rustls::server::ServerConnectionData>;
+
+/// Appends what `encode` writes.
+fn encode(
+    outgoing: &mut Vec<u8>,
+    mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<(), Error> {
+    let start = outgoing.len();
+    let mut written = encode(&mut []);
+    if let Err(EncodeError::InsufficientSize(error)) = &written {
+        outgoing.resize(start + error.required_size, 0);
+        written = encode(&mut outgoing[start..]);
+    }
+    let count = written.map_err(|_| Error::EncryptError)?;
+    outgoing.truncate(start + count);
+    Ok(())
+}
+
+/// Encrypts a piece of at most a record.
+fn encrypt(
+    tls: &mut UnbufferedServerConnection,
+    incoming: &mut Vec<u8>,
+    piece: &[u8],
+    outgoing: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let mut waiting = Vec::new();
+    let start = outgoing.len();
+    let result = drive(tls, incoming, &mut waiting, |traffic| {
+        outgoing.resize(start + piece.len() + RECORD_OVERHEAD, 0);
+        match traffic.encrypt(piece, &mut outgoing[start..]) {
+            Ok(count) => Ok(count),
+            // A message of the handshake goes before the piece.
+            Err(rustls::unbuffered::EncryptError::InsufficientSize(error)) => {
+                outgoing.resize(start + error.required_size, 0);
+                traffic.encrypt(piece, &mut outgoing[start..])
+            }
+            Err(error) => Err(error),
+        }
+    })?;
+    let count = result.map_err(|_| Error::EncryptError)?;
+    outgoing.truncate(start + count);
+    if !waiting.is_empty() {
+        outgoing.splice(start..start, waiting);
+    }
+    Ok(())
+}
+
+/// Brings the session to where it may encrypt, and calls `write`. Messages of the handshake that come before are appended to
+/// `outgoing`. `incoming` is the beginning of a record, which the session may have looked at.
+fn drive<T>(
+    tls: &mut UnbufferedServerConnection,
+    incoming: &mut Vec<u8>,
+    outgoing: &mut Vec<u8>,
+    write: impl FnOnce(&mut Traffic<'_>) -> T,
+) -> Result<T, Error> {
+    loop {
+        let UnbufferedStatus { discard, state } = tls.process_tls_records(incoming);
+        match state? {
+            ConnectionState::WriteTraffic(mut traffic) => return Ok(write(&mut traffic)),
+            ConnectionState::EncodeTlsData(mut data) => encode(outgoing, |room| data.encode(room))?,
+            ConnectionState::TransmitTlsData(data) => data.done(),
+            ConnectionState::PeerClosed => {}
+            _ => return Err(Error::HandshakeNotComplete),
+        }
+        incoming.drain(..discard);
+    }
+}
+
+/// The plaintext that is left.
+struct Slices<'a> {
+    slices: &'a [IoSlice<'a>],
+    /// How many bytes of the first slice have been taken.
+    at: usize,
+}
+
+impl<'a> Slices<'a> {
+    /// The plaintext of the next record: a part of one slice as it is, or the beginnings of several in `buffer`.
+    fn record<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]>
+    where
+        'a: 'b,
+    {
+        let (first, others) = self.slices.split_first()?;
+        let slice: &'a [u8] = &first[self.at..];
+        if slice.len() >= RECORD_BYTES || others.is_empty() {
+            let count = slice.len().min(RECORD_BYTES);
+            self.take(count);
+            return Some(&slice[..count]).filter(|piece| !piece.is_empty());
+        }
+        buffer.clear();
+        while buffer.len() < RECORD_BYTES
+            && let Some(slice) = self.slices.first()
+        {
+            let slice = &slice[self.at..];
+            let count = slice.len().min(RECORD_BYTES - buffer.len());
+            buffer.extend_from_slice(&slice[..count]);
+            self.take(count);
+        }
+        Some(&buffer[..]).filter(|piece| !piece.is_empty())
+    }
+
+    /// `count` bytes of the first slice are taken.
+    fn take(&mut self, count: usize) {
+        self.at += count;
+        if self.slices.first().is_some_and(|slice| slice.len() == self.at) {
+            self.slices = &self.slices[1..];
+            self.at = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! Sessions with a client of rustls, in memory.
+
+use std::io::{Read, Write};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, version};
+
+use super::*;
+use crate::authority;
+use crate::certificates::Certificate;
+use crate::tickets::Tickets;
+
+struct Peers {
+    server: Session,
+    client: ClientConnection,
+    endpoint: Arc<Endpoint>,
+    secured: Vec<(TlsInfo, HandshakeKind)>,
+    received: Vec<u8>,
+    /// What the client has decrypted.
+    answered: Vec<u8>,
+    ended: bool,
+}
+
+fn endpoint() -> (Arc<Endpoint>, Arc<ClientConfig>) {
+    endpoint_of(&[&version::TLS13])
+}
+
+fn endpoint_of(versions: &[&'static rustls::SupportedProtocolVersion]) -> (Arc<Endpoint>, Arc<ClientConfig>) {
+    let folder = tempfile::tempdir().unwrap();
+    let local = authority::local(folder.path()).unwrap();
+    let certificate = Certificate::read(&local.files).unwrap();
+    let tickets = Arc::new(Tickets::new().unwrap());
+    let endpoint = Arc::new(Endpoint::new(CertificatesId(7), vec![certificate], tickets, true));
+    let mut roots = RootCertStore::empty();
+    use rustls::pki_types::pem::PemObject;
+    roots.add(rustls::pki_types::CertificateDer::from_pem_file(&local.authority).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    (endpoint, Arc::new(config))
+}
+
+impl Peers {
+    fn new(endpoint: &Arc<Endpoint>, config: &Arc<ClientConfig>) -> Self {
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = ClientConnection::new(Arc::clone(config), name).unwrap();
+        client.set_buffer_limit(None);
+        Self {
+            server: Session::default(),
+            client,
+            endpoint: Arc::clone(endpoint),
+            secured: Vec::new(),
+            received: Vec::new(),
+            answered: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// Moves bytes in pieces of this size until neither side has more.
+    fn exchange(&mut self, piece: usize) {
+        loop {
+            let mut bytes = Vec::new();
+            while self.client.wants_write() {
+                self.client.write_tls(&mut bytes).unwrap();
+            }
+            bytes.chunks(piece).for_each(|piece| self.serve(piece).unwrap());
+            let sent = self.server.outgoing().to_vec();
+            self.server.sent(sent.len());
+            self.deliver(&sent);
+            if sent.is_empty() && !self.client.wants_write() {
+                return;
+            }
+        }
+    }
+
+    fn serve(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Self { server, endpoint, secured, received, ended, .. } = self;
+        server.receive(
+            bytes,
+            |name| {
+                assert_eq!(name, Some("localhost"));
+                Arc::clone(endpoint)
+            },
+            |event| match event {
+                Event::Secured(tls, kind) => secured.push((tls, kind)),
+                Event::Plaintext(bytes) => received.extend_from_slice(bytes),
+                Event::End => *ended = true,
+            },
+        )
+    }
+
+    fn deliver(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            self.client.read_tls(&mut bytes).unwrap();
+            self.client.process_new_packets().unwrap();
+            let mut piece = vec![0; 64 << 10];
+            while let Ok(count @ 1..) = self.client.reader().read(&mut piece) {
+                self.answered.extend_from_slice(&piece[..count]);
+            }
+        }
+    }
+
+    /// Sends plaintext through a socket that takes `room` bytes of each call.
+    fn send(&mut self, mut plaintext: &[u8], room: usize) -> Vec<u8> {
+        while !plaintext.is_empty() {
+            let mut wire = Vec::new();
+            // Two slices, as a head and a body are.
+            let (head, body) = plaintext.split_at(plaintext.len().min(100));
+            let slices = [IoSlice::new(head), IoSlice::new(body)];
+            let sealed = self
+                .server
+                .seal(&slices, |records| {
+                    let taken = records.len().min(room);
+                    wire.extend_from_slice(&records[..taken]);
+                    Some(taken)
+                })
+                .unwrap();
+            plaintext = &plaintext[sealed..];
+            wire.extend_from_slice(self.server.outgoing());
+            self.server.sent(self.server.outgoing().len());
+            self.deliver(&wire);
+        }
+        std::mem::take(&mut self.answered)
+    }
+}
+
+#[test]
+fn a_handshake_in_pieces_of_any_size_and_plaintext_in_both_directions() {
+    for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
+        let (endpoint, config) = endpoint_of(versions);
+        for piece in [1, 2, 5, 100, 1 << 20] {
+            let mut peers = Peers::new(&endpoint, &config);
+            peers.client.writer().write_all(b"GET /").unwrap();
+            peers.exchange(piece);
+            let [(tls, HandshakeKind::Full)] = peers.secured[..] else {
+                // The first of a version is full, and the others resume it.
+                let [(_, HandshakeKind::Resumed)] = peers.secured[..] else { panic!("{:?}", peers.secured) };
+                continue;
+            };
+            assert_eq!((tls.certificates, tls.protocol), (CertificatesId(7), ApplicationProtocol::Http1));
+            assert_eq!(peers.received, b"GET /", "{piece}");
+            let long: Vec<u8> = (0..200_000u32).map(|number| number as u8).collect();
+            assert_eq!(peers.send(&long, usize::MAX), long);
+            assert_eq!(peers.send(&long, 1000), long);
+            peers.client.writer().write_all(&long).unwrap();
+            peers.exchange(piece.max(10));
+            assert_eq!(peers.received[5..], long);
+            assert!(peers.server.incoming.capacity() == 0 && peers.server.outgoing.capacity() == 0);
+        }
+    }
+}
+
+#[test]
+fn a_short_response_is_one_record() {
+    let (endpoint, config) = endpoint();
+    let mut peers = Peers::new(&endpoint, &config);
+    peers.exchange(usize::MAX);
+    let mut records = Vec::new();
+    let slices = [IoSlice::new(b"head"), IoSlice::new(b"body")];
+    let sealed = peers.server.seal(&slices, |bytes| {
+        records = bytes.to_vec();
+        Some(bytes.len())
+    });
+    // Header, type and tag (RFC 8446 §5.2).
+    assert_eq!((sealed, records.len()), (Some(8), 5 + 8 + 1 + 16));
+}
+
+#[test]
+fn sessions_resume() {
+    for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
+        let (endpoint, config) = endpoint_of(versions);
+        let kinds: Vec<HandshakeKind> = (0..3)
+            .map(|_| {
+                let mut peers = Peers::new(&endpoint, &config);
+                peers.client.writer().write_all(b"x").unwrap();
+                peers.exchange(usize::MAX);
+                assert_eq!(peers.received, b"x");
+                peers.secured[0].1
+            })
+            .collect();
+        assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed]);
+    }
+}
+
+#[test]
+fn a_slow_client_makes_one_record_wait() {
+    let (endpoint, config) = endpoint();
+    let mut peers = Peers::new(&endpoint, &config);
+    peers.exchange(usize::MAX);
+    let long = vec![b'x'; 1 << 20];
+    assert_eq!(peers.server.seal(&[IoSlice::new(&long)], |_| Some(0)), Some(4 * RECORD_BYTES));
+    let waiting = peers.server.outgoing().len();
+    peers.server.sent(waiting);
+    assert_eq!(peers.server.seal(&[IoSlice::new(&long)], |_| Some(0)), Some(RECORD_BYTES));
+}
+
+#[test]
+fn each_side_can_close() {
+    let (endpoint, config) = endpoint();
+    let mut peers = Peers::new(&endpoint, &config);
+    peers.exchange(usize::MAX);
+    peers.client.send_close_notify();
+    peers.exchange(usize::MAX);
+    assert!(peers.ended);
+    // The client may still read.
+    assert_eq!(peers.send(b"last words", usize::MAX), b"last words");
+    peers.server.close();
+    peers.server.close();
+    let words = peers.server.outgoing().to_vec();
+    assert_eq!(words.len(), 5 + 2 + 1 + 16);
+    peers.deliver(&words);
+    assert_eq!(peers.client.reader().read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_client_may_change_its_keys() {
+    let (endpoint, config) = endpoint();
+    let mut peers = Peers::new(&endpoint, &config);
+    peers.exchange(usize::MAX);
+    for round in 0..3 {
+        peers.client.refresh_traffic_keys().unwrap();
+        peers.client.writer().write_all(b"more").unwrap();
+        peers.exchange(1);
+        assert_eq!(peers.received.len(), 4 * (round + 1));
+        assert_eq!(peers.send(b"answer", usize::MAX), b"answer");
+    }
+}
+
+#[test]
+fn what_is_no_tls_gets_an_answer_that_its_client_understands() {
+    let (endpoint, config) = endpoint();
+    let mut peers = Peers::new(&endpoint, &config);
+    assert!(matches!(peers.serve(b"GET / HTTP/1.1\r\n"), Err(Failure::PlainHttp)));
+    let answer = String::from_utf8(peers.server.outgoing().to_vec()).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 400 ") && head.contains(&format!("Content-Length: {}\r\n", body.len())),
+        "{answer}"
+    );
+    for bytes in
+        [&b"\x00\x01\x02\x03\x04\x05\x06"[..], &[22, 3, 1, 0xff, 0xff, 0, 0, 0], &[21, 3, 3, 0, 2, 1, 0]]
+    {
+        let mut peers = Peers::new(&endpoint, &config);
+        assert!(matches!(peers.serve(bytes), Err(Failure::Tls(_))), "{bytes:?}");
+        // An alert in the clear, if any.
+        assert!(peers.server.outgoing().first().is_none_or(|kind| *kind == 21), "{bytes:?}");
+        assert!(peers.serve(b"more").is_ok() && peers.secured.is_empty());
+    }
+}
+
+#[test]
+fn a_record_that_is_too_long_or_forged_ends_the_session() {
+    let (endpoint, config) = endpoint();
+    let long = [&[23, 3, 3, 0x48, 0][..], &[0; 0x4800]].concat();
+    let forged = [&[23, 3, 3, 0, 32][..], &[0; 32]].concat();
+    for bytes in [long, forged] {
+        let mut peers = Peers::new(&endpoint, &config);
+        peers.exchange(usize::MAX);
+        assert!(matches!(peers.serve(&bytes), Err(Failure::Tls(_))));
+        assert!(!peers.server.outgoing().is_empty() && peers.received.is_empty());
+        assert!(!peers.server.is_open());
+    }
+}

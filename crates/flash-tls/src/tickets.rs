@@ -1,0 +1,167 @@
+//! Session tickets: a client brings its session back, to any loop and to any process of the server.
+//!
+//! All processes have the same keys without telling each other. A key is made of a secret that belongs to a period of six
+//! hours. Each period's secret is a one-way function of the one before, which is forgotten. So what a process holds decrypts
+//! tickets of this period and of the one before, and no older ones.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::{hmac, rand};
+use rustls::server::ProducesTickets;
+
+pub struct Tickets {
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The number of the present period.
+    period: u64,
+    secret: [u8; 32],
+    key: LessSafeKey,
+    /// The key of the period before.
+    previous: Option<LessSafeKey>,
+}
+
+const PERIOD: Duration = Duration::from_secs(6 * 3600);
+/// The number of a ticket's period stands before its nonce.
+const PERIOD_BYTES: usize = 8;
+
+impl Tickets {
+    /// A new secret. Processes that are forked later share it.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn new() -> Result<Self, Unspecified> {
+        let mut secret = [0; 32];
+        rand::fill(&mut secret)?;
+        let state = State { period: period(SystemTime::now()), key: key(&secret)?, secret, previous: None };
+        Ok(Self { state: Mutex::new(state) })
+    }
+
+    fn seal(&self, session: &[u8], period: u64) -> Result<Vec<u8>, Unspecified> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.advance(period)?;
+        let mut nonce = [0; NONCE_LEN];
+        rand::fill(&mut nonce)?;
+        let mut sealed = session.to_vec();
+        let number = state.period.to_be_bytes();
+        state.key.seal_in_place_append_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(number),
+            &mut sealed,
+        )?;
+        Ok([&number[..], &nonce, &sealed].concat())
+    }
+
+    fn open(&self, ticket: &[u8], period: u64) -> Option<Vec<u8>> {
+        let (number, rest) = ticket.split_first_chunk::<PERIOD_BYTES>()?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.advance(period).ok()?;
+        let issued = u64::from_be_bytes(*number);
+        let key = match state.period.checked_sub(issued)? {
+            0 => &state.key,
+            1 => state.previous.as_ref()?,
+            _ => return None,
+        };
+        let mut session = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let length = key.open_in_place(nonce, Aad::from(*number), &mut session).ok()?.len();
+        session.truncate(length);
+        Some(session)
+    }
+}
+
+impl State {
+    /// Goes on to this period, and forgets the secrets before it.
+    fn advance(&mut self, period: u64) -> Result<(), Unspecified> {
+        while self.period < period {
+            let next = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.secret), b"next period");
+            self.secret.copy_from_slice(next.as_ref());
+            self.previous = Some(std::mem::replace(&mut self.key, key(&self.secret)?));
+            self.period += 1;
+        }
+        Ok(())
+    }
+}
+
+fn key(secret: &[u8; 32]) -> Result<LessSafeKey, Unspecified> {
+    let bytes = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), b"key of tickets");
+    Ok(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, bytes.as_ref())?))
+}
+
+fn period(now: SystemTime) -> u64 {
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since.as_secs() / PERIOD.as_secs()
+}
+
+impl ProducesTickets for Tickets {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    /// In seconds. A ticket of a period's last moment lasts for the whole next one.
+    fn lifetime(&self) -> u32 {
+        PERIOD.as_secs() as u32
+    }
+
+    fn encrypt(&self, session: &[u8]) -> Option<Vec<u8>> {
+        self.seal(session, period(SystemTime::now())).ok()
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        self.open(ticket, period(SystemTime::now()))
+    }
+}
+
+impl fmt::Debug for Tickets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tickets")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a fork inherits.
+    fn fork(of: &Tickets) -> Tickets {
+        let state = of.state.lock().unwrap();
+        let (period, secret) = (state.period, state.secret);
+        Tickets { state: Mutex::new(State { period, secret, key: key(&secret).unwrap(), previous: None }) }
+    }
+
+    #[test]
+    fn each_process_takes_the_tickets_of_the_others_in_this_period_and_the_next() {
+        let parent = Tickets::new().unwrap();
+        let now = parent.state.lock().unwrap().period;
+        let (one, other) = (fork(&parent), fork(&parent));
+        for issued in [now, now + 1, now + 7] {
+            let ticket = one.seal(b"session", issued).unwrap();
+            assert_eq!(other.open(&ticket, issued).as_deref(), Some(&b"session"[..]), "{issued}");
+            assert_eq!(other.open(&ticket, issued + 1).as_deref(), Some(&b"session"[..]), "{issued}");
+            assert_eq!(other.open(&ticket, issued + 2), None, "{issued}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_ticket_of_this_server_is_none() {
+        let tickets = Tickets::new().unwrap();
+        let now = tickets.state.lock().unwrap().period;
+        let ticket = tickets.seal(b"session", now).unwrap();
+        assert_eq!(Tickets::new().unwrap().open(&ticket, now), None);
+        for length in 0..ticket.len() {
+            assert_eq!(tickets.open(&ticket[..length], now), None, "{length}");
+        }
+        for at in 0..ticket.len() {
+            let mut forged = ticket.clone();
+            forged[at] ^= 1;
+            assert_eq!(tickets.open(&forged, now), None, "{at}");
+        }
+        assert!(tickets.open(&ticket, now).is_some());
+    }
+}

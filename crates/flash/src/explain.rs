@@ -1,0 +1,125 @@
+//! `flash explain`: what a request gets from a configuration file, and why.
+//!
+//! The request path itself answers, see [`serve::Rehearsal`]. The file says which rules hold, and on which line. Nothing here decides.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::config::{Explained, Line};
+use crate::failure::Failure;
+use crate::flags::{Explain, Listen, Place, Serve, Url};
+use crate::serve::{self, Answer, Found};
+
+pub(crate) fn run(flags: &Explain) -> Result<(), Failure> {
+    let explained = Explained::read(&flags.config)?;
+    let rehearsal = serve::rehearse(&explained.flags)?;
+    let mut text = String::new();
+    for url in &flags.urls {
+        let answer = rehearsal.answer(request(flags, url).as_bytes(), url.is_https);
+        let listener = listener(&explained.flags, url.port);
+        let (named, rules) = match answer.site {
+            Some((site, place)) => explained.lines(site, place),
+            None => (Vec::new(), Vec::new()),
+        };
+        let explanation = Explanation { url, listener, named, rules, answer };
+        if flags.json {
+            let _ = writeln!(text, "{}", explanation.json());
+        } else {
+            let blank = if text.is_empty() { "" } else { "\n" };
+            let _ = write!(text, "{blank}{}", explanation.text());
+        }
+    }
+    flash_cli::print(text.as_bytes())
+}
+
+fn request(flags: &Explain, url: &Url) -> String {
+    let fields: String = flags.header.iter().map(|field| format!("{field}\r\n")).collect();
+    format!("{} {} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", flags.method.name(), url.target, url.authority)
+}
+
+/// The first listener with this port.
+fn listener(flags: &Serve, port: u16) -> Option<String> {
+    let shown = |listen: &Listen| match &listen.place {
+        Place::Inet(address) => (address.port() == port || address.port() == 0).then(|| address.to_string()),
+        Place::EveryAddress(of) => (*of == port || *of == 0).then(|| format!(":{of}")),
+        Place::Unix(_) => None,
+    };
+    flags.listen.iter().find_map(shown)
+}
+
+struct Explanation<'a> {
+    url: &'a Url,
+    listener: Option<String>,
+    /// The site, and the parts of the place.
+    named: Vec<Line>,
+    rules: Vec<Line>,
+    answer: Answer,
+}
+
+impl Explanation<'_> {
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", self.url.text);
+        let mut line = |name: &str, value: &str, at: &str| {
+            let at = if at.is_empty() { String::new() } else { format!("  ({at})") };
+            let _ = writeln!(text, "  {name:<9} {value}{at}");
+        };
+        match &self.listener {
+            Some(listener) => line("listener", listener, ""),
+            None => line("listener", &format!("none at port {}", self.url.port), ""),
+        }
+        match self.answer.site {
+            None => line("site", "none has this host", ""),
+            Some(_) if self.named.is_empty() => line("site", "the only one", ""),
+            Some(_) => {}
+        }
+        for (number, name) in self.named.iter().enumerate() {
+            line(if number == 0 { "site" } else { "place" }, &name.text, &name.at);
+        }
+        self.rules.iter().for_each(|rule| line("rule", &rule.text, &rule.at));
+        match &self.answer.found {
+            Some(Found::File(path)) => line("file", &path.display().to_string(), ""),
+            Some(Found::Folder) => line("found", "a folder", ""),
+            Some(Found::Script) => line("found", "a script", ""),
+            Some(Found::Nothing) => line("found", "nothing", ""),
+            None => {}
+        }
+        if let Some((program, script)) = &self.answer.program {
+            line("program", program, "");
+            script.iter().for_each(|script| line("script", script, ""));
+            line("status", "the program's", "");
+        }
+        if let Some((status, fields)) = &self.answer.head {
+            line("status", &status.to_string(), "");
+            fields.iter().for_each(|(name, value)| line("field", &format!("{name}: {value}"), ""));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let lines = |lines: &[Line]| -> Vec<Value> {
+            lines.iter().map(|line| json!({ "text": line.text, "at": line.at })).collect()
+        };
+        let found = match &self.answer.found {
+            Some(Found::File(path)) => json!({ "file": path.display().to_string() }),
+            Some(Found::Folder) => "folder".into(),
+            Some(Found::Script) => "script".into(),
+            Some(Found::Nothing) => "nothing".into(),
+            None => Value::Null,
+        };
+        let program = self.answer.program.as_ref();
+        let (status, fields) =
+            self.answer.head.as_ref().map_or((None, &[][..]), |(status, fields)| (Some(status), fields));
+        json!({
+            "url": self.url.text,
+            "listener": self.listener,
+            "site": self.named.first().map(|site| json!({ "text": site.text, "at": site.at })),
+            "places": lines(self.named.get(1..).unwrap_or_default()),
+            "rules": lines(&self.rules),
+            "found": found,
+            "program": program.map(|(program, script)| json!({ "text": program, "script": script })),
+            "status": status,
+            "fields": fields,
+        })
+    }
+}

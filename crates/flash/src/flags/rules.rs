@@ -1,0 +1,80 @@
+//! The flags for rules: what a request gets instead of a file, and how it is changed. In the configuration file they stand in
+//! sites and places, too.
+
+use clap::Args;
+use flash_core::methods::{Method, Methods};
+use flash_core::path::SitePath;
+use flash_core::redirect::Redirect;
+
+use super::{field, name};
+
+const HEADING: &str = "Rules";
+
+#[derive(Debug, Args)]
+pub(crate) struct Rules {
+    /// Redirect every request to TO, with 308: a path such as /new, or a URL such as https://example.org{path}. {path} is the
+    /// request's path, {rest} what follows the prefix of its place, {host} its host without the port. The query is kept. Another
+    /// status stands before TO, as in '301 /new'
+    #[arg(long, value_name = "[STATUS ]TO", value_parser = Redirect::parse, help_heading = HEADING)]
+    pub redirect: Option<Redirect>,
+
+    /// Answer every request with 410
+    #[arg(long, conflicts_with = "redirect", help_heading = HEADING)]
+    pub gone: bool,
+
+    /// Answer these methods only, such as GET. GET includes HEAD. Others get 405. May be given repeatedly
+    #[arg(long, value_name = "METHOD", value_parser = Methods::parse, help_heading = HEADING)]
+    pub methods: Vec<Method>,
+
+    /// Leave this field out of every response, be it one of --header or a program's. May be given repeatedly
+    #[arg(long, value_name = "NAME", value_parser = field::parse_name, help_heading = HEADING)]
+    pub no_header: Vec<String>,
+
+    /// The charset of text: utf-8, another one, or off for none
+    #[arg(long, value_name = "NAME", value_parser = parse_charset, default_value = UTF_8, help_heading = HEADING)]
+    pub charset: String,
+
+    /// Leave this prefix out when a path is looked for: with /docs, /docs/a is the file a of DIR. Other paths are looked for as
+    /// they are
+    #[arg(long, value_name = "PREFIX", value_parser = name::parse_prefix, help_heading = HEADING)]
+    pub strip_prefix: Option<SitePath<'static>>,
+}
+
+/// The charset of the files' types, if no other one is asked for.
+pub(crate) const UTF_8: &str = "utf-8";
+const OFF: &str = "off";
+
+impl Rules {
+    /// The charset that takes the place of UTF-8. An empty one stands for none.
+    pub(crate) fn other_charset(&self) -> Option<&str> {
+        match &*self.charset {
+            UTF_8 => None,
+            OFF => Some(""),
+            other => Some(other),
+        }
+    }
+}
+
+/// RFC 9110 §8.3.2: a token.
+fn parse_charset(text: &str) -> Result<String, String> {
+    let is_right =
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:+".contains(&byte));
+    match is_right {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("write the name of a charset, such as iso-8859-1, or off".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charsets() {
+        assert_eq!(parse_charset("UTF-8").as_deref(), Ok(UTF_8));
+        assert_eq!(parse_charset("Shift_JIS").as_deref(), Ok("shift_jis"));
+        for wrong in ["", "a b", "a;b", "\"a\"", "a\r\n"] {
+            assert!(parse_charset(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What clients have to pass, as the flags say it.
+
+use std::io;
+use std::sync::Arc;
+
+use flash_core::access::{AccessNetworks, AccessRules};
+use flash_core::clients::Clients;
+use flash_os::shared_array::SharedWords;
+
+use crate::flags::{self, Denial};
+
+/// The rules of a site, if there are any.
+pub(super) fn rules(flags: &flags::Serve) -> Option<AccessRules> {
+    let denied: Vec<_> = flags.deny.iter().filter_map(Denial::network).collect();
+    let rules = AccessRules { networks: AccessNetworks::new(&flags.allow, &denied), limit: flags.limit };
+    (!rules.is_empty()).then_some(rules)
+}
+
+/// What each client has used of its limits, in memory that all processes share. `descriptors` is how many connections there may
+/// be.
+pub(super) fn clients(flags: &flags::Serve, is_limited: bool, descriptors: usize) -> io::Result<Clients> {
+    let mut clients = Clients::unlimited();
+    if is_limited {
+        clients = clients.with_rates(Arc::new(SharedWords::zeroed(Clients::RATE_WORDS)?));
+    }
+    if let Some(connections_max) = flags.connections_per_client {
+        // The kernel takes no memory for words that no client has.
+        let connections = flags.connections_max.unwrap_or(usize::MAX).min(descriptors).min(1 << 24);
+        let words = SharedWords::zeroed((connections.max(512) * 2).next_power_of_two())?;
+        clients = clients.with_connections(connections_max as u32, Arc::new(words));
+    }
+    Ok(clients)
+}

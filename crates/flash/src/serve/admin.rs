@@ -1,0 +1,64 @@
+//! The admin socket: where it is, and how it is opened. What is answered there is `flash-arch`'s.
+
+use std::fs::DirBuilder;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use flash_arch::{Listener, SocketAccess};
+
+use super::privileges;
+use crate::failure::{Failure, cannot};
+use crate::flags::{self, AdminAt};
+
+/// Only the socket's owner may connect.
+const MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o755;
+
+/// Where the server with these flags is reached.
+fn place(flags: &flags::Serve) -> AdminAt {
+    match (&flags.admin, &flags.config) {
+        (Some(admin), _) => admin.clone(),
+        (None, Some(_)) => AdminAt::usual(),
+        (None, None) => AdminAt::Off,
+    }
+}
+
+/// The path of the admin socket, if the flags lead to one.
+pub(super) fn path(flags: &flags::Serve) -> Option<PathBuf> {
+    match place(flags) {
+        AdminAt::Unix(path) => Some(path),
+        AdminAt::Off => None,
+    }
+}
+
+/// Opens the socket. One that nobody has asked for may be missing, and the server says so.
+pub(super) fn open(flags: &flags::Serve) -> Result<Option<Listener>, Failure> {
+    let Some(path) = path(flags) else { return Ok(None) };
+    let user = flags.user.as_deref().map(privileges::user_of).transpose();
+    let user = user.map_err(|why| Failure::Run(format!("cannot give away the admin socket: {why}")))?;
+    let (user, group) = user.map_or((None, None), |(_, user)| (Some(user.id), Some(user.group)));
+    let access = SocketAccess { mode: Some(MODE), user, group };
+    let opened = make_folder(&path).and_then(|()| Listener::unix(&path, access));
+    match opened {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if flags.admin.is_some() => {
+            Err(cannot(format_args!("open the admin socket {}", path.display()), &error))
+        }
+        Err(error) => {
+            let why = cannot(format_args!("open the admin socket {}", path.display()), &error);
+            let _ =
+                writeln!(io::stderr(), "flash: {why}: flash reload cannot reach this server, and SIGHUP can");
+            Ok(None)
+        }
+    }
+}
+
+/// The last folder of the path may be missing, because `/run` is empty after a start of the machine.
+fn make_folder(path: &Path) -> io::Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,266 @@
+//! What a server was configured with: what each process that serves is made of, and what takes its place after a reload.
+//!
+//! A reload reads everything again that the command line names: the configuration file, the pages for errors, the addresses of
+//! FastCGI servers. It checks all of it, then opens what is new, and changes nothing before all of it is right.
+
+use std::io;
+use std::sync::Arc;
+
+use flash_arch::{Configurator, HelperKind, Listener, Next, Present, ServerParts};
+use flash_core::cache::PathCache;
+use flash_core::configuration_number::ConfigurationNumber;
+use flash_core::memory_budget::Budget;
+use flash_core::refusal::RefusalLog;
+use flash_core::server::Server;
+use flash_core::upstream::Upstreams;
+use flash_observe::{AccessLog, ErrorLog, Limits};
+use flash_process::ForkHelper;
+
+use super::dir::Dir;
+use super::listeners::Listeners;
+use super::logs::Logs;
+use super::plan::Plan;
+use super::privileges::Privileges;
+use super::programs::Programs;
+use super::reader::Reader;
+use super::site_plan::OfSites;
+use crate::failure::{Failure, cannot};
+use crate::flags;
+
+pub(super) struct Configured {
+    pub(super) plan: Plan,
+    pub(super) dir: Dir,
+    pub(super) logs: Logs,
+    pub(super) listeners: Listeners,
+    pub(super) privileges: Privileges,
+    pub(super) fork_helper: Option<ForkHelper>,
+    pub(super) reader: Reader,
+    /// The number of the configuration, in a process that is forked.
+    pub(super) number: u64,
+    /// The memory of all sites for what programs answer.
+    pub(super) answers: Arc<Budget>,
+    /// What is to take the place of the rest once it serves.
+    pub(super) prepared: Option<Prepared>,
+}
+
+/// What a reload has made.
+pub(super) struct Prepared {
+    plan: Plan,
+    dir: Dir,
+    logs: Logs,
+    listeners: Listeners,
+}
+
+impl Configured {
+    /// What opens the upstreams of these sites, if they have any.
+    fn upstreams(
+        &self,
+        plan: &Plan,
+        error_log: &ErrorLog,
+        access_log: Option<&AccessLog>,
+    ) -> io::Result<Option<Arc<dyn Upstreams>>> {
+        let programs: Vec<_> = plan.sites.programs().collect();
+        Programs::start(&programs, self.fork_helper.as_ref(), error_log, access_log)
+    }
+
+    fn of_sites<'a>(
+        &'a self,
+        https_port: Option<u16>,
+        number: &'a Arc<ConfigurationNumber>,
+        upstreams: Option<&'a Arc<dyn Upstreams>>,
+    ) -> OfSites<'a> {
+        let tls = (self.plan.certificates.as_deref(), https_port);
+        OfSites { number, answers: &self.answers, upstreams, tls }
+    }
+
+    /// Reads everything again, and checks it. In a sandbox another process does.
+    fn read_again(&self) -> Result<Arc<flags::Serve>, String> {
+        match self.privileges.helper_kind() {
+            HelperKind::Processes(processes) if self.privileges.is_in_sandbox() => {
+                let of_file = processes.read_configuration()?;
+                (self.reader.in_place)(&of_file).map(Arc::from)
+            }
+            HelperKind::Processes(_) | HelperKind::Threads => {
+                self.reader.read(&self.plan.flags).map(|again| Arc::from(again.flags))
+            }
+        }
+    }
+
+    /// The folder after a reload. Helper processes keep theirs.
+    fn dir_again(&self, flags: &flags::Serve) -> Result<Dir, Failure> {
+        match self.privileges.helper_kind() {
+            HelperKind::Processes(_) => Ok(self.dir.clone()),
+            HelperKind::Threads => self.dir.again(&flags.dir),
+        }
+    }
+}
+
+impl Configurator for Configured {
+    fn parts(&self, number: usize) -> io::Result<ServerParts> {
+        let Self { plan, dir, logs, privileges, .. } = self;
+        let (limits, helper_kind) = (Limits::default(), privileges.helper_kind());
+        let error_log = ErrorLog::start(logs.error(&helper_kind)?, limits)?;
+        let access_log = match logs.access(&helper_kind)? {
+            Some(to) => Some(AccessLog::start(to, logs.format, limits, error_log.clone())?),
+            None => None,
+        };
+        let paths = PathCache::new(plan.cache_limits(number));
+        let disk = match privileges.take_disk() {
+            Some(disk) => disk,
+            None => {
+                let mut disk = plan.disk(number, dir, dir.open()?, paths.file_bytes_max())?;
+                // Whoever began the server has heard of a failure.
+                if let Ok(Some(spool)) = plan.spool() {
+                    disk.keep_bodies_in(spool);
+                }
+                disk
+            }
+        };
+        // Here, because a fork does not inherit it. It can be done without.
+        let _ = flash_os::preload::mlock_program();
+        let programs = self.upstreams(plan, &error_log, access_log.as_ref())?;
+        let next = disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |_| dir.open())?;
+        let configuration = Arc::new(ConfigurationNumber(self.number));
+        let hosts = plan
+            .sites
+            .hosts(&next, &self.of_sites(self.listeners.https_port(), &configuration, programs.as_ref()));
+        disk.replace_sites(next);
+        let server = Server {
+            number: configuration,
+            settings: plan.settings(access_log.is_some()),
+            hosts,
+            paths: paths.into(),
+            refusals: {
+                let error_log = error_log.clone();
+                RefusalLog::new(move |line| error_log.log(line)).into()
+            },
+        };
+        let verbose = plan.flags.verbose;
+        let tls = plan.certificates.as_ref().map(|certificates| Arc::clone(&certificates.endpoints));
+        // Confined, the server cannot read them again.
+        if let (Some(certificates), HelperKind::Threads) = (&plan.certificates, &helper_kind) {
+            certificates.watch(&error_log)?;
+        }
+        Ok(ServerParts {
+            server,
+            disk,
+            access_log,
+            error_log,
+            helper_kind,
+            programs,
+            sleep_recorder: privileges.sleep_recorder(),
+            tls,
+            verbose,
+        })
+    }
+
+    fn prepare(&mut self, present: &Present<'_>) -> Result<Next, String> {
+        self.prepared = None;
+        let flags = self.read_again()?;
+        let (next, prepared) = self.prepare_with(flags, present).map_err(|failure| failure.to_string())?;
+        self.prepared = Some(prepared);
+        Ok(next)
+    }
+
+    fn rehearse(&self) -> Result<(), String> {
+        let Prepared { plan, dir, .. } = self.prepare_for_processes()?;
+        let opened = dir.open().and_then(|root| plan.disk(0, &dir, root, 0));
+        let cannot = |error| cannot(format_args!("serve {}", dir.path().display()), &error).to_string();
+        opened.map(drop).map_err(cannot)
+    }
+
+    fn replace(&mut self) -> Result<(Vec<Arc<Listener>>, flash_arch::Limits), String> {
+        self.prepared = Some(self.prepare_for_processes()?);
+        self.replaced();
+        self.number += 1;
+        Ok((self.listeners.all(), self.plan.limits()))
+    }
+
+    fn log(&self, lines: &str) {
+        let log =
+            self.logs.error(&HelperKind::Threads).and_then(|sink| ErrorLog::start(sink, Limits::default()));
+        if let Ok(log) = log {
+            lines.lines().filter(|line| !line.is_empty()).for_each(|line| log.log(format_args!("{line}")));
+            log.close();
+        }
+    }
+
+    fn replaced(&mut self) {
+        if let Some(Prepared { plan, dir, logs, listeners }) = self.prepared.take() {
+            (self.plan, self.dir, self.logs, self.listeners) = (plan, dir, logs, listeners);
+        }
+    }
+}
+
+impl Configured {
+    /// What the parent of mp replaces. Its processes open the rest themselves.
+    fn prepare_for_processes(&self) -> Result<Prepared, String> {
+        let flags = self.read_again()?;
+        let prepare = || -> Result<_, Failure> {
+            let dir = self.dir_again(&flags)?;
+            let plan = self.plan.next(flags, &dir, self.privileges.is_in_sandbox())?;
+            let listeners = Listeners::open(&plan.flags, &self.listeners)?;
+            let (logs, _) = self.logs.next(&plan.flags, &HelperKind::Threads)?;
+            Ok(Prepared { plan, dir, logs, listeners })
+        };
+        prepare().map_err(|failure| failure.to_string())
+    }
+
+    fn prepare_with(
+        &self,
+        flags: Arc<flags::Serve>,
+        present: &Present<'_>,
+    ) -> Result<(Next, Prepared), Failure> {
+        let dir = self.dir_again(&flags)?;
+        let plan = self.plan.next(flags, &dir, self.privileges.is_in_sandbox())?;
+        let listeners = Listeners::open(&plan.flags, &self.listeners)?;
+        let helper_kind = present.helper_kind;
+        let (logs, sinks) = self.logs.next(&plan.flags, helper_kind)?;
+        let failed = |what: &str, error: &io::Error| Failure::Run(format!("cannot {what}: {error}"));
+        let access_log = match (present.access_log, logs.has_access()) {
+            (Some(log), true) => Some(log.with_format(logs.format)),
+            (None, true) => {
+                let sink = logs
+                    .access(helper_kind)
+                    .and_then(|sink| sink.ok_or_else(|| io::ErrorKind::NotFound.into()));
+                let start =
+                    |sink| AccessLog::start(sink, logs.format, Limits::default(), present.error_log.clone());
+                Some(sink.and_then(start).map_err(|error| failed("start the access log", &error))?)
+            }
+            (_, false) => None,
+        };
+        let upstreams = match self.plan.sites.have_programs_of(&plan.sites) {
+            true => present.upstreams.cloned(),
+            false => self
+                .upstreams(&plan, present.error_log, access_log.as_ref())
+                .map_err(|error| failed("start what opens upstreams", &error))?,
+        };
+        let sites = present
+            .disk
+            .prepare_sites(plan.sites.folders_on_disk(dir.path()), |folder| {
+                present.helper_kind.open_root(folder)
+            })
+            .map_err(|error| cannot(format_args!("serve {}", dir.path().display()), &error))?;
+        let number = Arc::new(ConfigurationNumber(present.server.number.0 + 1));
+        let hosts =
+            plan.sites.hosts(&sites, &self.of_sites(listeners.https_port(), &number, upstreams.as_ref()));
+        let server = Server {
+            number,
+            settings: plan.settings(access_log.is_some()),
+            hosts,
+            paths: Arc::clone(&present.server.paths),
+            refusals: Arc::clone(&present.server.refusals),
+        };
+        let next = Next {
+            server,
+            sites,
+            access_log,
+            access_sink: sinks.access,
+            error_sink: sinks.error,
+            limits: plan.limits(),
+            listeners: listeners.all(),
+            upstreams,
+        };
+        Ok((next, Prepared { plan, dir, logs, listeners }))
+    }
+}

@@ -1,0 +1,132 @@
+//! The listeners that the flags ask for. After a reload, those that stay are the same sockets.
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use flash_arch::{Listener, SocketAccess};
+use flash_http::Scheme;
+
+use super::privileges;
+use crate::failure::{Failure, cannot};
+use crate::flags::{self, Listen, Place, UnixPlace};
+
+/// Listeners, each with the place that it was made for.
+#[derive(Clone, Default)]
+pub(super) struct Listeners(Vec<(Listen, Arc<Listener>)>);
+
+impl Listeners {
+    /// The listeners of these flags. Takes those that there are already, and makes the others.
+    pub(super) fn open(flags: &flags::Serve, present: &Self) -> Result<Self, Failure> {
+        let mut left = present.0.clone();
+        let mut take = |place: &Listen| {
+            let known = left.iter().position(|(known, _)| known == place);
+            let listener = match known {
+                Some(known) => left.swap_remove(known).1,
+                None => Arc::new(listen(place, &flags.listen, flags.user.as_deref(), present)?),
+            };
+            Ok((place.clone(), listener))
+        };
+        flags.listen.iter().map(&mut take).collect::<Result<_, _>>().map(Self)
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Listener>> {
+        self.0.iter().map(|(_, listener)| Arc::clone(listener)).collect()
+    }
+
+    /// The port to which requests without TLS are redirected.
+    pub(super) fn https_port(&self) -> Option<u16> {
+        let https = self.0.iter().filter(|(_, listener)| listener.scheme() == Scheme::Https);
+        https.filter_map(|(_, listener)| listener.address()).map(|address| address.port()).next()
+    }
+
+    /// As the line of the start shows them.
+    pub(super) fn shown(&self) -> String {
+        self.0.iter().map(|(_, listener)| listener.to_string()).collect::<Vec<_>>().join(" and ")
+    }
+
+    /// The place of one of these listeners that keeps another one from this place.
+    fn in_the_way_of(&self, place: &Listen) -> Option<&Listen> {
+        let port = |place: &Place| match place {
+            Place::Inet(address) => Some(address.port()),
+            Place::EveryAddress(port) => Some(*port),
+            Place::Unix(_) => None,
+        };
+        let is_same = |known: &Listen| match (&known.place, &place.place) {
+            (Place::Unix(known), Place::Unix(place)) => known.path == place.path,
+            (known, place) => port(known).is_some() && port(known) == port(place),
+        };
+        self.0.iter().map(|(known, _)| known).find(|known| is_same(known))
+    }
+}
+
+/// Where the port's IPv4 is asked for besides, `[::]` is for IPv6 alone.
+fn listen(
+    wanted: &Listen,
+    all: &[Listen],
+    user: Option<&str>,
+    present: &Listeners,
+) -> Result<Listener, Failure> {
+    let place = &wanted.place;
+    let takes_ipv4_of = |port: u16| {
+        let is_it = |other: &Listen| matches!(other.place, Place::Inet(SocketAddr::V4(other)) if other.port() == port);
+        port != 0 && all.iter().any(is_it)
+    };
+    let listener = match place {
+        Place::Inet(address) if address.is_ipv6() && takes_ipv4_of(address.port()) => {
+            Listener::inet6(*address)
+        }
+        Place::Inet(address) => Listener::inet(*address),
+        Place::EveryAddress(port) => {
+            Listener::inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port))).or_else(|error| {
+                match error.kind() {
+                    // A machine without IPv6.
+                    ErrorKind::AddrNotAvailable | ErrorKind::Unsupported => {
+                        Listener::inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
+                    }
+                    _ if error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {
+                        Listener::inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)))
+                    }
+                    _ => Err(error),
+                }
+            })
+        }
+        Place::Unix(place) => {
+            socket_access(place, user).and_then(|access| Listener::unix(&place.path, access))
+        }
+    };
+    let listener = listener.map(|listener| match wanted.scheme() {
+        Scheme::Https => listener.with_tls(),
+        Scheme::Http => listener,
+    });
+    let listener = listener.map(|listener| match wanted.proxy_protocol {
+        true => listener.requiring_proxy_header(),
+        false => listener,
+    });
+    let in_the_way = present.in_the_way_of(wanted);
+    listener.map_err(|error| match (place, error.kind()) {
+        (_, ErrorKind::AddrInUse) if in_the_way.is_some() => {
+            let known = in_the_way.map(|known| known.place.to_string()).unwrap_or_default();
+            Failure::Run(format!(
+                "cannot listen at {place}: this server listens at {known}, and only a restart changes that"
+            ))
+        }
+        (Place::Inet(_) | Place::EveryAddress(_), ErrorKind::PermissionDenied) => Failure::Run(format!(
+            "cannot listen at {place}: ports below 1024 are for root, and for programs with CAP_NET_BIND_SERVICE"
+        )),
+        _ => cannot(format_args!("listen at {place}"), &error),
+    })
+}
+
+/// Who may connect. With --user the socket is that user's, and the group's that is given or that user's own.
+fn socket_access(place: &UnixPlace, user: Option<&str>) -> io::Result<SocketAccess> {
+    let user = user.map(privileges::user_of).transpose().map_err(io::Error::other)?.map(|(_, user)| user);
+    let group = match &place.group {
+        Some(name) => {
+            let group = flash_os::user::group_named(name.as_bytes()).or_else(|| name.parse().ok());
+            Some(group.ok_or_else(|| io::Error::other(format!("there is no group {name}")))?)
+        }
+        None => user.as_ref().map(|user| user.group),
+    };
+    Ok(SocketAccess { mode: place.mode, user: user.map(|user| user.id), group })
+}

@@ -1,0 +1,200 @@
+//! What the flags lead to, worked out once: sizes, sites and settings. Nothing here is open, and nothing serves.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flash_arch::{Arch, Limits};
+use flash_core::cache::CacheLimits;
+use flash_core::clients::Clients;
+use flash_core::forwarded::TrustedProxies;
+use flash_core::server::Settings;
+use flash_disk::{Disk, Opened, SendMode, Spool};
+
+use super::access;
+use super::certificates::Certificates;
+use super::descriptors::{self, Table};
+use super::dir::Dir;
+use super::folders::temporary_folder;
+use super::memory;
+use super::programs::Programs;
+use super::shape::{self, processors};
+use super::shares::Shares;
+use super::site_plan::{self, SitePlans};
+use crate::failure::{Failure, cannot};
+use crate::flags::{self, FileCache};
+
+/// For `--drain 0`: a century.
+const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+fn clients(flags: &flags::Serve, are_limited: bool, connections: usize) -> Result<Clients, Failure> {
+    access::clients(flags, are_limited, connections)
+        .map_err(|error| cannot(format_args!("share memory"), &error))
+}
+
+pub(super) struct Plan {
+    pub(super) flags: Arc<flags::Serve>,
+    pub(super) shares: Shares,
+    pub(super) sites: SitePlans,
+    /// What each client has used of its limits.
+    pub(super) clients: Clients,
+    /// They read their files again by themselves.
+    pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) arch: Arch,
+    pub(super) table: Table,
+    /// Connections that there is room for.
+    connections: usize,
+    /// Files that the caches of a process may hold open.
+    cached_files: usize,
+}
+
+impl Plan {
+    pub(super) fn new(flags: Arc<flags::Serve>, dir: &Dir) -> Result<Self, Failure> {
+        let shares = Shares::new(&flags, memory::available_bytes(Path::new("/")));
+        // Before this process raises its limits, which are not for programs.
+        let sites = site_plan::all(&flags, &dir.real_path, None).map_err(site_plan::first_fault)?;
+        let table = shape::table(&flags, &shares, &sites, descriptors::raise_limit());
+        let share = table.share();
+        let shares_with = Shares { helpers_max: share.helpers, ..shares };
+        let arch = shape::arch(&flags, &shares_with, share.connections);
+        let (connections, cached_files) = (share.connections, share.cached);
+        let clients = clients(&flags, sites.are_limited(), table.limit)?;
+        Ok(Self { flags, shares, sites, clients, certificates: None, arch, table, connections, cached_files })
+    }
+
+    /// What the flags lead to after a reload. All that cannot change is as it was in this plan. In a sandbox no file can be read.
+    pub(super) fn next(
+        &self,
+        flags: Arc<flags::Serve>,
+        dir: &Dir,
+        in_sandbox: bool,
+    ) -> Result<Self, Failure> {
+        let read_before = in_sandbox.then_some(&self.sites);
+        let sites = site_plan::all(&flags, &dir.real_path, read_before).map_err(site_plan::first_fault)?;
+        let table = shape::table(&flags, &self.shares, &sites, self.table.limit);
+        let connections = table.share().connections;
+        let clients = match sites.are_limited() == self.sites.are_limited() {
+            true => self.clients.clone(),
+            false => clients(&flags, sites.are_limited(), table.limit)?,
+        };
+        let Self { shares, arch, cached_files, .. } = *self;
+        let certificates = self.certificates.clone();
+        Ok(Self { flags, shares, sites, clients, certificates, arch, table, connections, cached_files })
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        // The parent of mp keeps the idle connections, and little else.
+        let room = match self.arch {
+            Arch::Mp { .. } => self.table.limit.saturating_sub(self.table.own).max(1),
+            _ => self.connections,
+        };
+        let drain = if self.flags.drain.is_zero() { AS_LONG_AS_IT_TAKES } else { self.flags.drain };
+        Limits { connections_max: room.min(self.flags.connections_max.unwrap_or(usize::MAX)), drain }
+    }
+
+    pub(super) fn settings(&self, log: bool) -> Settings {
+        let flags = &self.flags;
+        let mut settings = Settings {
+            head_timeout_ms: ms(flags.head_timeout),
+            idle_timeout_ms: ms(flags.idle_timeout),
+            bytes_per_second_min: flags.send_rate_min,
+            disk_deadline_ms: ms(flags.disk_deadline),
+            program_silence_ms: ms(flags.programs.program_deadline),
+            revalidate_ms: ms(flags.revalidate),
+            http2: flags.http2 == flags::Switch::On,
+            log,
+            clients: self.clients.clone(),
+            trusted_proxies: TrustedProxies::new(
+                flags.trusted_proxies.clone(),
+                shape::forwarded_field(flags),
+            ),
+            ..Settings::default()
+        };
+        settings.head.head_bytes_max = flags.head_bytes_max as usize;
+        settings.head.target_bytes_max = flags.target_bytes_max as usize;
+        settings
+    }
+
+    pub(super) fn disk(
+        &self,
+        number: usize,
+        dir: &Dir,
+        root: Opened,
+        memory_file_bytes_max: u64,
+    ) -> io::Result<Disk> {
+        let flags = &self.flags;
+        let settings = flash_disk::Settings {
+            site: self.sites.first_on_disk().clone(),
+            memory_file_bytes_max: match flags.experiments.file_cache {
+                FileCache::Memory => memory_file_bytes_max,
+                FileCache::Descriptor | FileCache::Mapped | FileCache::Off => 0,
+            },
+            // Processes of mp share what is in the page cache.
+            single_copy: !matches!(self.arch, Arch::Mp { .. })
+                && self.shares.cache_is_large(self.cache_limits(number).bytes_max),
+            // A quarter as much again may be on its way to clients after the cache has let it go.
+            copies_bytes_max: self.cache_limits(number).bytes_max / 4 * 5,
+            listings_bytes_max: self.shares.listings_bytes(self.parts_of(number)),
+            revalidate_ms: ms(flags.revalidate),
+            send_mode: match flags.experiments.file_cache {
+                FileCache::Memory if flags.zero_copy == flags::Switch::Off => SendMode::Copy,
+                FileCache::Memory | FileCache::Descriptor => SendMode::Sendfile,
+                FileCache::Mapped => SendMode::Mmap,
+                FileCache::Off => SendMode::Reopen,
+            },
+            names_briefly: flags.revalidate,
+            residency_assumed: flags.experiments.residency == flags::Residency::Assumed,
+        };
+        Disk::of_root(dir.path(), root, settings)
+    }
+
+    /// Where one process keeps the bodies of requests for programs, if there are any programs.
+    pub(super) fn spool(&self) -> io::Result<Option<Spool>> {
+        if self.sites.programs().all(Programs::is_empty) {
+            return Ok(None);
+        }
+        Spool::open(&temporary_folder()).map(Some)
+    }
+
+    /// Processes share the bounds, because each has caches of its own: with 32 of them 187 entries and 4 MB each.
+    pub(super) fn cache_limits(&self, number: usize) -> CacheLimits {
+        let threads = match self.arch {
+            Arch::Amped { loops, .. } | Arch::Uring { loops, .. } | Arch::Sped { loops } => loops,
+            // Of a pool's threads one looks things up.
+            Arch::Pipelined { pools, .. } => pools,
+            Arch::Mt { threads_max, .. } => threads_max.min(processors() * 2),
+            Arch::Mp { .. } => 1,
+        };
+        let parts = self.parts_of(number);
+        CacheLimits {
+            entries_max: self.flags.path_cache.div_ceil(parts),
+            descriptors_max: self.cached_files,
+            bytes_max: self.shares.file_cache_bytes / parts as u64,
+            threads,
+        }
+    }
+
+    /// Into how many parts the caches are divided for the process of this number. Those of mp that start on demand share one half
+    /// of them.
+    fn parts_of(&self, number: usize) -> usize {
+        match self.arch {
+            Arch::Mp { processes, processes_max } if processes == processes_max => processes,
+            Arch::Mp { processes, .. } if number < processes => processes * 2,
+            Arch::Mp { processes, processes_max } => (processes_max - processes) * 2,
+            _ => 1,
+        }
+    }
+
+    /// `, file cache 32M`, of all processes; nothing where none of it is kept.
+    pub(super) fn caches(&self) -> String {
+        match self.flags.experiments.file_cache {
+            FileCache::Memory => format!(", file cache {}", flags::shown_size(self.shares.file_cache_bytes)),
+            FileCache::Descriptor | FileCache::Mapped | FileCache::Off => String::new(),
+        }
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,167 @@
+//! Requests that are answered without a server: the request path itself with a disk, in this thread and without sockets.
+//!
+//! It begins no program, and reads no body. So it stops where a program would be asked, and behind a response's head.
+
+use std::io::IoSlice;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flash_core::buffer_pool::BufferPool;
+use flash_core::clock::Now;
+use flash_core::connection::Connection;
+use flash_core::context::{Context, Tally};
+use flash_core::entry::{Entry, Resource};
+use flash_core::file::Content;
+use flash_core::job::Done;
+use flash_core::local::LocalCache;
+use flash_core::output::Front;
+use flash_core::record::Peer;
+use flash_core::server::Server;
+use flash_core::transport::TransportInfo;
+use flash_core::want::Want;
+use flash_disk::Disk;
+use flash_http::Scheme;
+use flash_http::head::{self, Parsed};
+
+/// A server that nobody can reach.
+pub(crate) struct Rehearsal {
+    server: Server,
+    disk: Disk,
+    programs: Vec<String>,
+    now: Now,
+}
+
+/// What a request has led to.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The positions of the site, and of the place in it.
+    pub(crate) site: Option<(usize, Option<usize>)>,
+    /// What was found last.
+    pub(crate) found: Option<Found>,
+    /// The program that would answer, and the script that it would run.
+    pub(crate) program: Option<(String, Option<String>)>,
+    /// The response's status and fields, if no program answers.
+    pub(crate) head: Option<(u16, Vec<(String, String)>)>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Found {
+    File(PathBuf),
+    Folder,
+    Script,
+    Nothing,
+}
+
+/// A request has no more steps than this, however many listings and fallbacks are looked for.
+const STEPS_MAX: usize = 10_000;
+
+impl Rehearsal {
+    /// `programs` are the routes' in words, in the order of their numbers.
+    pub(super) fn new(server: Server, disk: Disk, programs: Vec<String>) -> Self {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Now::new(0, u64::try_from(unix.as_millis()).unwrap_or(u64::MAX));
+        Self { server, disk, programs, now }
+    }
+
+    /// Answers a request without a body.
+    pub(crate) fn answer(&self, request: &[u8], is_https: bool) -> Answer {
+        let (mut local, mut buffers, mut tally) =
+            (LocalCache::new(0), BufferPool::default(), Tally::default());
+        let (server, now) = (&self.server, &self.now);
+        let mut cx = Context {
+            server,
+            now,
+            local: &mut local,
+            buffers: &mut buffers,
+            tally: &mut tally,
+            draining: false,
+        };
+        let peer = Peer::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let scheme = if is_https { Scheme::Https } else { Scheme::Http };
+        let transport = TransportInfo { scheme, ..TransportInfo::plain(peer) };
+        let mut connection = Connection::new(transport, &server.settings, now);
+        let mut answer = Answer { site: self.site_of(request), ..Answer::default() };
+        let (mut entry, mut head) = (None, Vec::new());
+        connection.received(request, &mut cx);
+        for _ in 0..STEPS_MAX {
+            match connection.want(&mut cx) {
+                Want::Job(id, job) => {
+                    let outcome = self.disk.run(&job);
+                    if let Done::Found(found) = &outcome.done {
+                        entry = Some(Arc::clone(found));
+                    }
+                    connection.completed(id, outcome, &mut cx);
+                }
+                Want::Send => {
+                    let Some(output) = connection.output() else { break };
+                    let mut slices = [IoSlice::new(&[]); 16];
+                    let Front::Slices { count, .. } = output.front(&mut slices) else { break };
+                    let sent: usize = slices[..count].iter().map(|slice| slice.len()).sum();
+                    slices[..count].iter().for_each(|slice| head.extend_from_slice(slice));
+                    answer.head = parsed(&head);
+                    if answer.head.is_some() || sent == 0 {
+                        break;
+                    }
+                    connection.sent(sent as u64, &mut cx);
+                }
+                Want::OpenUpstream(id) => {
+                    if let Some(open) = connection.begin(id, None, &mut cx) {
+                        let script = open.variables.get(b"SCRIPT_FILENAME");
+                        let script = script.map(|name| String::from_utf8_lossy(name).into_owned());
+                        answer.program =
+                            Some((self.programs.get(open.route).cloned().unwrap_or_default(), script));
+                        break;
+                    }
+                }
+                // The client is still there, and has nothing to say.
+                Want::Receive if connection.receive_blocked() => {}
+                _ => break,
+            }
+        }
+        connection.abort(&mut cx);
+        let coding = answer.head.as_ref().and_then(|(_, fields)| value_of(fields, "Content-Encoding"));
+        answer.found = entry.map(|entry| found(&entry, coding.unwrap_or_default()));
+        answer
+    }
+
+    fn site_of(&self, request: &[u8]) -> Option<(usize, Option<usize>)> {
+        match head::parse(request, &self.server.settings.head) {
+            Ok(Parsed::Complete { head, .. }) => self.server.hosts.position(&head),
+            _ => None,
+        }
+    }
+}
+
+fn value_of<'f>(fields: &'f [(String, String)], name: &str) -> Option<&'f str> {
+    fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+}
+
+fn found(entry: &Entry, coding: &str) -> Found {
+    match &entry.resource {
+        Resource::File(variants) => {
+            let coded =
+                variants.coded.iter().find(|file| file.coding.is_some_and(|known| known.name() == coding));
+            let path = match &coded.unwrap_or(&variants.identity).content {
+                Content::Open(open) => flash_disk::real_path(open.as_fd()).ok(),
+                // Only of an empty file.
+                Content::Memory(_) => None,
+            };
+            path.map_or(Found::Nothing, Found::File)
+        }
+        Resource::Folder | Resource::FolderWithoutSlash => Found::Folder,
+        Resource::Script(_) => Found::Script,
+        Resource::Missing | Resource::Forbidden(_) => Found::Nothing,
+    }
+}
+
+/// The status and the fields of a head that is complete.
+fn parsed(bytes: &[u8]) -> Option<(u16, Vec<(String, String)>)> {
+    let text = String::from_utf8_lossy(bytes);
+    let (head, _) = text.split_once("\r\n\r\n")?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let field = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Some((status, lines.filter_map(field).collect()))
+}

@@ -1,0 +1,127 @@
+//! The shape of the server: its architecture with its size, and how it divides the table of open files.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::thread;
+
+use flash_arch::{Arch, HelperLimits, Offload};
+use flash_core::forwarded::ForwardedField;
+
+use super::descriptors::{self, Table};
+use super::privileges;
+use super::shares::Shares;
+use super::site_plan::SitePlans;
+use crate::flags;
+
+pub(super) fn arch(flags: &flags::Serve, shares: &Shares, connections: usize) -> Arch {
+    let (loops, helpers) = (loops(flags), helpers(flags, shares));
+    match flags.arch {
+        flags::Arch::Amped => Arch::Amped { loops, helpers },
+        flags::Arch::Uring => match rings(flags) {
+            Ok(()) => Arch::Uring { loops, helpers },
+            Err(why) => {
+                let line = format!("flash: io_uring is not available here ({why}): serving as amped\n");
+                // As with the line that says where: nobody may be listening.
+                let _ = io::stderr().write_all(line.as_bytes());
+                Arch::Amped { loops, helpers }
+            }
+        },
+        flags::Arch::Sped => Arch::Sped { loops },
+        flags::Arch::Pipelined => Arch::Pipelined { pools: loops, helpers },
+        flags::Arch::Mt => {
+            // One more can take a connection that waits until another one ends.
+            let threads_max = shares.threads_max.min(connections + 1);
+            Arch::Mt { threads: shares.threads.min(threads_max), threads_max }
+        }
+        flags::Arch::Mp => Arch::Mp { processes: shares.processes, processes_max: shares.processes_max },
+    }
+}
+
+fn helpers(flags: &flags::Serve, shares: &Shares) -> HelperLimits {
+    HelperLimits {
+        helpers_max: shares.helpers_max,
+        queue_max: flags.helper_queue_max,
+        single_flight: flags.experiments.single_flight == flags::Switch::On,
+        offload: match flags.experiments.offload {
+            flags::Offload::Needed => Offload::Needed,
+            flags::Offload::Always => Offload::Always,
+            flags::Offload::NotOpening => Offload::NotOpening,
+        },
+    }
+}
+
+pub(super) fn forwarded_field(flags: &flags::Serve) -> ForwardedField {
+    match flags.forwarded_field {
+        flags::ForwardedField::XForwardedFor => ForwardedField::XForwardedFor,
+        flags::ForwardedField::Forwarded => ForwardedField::Forwarded,
+    }
+}
+
+/// Why there can be none.
+fn rings(flags: &flags::Serve) -> Result<(), String> {
+    match flags.helpers == flags::Helpers::Process && privileges::sandbox(flags) != flags::Sandbox::Off {
+        true => Err("a sandbox cannot see what they do".into()),
+        false => flash_arch::uring::probe().map_err(|why| why.to_string()),
+    }
+}
+
+pub(super) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Who wants what of the table of open files, which has this limit.
+pub(super) fn table(flags: &flags::Serve, shares: &Shares, sites: &SitePlans, limit: usize) -> Table {
+    let of_sites = sites.programs().map(|programs| programs.descriptors(&flags.programs));
+    // Programs run for one site only, and FastCGI servers may answer for all.
+    let (of_programs, of_connection) =
+        of_sites.fold((0, 1), |(programs, each), of| (programs.max(of.0), each.max(of.1)));
+    let connections = match flags.arch {
+        // A process has a table of its own, and one connection.
+        flags::Arch::Mp => Some(1),
+        _ => flags.connections_max,
+    };
+    Table {
+        limit,
+        own: descriptors::own(flags.arch, loops(flags), flags.listen.len())
+            // A site that was visited holds its folder open.
+            + (sites.folders() - 1).min(descriptors::folders_max(limit)),
+        folders: sites.folders(),
+        helpers: match flags.arch {
+            flags::Arch::Amped | flags::Arch::Uring => shares.helpers_max,
+            _ => 0,
+        },
+        programs: of_programs,
+        of_connection,
+        connections,
+        entries: match flags.arch {
+            flags::Arch::Mp => flags.path_cache.div_ceil(shares.processes),
+            _ => flags.path_cache,
+        },
+    }
+}
+
+fn loops(flags: &flags::Serve) -> usize {
+    flags.loops.unwrap_or_else(processors)
+}
+
+/// `amped, 2 loops`.
+pub(super) struct Shape(pub(super) Arch);
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, count, unit) = match self.0 {
+            Arch::Amped { loops, .. } => ("amped", loops, "loop"),
+            Arch::Uring { loops, .. } => ("uring", loops, "loop"),
+            Arch::Sped { loops } => ("sped", loops, "loop"),
+            Arch::Pipelined { pools, .. } => ("pipelined", pools, "pool"),
+            Arch::Mt { threads, .. } => ("mt", threads, "thread"),
+            Arch::Mp { processes, .. } => ("mp", processes, "process"),
+        };
+        let plural = match (count, unit) {
+            (1, _) => "",
+            (_, "process") => "es",
+            _ => "s",
+        };
+        write!(f, "{name}, {count} {unit}{plural}")
+    }
+}

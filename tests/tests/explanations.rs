@@ -1,0 +1,245 @@
+//! `flash explain` says what the server sends: the same status and fields, for many URLs of a configuration with everything.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flash_tests::{Server, program, site};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const COUNT: usize = 1_000;
+
+const CONFIG: &str = "
+listen = '127.0.0.1:0'
+index = ['index.html', 'start.html']
+header = { X-Server = '1' }
+[site.'a.example']
+names = ['*.a.example']
+root = 'a'
+cache-control = 'no-cache'
+header = { X-Frame-Options = 'DENY' }
+'/docs' = { list = true, header = { X-Docs = '1' } }
+'/docs/old' = { list = false, redirect = '/docs{rest}' }
+'/gone' = { gone = true, no-header = 'X-Frame-Options' }
+'/read' = { methods = ['GET'], charset = 'iso-8859-1' }
+'/b' = { root = 'b', strip-prefix = '/b', error-pages = 'pages' }
+'/hidden' = { dotfiles = true, deny = '*.key' }
+'*.css' = { cache-control = 'max-age=9', header = { X-Css = '1' } }
+[site.'spa.example']
+root = 'b'
+spa = 'index.html'
+no-precompressed = true
+[site.'www.a.example']
+redirect = { to = 'https://a.example{path}', status = 301 }
+'/.well-known' = { root = 'a' }
+[site.'app.example']
+root = 'b'
+fallback = '/index.php'
+fastcgi = { '.php' = 'unix:none.sock' }
+";
+
+const NAMES: [&str; 17] = [
+    "a/index.html",
+    "a/404.html",
+    "a/style.css",
+    "a/style.css.gz",
+    "a/docs/a.txt",
+    "a/docs/style.css",
+    "a/docs/old/a.txt",
+    "a/read/a.txt",
+    "a/read/b/start.html",
+    "a/hidden/.dot",
+    "a/hidden/a.key",
+    "a/.well-known/a.txt",
+    "a/sp ace/ü.txt",
+    "b/index.html",
+    "b/index.php",
+    "b/d/a.txt",
+    "pages/404.html",
+];
+
+fn made() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for name in NAMES {
+        let file = folder.path().join(name);
+        fs::create_dir_all(file.parent().expect("it lies in a folder")).expect("a folder");
+        site::write(&file, format!("of {name}").as_bytes());
+    }
+    site::write(&folder.path().join("a/large.bin"), &vec![b'x'; 3 << 20]);
+    let path = folder.path().join("flash.toml");
+    fs::write(&path, CONFIG).expect("the file is written");
+    (folder, path)
+}
+
+/// URLs of all parts of the sites, and wrong ones, from a fixed seed.
+fn urls() -> Vec<(&'static str, String)> {
+    const HOSTS: [&str; 7] = [
+        "a.example",
+        "x.a.example",
+        "spa.example",
+        "www.a.example",
+        "app.example",
+        "A.EXAMPLE:80",
+        "c.example",
+    ];
+    const SEGMENTS: [&str; 24] = [
+        "docs",
+        "docs/old",
+        "gone",
+        "read",
+        "b",
+        "hidden",
+        "d",
+        "style.css",
+        "a.txt",
+        "index.html",
+        "large.bin",
+        "none",
+        ".dot",
+        "a.key",
+        "..",
+        ".",
+        "%2e%2e",
+        "sp%20ace",
+        "%C3%BC.txt",
+        "a%2fb",
+        ".well-known",
+        "docs..",
+        "index.php",
+        "",
+    ];
+    let mut state = 7_u64;
+    let mut next = |most: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % most
+    };
+    let url = |_| {
+        let host = HOSTS[next(HOSTS.len())];
+        let path: String = (0..1 + next(4)).map(|_| format!("/{}", SEGMENTS[next(SEGMENTS.len())])).collect();
+        let query = ["", "", "?q=1", "?C=S&O=D"][next(4)];
+        (host, format!("{path}{query}"))
+    };
+    (0..COUNT).map(url).collect()
+}
+
+fn explained(path: &Path, urls: &[(&str, String)], more: &[&str]) -> Vec<Value> {
+    let output = Command::new(program())
+        .args(["explain", "--json", "--config"])
+        .arg(path)
+        .args(more)
+        .args(urls.iter().map(|(host, target)| format!("http://{host}{target}")))
+        .output()
+        .expect("flash runs");
+    let said = String::from_utf8(output.stderr).expect("it is text");
+    assert!(output.status.success(), "{said}");
+    let lines = String::from_utf8(output.stdout).expect("it is text");
+    lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect()
+}
+
+#[test]
+fn a_thousand_urls_are_explained_as_they_are_answered() {
+    let (_folder, path) = made();
+    let urls = urls();
+    let server = Server::start_configured(&path, &[]);
+    let (mut statuses, mut programs) = (std::collections::BTreeMap::<u16, usize>::new(), 0);
+    for (method, more) in
+        [("GET", &["--header", "Accept-Encoding: gzip"][..]), ("POST", &["--method", "POST"])]
+    {
+        let fields = if method == "GET" { "Accept-Encoding: gzip\r\n" } else { "" };
+        let explanations = explained(&path, &urls, more);
+        assert_eq!(explanations.len(), COUNT);
+        for ((host, target), explanation) in urls.iter().zip(&explanations) {
+            let request =
+                format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
+            let bytes = server.raw(request.as_bytes());
+            let head = bytes.windows(4).position(|end| end == b"\r\n\r\n").expect("a head ends");
+            let head = String::from_utf8_lossy(&bytes[..head]).into_owned();
+            let status: u16 = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+            let shown = format!("{method} {host}{target}\n{head}\n{explanation:#}");
+            if !explanation["program"].is_null() {
+                // Nothing listens there, and after a while nothing is tried.
+                assert!(matches!(status, 502 | 503), "{shown}");
+                programs += 1;
+                continue;
+            }
+            *statuses.entry(status).or_default() += 1;
+            assert_eq!(explanation["status"], status, "{shown}");
+            let is_same = |name: &str| !matches!(name, "Date" | "Connection");
+            let sent: Vec<(&str, &str)> = head
+                .split("\r\n")
+                .skip(1)
+                .filter_map(|line| line.split_once(": "))
+                .filter(|(name, _)| is_same(name))
+                .collect();
+            let said: Vec<(&str, &str)> = explanation["fields"]
+                .as_array()
+                .expect("it has fields")
+                .iter()
+                .map(|field| (field[0].as_str().expect("a name"), field[1].as_str().expect("a value")))
+                .filter(|(name, _)| is_same(name))
+                .collect();
+            assert_eq!(said, sent, "{shown}");
+        }
+    }
+    for status in [200, 301, 308, 400, 404, 405, 410, 421] {
+        assert!(statuses.contains_key(&status), "no URL leads to {status}: {statuses:?}");
+    }
+    assert!(programs > 0);
+}
+
+#[test]
+fn an_explanation_names_lines_and_files() {
+    let (folder, path) = made();
+    let shown = fs::canonicalize(folder.path()).expect("it is there");
+    let ask =
+        |host, target: &str, more: &[&str]| explained(&path, &[(host, target.to_owned())], more).remove(0);
+    let found = ask("x.a.example:8080", "/docs/style.css?x", &[]);
+    let at = |line: usize| format!("{}:{line}", path.display());
+    assert_eq!(found["listener"], "127.0.0.1:0");
+    assert_eq!((&found["site"]["text"], &found["site"]["at"]), (&"a.example".into(), &at(5).into()));
+    let places: Vec<_> =
+        found["places"].as_array().expect("a list").iter().map(|place| place["text"].clone()).collect();
+    assert_eq!(places, ["/docs", "*.css"]);
+    let rules = found["rules"].as_array().expect("a list");
+    for (text, line) in [
+        ("index = index.html, start.html", 3),
+        ("header = X-Server: 1", 4),
+        ("header = X-Frame-Options: DENY", 9),
+        ("list = true", 10),
+        ("header = X-Docs: 1", 10),
+        ("cache-control = max-age=9", 16),
+        ("header = X-Css: 1", 16),
+    ] {
+        assert!(rules.iter().any(|rule| rule["text"] == text && rule["at"] == at(line)), "{text}: {rules:?}");
+    }
+    assert!(!rules.iter().any(|rule| rule["text"] == "cache-control = no-cache"), "{rules:?}");
+    assert_eq!(found["found"]["file"], shown.join("a/docs/style.css").display().to_string());
+    let coded = ask("a.example", "/style.css", &["--header", "Accept-Encoding: gzip"]);
+    assert_eq!(coded["found"]["file"], shown.join("a/style.css.gz").display().to_string());
+    let stripped = ask("a.example", "/b/d/a.txt", &[]);
+    assert_eq!(stripped["found"]["file"], shown.join("b/d/a.txt").display().to_string());
+    let program = ask("app.example", "/made/up", &["--method", "POST"]);
+    assert_eq!(
+        program["program"]["text"],
+        format!("fastcgi at unix:{} for .php", folder.path().join("none.sock").display())
+    );
+    assert_eq!(program["program"]["script"], shown.join("b/index.php").display().to_string());
+    assert!(ask("c.example", "/", &[])["site"].is_null());
+    let output = Command::new(flash_tests::program())
+        .args(["explain", "http://a.example/read/a.txt", "--config"])
+        .arg(&path)
+        .output();
+    let text = String::from_utf8(output.expect("flash runs").stdout).expect("it is text");
+    for line in [
+        "site      a.example",
+        "place     /read",
+        "rule      methods = GET",
+        "status    200",
+        "field     Content-Type: text/plain; charset=iso-8859-1",
+    ] {
+        assert!(text.contains(&format!("  {line}")), "{line} is not in\n{text}");
+    }
+}

@@ -1,0 +1,86 @@
+//! The admin socket: what it answers, to whom, and when.
+
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use flash_tests::{program, site};
+use rustix::process::Signal;
+
+use crate::setup::{Setup, architectures, ask, wait_for};
+
+#[test]
+fn it_answers_and_is_the_owners_alone() {
+    for arch in architectures() {
+        let setup = Setup::start(arch, "");
+        let socket = setup.path("admin.sock");
+        let metadata = fs::metadata(&socket).unwrap();
+        assert!(metadata.file_type().is_socket() && metadata.permissions().mode() & 0o777 == 0o600, "{arch}");
+        assert_eq!(setup.ask("GET", "/healthz"), (200, "serving\n".into()), "{arch}");
+        let status = setup.status();
+        assert_eq!(status["pid"], setup.server.pid(), "{arch}");
+        assert!(status["version"].is_string() && status["generation"] == 1, "{arch}: {status}");
+        for (method, path, code) in
+            [("GET", "/reload", 405), ("POST", "/healthz", 405), ("GET", "/nowhere", 404), ("", "", 400)]
+        {
+            assert_eq!(setup.ask(method, path).0, code, "{arch}: {method} {path}");
+        }
+        assert_eq!(setup.reload(), (Some(0), "configuration 2 serves from now on\n".into()), "{arch}");
+        assert_eq!(setup.ask("POST", "/reopen").0, 200, "{arch}");
+        setup.server.stop();
+        assert!(!socket.exists(), "{arch}: its name is removed");
+    }
+}
+
+#[test]
+fn silent_clients_keep_nobody_out_for_long() {
+    let setup = Setup::start("amped", "");
+    let silent: Vec<_> = (0..40).map(|_| UnixStream::connect(setup.path("admin.sock")).unwrap()).collect();
+    drop(silent);
+    wait_for("an answer", || setup.ask("GET", "/healthz").0 == 200);
+    setup.server.stop();
+}
+
+#[test]
+fn another_user_is_refused_even_if_the_mode_allows_it() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("NOT TESTED: only root can run a program as another user");
+    }
+    let setup = Setup::start("amped", "");
+    let socket = setup.path("admin.sock");
+    for path in [setup.folder.path(), &socket] {
+        fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+    }
+    // The program is copied, because its folder may be closed to others.
+    let copy = setup.path("flash");
+    fs::copy(program(), &copy).unwrap();
+    let admin = format!("unix:{}", socket.display());
+    let output =
+        Command::new(&copy).args(["reload", "--admin", &admin]).uid(65_534).gid(65_534).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains("only root and the server's user"), "{said}");
+    assert_eq!(setup.in_use(), [1]);
+    setup.server.stop();
+}
+
+#[test]
+fn it_answers_while_the_server_drains() {
+    for arch in architectures() {
+        let setup = Setup::start(arch, "drain = '20s'\n");
+        site::write(&setup.path("old/large"), &site::pattern(20_000_000));
+        let mut download = setup.server.connect();
+        download.write_all(b"GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let mut begun = vec![0; 1000];
+        download.read_exact(&mut begun).unwrap();
+        setup.server.signal(Signal::TERM);
+        let socket = setup.path("admin.sock");
+        wait_for("it to drain", || ask(&socket, "GET", "/healthz") == (503, "draining\n".into()));
+        let (code, said) = ask(&socket, "POST", "/reload");
+        assert_eq!((code, &said[..]), (422, "the server is stopping\n"), "{arch}");
+        let rest = flash_tests::read_all(&mut download);
+        assert!(rest.len() > 19_000_000, "{arch}: the download ends");
+    }
+}

@@ -1,0 +1,59 @@
+//! Listeners that a reload adds and drops.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+
+use flash_tests::{connect, read_all, reply};
+
+use crate::setup::{Setup, wait_for, without_processes};
+
+/// An address that nobody listens at.
+fn free() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
+}
+
+const GET: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n";
+
+fn ask(stream: &mut (impl Read + Write)) -> Vec<u8> {
+    stream.write_all(GET).expect("the connection is open");
+    let mut answer = vec![0; 4096];
+    let count = stream.read(&mut answer).expect("the connection is open");
+    answer.truncate(count);
+    answer
+}
+
+#[test]
+fn new_ones_accept_and_dropped_ones_refuse_while_their_connections_stay() {
+    for arch in without_processes() {
+        let (first, second) = (free(), free());
+        let setup = Setup::start(arch, &format!("listen = '{first}'\n"));
+        let mut kept = connect(first);
+        assert!(ask(&mut kept).ends_with(b"old"), "{arch}");
+        let socket = setup.path("flash.sock");
+        setup.change(&format!("listen = ['{second}', '{first}', 'unix:{}']\n", socket.display()));
+        for _ in 0..20 {
+            assert!(ask(&mut connect(second)).ends_with(b"old"), "{arch}");
+            assert!(ask(&mut connect(first)).ends_with(b"old"), "{arch}");
+        }
+        let mut by_name = UnixStream::connect(&socket).expect("the new socket accepts");
+        assert!(ask(&mut by_name).ends_with(b"old"), "{arch}");
+        setup.change(&format!("listen = '{second}'\n"));
+        let is_refused =
+            || TcpStream::connect(first).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+        wait_for("the first to be closed", is_refused);
+        assert!(ask(&mut kept).ends_with(b"old"), "{arch}: an open connection stays");
+        assert!(ask(&mut by_name).ends_with(b"old"), "{arch}: an open connection stays");
+        assert!(ask(&mut connect(second)).ends_with(b"old"), "{arch}");
+        wait_for("the name to be removed", || !socket.exists());
+        // A port that another one has got meanwhile is an error, and nothing changes.
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        setup.write(&format!("listen = ['{second}', '{}']\n", taken.local_addr().unwrap()));
+        let (code, said) = setup.reload();
+        assert!(code == Some(1) && said.contains("another program listens there"), "{arch}: {said}");
+        let mut last = connect(second);
+        last.write_all(b"GET /a.txt HTTP/1.0\r\n\r\n").unwrap();
+        assert_eq!(reply::only(&read_all(&mut last)).status, 200, "{arch}");
+        setup.server.stop();
+    }
+}

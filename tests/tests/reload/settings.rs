@@ -1,0 +1,155 @@
+//! Which settings a reload changes, and what it says of the others.
+
+use std::fs;
+use std::io::{Read, Write};
+
+use flash_tests::{PROCESSES, Server, reply, site};
+use rustix::process::Signal;
+
+use crate::setup::{Setup, architectures, wait_for, without_processes};
+
+fn text(setup: &Setup, name: &str) -> String {
+    fs::read_to_string(setup.path(name)).unwrap_or_default()
+}
+
+#[test]
+fn sites_come_change_and_go() {
+    for arch in without_processes() {
+        let site = |host: &str, root: &str, more: &str| format!("[site.'{host}']\nroot = '{root}'\n{more}");
+        let all = |sites: &[String]| format!("# root = none\n{}", sites.concat());
+        let setup = Setup::start(arch, &all(&[site("a.example", "old", ""), site("b.example", "new", "")]));
+        let ask = |host: &str, path: &str| {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            let reply = reply::only(&setup.server.raw(request.as_bytes()));
+            (reply.status, String::from_utf8(reply.body).expect("it is text"))
+        };
+        let [old, new] = ["old", "new"].map(|text| (200, text.to_owned()));
+        assert_eq!((ask("a.example", "/a.txt"), ask("b.example", "/a.txt")), (old.clone(), new.clone()));
+        assert_eq!(ask("c.example", "/a.txt").0, 421, "{arch}");
+        setup.change(&all(&[site("c.example", "new", ""), site("a.example", "new", "list = true\n")]));
+        assert_eq!((ask("a.example", "/a.txt"), ask("c.example", "/a.txt")), (new.clone(), new), "{arch}");
+        assert_eq!((ask("a.example", "/empty/").0, ask("c.example", "/empty/").0), (200, 403), "{arch}");
+        assert_eq!(ask("b.example", "/a.txt").0, 421, "{arch}");
+        setup.change(&all(&[site("*", "old", "spa = 'a.txt'\n")]));
+        assert_eq!((ask("a.example", "/a.txt"), ask("x", "/nowhere")), (old.clone(), old), "{arch}");
+        setup.server.stop();
+    }
+}
+
+#[test]
+fn a_file_with_errors_changes_nothing() {
+    for arch in architectures() {
+        let setup = Setup::start(arch, "error-log = 'errors'\n");
+        for (settings, expected) in [
+            ("error-log = 'errors'\nlisst = true\n", "did you mean `list`?"),
+            ("error-log = 'errors'\nfallback = 'none.html'\n", "there is no such file"),
+            ("error-log = 'errors'\narch = \n", "error:"),
+        ] {
+            setup.write(settings);
+            let (code, said) = setup.reload();
+            assert_eq!(code, Some(1), "{arch}: {said}");
+            assert!(said.contains(expected) && said.contains("flash.toml:"), "{arch}: {said}");
+            assert_eq!((setup.body("/a.txt"), setup.in_use()), ("old".into(), vec![1]), "{arch}");
+        }
+        setup.server.signal(Signal::HUP);
+        wait_for("the lines about it", || {
+            text(&setup, "errors").contains("the configuration stays what it was")
+        });
+        wait_for("what is wrong", || text(&setup, "errors").contains("flash.toml has "));
+        setup.write("error-log = 'errors'\nlist = true\n");
+        setup.server.signal(Signal::HUP);
+        wait_for("the next configuration", || setup.in_use() == [2]);
+        wait_for("its line", || text(&setup, "errors").contains("configuration 2 serves from now on"));
+        assert_eq!(setup.server.get("/empty/").status, 200, "{arch}");
+        setup.server.stop();
+    }
+}
+
+#[test]
+fn what_cannot_change_is_named_with_its_place() {
+    for arch in architectures() {
+        let setup = Setup::start(arch, "");
+        setup.write("path-cache = 7\nuser = 'root'\n");
+        let (code, said) = setup.reload();
+        assert_eq!(code, Some(1), "{arch}: {said}");
+        for key in ["path-cache", "user"] {
+            assert!(said.contains(&format!("only a restart changes `{key}`")), "{arch}: {said}");
+        }
+        assert!(
+            said.contains("flash.toml has 2 errors") && said.contains("path-cache = 7\n"),
+            "{arch}: {said}"
+        );
+        assert_eq!(setup.in_use(), [1], "{arch}");
+        if arch == PROCESSES {
+            for (settings, key) in [("root = 'new'\n", "root"), ("listen = '127.0.0.1:1'\n", "listen")] {
+                setup.write(settings);
+                let (code, said) = setup.reload();
+                assert!(
+                    code == Some(1) && said.contains(&format!("only a restart changes `{key}`")),
+                    "{said}"
+                );
+            }
+        }
+        setup.server.stop();
+    }
+}
+
+#[test]
+fn logs_move_begin_and_end() {
+    for arch in without_processes() {
+        let settings = |log: &str| format!("access-log = '{log}'\nerror-log = 'errors-{log}'\n");
+        let setup = Setup::start(arch, &settings("one"));
+        let visit = |name: &str| _ = setup.server.get(name);
+        visit("/first");
+        wait_for("a line", || text(&setup, "one").contains("GET /first"));
+        setup.change(&settings("two"));
+        visit("/second");
+        wait_for("a line", || text(&setup, "two").contains("GET /second"));
+        assert!(!text(&setup, "one").contains("GET /second"), "{arch}");
+        wait_for("an error line", || text(&setup, "errors-two").contains("configuration 2"));
+        setup.change("access-log = 'off'\n");
+        visit("/third");
+        setup.change(&format!("log-format = 'json'\n{}", settings("two")));
+        visit("/fourth");
+        wait_for("a line", || text(&setup, "two").contains("/fourth"));
+        assert!(!text(&setup, "two").contains("/third"), "{arch}: {}", text(&setup, "two"));
+        assert!(text(&setup, "two").lines().last().is_some_and(|line| line.starts_with('{')), "{arch}");
+        setup.server.stop();
+    }
+}
+
+#[test]
+fn limits_hold_from_the_next_request_on() {
+    for arch in architectures() {
+        let setup = Setup::start(arch, "");
+        let mut stream = setup.server.connect();
+        let mut ask = |length: usize| {
+            let request = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(length));
+            stream.write_all(request.as_bytes()).expect("the connection is open");
+            let mut answer = [0; 4096];
+            let count = stream.read(&mut answer).expect("the connection is open");
+            String::from_utf8_lossy(&answer[9..count.min(12)]).into_owned()
+        };
+        assert_eq!(ask(500), "404", "{arch}");
+        setup.change("target-bytes-max = 100\n");
+        assert_eq!(ask(500), "414", "{arch}: the idle connection gets the new limit");
+        setup.server.stop();
+    }
+}
+
+#[test]
+fn without_a_file_sighup_reads_the_pages_for_errors_again() {
+    for arch in without_processes() {
+        let (site, pages) = (site::make(), tempfile::tempdir().unwrap());
+        let page = pages.path().join("404.html");
+        fs::write(&page, "one").unwrap();
+        let flags = ["--processes", "2", "--error-pages", pages.path().to_str().unwrap()];
+        let server = Server::start(arch, site.path(), &flags);
+        let missing = || String::from_utf8(server.get("/nowhere").body).expect("it is text");
+        assert_eq!(missing(), "one", "{arch}");
+        fs::write(&page, "another").unwrap();
+        server.signal(Signal::HUP);
+        wait_for("the other page", || missing() == "another");
+        server.stop();
+    }
+}

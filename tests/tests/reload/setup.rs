@@ -1,0 +1,122 @@
+//! A server with a configuration file and an admin socket.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, site};
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) struct Setup {
+    pub(crate) folder: TempDir,
+    pub(crate) server: Server,
+    arch: &'static str,
+}
+
+/// All architectures, each with helpers as they are.
+pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
+    ARCHITECTURES.into_iter()
+}
+
+/// Architectures whose look-ups a reload can change.
+pub(crate) fn without_processes() -> impl Iterator<Item = &'static str> {
+    ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process"))
+}
+
+impl Setup {
+    /// A server of two folders, `old` and `new`, that serves the first.
+    pub(crate) fn start(arch: &'static str, settings: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in ["old", "new"] {
+            fs::create_dir_all(folder.path().join(name).join("empty")).expect("a folder");
+            site::write(&folder.path().join(name).join("a.txt"), name.as_bytes());
+        }
+        let path = folder.path().join("flash.toml");
+        fs::write(&path, text(arch, folder.path(), settings)).expect("the file is written");
+        let server = Server::start_configured(&path, &[]);
+        Self { folder, server, arch }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes other settings.
+    pub(crate) fn write(&self, settings: &str) {
+        let text = text(self.arch, self.folder.path(), settings);
+        fs::write(self.path("flash.toml"), text).expect("the file is written");
+    }
+
+    /// `flash reload`: its exit code, and what it says.
+    pub(crate) fn reload(&self) -> (Option<i32>, String) {
+        let file = self.path("flash.toml");
+        let output = Command::new(program()).args(["reload", "--config"]).arg(file).output();
+        let Output { status, stdout, stderr } = output.expect("flash runs");
+        (status.code(), String::from_utf8([stdout, stderr].concat()).expect("it is text"))
+    }
+
+    /// Reloads these settings, which are right.
+    pub(crate) fn change(&self, settings: &str) {
+        self.write(settings);
+        let (status, said) = self.ask("POST", "/reload");
+        assert_eq!(status, 200, "{}: {said}", self.arch);
+    }
+
+    /// A request to the admin socket.
+    pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, String) {
+        ask(&self.path("admin.sock"), method, path)
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        let (status, text) = self.ask("GET", "/status.json");
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+
+    /// The numbers of the configurations in use.
+    pub(crate) fn in_use(&self) -> Vec<u64> {
+        let status = self.status();
+        let numbers = status["generations_in_use"].as_array().expect("a list");
+        numbers.iter().map(|number| number.as_u64().expect("a number")).collect()
+    }
+
+    pub(crate) fn body(&self, path: &str) -> String {
+        String::from_utf8(self.server.get(path).body).expect("it is text")
+    }
+}
+
+fn text(arch: &str, folder: &Path, settings: &str) -> String {
+    let (arch, helpers) = arch.split_once(" --helpers ").unwrap_or((arch, "thread"));
+    let folder = folder.display();
+    let root = if settings.contains("root = ") { "" } else { "root = 'old'\n" };
+    let listen = if settings.contains("listen = ") { "" } else { "listen = '127.0.0.1:0'\n" };
+    format!(
+        "{root}{listen}admin = 'unix:{folder}/admin.sock'\narch = '{arch}'\nhelpers = '{helpers}'\nprocesses = 2\n\
+         verbose = true\n{settings}"
+    )
+}
+
+/// A request to an admin socket: the status, and the body.
+pub(crate) fn ask(socket: &Path, method: &str, path: &str) -> (u16, String) {
+    let mut stream = UnixStream::connect(socket).expect("the admin socket accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: flash\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it takes the request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers with text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends");
+    (head[9..12].parse().expect("a status"), body.to_owned())
+}
+
+pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < give_up, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

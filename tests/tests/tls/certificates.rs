@@ -1,0 +1,217 @@
+//! Which certificate answers, which requests it may answer, and what is said about it.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use flash_tests::{PROCESSES, Server, program, reply, site};
+use rcgen::date_time_ymd;
+
+use crate::client::{Authority, Secured, ask};
+use crate::each;
+
+/// Two sites with certificates of their own, and one that shares the first one's.
+fn sites(authority: &Authority, folder: &str, before: &str) -> String {
+    let (one, one_key) = authority.issue("one", &["one.example", "shared.example"]);
+    let (other, other_key) = authority.issue("other", &["*.other.example"]);
+    format!(
+        "{before}\n\
+         [site.\"one.example\"]\nroot = \"{folder}\"\ntls = {{ certificate = \"{one}\", key = \"{one_key}\" }}\n\
+         [site.\"shared.example\"]\nroot = \"{folder}\"\ntls = [{{ certificate = \"{one}\", key = \"{one_key}\" }}]\n\
+         [site.\"*.other.example\"]\nroot = \"{folder}\"\ntls = {{ certificate = \"{other}\", key = \"{other_key}\" }}\n\
+         [site.\"plain.example\"]\nroot = \"{folder}\"\n"
+    )
+}
+
+#[test]
+fn a_name_chooses_the_certificate_and_a_request_for_another_one_is_misdirected() {
+    let folder = site::make();
+    each(|arch| {
+        if arch == PROCESSES {
+            // Helper processes serve a single site.
+            return;
+        }
+        let authority = Authority::new();
+        let before = format!("arch = \"{arch}\"\nlisten = [\"https://127.0.0.1:0\"]\nverbose = true");
+        let file = authority.path(&format!("{arch}.toml"));
+        let text = sites(&authority, folder.path().to_str().expect("UTF-8"), &before);
+        fs::write(&file, text).expect("a file");
+        let server = Server::start_configured(&file, &[]);
+        let config = authority.client();
+        let status = |name: &str, host: &str| {
+            let request = format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            ask(&server, &config, name, &request).map(|(_, bytes)| reply::only(&bytes).status).ok()
+        };
+        for (name, host, expected) in [
+            ("one.example", "one.example", Some(200)),
+            ("ONE.example", "One.Example.:443", Some(200)),
+            ("shared.example", "shared.example", Some(200)),
+            // The same certificate is for both.
+            ("one.example", "shared.example", Some(200)),
+            ("a.other.example", "a.other.example", Some(200)),
+            ("a.other.example", "b.other.example", Some(200)),
+            ("a.other.example", "one.example", Some(421)),
+            ("one.example", "a.other.example", Some(421)),
+            ("one.example", "plain.example", Some(421)),
+            ("one.example", "nowhere.example", Some(421)),
+            // The first certificate answers, and it is not for this name.
+            ("nowhere.example", "one.example", None),
+        ] {
+            assert_eq!(status(name, host), expected, "{arch}: {name} and {host}");
+        }
+        server.stop();
+    });
+}
+
+#[test]
+fn requests_without_tls_are_redirected_if_it_is_required() {
+    let folder = site::make();
+    each(|arch| {
+        let secured = Secured::start(
+            arch,
+            folder.path(),
+            &[
+                "--listen",
+                "http://127.0.0.1:0",
+                "--listen",
+                "https://127.0.0.1:0",
+                "--https",
+                "required",
+                "--hsts",
+                "1h",
+            ],
+        );
+        let said = secured.server.said();
+        let port = |scheme: &str| -> u16 {
+            let after = said.split(&format!("{scheme}://127.0.0.1:")).nth(1).expect("an address");
+            after.split('/').next().and_then(|port| port.parse().ok()).expect("a port")
+        };
+        let https = port("https");
+        let plain = secured.server.get("/a%20b?c=d");
+        assert_eq!(plain.status, 308, "{arch}: {said}");
+        assert_eq!(plain.field("Location"), Some(format!("https://h:{https}/a%20b?c=d").as_str()), "{arch}");
+        assert_eq!(plain.field("Strict-Transport-Security"), None, "{arch}");
+        let address = (std::net::Ipv4Addr::LOCALHOST, https);
+        let mut socket = std::net::TcpStream::connect(address).expect("a listener");
+        let name = rustls::pki_types::ServerName::try_from("localhost").expect("a name");
+        let mut client = rustls::ClientConnection::new(secured.authority.client(), name).expect("a client");
+        let mut stream = rustls::Stream::new(&mut client, &mut socket);
+        use std::io::{Read, Write};
+        stream.write_all(format!("GET /a.txt HTTP/1.1\r\n{}", crate::CLOSE).as_bytes()).expect("a request");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("a response");
+        let reply = reply::only(&bytes);
+        assert_eq!(
+            (reply.status, reply.field("Strict-Transport-Security")),
+            (200, Some("max-age=3600")),
+            "{arch}"
+        );
+        secured.server.stop();
+    });
+}
+
+fn flash(words: &[&str]) -> Output {
+    Command::new(program()).args(words).output().expect("flash starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_an_error_with_its_path() {
+    let folder = site::make();
+    let root = folder.path().to_str().expect("UTF-8");
+    let authority = Authority::new();
+    let (good, key) = authority.issue("good", &["localhost"]);
+    let (_, other_key) = authority.issue("other", &["localhost"]);
+    let file = |name: &str, text: &str| {
+        let path = authority.path(name);
+        fs::write(&path, text).expect("a file");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let nonsense = file("nonsense.pem", "nonsense");
+    let sealed = file(
+        "sealed.pem",
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0=\n-----END ENCRYPTED PRIVATE KEY-----\n",
+    );
+    for (certificate, key, why) in [
+        (&*good, &*other_key, "this is not the key of the certificate"),
+        (&nonsense, &key, "there is no certificate in it"),
+        (&good, &nonsense, "there is no private key in it"),
+        (&good, &sealed, "encrypted with a passphrase"),
+        ("/nowhere.pem", &key, "No such file"),
+        (&good, root, "not a file"),
+    ] {
+        let output = flash(&[
+            "serve",
+            root,
+            "--listen",
+            "127.0.0.1:0",
+            "--tls-certificate",
+            certificate,
+            "--tls-key",
+            key,
+        ]);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains(why), "{why}: {}", said(&output));
+        let path =
+            if why.contains("certificate in it") || why.contains("No such") { certificate } else { key };
+        assert!(said(&output).contains(path), "{path}: {}", said(&output));
+    }
+    for (words, why) in [
+        (&["--listen", "https://127.0.0.1:0"][..], "no certificate is given"),
+        (&["--tls-certificate", &good], "--tls-key"),
+        (&["--https", "required"], "a listener that speaks TLS"),
+        (
+            &["--listen", "http://127.0.0.1:0", "--tls-certificate", &good, "--tls-key", &key],
+            "no listener speaks TLS",
+        ),
+        (&["--tls-certificate", &good, "--tls-key", &key, "--hsts", "1h"], "--https required"),
+    ] {
+        let output = flash(&[&["serve", root], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", said(&output));
+        assert!(said(&output).contains(why), "{why}: {}", said(&output));
+    }
+}
+
+#[test]
+fn what_clients_may_not_like_is_said_and_found_by_flash_check() {
+    let folder = site::make();
+    let root = folder.path().to_str().expect("UTF-8");
+    let authority = Authority::new();
+    let (expired, key) = authority.issue_with("expired", &["example.org"], |params| {
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2020, 2, 1);
+    });
+    let file = authority.path("flash.toml");
+    let text = format!(
+        "listen = \"https://127.0.0.1:0\"\n[site.\"www.example.org\"]\nroot = \"{root}\"\n\
+         tls = {{ certificate = \"{expired}\", key = \"{key}\" }}\n"
+    );
+    fs::write(&file, text).expect("a file");
+    let output = flash(&["check", "--config", file.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(2));
+    let server = Server::start_configured(&file, &[]);
+    for why in ["the certificate expired ", "the certificate is not for www.example.org, but for example.org"]
+    {
+        assert!(said(&output).contains(why), "{}", said(&output));
+        let _ = server.connect();
+        assert!(
+            server.said().contains(why) || {
+                std::thread::sleep(std::time::Duration::from_millis(500));
+                server.said().contains(why)
+            }
+        );
+    }
+    server.stop();
+    for (text, why) in [
+        ("tls = { certificate = \"/c.pem\" }", "needs its `key`"),
+        ("tls = { certificate = \"/c.pem\", key = \"/k.pem\", password = \"x\" }", "unknown key `password`"),
+        ("tls = \"/c.pem\"", "a table with certificate and key"),
+        ("tls = [1]", "a table with certificate and key"),
+    ] {
+        fs::write(&file, format!("root = \"{root}\"\n{text}\n")).expect("a file");
+        let output = flash(&["check", "--config", file.to_str().expect("UTF-8")]);
+        assert!(output.status.code() == Some(2) && said(&output).contains(why), "{text}: {}", said(&output));
+    }
+}

@@ -1,0 +1,130 @@
+//! Programs and uploads over TLS.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_tests::{reply, scripts, site};
+
+use crate::client::Secured;
+use crate::{CLOSE, each};
+
+fn start(arch: &str, site: &std::path::Path, scripts: &std::path::Path) -> Secured {
+    let cgi = format!("/cgi={}", scripts.display());
+    let direct = format!("/direct={}", scripts.display());
+    Secured::start(
+        arch,
+        site,
+        &["--processes", "4", "--cgi", &cgi, "--cgi-direct", &direct, "--body-bytes-max", "16M"],
+    )
+}
+
+#[test]
+fn programs_learn_that_the_request_came_over_tls() {
+    let (folder, scripts) = (site::make(), scripts::make());
+    each(|arch| {
+        let secured = start(arch, folder.path(), scripts.path());
+        // What writes to the client's socket itself would write in the clear.
+        for path in ["/cgi/env", "/direct/env"] {
+            let reply = reply::only(&secured.raw(format!("GET {path} HTTP/1.1\r\n{CLOSE}").as_bytes()));
+            let text = String::from_utf8(reply.body).expect("a text");
+            let has = |line: &str| text.lines().any(|other| other == line);
+            let port = format!("SERVER_PORT={}", secured.server.address.port());
+            assert!(
+                has("HTTPS=on") && has("REQUEST_SCHEME=https") && has(&port) && has("SSL_PROTOCOL=TLSv1.3"),
+                "{arch}: {text}"
+            );
+        }
+        secured.server.stop();
+    });
+}
+
+#[test]
+fn uploads_come_back_while_they_are_sent() {
+    let (folder, scripts) = (site::make(), scripts::make());
+    let body: Vec<u8> = (0..3_000_000u32).map(|number| (number / 7) as u8).collect();
+    each(|arch| {
+        let secured = start(arch, folder.path(), scripts.path());
+        let mut stream = secured.connect();
+        let head = format!("POST /cgi/echo HTTP/1.1\r\nContent-Length: {}\r\n{CLOSE}", body.len());
+        stream.write_all(head.as_bytes()).expect("a head");
+        let (mut sent, mut answer, mut piece) = (0, Vec::new(), vec![0; 50_000]);
+        // In turn: a program that is not read from stops reading.
+        while sent < body.len() {
+            let end = (sent + 50_000).min(body.len());
+            stream.write_all(&body[sent..end]).expect("it is taken");
+            sent = end;
+            if sent > 500_000 {
+                let count = stream.read(&mut piece).expect("it comes back");
+                answer.extend_from_slice(&piece[..count]);
+            }
+        }
+        stream.read_to_end(&mut answer).expect("the rest, and a close_notify");
+        let reply = reply::only(&answer);
+        assert!(reply.status == 200 && reply.body == body, "{arch}: {} bytes", reply.body.len());
+        secured.server.stop();
+    });
+}
+
+#[test]
+fn an_upload_without_its_end_is_not_complete() {
+    let (folder, scripts) = (site::make(), scripts::make());
+    let seen = scripts.path().join("seen");
+    let script = format!(
+        "#!/bin/sh\ncat > /dev/null\necho whole >> {}\nprintf 'Content-Type: text/plain\\n\\nok'",
+        seen.display()
+    );
+    scripts::script(scripts.path(), "whole", &script);
+    each(|arch| {
+        let secured = start(arch, folder.path(), scripts.path());
+        for head in ["Content-Length: 100000\r\n", "Transfer-Encoding: chunked\r\n"] {
+            let body = if head.starts_with('C') { vec![b'x'; 50_000] } else { b"5\r\nhello\r\n".to_vec() };
+            for says_so in [false, true] {
+                let mut stream = secured.connect();
+                stream
+                    .write_all(format!("POST /cgi/whole HTTP/1.1\r\n{head}{CLOSE}").as_bytes())
+                    .expect("a head");
+                stream.write_all(&body).expect("a part of the body");
+                if says_so {
+                    stream.conn.send_close_notify();
+                    stream.flush().expect("the end");
+                }
+                stream.sock.shutdown(std::net::Shutdown::Write).expect("the end");
+                let mut answer = Vec::new();
+                // Nothing, or an error.
+                let _ = stream.read_to_end(&mut answer);
+                assert!(!answer.starts_with(b"HTTP/1.1 200"), "{arch}: {head}");
+            }
+        }
+        secured.server.stop();
+    });
+    thread::sleep(Duration::from_millis(200));
+    assert!(!fs::exists(&seen).expect("it can be told"), "a program took a part of a body for the whole");
+}
+
+#[test]
+fn a_client_that_reads_nothing_stops_its_program_and_is_cut() {
+    let (folder, scripts) = (site::make(), scripts::make());
+    each(|arch| {
+        let cgi = format!("/cgi={}", scripts.path().display());
+        let flags = ["--processes", "4", "--cgi", &cgi, "--send-rate-min", "100M"];
+        let secured = Secured::start(arch, folder.path(), &flags);
+        let mut stream = secured.connect();
+        stream.write_all(format!("GET /cgi/flood HTTP/1.1\r\n{CLOSE}").as_bytes()).expect("a request");
+        let begun = Instant::now();
+        // A credit of ten seconds, and nothing that adds to it but what sockets hold.
+        thread::sleep(Duration::from_secs(13));
+        let mut piece = vec![0; 1 << 20];
+        let end = loop {
+            match stream.read(&mut piece) {
+                Ok(0) => break true,
+                Ok(_) if begun.elapsed() > Duration::from_secs(19) => break false,
+                Ok(_) => {}
+                Err(_) => break true,
+            }
+        };
+        assert!(end, "{arch}: it goes on");
+        secured.server.stop();
+    });
+}
