@@ -157,7 +157,10 @@ impl Http2 {
             ExchangeState::Lookup(lookup) => {
                 exchange.timing.spent += spent;
                 lookup.take(done, cx.now.ms(), cx.server.settings.revalidate_ms);
-                self.go_on(id.stream(), cx);
+                // A listing takes more than one job.
+                if lookup.is_over() {
+                    self.go_on(id.stream(), cx);
+                }
             }
             ExchangeState::Body(_) => {
                 if let Some(record) = &mut state.record {

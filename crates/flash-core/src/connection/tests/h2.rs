@@ -72,6 +72,16 @@ fn the_same_site_gives_the_same_answers_as_over_http_1() {
 }
 
 #[test]
+fn a_listing_takes_as_many_jobs_as_it_needs() {
+    let whole = ask(&mut world(), "GET", "/folder/", &[]);
+    let mut slow = world();
+    slow.disk.short_steps = true;
+    let in_steps = ask(&mut slow, "GET", "/folder/", &[]);
+    assert!(slow.disk.done["list"] > 4, "{:?}", slow.disk.done);
+    assert!(in_steps.body == whole.body && in_steps.has_ended, "{in_steps:?}");
+}
+
+#[test]
 fn the_preface_may_come_in_pieces_and_http_1_is_not_taken_for_it() {
     let mut world = world();
     let bytes = [
