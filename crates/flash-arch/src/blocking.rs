@@ -57,6 +57,9 @@ pub(crate) trait Source {
         false
     }
 
+    /// Notes that the worker waits for the next request of its connection, or has stopped to wait for it.
+    fn awaits_request(&mut self, _awaits: bool) {}
+
     /// Whether a connection in this state can be parked.
     fn parks(&self, connection: &Connection, transport: &Transport) -> bool;
 
@@ -232,21 +235,22 @@ impl<S: Source> Blocking<S> {
             let want = connection.want(&mut self.worker.cx());
             self.release();
             match want {
-                // What the client has sent may be in the socket already. The next worker reads it.
-                Want::Receive
-                    if self.source.is_retired()
-                        && connection.is_idle()
-                        && !self.worker.shared.is_draining()
-                        && self.source.parks(connection, transport) =>
-                {
-                    return After::Park;
-                }
                 Want::Receive => {
+                    let is_idle = connection.is_idle() && self.source.parks(connection, transport);
+                    // Noted first. A reload that comes later waits for this worker, and an earlier one is seen here.
+                    self.source.awaits_request(is_idle);
+                    // What the client has sent may be in the socket already. The next worker reads it.
+                    if is_idle && self.source.is_retired() && !self.worker.shared.is_draining() {
+                        return After::Park;
+                    }
                     let received = match self.source.may_wait() {
                         true => socket::receive(socket, &mut self.buffer),
                         false => socket::receive_now(socket, &mut self.buffer),
                     };
+                    self.source.awaits_request(false);
                     self.worker.clock.read();
+                    // A reload may have ended during the wait.
+                    self.worker.refresh();
                     let (worker, buffer) = (&mut self.worker, &self.buffer);
                     match received {
                         Received::Bytes(count) => {

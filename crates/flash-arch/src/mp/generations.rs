@@ -28,7 +28,7 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long the first workers may take to start before they count as ready.
 const FIRST_PATIENCE: Duration = Duration::from_secs(2);
-/// How long idle workers of an earlier generation may take to end, before the reload counts as done all the same.
+/// How long workers of an earlier generation may wait for another request, before the reload counts as done all the same.
 const RETIRE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The removal of a name is tried in each turn of the parent.
@@ -258,8 +258,8 @@ impl Generations {
         }
         self.wait_for_first();
         before.retire();
-        // Idle workers end at once. Those that serve a connection end after it.
-        wait_while(RETIRE_PATIENCE, || before.scoreboard.has_spare());
+        // Idle workers end at once, and those that wait for their client's next request soon. The others end after their request.
+        wait_while(RETIRE_PATIENCE, || before.scoreboard.may_take_requests());
         self.earlier.push(Earlier { workers: before, names });
         Ok(())
     }

@@ -24,6 +24,8 @@ const STARTING: u8 = 1;
 const IDLE: u8 = 2;
 /// A worker serves a connection.
 const BUSY: u8 = 3;
+/// A worker serves a connection, and waits for its next request.
+const BETWEEN: u8 = 4;
 
 impl Scoreboard {
     pub(super) fn new(workers_max: usize) -> io::Result<Self> {
@@ -49,7 +51,7 @@ impl Scoreboard {
     }
 
     pub(super) fn busy(&self) -> usize {
-        self.count(|state| state == BUSY)
+        self.count(|state| matches!(state, BUSY | BETWEEN))
     }
 
     pub(super) fn has_starting(&self) -> bool {
@@ -63,7 +65,12 @@ impl Scoreboard {
 
     /// Whether all workers that there may be are busy.
     pub(super) fn is_short(&self) -> bool {
-        self.states.iter().all(|state| state.load(SeqCst) == BUSY)
+        self.states.iter().all(|state| matches!(state.load(SeqCst), BUSY | BETWEEN))
+    }
+
+    /// Whether a worker may begin with another request before it looks whether it is to end.
+    pub(super) fn may_take_requests(&self) -> bool {
+        self.states.iter().any(|state| matches!(state.load(SeqCst), STARTING | IDLE | BETWEEN))
     }
 
     /// The number of a worker that is to be started, if there may be another one.
@@ -95,6 +102,11 @@ impl Scoreboard {
     pub(super) fn begin(&self, number: usize) -> bool {
         self.states[number].store(BUSY, SeqCst);
         !self.has_spare()
+    }
+
+    /// The worker waits for the next request of its connection, or has stopped to wait for it.
+    pub(super) fn awaits_request(&self, number: usize, awaits: bool) {
+        self.states[number].store(if awaits { BETWEEN } else { BUSY }, SeqCst);
     }
 
     /// Removes an idle worker, unless it is the last idle one.
@@ -129,5 +141,17 @@ mod tests {
         board.idle(2);
         assert!(board.retire(0) && board.workers() == 2);
         assert_eq!(board.starting(), Some(0), "its number is free again");
+    }
+
+    #[test]
+    fn a_worker_between_two_requests_is_busy_and_may_take_another() {
+        let board = Scoreboard::new(1).unwrap();
+        board.starting();
+        board.begin(0);
+        assert!(!board.may_take_requests());
+        board.awaits_request(0, true);
+        assert!(board.may_take_requests() && board.is_short() && board.busy() == 1 && !board.has_spare());
+        board.awaits_request(0, false);
+        assert!(!board.may_take_requests() && board.is_short());
     }
 }

@@ -202,6 +202,10 @@ impl Source for Connections<'_> {
         self.workers.scoreboard.are_retired()
     }
 
+    fn awaits_request(&mut self, awaits: bool) {
+        self.workers.scoreboard.awaits_request(self.number, awaits);
+    }
+
     /// Only a connection between two requests goes to another process. The keys of TLS stay in this one.
     fn parks(&self, connection: &Connection, transport: &Transport) -> bool {
         !transport.is_tls() && connection.idle_state().is_some()
