@@ -42,6 +42,7 @@ fn work(flags: Flags) -> Result<(), Failure> {
     }
     let mut lines = flags.json.as_deref().map(open).transpose()?;
     let mut watch = Watch::begin(&target, flags.level)?;
+    Watch::run_first();
     let name = target.name();
     let count = watch.processes();
     let plural = if count == 1 { "process" } else { "processes" };

@@ -21,10 +21,10 @@ use crate::symbols::Symbols;
 /// The time between two looks.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(1);
 const FIND_EVERY: Duration = Duration::from_millis(10);
-/// For each thread. An ordinary user's memory for rings is limited, so smaller ones follow.
-const RING_PAGES: [usize; 2] = [64, 8];
 /// For a loop, which may sleep ten thousand times a second while this program does not get a processor.
 const LOOP_RING_PAGES: usize = 1024;
+/// For each thread. An ordinary user's memory for rings is limited, so smaller ones follow. The first is a loop's only.
+const RING_PAGES: [usize; 3] = [LOOP_RING_PAGES, 64, 8];
 
 pub(crate) struct Instrument {
     stacks: Stacks,
@@ -95,13 +95,14 @@ impl Instrument {
     }
 
     fn record(&mut self, pid: u32, thread: u32) -> io::Result<()> {
-        let recorder = open(thread)?;
+        let is_large = Doing::read(&proc::place(pid, thread)).is_wait();
+        let recorder = open(thread, is_large)?;
         let name = proc::thread_name(pid, thread);
         let totals = ThreadTotals { pid, thread, name, ..ThreadTotals::default() };
         let recorded = Recorded {
             recorder: Some(recorder),
             totals,
-            is_large: false,
+            is_large,
             lost_before: 0,
             counted_ns: 0,
             subject: None,
@@ -177,14 +178,18 @@ impl Instrument {
 
 const NO_SUCH_THREAD: i32 = 3;
 
-fn open(thread: u32) -> io::Result<SleepRecorder> {
-    let [most, least] = RING_PAGES;
-    SleepRecorder::open(thread, most, Begin::Enabled).or_else(|error| match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::OutOfMemory => {
-            SleepRecorder::open(thread, least, Begin::Enabled)
+/// Opens the largest ring that is granted.
+fn open(thread: u32, is_large: bool) -> io::Result<SleepRecorder> {
+    let sizes = if is_large { &RING_PAGES[..] } else { &RING_PAGES[1..] };
+    let (least, larger) = sizes.split_last().expect("there are sizes");
+    for &pages in larger {
+        match SleepRecorder::open(thread, pages, Begin::Enabled) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::OutOfMemory) => {}
+            opened => return opened,
         }
-        _ => Err(error),
-    })
+    }
+    SleepRecorder::open(thread, *least, Begin::Enabled)
 }
 
 impl Recorded {
@@ -218,7 +223,7 @@ impl Recorded {
         if doing.is_wait() {
             return;
         }
-        let place = format!("/proc/{}/task/{}", self.totals.pid, self.totals.thread);
+        let place = proc::place(self.totals.pid, self.totals.thread);
         let subject = doing.subject(&place);
         self.subject = Some((since_ns, subject));
         // If it woke meanwhile, what was read may be of its next call.

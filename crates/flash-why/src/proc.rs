@@ -52,16 +52,21 @@ pub(crate) fn is_called(pid: u32, name: &str) -> bool {
 
 /// Children of a process, those of all its threads.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
-    let of_thread = |thread: u32| fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
+    let of_thread = |thread: u32| fs::read_to_string(format!("{}/children", place(pid, thread)));
     let lists = threads(pid).into_iter().filter_map(|thread| of_thread(thread).ok());
     lists
         .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
         .collect()
 }
 
+/// A thread's folder.
+pub(crate) fn place(pid: u32, thread: u32) -> String {
+    format!("/proc/{pid}/task/{thread}")
+}
+
 /// A thread's name.
 pub(crate) fn thread_name(pid: u32, thread: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/task/{thread}/comm")).unwrap_or_default();
+    let name = fs::read_to_string(format!("{}/comm", place(pid, thread))).unwrap_or_default();
     name.trim_end().to_owned()
 }
 

@@ -98,7 +98,7 @@ impl Instrument {
 
 impl Sampled {
     fn sample(&mut self, now: Instant, begun: Instant, found: &mut dyn FnMut(Block)) {
-        let place = format!("/proc/{}/task/{}", self.totals.pid, self.totals.thread);
+        let place = proc::place(self.totals.pid, self.totals.thread);
         let Ok(status) = fs::read_to_string(format!("{place}/status")) else { return self.wake(found) };
         let field = |name| status.lines().find_map(|line: &str| line.strip_prefix(name)).map(str::trim);
         self.totals.name = field("Name:").unwrap_or_default().to_owned();

@@ -35,6 +35,7 @@ impl Watched {
         let over = Arc::new(AtomicBool::new(false));
         let seen_over = Arc::clone(&over);
         let watcher = thread::spawn(move || {
+            Watch::run_first();
             let mut seen = Seen::default();
             loop {
                 // Asked first: what happened before the end has to be read.
