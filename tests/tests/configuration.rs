@@ -125,6 +125,16 @@ fn check_says_what_serve_would_find_later() {
 }
 
 #[test]
+fn a_pattern_that_names_no_site_does_not_serve_the_present_folder() {
+    let (_folder, path) = file("listen = '127.0.0.1:0'\ninclude = 'sites/*.toml'\n");
+    for words in [&["check"][..], &["serve"]] {
+        let (code, out, said) = run(words, &path);
+        assert_eq!((code, &out[..]), (Some(2), ""), "{said}");
+        assert!(said.contains("there is no site, and no `root`") && said.contains(":2:1"), "{said}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("none.toml");

@@ -72,9 +72,9 @@ impl Config {
     /// The settings that are right, and everything that is wrong. Reads the files that the first one includes.
     pub fn parse(files: &mut Files, keys: &Keys) -> (Config, Vec<Problem>) {
         let (mut config, mut hosts) = (Config::default(), HashMap::new());
-        let mut include = Vec::new();
+        let (mut include, mut announced) = (Vec::new(), None);
         let mut problems = read(files.get(0), 0, keys, &mut hosts, |reader, table| {
-            include = reader.server(table, &mut config);
+            (include, announced) = reader.server(table, &mut config);
         });
         for (pattern, place) in include {
             let folder = files.first().absolute(&pattern);
@@ -89,9 +89,17 @@ impl Config {
                 }));
             }
         }
-        if let Some(root) = config.setting(ROOT).filter(|_| !config.sites.is_empty()) {
-            let (place, label) = (root.place.clone(), "each site has its own".to_owned());
-            problems.push(Problem::at(place, "`root` stands in a site here".into(), label));
+        match (config.setting(ROOT), announced) {
+            (Some(root), _) if !config.sites.is_empty() => {
+                let (place, label) = (root.place.clone(), "each site has its own".to_owned());
+                problems.push(Problem::at(place, "`root` stands in a site here".into(), label));
+            }
+            // The default is the folder that the server was started in. Nobody has asked for that one.
+            (None, Some(place)) if config.sites.is_empty() && problems.is_empty() => {
+                let label = "no site came of this".to_owned();
+                problems.push(Problem::at(place, "there is no site, and no `root`".into(), label));
+            }
+            _ => {}
         }
         (config, problems)
     }
@@ -157,18 +165,25 @@ fn in_order<'t, 'v>(table: &'t DeTable<'v>) -> Vec<Pair<'t, 'v>> {
 }
 
 impl Reader<'_> {
-    /// The settings of the server, and its sites. Returns the patterns of files to be included.
-    fn server(&mut self, table: &DeTable<'_>, config: &mut Config) -> Vec<(String, Location)> {
+    /// The settings of the server, and its sites. Returns the patterns of files to be included, and the place of the first key that
+    /// announces sites.
+    fn server(
+        &mut self,
+        table: &DeTable<'_>,
+        config: &mut Config,
+    ) -> (Vec<(String, Location)>, Option<Location>) {
         let (include, pairs): (Vec<_>, Vec<_>) =
             in_order(table).into_iter().partition(|(name, _)| name.get_ref() == INCLUDE);
         let (sites, pairs): (Vec<_>, Vec<_>) =
             pairs.into_iter().partition(|(name, _)| name.get_ref() == SITE);
         config.settings = self.settings(pairs, Stands::Server);
+        let announced = include.iter().chain(&sites).map(|(name, _)| self.location(name.span())).next();
         sites.into_iter().for_each(|(_, sites)| self.sites(sites, config));
-        include
+        let patterns = include
             .into_iter()
             .flat_map(|(_, patterns)| self.texts(INCLUDE, "patterns of files", patterns))
-            .collect()
+            .collect();
+        (patterns, announced)
     }
 
     /// The sites of an included file. It may set nothing else.

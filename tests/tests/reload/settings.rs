@@ -66,6 +66,19 @@ fn a_file_with_errors_changes_nothing() {
 }
 
 #[test]
+fn without_its_last_included_site_a_file_is_wrong() {
+    for arch in without_processes() {
+        let setup = Setup::start(arch, "# root = none\ninclude = 'sites/*.toml'\n[site.'*']\nroot = 'old'\n");
+        setup.write("# root = none\ninclude = 'sites/*.toml'\n");
+        let (code, said) = setup.reload();
+        assert_eq!(code, Some(1), "{arch}: {said}");
+        assert!(said.contains("there is no site, and no `root`") && said.contains("include = "), "{said}");
+        assert_eq!((setup.body("/a.txt"), setup.in_use()), ("old".into(), vec![1]), "{arch}");
+        setup.server.stop();
+    }
+}
+
+#[test]
 fn what_cannot_change_is_named_with_its_place() {
     for arch in architectures() {
         let setup = Setup::start(arch, "");

@@ -329,6 +329,17 @@ fn included_files_define_sites() {
 }
 
 #[test]
+fn a_file_of_sites_without_a_site_and_a_root_is_wrong() {
+    for text in ["port = 1\ninclude = 'none/*'\n", "port = 1\n[site]\n", "port = 1\ninclude = []\n"] {
+        let (_folder, _, _, report) = included(text, &[]);
+        assert!(report.starts_with("error: there is no site, and no `root`\n"), "{report}");
+        assert!(report.contains("flash.toml:2:") && report.contains("no site came of this"), "{report}");
+    }
+    let (_folder, _, config, report) = included("root = 'x'\ninclude = 'none/*'\n", &[]);
+    assert_eq!((&report[..], config.sites.len()), ("", 0));
+}
+
+#[test]
 fn mistakes_of_included_files_name_them() {
     let others = [
         (
