@@ -189,9 +189,11 @@ impl<S: Source> Blocking<S> {
                 connection.abort(&mut self.worker.cx());
             }
             self.release();
-            self.completions = None;
             after
         }));
+        // After a panic, too: the next client gets nothing that belonged to this one.
+        self.completions = None;
+        self.worker.released().for_each(drop);
         self.streams.clear();
         self.worker.report();
         while self.worker.has_unreported() {

@@ -389,6 +389,22 @@ fn a_client_that_is_gone_ends_its_program() {
     });
 }
 
+#[test]
+fn after_a_panic_no_client_gets_what_was_opened_for_another() {
+    everywhere(|way, server| {
+        for _ in 0..12 {
+            let mut stream = server.connect();
+            stream.write_all(get("/cgi/panic").as_bytes()).unwrap();
+            assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "{way:?}: the connection ends");
+        }
+        for _ in 0..12 {
+            let mut stream = server.connect();
+            stream.write_all(get("/cgi/a").as_bytes()).unwrap();
+            assert_eq!(read_response(&mut stream).1, b"the end", "{way:?}");
+        }
+    });
+}
+
 /// Leaves as one whose machine has no time for a farewell.
 fn reset(stream: TcpStream) {
     set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();

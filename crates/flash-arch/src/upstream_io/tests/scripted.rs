@@ -23,12 +23,20 @@ pub(super) struct Fates {
 }
 
 /// Begins threads that behave as the path says.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct ScriptedUpstreams {
     pub(super) fates: Arc<Fates>,
+    /// Upstreams that open after their connection has ended in a panic.
+    late: Mutex<Vec<(OnOpened, Opened)>>,
     /// Kept streams to a FastCGI application.
     kept: Arc<Mutex<Vec<OwnedFd>>>,
     begun: AtomicUsize,
+}
+
+impl std::fmt::Debug for ScriptedUpstreams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScriptedUpstreams").field("fates", &self.fates).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -69,6 +77,10 @@ impl Upstreams for ScriptedUpstreams {
         if path.ends_with("/busy") {
             return Some(Opened::Failed(OpenError::Busy));
         }
+        for (reply, opened) in self.late.lock().unwrap().drain(..) {
+            reply(opened);
+        }
+        let panics = path.ends_with("/panic");
         let protocol = if begin.route == 1 { UpstreamProtocol::FastCgi } else { UpstreamProtocol::Cgi };
         let kept = if protocol == UpstreamProtocol::FastCgi { self.kept.lock().unwrap().pop() } else { None };
         let used = kept.is_some();
@@ -84,6 +96,10 @@ impl Upstreams for ScriptedUpstreams {
         let (fates, kept) = (Arc::clone(&self.fates), Arc::clone(&self.kept));
         let lease = Box::new(Held { fates, kept, finished: false });
         let begun = Opened::Running(stream, Upstream { protocol, lease, used });
+        if panics {
+            self.late.lock().unwrap().push((reply, begun));
+            panic!("on purpose");
+        }
         // Both ways to hear of it.
         if number.is_multiple_of(2) {
             return Some(begun);
@@ -105,6 +121,9 @@ fn act(path: &str, mut stream: UnixStream) -> std::io::Result<()> {
             stream.write_all(&piece)?;
         }
         return Ok(());
+    }
+    if path.ends_with("/panic") {
+        return stream.write_all(b"Content-Type: text/plain\n\nfor another client");
     }
     if path.ends_with("/stall") {
         // Longer than any test waits for what it is to be ended by.
