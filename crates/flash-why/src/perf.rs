@@ -184,8 +184,7 @@ fn open(thread: u32, is_large: bool) -> io::Result<SleepRecorder> {
     let (least, larger) = sizes.split_last().expect("there are sizes");
     for &pages in larger {
         match SleepRecorder::open(thread, pages, Begin::Enabled) {
-            Err(error)
-                if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::OutOfMemory) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::OutOfMemory) => {}
             opened => return opened,
         }
     }

@@ -7,6 +7,7 @@ mod certificates;
 mod client;
 mod programs;
 mod real_clients;
+mod reload;
 
 use std::io::{Read, Write};
 use std::thread;

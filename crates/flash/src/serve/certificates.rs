@@ -70,9 +70,10 @@ impl Certificates {
         self.of_sites.get(site as usize).copied().flatten().map(CertificatesId)
     }
 
-    /// Has a thread look once a minute whether a file has changed, and read it again.
+    /// Reads files again that have changed, now and once a minute in a thread. A process of mp may start long after the server.
     pub(super) fn watch(&self, error_log: &ErrorLog) -> io::Result<()> {
         let (endpoints, error_log) = (Arc::clone(&self.endpoints), error_log.clone());
+        endpoints.iter().for_each(|endpoint| reload(endpoint, &error_log));
         let watch = move || {
             loop {
                 thread::sleep(LOOK_EVERY);

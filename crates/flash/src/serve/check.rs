@@ -8,11 +8,16 @@ use crate::flags::{self, Helpers};
 
 /// All faults, each with the key that it is about. It starts, opens and changes nothing.
 pub(crate) fn check(flags: &flags::Serve) -> Vec<Fault> {
+    let of_certificates = certificates::check(flags).err().map(|failure| fault("tls", failure));
+    of_certificates.into_iter().chain(check_again(flags)).collect()
+}
+
+/// The same for a reload. It leaves the certificates as they are, and the server's user may not be allowed to read them.
+pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
     let checks = [
         ("helpers", privileges::check(flags)),
         ("site", sites(flags)),
         ("user", privileges::check_user(flags)),
-        ("tls", certificates::check(flags)),
         ("listen", certificates::check_listeners(flags)),
         ("threads-max", shares::check_counts(flags)),
     ];

@@ -1,6 +1,6 @@
 //! Reading the configuration again, for a reload. The parser of flags and files is not known here.
 
-use super::check::check;
+use super::check::check_again;
 use super::site_plan::Fault;
 use super::unchangeable;
 use crate::flags;
@@ -29,7 +29,7 @@ impl Reader {
     pub(super) fn read(self, present: &flags::Serve) -> Result<Again, String> {
         (self.again)(&|flags| {
             let kept = unchangeable::changed(present, flags);
-            if kept.is_empty() { check(flags) } else { kept }
+            if kept.is_empty() { check_again(flags) } else { kept }
         })
     }
 }
