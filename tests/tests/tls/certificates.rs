@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use flash_tests::{PROCESSES, Server, program, reply, site};
+use flash_tests::{PROCESSES, Server, need, program, reply, site};
 use rcgen::date_time_ymd;
 
 use crate::client::{Authority, Secured, ask};
@@ -20,6 +20,15 @@ fn sites(authority: &Authority, folder: &str, before: &str) -> String {
          [site.\"*.other.example\"]\nroot = \"{folder}\"\ntls = {{ certificate = \"{other}\", key = \"{other_key}\" }}\n\
          [site.\"plain.example\"]\nroot = \"{folder}\"\n"
     )
+}
+
+/// What curl gets over HTTP/2, written as it is told to, for a request with this host.
+fn over_http2(flags: &[&str], written: &str, host: &str, url: &str) -> String {
+    let mut curl = Command::new(need("curl", "curl"));
+    curl.args(["--silent", "--max-time", "20", "--output", "/dev/null"]).args(flags);
+    curl.args(["--write-out", &format!("%{{http_version}} {written}"), "--header", &format!("Host: {host}")]);
+    let output = curl.arg(url).output().expect("curl runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
@@ -57,6 +66,14 @@ fn a_name_chooses_the_certificate_and_a_request_for_another_one_is_misdirected()
             ("nowhere.example", "one.example", None),
         ] {
             assert_eq!(status(name, host), expected, "{arch}: {name} and {host}");
+            let port = server.address.port();
+            let resolve = format!("{name}:{port}:{}", server.address.ip());
+            let trusted = authority.path("authority.pem");
+            let trusted = trusted.to_str().expect("UTF-8");
+            let flags = ["--http2", "--cacert", trusted, "--resolve", &resolve];
+            let got = over_http2(&flags, "%{http_code}", host, &format!("https://{name}:{port}/a.txt"));
+            let expected = expected.map_or("0 000".into(), |status| format!("2 {status}"));
+            assert_eq!(got, expected, "{arch}, HTTP/2: {name} and {host}");
         }
         server.stop();
     });
@@ -90,6 +107,13 @@ fn requests_without_tls_are_redirected_if_it_is_required() {
         assert_eq!(plain.status, 308, "{arch}: {said}");
         assert_eq!(plain.field("Location"), Some(format!("https://h:{https}/a%20b?c=d").as_str()), "{arch}");
         assert_eq!(plain.field("Strict-Transport-Security"), None, "{arch}");
+        let got = over_http2(
+            &["--http2-prior-knowledge"],
+            "%{http_code} %{redirect_url}",
+            "h",
+            &format!("http://{}/a%20b?c=d", secured.server.address),
+        );
+        assert_eq!(got, format!("2 308 https://h:{https}/a%20b?c=d"), "{arch}, HTTP/2");
         let address = (std::net::Ipv4Addr::LOCALHOST, https);
         let mut socket = std::net::TcpStream::connect(address).expect("a listener");
         let name = rustls::pki_types::ServerName::try_from("localhost").expect("a name");

@@ -1,10 +1,15 @@
-//! What a head asks of the site, before any look-up.
+//! Which site answers a head, and what the head asks of it, before any look-up.
 
+use std::sync::Arc;
+
+use flash_http::Scheme;
 use flash_http::head::{Body, Expect, RequestHead, Target};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
+use crate::server::Server;
 use crate::site::Site;
+use crate::transport::TransportInfo;
 
 /// What a well-formed head asks of a site.
 #[derive(Clone, Copy)]
@@ -20,6 +25,25 @@ pub(crate) enum Asked<'b> {
     ToHttps,
     /// The request is refused with this status. Flash does not wait for its body.
     Refused(Status),
+}
+
+/// The site that answers a request, and what the request asks of it. `pinned` is the site of the exchange under way.
+#[inline]
+pub(crate) fn site_asked<'s, 'b>(
+    head: &RequestHead<'b>,
+    pinned: Option<&'s Arc<Site>>,
+    transport: &TransportInfo,
+    server: &'s Server,
+) -> (&'s Arc<Site>, Asked<'b>) {
+    // Whether the client asks without TLS, be it of a proxy.
+    let is_insecure =
+        || server.settings.trusted_proxies.client(transport, head.fields).scheme == Scheme::Http;
+    let found = pinned.or_else(|| server.hosts.answering(head));
+    match found.filter(|site| site.is_served_over(transport)) {
+        Some(site) if site.https_port.is_some() && is_insecure() => (site, Asked::ToHttps),
+        Some(site) => (site, asked(head, site)),
+        None => (server.hosts.unnamed(), Asked::Refused(Status::MISDIRECTED_REQUEST)),
+    }
 }
 
 pub(crate) fn asked<'b>(head: &RequestHead<'b>, site: &Site) -> Asked<'b> {

@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) tally: Tally,
     pub(crate) draining: bool,
     pub(crate) jobs: Jobs,
+    /// What carries the bytes of the next clients.
+    pub(crate) transport: TransportInfo,
     /// How programs behave. If `None`, a program starts only when the test says so.
     pub(crate) manner: Option<Manner>,
 }
@@ -152,6 +154,7 @@ impl World {
             tally: Tally::default(),
             draining: false,
             jobs: Jobs::AtOnceOrLater,
+            transport: TransportInfo::plain(PEER),
             manner: None,
         }
     }
@@ -181,7 +184,7 @@ impl World {
     /// A client whose connection has had no turn.
     pub(crate) fn open(&self) -> Client {
         Client {
-            connection: Connection::new(TransportInfo::plain(PEER), &self.server.settings, &self.now),
+            connection: Connection::new(self.transport, &self.server.settings, &self.now),
             socket: Socket::WIDE,
             got: Vec::new(),
             pending: None,

@@ -3,6 +3,7 @@
 mod attacks;
 mod programs;
 mod simulation;
+mod sites;
 
 use flash_h2::frame::{flag, kind};
 

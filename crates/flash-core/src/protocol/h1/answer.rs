@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use flash_http::Scheme;
 use flash_http::head::{self, Expect, Head, Reject, Version};
 use flash_http::method::Method;
 use flash_http::status::Status;
@@ -46,12 +45,7 @@ impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
         let mut framing = Framing::new(Persistence::after(head, cx.draining), head.framing.version);
         let (server, pinned) = (cx.server, self.pinned_site());
-        let found = pinned.as_ref().or_else(|| server.hosts.answering(head));
-        let (site, asked) = match found.filter(|site| site.is_served_over(&self.transport)) {
-            Some(site) if site.https_port.is_some() && self.is_insecure(head, cx) => (site, Asked::ToHttps),
-            Some(site) => (site, asked::asked(head, site)),
-            None => (server.hosts.unnamed(), Asked::Refused(Status::MISDIRECTED_REQUEST)),
-        };
+        let (site, asked) = asked::site_asked(head, pinned.as_ref(), &self.transport, server);
         let body_waits = self.body_waits(head);
         let (lookup, timing) = match self.lookup() {
             Some((lookup, timing)) => (Some(lookup), timing),
@@ -97,11 +91,6 @@ impl Http1 {
         let response = responder.answer(head, answer);
         self.answered(head, response, linger, Beginning { site, framing, timing }, cx);
         Answered::Yes
-    }
-
-    /// Whether the client asks without TLS, be it of a proxy.
-    fn is_insecure(&self, head: &Head<'_>, cx: &Context<'_>) -> bool {
-        cx.server.settings.trusted_proxies.client(&self.transport, head.fields).scheme == Scheme::Http
     }
 
     /// The site of the exchange under way.

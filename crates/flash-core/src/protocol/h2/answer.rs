@@ -14,7 +14,7 @@ use super::state::{Http2, RequestBody, StreamState};
 use crate::context::{Context, UpstreamError};
 use crate::exchange::admission::{self, Admission};
 use crate::exchange::answer::{self, Next, Program};
-use crate::exchange::asked::{self, Asked};
+use crate::exchange::asked;
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{GatewayError, Request, RequestBodyLength, UpstreamExchange};
@@ -81,10 +81,8 @@ impl Http2 {
     fn answer(&mut self, arrived: Arrived<'_>, exchange: Option<Exchange>, cx: &mut Context<'_>) {
         let (server, head) = (cx.server, arrived.head);
         let lookup = exchange.as_ref().filter(|of| matches!(of.state, ExchangeState::Lookup(_)));
-        let (site, asked) = match lookup.map(|of| &of.site).or_else(|| server.hosts.answering(head)) {
-            Some(site) => (site, asked::asked(head, site)),
-            None => (server.hosts.unnamed(), Asked::Refused(Status::MISDIRECTED_REQUEST)),
-        };
+        let pinned = lookup.map(|of| &of.site);
+        let (site, asked) = asked::site_asked(head, pinned, &self.transport, server);
         let (lookup, timing, redirects) = match &exchange {
             Some(Exchange { state: ExchangeState::Lookup(lookup), timing, redirects, .. }) => {
                 (Some(lookup), *timing, *redirects)
