@@ -1,6 +1,7 @@
 //! HTTP/2 on a connection: the same answers as over HTTP/1, many at a time, and clients that attack.
 
 mod attacks;
+mod flow_control;
 mod programs;
 mod simulation;
 mod sites;

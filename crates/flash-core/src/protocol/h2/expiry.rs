@@ -1,9 +1,9 @@
 //! When time is over: of the connection, and of each stream.
 
-use flash_h2::{ConnectionError, ErrorCode};
+use flash_h2::{ConnectionError, ErrorCode, Stream};
 use flash_http::status::Status;
 
-use super::state::{Draining, Http2, Phase};
+use super::state::{Draining, Http2, Phase, StreamState};
 use crate::context::Context;
 use crate::deadline::{Expired, Waiting};
 use crate::exchange::lookup::Lookup;
@@ -38,7 +38,7 @@ impl Http2 {
         let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
         let has_output = self.output.as_ref().is_some_and(|output| !output.is_empty());
         let is_stalled = self.session.streams().is_stalled();
-        let has_data = |stream: &flash_h2::Stream<super::state::StreamState>| stream.user.pieces.bytes() > 0;
+        let has_data = |stream: &Stream<StreamState>| stream.user.has_data();
         let is_idle = self.session.streams().is_empty();
         let waiting = match () {
             () if self.restores => Waiting::Completion,
@@ -58,7 +58,7 @@ impl Http2 {
             let is_stalled = stream.is_stalled();
             let has_ended = stream.has_ended();
             let state = &mut stream.user;
-            let waits_for_window = is_stalled && (state.pieces.bytes() > 0 || state.wants_window());
+            let waits_for_window = is_stalled && state.has_data();
             let waiting = match state.exchange.as_ref() {
                 _ if waits_for_window => Waiting::Send,
                 Some(exchange) if exchange.awaits_job() => Waiting::Completion,

@@ -136,10 +136,11 @@ impl StreamState {
         }
     }
 
-    /// Whether its body goes on as soon as the client's window is open again.
-    pub(super) fn wants_window(&self) -> bool {
+    /// Whether bytes of a body wait, or will be asked for as soon as the client's windows are open again.
+    pub(super) fn has_data(&self) -> bool {
         let state = self.exchange.as_ref().map(|exchange| &exchange.state);
-        matches!(state, Some(ExchangeState::Body(body)) if body.piece == Piece::Wanted)
+        self.pieces.bytes() > 0
+            || matches!(state, Some(ExchangeState::Body(body)) if body.piece == Piece::Wanted)
     }
 
     /// Whether a window of a file is in memory for it, or will be.
