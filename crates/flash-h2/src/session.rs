@@ -167,6 +167,11 @@ impl<T> Session<T> {
         self.inner.consumed(id, bytes);
     }
 
+    /// Whether the client may send no more on any stream, because this side holds all that the connection's window allows.
+    pub fn is_withholding(&self) -> bool {
+        self.inner.receive_window < SMALL_DATA_BYTES as u32
+    }
+
     /// Counts the bytes of a body that were sent on a stream.
     pub fn sent(&mut self, id: u32, bytes: usize) {
         self.inner.streams.sent(id, bytes);
@@ -433,7 +438,9 @@ impl<T> Inner<T> {
     fn consumed(&mut self, id: u32, bytes: usize) {
         let half = |window: u32| window / 2;
         self.consumed += bytes as u32;
-        if self.consumed >= half(CONNECTION_WINDOW_BYTES) {
+        // Streams that wait may hold most of the window. Then half of the rest is enough, as long as that is worth a frame.
+        let enough = self.receive_window.clamp(SMALL_DATA_BYTES as u32, half(CONNECTION_WINDOW_BYTES));
+        if self.consumed >= enough {
             let increment = std::mem::take(&mut self.consumed);
             self.receive_window += increment;
             frame::window_update(&mut self.control, 0, increment);

@@ -46,8 +46,15 @@ pub(crate) struct H2Client {
     pub(crate) room: usize,
     /// By how much the server has opened the window of each stream, and the client those of its own.
     updates: BTreeMap<u32, usize>,
+    /// How much of bodies the client has sent on each stream, and on all of them.
+    uploaded: BTreeMap<u32, usize>,
     granted: BTreeMap<u32, u64>,
 }
+
+/// RFC 9113 §6.9.2.
+const INITIAL_WINDOW: usize = 65_535;
+/// The client's DATA frames have no more.
+const DATA_BYTES: usize = 16_000;
 
 pub(crate) fn raw(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let header = FrameHeader { length: payload.len() as u32, kind, flags, stream };
@@ -80,6 +87,7 @@ impl H2Client {
             programs: Vec::new(),
             room: usize::MAX,
             updates: BTreeMap::new(),
+            uploaded: BTreeMap::new(),
             granted: BTreeMap::new(),
         };
         let settings = [&[0, 4][..], &window.to_be_bytes()].concat();
@@ -281,6 +289,28 @@ impl H2Client {
     /// By how much the server has opened a stream's window.
     pub(crate) fn updates(&self, stream: u32) -> usize {
         self.updates.get(&stream).copied().unwrap_or_default()
+    }
+
+    /// How much the server's windows let the client send on a stream.
+    pub(crate) fn upload_room(&self, stream: u32) -> usize {
+        let room_of = |id| INITIAL_WINDOW + self.updates(id) - self.uploaded.get(&id).copied().unwrap_or(0);
+        room_of(stream).min(room_of(0))
+    }
+
+    /// Sends the next part of a body, as much as the windows allow. Returns how many bytes that is. The last part ends the
+    /// stream.
+    pub(crate) fn upload(&mut self, world: &mut World, stream: u32, rest: &[u8]) -> usize {
+        let mut sent = 0;
+        while sent < rest.len() && self.upload_room(stream) > 0 {
+            let count = (rest.len() - sent).min(self.upload_room(stream)).min(DATA_BYTES);
+            let flags = if sent + count == rest.len() { flag::END_STREAM } else { 0 };
+            for id in [0, stream] {
+                *self.uploaded.entry(id).or_default() += count;
+            }
+            self.send(world, &Self::data(stream, &rest[sent..sent + count], flags));
+            sent += count;
+        }
+        sent
     }
 
     /// By how much the client has opened a window.

@@ -171,6 +171,31 @@ fn windows_are_kept_on_both_sides() {
 }
 
 #[test]
+fn what_is_free_again_is_granted_before_the_window_is_used_up() {
+    let mut client = Client::new();
+    client.send(&get(1, 0)).unwrap();
+    // Elsewhere, so much of the connection's window is held.
+    client.session.inner.receive_window = 65_535;
+    let mut window = 65_535;
+    for _ in 0..20 {
+        let frame = raw(kind::DATA, 0, 1, &[0; 16_000]);
+        assert!(window >= 16_000, "the client may send no more");
+        client.send(&frame).unwrap();
+        client.session.consumed(1, 16_000);
+        let sent = client.sent();
+        let updates = sent.iter().filter(|(header, _)| header.stream == 0);
+        let granted: u32 = updates.map(|(_, bytes)| u32::from_be_bytes(bytes[..].try_into().unwrap())).sum();
+        window = window - 16_000 + granted;
+    }
+    assert!(!client.session.is_withholding());
+    // Nothing is free: the client is not told so.
+    client.session.inner.receive_window = 15;
+    client.session.inner.consumed = 0;
+    client.send(&raw(kind::DATA, 0, 1, &[0; 15])).unwrap();
+    assert!(client.session.is_withholding() && client.sent().is_empty());
+}
+
+#[test]
 fn data_that_nobody_reads_gives_its_window_back() {
     let mut client = Client::new();
     client.send(&get(1, 0)).unwrap();

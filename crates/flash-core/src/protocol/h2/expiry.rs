@@ -54,6 +54,9 @@ impl Http2 {
         if let Draining::Told { until_ms } = self.draining {
             self.due_ms = self.due_ms.min(until_ms);
         }
+        // A client is not late with what it may not send, or what is not read because it takes no responses.
+        let may_send = self.input.is_empty() && !self.session.is_withholding();
+        let of_body = if may_send { Waiting::Body } else { Waiting::Nothing };
         for stream in self.session.streams_mut().iter_mut() {
             let is_stalled = stream.is_stalled();
             let has_ended = stream.has_ended();
@@ -65,13 +68,13 @@ impl Http2 {
                 Some(Exchange { state: ExchangeState::Upstream(upstream), .. }) => {
                     let has_room = upstream.has_taken_all() || !upstream.is_running();
                     match upstream.takes_body() && has_room && !has_ended {
-                        true => Waiting::Body,
+                        true => of_body,
                         // A response that waits for the client is no silence of its program.
                         false if state.pieces.bytes() > 0 => Waiting::Nothing,
                         false => Waiting::Program,
                     }
                 }
-                None if state.is_sent => Waiting::Body,
+                None if state.is_sent => of_body,
                 _ => Waiting::Nothing,
             };
             state.deadline.wait(waiting, now_ms, settings);

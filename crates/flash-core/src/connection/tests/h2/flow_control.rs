@@ -1,6 +1,85 @@
 //! Windows that stay shut: each wait has a deadline, and no client pays for the silence of another's program.
 
 use super::*;
+use crate::connection::tests::programs::{manner, world_of_programs};
+use crate::exchange_id::ExchangeId;
+use crate::upstream::{OpenError, Opened, UpstreamProtocol};
+
+/// A client with uploads that wait for their programs to start, whose number is the next stream's. Each of them holds as much
+/// as its window allows.
+fn client_with_waiting_uploads(world: &mut World, count: u32) -> H2Client {
+    let mut client = H2Client::connect(world, WINDOW);
+    for stream in (0..count).map(|number| 2 * number + 1) {
+        let fields = [("content-length", "1000000")];
+        client.send(world, &H2Client::request(stream, "POST", "/cgi/waits", &fields, 0));
+        assert_eq!(client.upload(world, stream, &[0; 1_000_000]), WINDOW as usize);
+    }
+    assert_eq!(client.opens.len(), count as usize);
+    client
+}
+
+/// The program of an upload does not start.
+fn refuse(client: &mut H2Client, world: &mut World, stream: u32) {
+    let (id, refused) = (ExchangeId::of_stream(stream), Opened::Failed(OpenError::Busy));
+    assert!(client.with(world, |connection, cx| connection.begun(id, refused, cx)));
+    client.turn(world);
+    assert_eq!(client.answers[&stream].status(), "503");
+}
+
+#[test]
+fn uploads_that_wait_for_their_programs_do_not_stop_another() {
+    let mut world = world_of_programs();
+    let mut client = client_with_waiting_uploads(&mut world, 3);
+    world.manner = Some(manner(UpstreamProtocol::Cgi));
+    let length = 300_000;
+    let fields = [("content-length", &*length.to_string())];
+    client.send(&mut world, &H2Client::request(7, "POST", "/cgi/reads", &fields, 0));
+    let body = text(length);
+    let mut sent = 0;
+    while sent < length {
+        let count = client.upload(&mut world, 7, &body[sent..]);
+        assert!(count > 0, "no window is open after {sent} bytes");
+        sent += count;
+        client.hear(&mut world, 7, |program| _ = program.live());
+    }
+    client.hear(&mut world, 7, |program| {
+        assert!(program.told == body && program.told_end);
+        program.say(b"A: b\n\n");
+        program.ended = true;
+    });
+    assert_eq!(client.answer(7).status(), "200");
+}
+
+#[test]
+fn an_upload_whose_client_may_not_send_is_not_late() {
+    let mut world = world_of_programs();
+    let mut client = client_with_waiting_uploads(&mut world, 4);
+    world.manner = Some(manner(UpstreamProtocol::Cgi));
+    let fields = [("content-length", "50000")];
+    client.send(&mut world, &H2Client::request(9, "POST", "/cgi/reads", &fields, 0));
+    assert_eq!(client.upload(&mut world, 9, text(50_000)), 0);
+    for _ in 0..30 {
+        client.pass_ms(&mut world, 1_000);
+    }
+    assert!(!client.answers.contains_key(&9), "{:?}", client.answers[&9]);
+    refuse(&mut client, &mut world, 3);
+    assert_eq!(client.upload(&mut world, 9, text(50_000)), 50_000);
+    client.hear(&mut world, 9, |program| {
+        assert_eq!(program.told, text(50_000));
+        program.say(b"A: b\n\n");
+        program.ended = true;
+    });
+    assert_eq!(client.answer(9).status(), "200");
+    // A client that may send, and does not, is late.
+    client.send(&mut world, &H2Client::request(11, "POST", "/cgi/reads", &fields, 0));
+    let mut passed_ms = 0;
+    while client.answers.get(&11).is_none_or(|answer| answer.status() == "none") {
+        client.pass_ms(&mut world, 1_000);
+        passed_ms += 1_000;
+        assert!(passed_ms < 15_000, "a silent upload stays");
+    }
+    assert_eq!(client.answers[&11].status(), "408");
+}
 
 #[test]
 fn a_connection_whose_window_stays_shut_is_cut_off() {
