@@ -173,14 +173,6 @@ impl Http2 {
         }
     }
 
-    /// The rest of the request's body is of no use.
-    fn drop_body(&mut self, id: u32) {
-        if let Some(stream) = self.session.streams_mut().get_mut(id) {
-            let dropped = std::mem::take(&mut stream.user.body.waiting);
-            self.session.consumed(id, dropped.len());
-        }
-    }
-
     /// The stream's state. A request that has just arrived gets a stream here.
     fn state(&mut self, arrived: &Arrived<'_>) -> &mut StreamState {
         let id = arrived.id;

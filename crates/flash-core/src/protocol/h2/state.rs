@@ -253,10 +253,18 @@ impl Http2 {
         {
             let state = &mut stream.user;
             (state.is_sent, state.exchange) = (true, None);
-            return;
+            return self.drop_body(id);
         }
         if let Some(stream) = self.session.finish(id, has_ended) {
             self.over(stream, cx);
+        }
+    }
+
+    /// The rest of the request's body is of no use.
+    pub(super) fn drop_body(&mut self, id: u32) {
+        if let Some(stream) = self.session.streams_mut().get_mut(id) {
+            let dropped = std::mem::take(&mut stream.user.body.waiting);
+            self.session.consumed(id, dropped.len());
         }
     }
 

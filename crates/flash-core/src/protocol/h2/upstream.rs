@@ -227,7 +227,9 @@ impl Http2 {
         }
         // The end of the stream is sent with its last byte.
         state.exchange = None;
-        if state.is_sent {
+        let is_sent = state.is_sent;
+        self.drop_body(id.stream());
+        if is_sent {
             self.finish(id.stream(), has_ended, cx);
         }
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::connection::tests::programs::{manner, world_of_programs};
 use crate::exchange_id::ExchangeId;
+use crate::testing::Manner;
 use crate::upstream::{OpenError, Opened, UpstreamProtocol};
 
 /// A client with uploads that wait for their programs to start, whose number is the next stream's. Each of them holds as much
@@ -105,5 +106,33 @@ fn a_connection_whose_window_stays_shut_is_cut_off() {
         let World { server, local, disk, .. } = world;
         drop((server, local));
         assert_eq!(disk.open_files(), 0, "{path}: something still holds a file");
+    }
+}
+
+#[test]
+fn the_rest_of_a_body_is_dropped_once_its_response_is_complete() {
+    // The client has the response at once, or opens its window afterwards.
+    for window in [WINDOW, 0] {
+        let mut world = world_of_programs();
+        world.manner = Some(Manner { room: 0, ..manner(UpstreamProtocol::Cgi) });
+        let mut client = H2Client::connect(&mut world, window);
+        let length = 500_000;
+        let fields = [("content-length", &*length.to_string())];
+        client.send(&mut world, &H2Client::request(1, "POST", "/cgi/does-not-read", &fields, 0));
+        let mut sent = client.upload(&mut world, 1, text(length));
+        assert!(sent < length && client.upload_room(1) == 0);
+        client.hear(&mut world, 1, |program| {
+            program.say(b"A: b\n\nno");
+            program.ended = true;
+        });
+        while sent < length {
+            let count = client.upload(&mut world, 1, &text(length)[sent..]);
+            assert!(count > 0, "{window}: the client may send no more after {sent} bytes");
+            sent += count;
+        }
+        client.grant(&mut world, 1, 1);
+        client.grant(&mut world, 1, WINDOW);
+        assert_eq!(client.answer(1).body, b"no");
+        assert!(client.connection().is_idle());
     }
 }
