@@ -19,10 +19,19 @@ pub use self::parts::{Bad, Head, Kind, Limits, Parsed};
 /// # Errors
 /// Whatever RFC 3875 §6.3 or the limits forbid.
 pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Bad> {
-    parse::parse(input, limits)
+    parse::parse(input, limits, parse::cgi)
 }
 
-/// Whether to parse again after [`parse`] returned [`Parsed::Incomplete`] for the first `seen` bytes: a line has ended, or the
+/// Reads the head of a whole HTTP/1 response, as nph- scripts write it (RFC 3875 §5). A protocol that cannot carry such a
+/// response as it is needs this. Each is a [`Kind::Document`].
+///
+/// # Errors
+/// Like those of [`parse()`], and chunks of HTTP/1, which only its clients can read.
+pub fn parse_nph<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Bad> {
+    parse::parse(input, limits, parse::nph)
+}
+
+/// Whether to parse again after [`parse()`] returned [`Parsed::Incomplete`] for the first `seen` bytes: a line has ended, or the
 /// limit is reached. This check keeps a head that arrives byte by byte cheap.
 pub fn may_progress(input: &[u8], seen: usize, limits: &Limits) -> bool {
     let new = &input[seen.min(input.len())..];

@@ -5,9 +5,10 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{reply, scripts, site};
+use flash_tests::{need, reply, scripts, site};
 
 use crate::client::Secured;
+use crate::real_clients::curl;
 use crate::{CLOSE, each};
 
 fn start(arch: &str, site: &std::path::Path, scripts: &std::path::Path) -> Secured {
@@ -20,21 +21,61 @@ fn start(arch: &str, site: &std::path::Path, scripts: &std::path::Path) -> Secur
     )
 }
 
+/// What CGI and PHP say of their request, over both versions of HTTP.
 #[test]
 fn programs_learn_that_the_request_came_over_tls() {
+    const PHP: &str = "<?php header('X-Own: yes'); foreach ($_SERVER as $name => $value)
+        if (is_string($value)) echo \"$name=$value\\n\"; echo 'BODY=', file_get_contents('php://input'), \"\\n\";";
+    need("curl", "curl");
+    let (folder, scripts) = (site::make(), scripts::make());
+    site::write(&folder.path().join("say.php"), PHP.as_bytes());
+    let app = format!(".php={}", need("php-cgi", "php-cgi").display());
+    let (cgi, direct) =
+        (format!("/cgi={}", scripts.path().display()), format!("/direct={}", scripts.path().display()));
+    each(|arch| {
+        let programs = ["--cgi", &cgi, "--cgi-direct", &direct, "--app", &app];
+        let flags = [&["--sandbox", "off", "--processes", "4"][..], &programs].concat();
+        let secured = Secured::start(arch, folder.path(), &flags);
+        let port = format!("SERVER_PORT={}", secured.server.address.port());
+        for (version, protocol) in [("--http1.1", "HTTP/1.1"), ("--http2", "HTTP/2.0")] {
+            let protocol = format!("SERVER_PROTOCOL={protocol}");
+            // A direct program would write to the client's socket in the clear, so the server answers for it.
+            for path in ["cgi/env", "direct/env", "say.php/info?a=b"] {
+                let (body, _) = curl(&secured, &[version, "--tls-max", "1.2"], path);
+                let text = String::from_utf8(body).expect("a text");
+                let has = |line: &str| text.lines().any(|other| other == line);
+                let known = ["HTTPS=on", "REQUEST_SCHEME=https", "SSL_PROTOCOL=TLSv1.2", &port, &protocol];
+                for line in known.into_iter().chain(["SSL_CIPHER=ECDHE-ECDSA-AES256-GCM-SHA384"]) {
+                    assert!(has(line), "{arch} {version} {path}: {line}: {text}");
+                }
+                assert!(
+                    !path.starts_with("say") || has("PATH_INFO=/info") && has("QUERY_STRING=a=b"),
+                    "{text}"
+                );
+            }
+            let (body, _) = curl(&secured, &[version, "--data", "posted"], "say.php");
+            let text = String::from_utf8(body).expect("a text");
+            for line in ["BODY=posted", "SSL_PROTOCOL=TLSv1.3", "CONTENT_LENGTH=6"] {
+                assert!(text.lines().any(|other| other == line), "{arch} {version}: {line}: {text}");
+            }
+        }
+        secured.server.stop();
+    });
+}
+
+/// Over HTTP/2 its head cannot be sent as it is.
+#[test]
+fn nph_scripts_answer_over_both_versions() {
+    need("curl", "curl");
     let (folder, scripts) = (site::make(), scripts::make());
     each(|arch| {
         let secured = start(arch, folder.path(), scripts.path());
-        // What writes to the client's socket itself would write in the clear.
-        for path in ["/cgi/env", "/direct/env"] {
-            let reply = reply::only(&secured.raw(format!("GET {path} HTTP/1.1\r\n{CLOSE}").as_bytes()));
-            let text = String::from_utf8(reply.body).expect("a text");
-            let has = |line: &str| text.lines().any(|other| other == line);
-            let port = format!("SERVER_PORT={}", secured.server.address.port());
-            assert!(
-                has("HTTPS=on") && has("REQUEST_SCHEME=https") && has(&port) && has("SSL_PROTOCOL=TLSv1.3"),
-                "{arch}: {text}"
-            );
+        for version in ["--http1.1", "--http2"] {
+            let (answer, _) = curl(&secured, &[version, "--include"], "cgi/nph-own");
+            let answer = String::from_utf8(answer).expect("a text");
+            let head = if version == "--http2" { "HTTP/2 299 \r\n" } else { "HTTP/1.1 299 Own\r\n" };
+            assert!(answer.starts_with(head) && answer.ends_with("\r\n\r\nown"), "{arch}: {answer}");
+            assert!(answer.to_lowercase().contains("x-own: yes\r\n"), "{arch}: {answer}");
         }
         secured.server.stop();
     });

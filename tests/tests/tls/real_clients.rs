@@ -23,7 +23,7 @@ fn run(command: &mut Command, input: &[u8]) -> Output {
 }
 
 /// A file, and the version of HTTP that curl spoke.
-fn curl(secured: &Secured, flags: &[&str], file: &str) -> (Vec<u8>, String) {
+pub(crate) fn curl(secured: &Secured, flags: &[&str], file: &str) -> (Vec<u8>, String) {
     let mut curl = Command::new("curl");
     curl.args(["--silent", "--show-error", "--fail", "--write-out", "%{stderr}%{http_version}", "--cacert"]);
     curl.arg(secured.authority.path("authority.pem")).args(flags);

@@ -5,7 +5,7 @@ use flash_http::{Status, scan};
 use super::parts::{Bad, Head, Kind, Limits, Parsed};
 
 /// Why the parser went no further.
-enum Stop {
+pub(super) enum Stop {
     Incomplete,
     Bad(Bad),
 }
@@ -14,7 +14,12 @@ fn bad<T>(reason: &'static str) -> Result<T, Stop> {
     Err(Stop::Bad(Bad { reason }))
 }
 
-pub(super) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Bad> {
+/// Reads a head in the form that `complete` knows: [`cgi`] or [`nph`].
+pub(super) fn parse<'b>(
+    input: &'b [u8],
+    limits: &Limits,
+    complete: impl FnOnce(&'b [u8], &Limits) -> Result<(Head<'b>, usize), Stop>,
+) -> Result<Parsed<'b>, Bad> {
     let window = &input[..input.len().min(limits.head_bytes_max)];
     match complete(window, limits) {
         Ok((head, bytes)) => Ok(Parsed::Complete { head, bytes }),
@@ -27,14 +32,46 @@ pub(super) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, 
     }
 }
 
-fn complete<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), Stop> {
+pub(super) fn cgi<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), Stop> {
+    let (seen, fields, end) = fields(input, 0, limits)?;
+    // §6.2 wants one of its own fields among them. Apache and nginx do not insist, PHP can be told to name no type, and
+    // nothing hangs on it.
+    if fields == 0 {
+        return bad("no field before the empty line");
+    }
+    Ok((seen.finish(&input[..end])?, end))
+}
+
+/// §5: a status line of HTTP/1, and fields as a server writes them.
+pub(super) fn nph<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), Stop> {
+    const VERSION: &[u8] = b"HTTP/1.";
+    let front = &input[..input.len().min(VERSION.len())];
+    if !VERSION.starts_with(front) {
+        return bad("a nph- script's response that does not begin with a status line of HTTP/1");
+    }
+    let line = &input[front.len()..];
+    let length = scan::value_run(line);
+    let next = front.len() + line_end(line, length)?;
+    let (status, reason) = match &line[..length] {
+        [b'0' | b'1', b' ', value @ ..] => status(scan::trim(value))?,
+        _ => return bad("a malformed status line"),
+    };
+    let (seen, _, end) = fields(input, next, limits)?;
+    if seen.is_chunked {
+        return bad("chunks of HTTP/1 for a client that speaks another protocol");
+    }
+    let (kind, content_length) = (Kind::Document, seen.content_length);
+    Ok((Head { kind, status, reason, content_length, lines: &input[next..end] }, end))
+}
+
+/// The field lines from `at` to the empty line: what they mean, how many they are, and where they end.
+fn fields<'b>(input: &'b [u8], mut at: usize, limits: &Limits) -> Result<(Seen<'b>, usize, usize), Stop> {
     let mut seen = Seen::default();
-    let mut at = 0;
     let mut fields = 0;
-    let end = loop {
+    loop {
         match input.get(at) {
             None => return Err(Stop::Incomplete),
-            Some(b'\r' | b'\n') => break line_end(input, at)?,
+            Some(b'\r' | b'\n') => return Ok((seen, fields, line_end(input, at)?)),
             Some(_) => {}
         }
         fields += 1;
@@ -44,13 +81,7 @@ fn complete<'b>(input: &'b [u8], limits: &Limits) -> Result<(Head<'b>, usize), S
         let (name, value, next) = line(input, at)?;
         seen.field(name, value)?;
         at = next;
-    };
-    // §6.2 wants one of its own fields among them. Apache and nginx do not insist, PHP can be told to name no type, and
-    // nothing hangs on it.
-    if fields == 0 {
-        return bad("no field before the empty line");
     }
-    Ok((seen.finish(&input[..end])?, end))
 }
 
 /// One field line: its name, its value, and where the next line begins.
@@ -91,6 +122,8 @@ struct Seen<'b> {
     location: Option<&'b [u8]>,
     content_type: Option<&'b [u8]>,
     content_length: Option<u64>,
+    /// There is a Transfer-Encoding, which means nothing in CGI's own form.
+    is_chunked: bool,
     /// Others that the client gets.
     others: bool,
 }
@@ -107,6 +140,7 @@ impl<'b> Seen<'b> {
                 None => bad("malformed Content-Length"),
             },
             _ => {
+                self.is_chunked |= is(b"transfer-encoding");
                 self.others |= is_passed_on(name);
                 Ok(())
             }

@@ -136,6 +136,40 @@ fn heads_without_end_reach_a_limit() {
 }
 
 #[test]
+fn a_whole_response_has_a_status_line() {
+    let read = |input: &'static str| match parse_nph(input.as_bytes(), &Limits::default()) {
+        Ok(Parsed::Incomplete) => Err("incomplete"),
+        Ok(Parsed::Complete { head, bytes }) => {
+            let mut fields = Vec::new();
+            head.write_fields(&mut fields);
+            assert!(head.kind == Kind::Document && input.as_bytes()[..bytes].ends_with(b"\n"));
+            Ok((head.status.0, head.reason, head.content_length, String::from_utf8(fields).unwrap()))
+        }
+        Err(Bad { reason }) => Err(reason),
+    };
+    let whole =
+        "HTTP/1.1 302 Over There\r\nLocation: /a\r\nStatus: 500\r\nServer: own\r\nContent-Length: 2\r\n\r\n";
+    assert_eq!(read(whole), Ok((302, &b"Over There"[..], Some(2), "Location: /a\r\n".into())));
+    for end in 0..whole.len() {
+        assert_eq!(read(&whole[..end]), Err("incomplete"), "{end}");
+    }
+    assert_eq!(read("HTTP/1.0 200\n\n"), Ok((200, &b""[..], None, String::new())));
+    for (input, reason) in [
+        ("Content-Type: a\n\n", "a nph- script's response that does not begin with a status line of HTTP/1"),
+        ("HTTP/2.0 200 OK\n", "a nph- script's response that does not begin with a status line of HTTP/1"),
+        ("HTTP/1.1\n", "a malformed status line"),
+        ("HTTP/1.1 100 Continue\r\n\r\n", "a Status that is not between 200 and 599"),
+        ("HTTP/1.1 200 OK\nA b\n\n", "a line that is no field"),
+        (
+            "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n",
+            "chunks of HTTP/1 for a client that speaks another protocol",
+        ),
+    ] {
+        assert_eq!(read(input), Err(reason), "{input:?}");
+    }
+}
+
+#[test]
 fn nph_is_a_name() {
     assert!(is_nph(b"/cgi-bin/nph-a") && is_nph(b"nph-"));
     assert!(!is_nph(b"/nph-bin/a") && !is_nph(b"/cgi-bin/a-nph-") && !is_nph(b""));

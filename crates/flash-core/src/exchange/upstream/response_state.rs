@@ -25,7 +25,10 @@ pub(crate) struct Writer<'a, S> {
 #[derive(Debug)]
 pub(crate) enum ResponseState {
     /// The part of the head that has arrived.
-    Head(Vec<u8>),
+    Head {
+        form: HeadForm,
+        seen: Vec<u8>,
+    },
     /// The body follows. `left` is the rest of its length, if the head gave one.
     Body {
         left: Option<u64>,
@@ -44,12 +47,20 @@ pub(crate) enum ResponseState {
     Complete,
 }
 
+/// How a program writes its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadForm {
+    Cgi,
+    /// As a whole response of HTTP/1, which the client's protocol cannot carry as it is.
+    Nph,
+}
+
 /// How much Flash reads and drops after the response's end.
 pub(super) const DISCARD_BYTES_MAX: usize = 64 << 10;
 
 impl ResponseState {
     pub(crate) fn new() -> Self {
-        Self::Head(Vec::new())
+        Self::Head { form: HeadForm::Cgi, seen: Vec::new() }
     }
 
     pub(crate) fn raw() -> Self {
@@ -58,7 +69,7 @@ impl ResponseState {
 
     /// Whether a part of the response has been written for the client.
     pub(crate) fn has_begun(&self) -> bool {
-        !matches!(self, Self::Head(_) | Self::Raw | Self::Redirect { .. })
+        !matches!(self, Self::Head { .. } | Self::Raw | Self::Redirect { .. })
     }
 
     /// Whether everything that the client gets has been written.
@@ -76,15 +87,18 @@ impl ResponseState {
         writer: &mut Writer<'_, impl ResponseSink>,
     ) -> Result<(), GatewayError> {
         match self {
-            Self::Head(seen) if seen.is_empty() => self.read_head(bytes, writer),
-            Self::Head(seen) => {
+            Self::Head { form, seen } if seen.is_empty() => {
+                let form = *form;
+                self.read_head(form, bytes, writer)
+            }
+            Self::Head { form, seen } => {
                 let before = seen.len();
                 seen.extend_from_slice(bytes);
                 if !response::may_progress(seen, before, &Limits::default()) {
                     return Ok(());
                 }
-                let seen = std::mem::take(seen);
-                self.read_head(&seen, writer)
+                let (form, seen) = (*form, std::mem::take(seen));
+                self.read_head(form, &seen, writer)
             }
             Self::Body { left: None } => {
                 writer.sink.write(bytes);
@@ -114,12 +128,8 @@ impl ResponseState {
                     .ok_or_else(|| GatewayError::of_program("goes on and on where no body was asked for"))?;
                 Ok(())
             }
+            Self::Raw if !writer.sink.raw() => self.read_head(HeadForm::Nph, bytes, writer),
             Self::Raw => {
-                if !writer.sink.raw() {
-                    return Err(GatewayError::of_program(
-                        "writes HTTP/1 to a client that speaks another protocol",
-                    ));
-                }
                 writer.head = Some((raw_status(bytes), 0));
                 *self = Self::Body { left: None };
                 self.take(bytes, writer)
@@ -130,12 +140,17 @@ impl ResponseState {
 
     fn read_head(
         &mut self,
+        form: HeadForm,
         bytes: &[u8],
         writer: &mut Writer<'_, impl ResponseSink>,
     ) -> Result<(), GatewayError> {
-        match response::parse(bytes, &Limits::default()) {
+        let parsed = match form {
+            HeadForm::Cgi => response::parse(bytes, &Limits::default()),
+            HeadForm::Nph => response::parse_nph(bytes, &Limits::default()),
+        };
+        match parsed {
             Ok(Parsed::Incomplete) => {
-                *self = Self::Head(bytes.to_vec());
+                *self = Self::Head { form, seen: bytes.to_vec() };
                 Ok(())
             }
             Ok(Parsed::Complete { head, bytes: length }) => {
@@ -161,11 +176,11 @@ impl ResponseState {
     /// The upstream has written everything.
     pub(crate) fn end(&mut self, writer: &mut Writer<'_, impl ResponseSink>) -> Result<(), GatewayError> {
         match self {
-            Self::Head(seen) if seen.is_empty() => {
+            Self::Head { seen, .. } if seen.is_empty() => {
                 return Err(GatewayError::of_program("ended without a word"));
             }
             Self::Raw => return Err(GatewayError::of_program("ended without a word")),
-            Self::Head(_) => return Err(GatewayError::of_program("ended in the middle of its head")),
+            Self::Head { .. } => return Err(GatewayError::of_program("ended in the middle of its head")),
             Self::Body { left: Some(_) } => {
                 return Err(GatewayError::of_program("ended before the length that it had promised"));
             }

@@ -135,6 +135,33 @@ fn a_100_response_is_sent_when_the_program_takes_the_body() {
 }
 
 #[test]
+fn the_response_of_an_nph_script_is_translated() {
+    let own = b"HTTP/1.1 299 Own\r\nX-A: b\r\nDate: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nown";
+    let answer = |pieces: &[&[u8]]| {
+        let mut world = world_with_programs(UpstreamProtocol::Nph, 1 << 20);
+        let mut client = H2Client::connect(&mut world, WINDOW);
+        client.get(&mut world, 1, "/cgi/nph-a");
+        for piece in pieces {
+            client.hear(&mut world, 1, |program| program.say(*piece));
+        }
+        client.hear(&mut world, 1, |program| program.ended = true);
+        let answer = client.answer(1);
+        assert!(answer.field("connection").is_none() && answer.field("date") != Some("x"));
+        (answer.status().to_owned(), answer.field("x-a").map(str::to_owned), answer.body.clone())
+    };
+    for cut in [own.len(), 3, 10, 20, own.len() - 1] {
+        let (first, second) = own.split_at(cut);
+        assert_eq!(answer(&[first, second]), ("299".into(), Some("b".into()), b"own".to_vec()), "{cut}");
+    }
+    assert_eq!(answer(&[b"HTTP/1.0 204 None\n\n"]).0, "204");
+    for bad in
+        [&b"Content-Type: a/b\n\nbody"[..], b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"]
+    {
+        assert_eq!(answer(&[bad]).0, "502");
+    }
+}
+
+#[test]
 fn a_reset_or_a_closed_connection_ends_the_program() {
     let mut world = world_with_programs(UpstreamProtocol::Cgi, 1 << 20);
     let mut client = H2Client::connect(&mut world, WINDOW);
