@@ -203,6 +203,13 @@ pub fn program() -> PathBuf {
     beside
 }
 
+/// The test of conformance to HTTP/2 that `cargo xtask prepare` builds, or an installed one.
+pub fn h2spec() -> PathBuf {
+    let own = std::env::current_exe().expect("a test has a path");
+    let built = own.ancestors().nth(3).expect("target/PROFILE/deps/test").join("tools/h2spec");
+    if built.exists() { built } else { need("h2spec", "golang-go, then cargo xtask prepare") }
+}
+
 /// Finds a program that a test drives, or fails with the name of its package.
 pub fn need(program: &str, package: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();

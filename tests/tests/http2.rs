@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use flash_tests::{ARCHITECTURES, Server, need, scripts, site};
+use flash_tests::{ARCHITECTURES, Server, h2spec, need, scripts, site};
 
 fn run(program: &Path, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output().expect("it runs");
@@ -20,13 +20,6 @@ fn run(program: &Path, args: &[&str]) -> String {
 fn curl(args: &[&str]) -> String {
     let all = [&["-sS", "--max-time", "20", "--http2-prior-knowledge"], args].concat();
     run(&need("curl", "curl"), &all)
-}
-
-/// What `cargo xtask prepare` builds, or an installed one.
-fn h2spec() -> PathBuf {
-    let own = std::env::current_exe().expect("a test has a path");
-    let built = own.ancestors().nth(3).expect("target/PROFILE/deps/test").join("tools/h2spec");
-    if built.exists() { built } else { need("h2spec", "golang-go, then cargo xtask prepare") }
 }
 
 #[test]

@@ -22,7 +22,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 15] = [
+const NEEDS: [Need; 17] = [
     Need { package: "curl", present: || find("curl").is_ok() },
     Need { package: "wrk", present: || find("wrk").is_ok() },
     // Clients of HTTP/2.
@@ -35,6 +35,9 @@ const NEEDS: [Need; 15] = [
     Need { package: "mount", present: || find("losetup").is_ok() },
     // Another implementation of TLS.
     Need { package: "openssl", present: || find("openssl").is_ok() },
+    // What looks for weak points of TLS.
+    Need { package: "sslscan", present: || find("sslscan").is_ok() },
+    Need { package: "testssl.sh", present: || find("testssl").is_ok() },
     // Programs behind the server; Rust brings no C compiler.
     Need { package: "gcc", present: || find("cc").is_ok() },
     // It compiles the kernel's side of `flash why`, which is left out without it.

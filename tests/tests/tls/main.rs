@@ -5,6 +5,8 @@
 mod bad_clients;
 mod certificates;
 mod client;
+mod conformance;
+mod http2_clients;
 mod programs;
 mod real_clients;
 mod reload;

@@ -8,7 +8,7 @@ use flash_tests::{need, site};
 use crate::client::Secured;
 use crate::each;
 
-fn run(command: &mut Command, input: &[u8]) -> Output {
+pub(crate) fn run(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
