@@ -235,8 +235,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         self.turn(token, |slot, _, cx| slot.connection.completed(id, outcome, cx));
     }
 
+    /// A pause ends elsewhere, after all events of a turn. A ring reports a poll that was cancelled for it, too, and another poll
+    /// would then be one too many.
     fn accept(&mut self, listener: usize) {
-        self.acceptor.retry(&mut self.poller, self.worker.clock.now.ms());
         self.accept_waiting(listener);
         self.acceptor.listen_again(&mut self.poller, listener, self.worker.clock.now.ms());
     }

@@ -277,7 +277,8 @@ impl Reloader {
     }
 }
 
-/// Gives listeners their numbers: those that stay keep theirs.
+/// Gives listeners their numbers: those that stay keep theirs. No number is used again, because a loop may still have an event of
+/// the listener that had it.
 fn placed(present: &Listeners, next: Vec<Arc<Listener>>) -> Listeners {
     let is_kept = |listener: &Arc<Listener>| next.iter().any(|other| Arc::ptr_eq(other, listener));
     let mut placed: Listeners = present.iter().map(|listener| listener.clone().filter(is_kept)).collect();
@@ -285,10 +286,7 @@ fn placed(present: &Listeners, next: Vec<Arc<Listener>>) -> Listeners {
         if placed.iter().flatten().any(|other| Arc::ptr_eq(other, &listener)) {
             continue;
         }
-        match placed.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some(listener),
-            None => placed.push(Some(listener)),
-        }
+        placed.push(Some(listener));
     }
     placed
 }
@@ -298,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_that_stay_keep_their_numbers() {
+    fn listeners_that_stay_keep_their_numbers_and_no_number_is_used_again() {
         let listener = || Arc::new(Listener::inet("127.0.0.1:0".parse().unwrap()).unwrap());
         let [a, b, c, d] = [listener(), listener(), listener(), listener()];
         let some = |listener: &Arc<Listener>| Some(Arc::clone(listener));
@@ -309,6 +307,6 @@ mod tests {
         let next = placed(&present, vec![Arc::clone(&b)]);
         assert_eq!(shown(&next), shown(&vec![None, some(&b)]));
         let next = placed(&next, vec![Arc::clone(&c), Arc::clone(&b), Arc::clone(&d)]);
-        assert_eq!(shown(&next), shown(&vec![some(&c), some(&b), some(&d)]));
+        assert_eq!(shown(&next), shown(&vec![None, some(&b), some(&c), some(&d)]));
     }
 }

@@ -57,3 +57,19 @@ fn new_ones_accept_and_dropped_ones_refuse_while_their_connections_stay() {
         setup.server.stop();
     }
 }
+
+#[test]
+fn a_listener_that_took_the_place_of_another_is_closed_when_it_is_dropped() {
+    for arch in without_processes() {
+        let [first, second, third] = [free(), free(), free()];
+        let setup = Setup::start(arch, &format!("listen = '{first}'\n"));
+        for (dropped, next) in [(first, second), (second, third)] {
+            assert!(ask(&mut connect(dropped)).ends_with(b"old"), "{arch}");
+            setup.change(&format!("listen = '{next}'\n"));
+            assert!(ask(&mut connect(next)).ends_with(b"old"), "{arch}");
+            // A connection would end a forgotten poll, and with it the listener.
+            wait_for(&format!("{arch} to close {dropped}"), || TcpListener::bind(dropped).is_ok());
+        }
+        setup.server.stop();
+    }
+}
