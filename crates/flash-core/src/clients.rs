@@ -55,6 +55,11 @@ impl Clients {
         Self { rates: Some(words), ..self }
     }
 
+    /// Limits no requests. Connections stay counted.
+    pub fn without_rates(self) -> Self {
+        Self { rates: None, ..self }
+    }
+
     /// Limits the connections of each client, too. There should be twice as many words as connections.
     pub fn with_connections(self, connections_max: u32, words: Words) -> Self {
         Self { connections: Some(words), connections_max: connections_max.into(), ..self }

@@ -151,6 +151,32 @@ fn limits_hold_from_the_next_request_on() {
 }
 
 #[test]
+fn connections_stay_counted_when_the_first_limit_comes_and_the_last_goes() {
+    for arch in architectures() {
+        let settings = |limit: &str| format!("connections-per-client = 2\n{limit}");
+        let setup = Setup::start(arch, &settings(""));
+        let keep = || {
+            let mut stream = setup.server.connect();
+            // One that is turned away may be closed already.
+            let _ = stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+            let mut head = [0; 12];
+            stream.read_exact(&mut head).expect("a status line");
+            (stream, String::from_utf8_lossy(&head[9..]).into_owned())
+        };
+        let mut kept = Vec::new();
+        for limit in ["limit = '1000/s'\n", ""] {
+            kept.push(keep());
+            setup.change(&settings(limit));
+        }
+        assert!(kept.iter().all(|(_, status)| status == "200"), "{arch}");
+        assert_eq!(keep().1, "429", "{arch}: both connections are counted");
+        drop(kept);
+        wait_for("their places", || keep().1 == "200");
+        setup.server.stop();
+    }
+}
+
+#[test]
 fn without_a_file_sighup_reads_the_pages_for_errors_again() {
     for arch in without_processes() {
         let (site, pages) = (site::make(), tempfile::tempdir().unwrap());

@@ -19,10 +19,7 @@ pub(super) fn rules(flags: &flags::Serve) -> Option<AccessRules> {
 /// What each client has used of its limits, in memory that all processes share. `descriptors` is how many connections there may
 /// be.
 pub(super) fn clients(flags: &flags::Serve, is_limited: bool, descriptors: usize) -> io::Result<Clients> {
-    let mut clients = Clients::unlimited();
-    if is_limited {
-        clients = clients.with_rates(Arc::new(SharedWords::zeroed(Clients::RATE_WORDS)?));
-    }
+    let mut clients = rates_again(Clients::unlimited(), is_limited)?;
     if let Some(connections_max) = flags.connections_per_client {
         // The kernel takes no memory for words that no client has.
         let connections = flags.connections_max.unwrap_or(usize::MAX).min(descriptors).min(1 << 24);
@@ -30,4 +27,12 @@ pub(super) fn clients(flags: &flags::Serve, is_limited: bool, descriptors: usize
         clients = clients.with_connections(connections_max as u32, Arc::new(words));
     }
     Ok(clients)
+}
+
+/// The same connections after a reload, with rates if there are limits by now. Open connections are counted in their table.
+pub(super) fn rates_again(clients: Clients, is_limited: bool) -> io::Result<Clients> {
+    Ok(match is_limited {
+        true => clients.with_rates(Arc::new(SharedWords::zeroed(Clients::RATE_WORDS)?)),
+        false => clients.without_rates(),
+    })
 }

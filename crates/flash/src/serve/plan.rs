@@ -28,11 +28,6 @@ use crate::flags::{self, FileCache};
 /// For `--drain 0`: a century.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-fn clients(flags: &flags::Serve, are_limited: bool, connections: usize) -> Result<Clients, Failure> {
-    access::clients(flags, are_limited, connections)
-        .map_err(|error| cannot(format_args!("share memory"), &error))
-}
-
 pub(super) struct Plan {
     pub(super) flags: Arc<flags::Serve>,
     pub(super) shares: Shares,
@@ -59,7 +54,8 @@ impl Plan {
         let shares_with = Shares { helpers_max: share.helpers, ..shares };
         let arch = shape::arch(&flags, &shares_with, share.connections);
         let (connections, cached_files) = (share.connections, share.cached);
-        let clients = clients(&flags, sites.are_limited(), table.limit)?;
+        let clients = access::clients(&flags, sites.are_limited(), table.limit)
+            .map_err(|error| cannot(format_args!("share memory"), &error))?;
         Ok(Self { flags, shares, sites, clients, certificates: None, arch, table, connections, cached_files })
     }
 
@@ -76,7 +72,8 @@ impl Plan {
         let connections = table.share().connections;
         let clients = match sites.are_limited() == self.sites.are_limited() {
             true => self.clients.clone(),
-            false => clients(&flags, sites.are_limited(), table.limit)?,
+            false => access::rates_again(self.clients.clone(), sites.are_limited())
+                .map_err(|error| cannot(format_args!("share memory"), &error))?,
         };
         let Self { shares, arch, cached_files, .. } = *self;
         let certificates = self.certificates.clone();
