@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, need, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, family, need, site};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// New content is there so soon after a switch, with `--revalidate 400ms`.
@@ -307,6 +308,39 @@ fn php_runs_the_scripts_of_the_new_release() {
         wait_until(&format!("{arch}: the new script"), SEEN_WITHIN, is_new);
         fs::remove_dir_all(releases.release(0)).unwrap();
         assert!((0..5).all(|_| is_new()), "{arch}");
+        server.stop();
+    }
+}
+
+#[test]
+fn php_is_told_the_present_release_after_a_reload_and_by_a_new_worker() {
+    need("php-cgi", "php-cgi");
+    for arch in ["amped", "mt", "mp", PROCESSES] {
+        let releases = Releases::new();
+        let flags = ["--revalidate", "400ms", "--app", ".php=php-cgi", "--sandbox", "off", "--processes", "1"];
+        site::write(&releases.release(0).join("a.php"), b"old");
+        let server = Server::start(arch, &releases.current(), &flags);
+        releases.make(1);
+        let page = b"<?php echo basename($_SERVER['DOCUMENT_ROOT']), basename(dirname($_SERVER['SCRIPT_FILENAME']));";
+        site::write(&releases.release(1).join("a.php"), page);
+        releases.publish(1);
+        let is_new = || server.get("/a.php").body == b"release-1release-1";
+        wait_until(&format!("{arch}: the new script"), SEEN_WITHIN, is_new);
+        if arch == "mp" {
+            let worker = || family::named(&server, "worker-0").filter(|worker| worker.lives());
+            let before = worker().expect("there is a worker");
+            before.kill();
+            wait_until("mp: another worker", PATIENCE, || worker().is_some_and(|worker| worker != before));
+        } else {
+            server.signal(Signal::HUP);
+            let is_done = || server.said().contains("configuration 2 serves");
+            wait_until(&format!("{arch}: the reload"), PATIENCE, is_done);
+        }
+        fs::remove_dir_all(releases.release(0)).unwrap();
+        for _ in 0..20 {
+            assert_eq!(server.get("/a.php").body, b"release-1release-1", "{arch}");
+            thread::sleep(Duration::from_millis(10));
+        }
         server.stop();
     }
 }

@@ -24,6 +24,7 @@ use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::listener::{Listener, Listeners};
 use crate::reload_request::ReloadRequest;
+use crate::root_watch;
 use crate::transport::Transport;
 
 /// The parts of a process that serves.
@@ -79,6 +80,7 @@ impl ServerState {
             tls,
             verbose,
         } = parts;
+        root_watch::tell_programs(&disk, &server.hosts);
         Arc::new(Self {
             configuration: PresentConfiguration::new(Configuration { server, access_log, limits }),
             listeners: ArcSwap::default(),
