@@ -317,7 +317,8 @@ fn php_is_told_the_present_release_after_a_reload_and_by_a_new_worker() {
     need("php-cgi", "php-cgi");
     for arch in ["amped", "mt", "mp", PROCESSES] {
         let releases = Releases::new();
-        let flags = ["--revalidate", "400ms", "--app", ".php=php-cgi", "--sandbox", "off", "--processes", "1"];
+        let flags =
+            ["--revalidate", "400ms", "--app", ".php=php-cgi", "--sandbox", "off", "--processes", "1"];
         site::write(&releases.release(0).join("a.php"), b"old");
         let server = Server::start(arch, &releases.current(), &flags);
         releases.make(1);

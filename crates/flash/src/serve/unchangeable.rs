@@ -3,7 +3,7 @@
 use super::privileges;
 use super::site_plan::Fault;
 use crate::failure::Failure;
-use crate::flags::{Helpers, Sandbox, Serve};
+use crate::flags::{Helpers, Sandbox, Serve, Tls};
 
 /// Keys with their values, as text.
 type Settings = Vec<(&'static str, String)>;
@@ -69,7 +69,11 @@ settings! {
     "deny" = flags.deny,
     "dotfiles" = flags.dotfiles,
     "header" = flags.header,
+    "no-header" = flags.rules.no_header,
+    "charset" = flags.rules.charset,
+    "hsts" = flags.tls.hsts,
     "cache-control" = flags.cache_control,
+    "strip-prefix" = flags.rules.strip_prefix,
     "no-precompressed" = flags.no_precompressed,
     "no-programs" = flags.programs.no_programs,
     "serve-backups" = flags.programs.serve_backups,
@@ -83,6 +87,12 @@ settings! {
     "access-log" = flags.access_log,
     "error-log" = flags.error_log,
     "error-pages" = flags.error_pages,
+}
+
+settings! {
+    /// What the rules of handshakes have from their start.
+    of_tls flags:
+    "http2" = flags.http2,
 }
 
 /// Each setting that a reload would have to change and cannot.
@@ -101,6 +111,9 @@ pub(super) fn changed(present: &Serve, next: &Serve) -> Vec<Fault> {
     if in_sandbox {
         all.extend(changed(of_sandbox, " in the sandbox"));
     }
+    if certificates_of(present).is_some() {
+        all.extend(changed(of_tls, " with TLS"));
+    }
     if certificates_of(present) != certificates_of(next) {
         let failure = Failure::Run(
             "only a restart changes which sites there are, and their certificates, if a site has one".into(),
@@ -111,14 +124,54 @@ pub(super) fn changed(present: &Serve, next: &Serve) -> Vec<Fault> {
 }
 
 /// The hosts of all sites with their certificates, if there are any certificates.
-fn certificates_of(flags: &Serve) -> Option<String> {
-    let has_any = |of: &Serve| of.tls.tls || !of.tls.tls_certificate.is_empty();
+fn certificates_of(flags: &Serve) -> Option<Vec<String>> {
     let of_sites = flags.sites.iter().map(|site| (&site.hosts, &site.own.flags.tls));
-    let has_any = has_any(flags) || flags.sites.iter().any(|site| has_any(&site.own.flags));
-    has_any.then(|| {
-        format!(
-            "{:?}",
-            of_sites.map(|(hosts, tls)| (hosts, &tls.tls_certificate, &tls.tls_key)).collect::<Vec<_>>()
-        )
-    })
+    let has_any = flags.tls.is_on() || of_sites.clone().any(|(_, tls)| tls.is_on());
+    let shown =
+        |(hosts, tls): (_, &Tls)| format!("{:?}", (hosts, tls.tls, &tls.tls_certificate, &tls.tls_key));
+    has_any.then(|| of_sites.map(shown).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::flags::Command;
+
+    fn flags(text: &str) -> Box<Serve> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("flash.toml");
+        std::fs::write(&path, text).expect("the file is written");
+        let words = ["flash".into(), "serve".into(), "--config".into(), path.into()];
+        match config::read(words).expect("it is right").command {
+            Some(Command::Serve(flags)) => flags,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn keys(present: &str, next: &str) -> Vec<&'static str> {
+        changed(&flags(present), &flags(next)).into_iter().map(|fault| fault.key).collect()
+    }
+
+    #[test]
+    fn what_helper_processes_answer_with_needs_a_restart() {
+        let next = "no-header = 'X-Powered-By'\ncharset = 'off'\nhsts = '1h'\nstrip-prefix = '/x'\n";
+        let processes = "root = '/'\nhelpers = 'process'\n";
+        let expected = ["no-header", "charset", "hsts", "strip-prefix"];
+        assert_eq!(keys(processes, &format!("{processes}{next}")), expected);
+        assert_eq!(keys("root = '/'\n", &format!("root = '/'\n{next}")), [""; 0]);
+    }
+
+    #[test]
+    fn what_handshakes_offer_needs_a_restart() {
+        let http2 = |of: &str| format!("{of}http2 = 'off'\n");
+        for (text, expected) in [("root = '/'\n", &[][..]), ("root = '/'\ntls = true\n", &["http2"])] {
+            assert_eq!(keys(text, &http2(text)), expected);
+        }
+        let sites = |tls: &str| {
+            format!("[site.'a.example']\nroot = '/'\ntls = true\n[site.'b.example']\nroot = '/'\n{tls}")
+        };
+        assert_eq!(keys(&sites(""), &sites("tls = true\n")), ["site"]);
+        assert_eq!(keys(&sites(""), &sites("list = true\n")), [""; 0]);
+    }
 }
