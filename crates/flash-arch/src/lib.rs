@@ -24,6 +24,7 @@ mod configuration;
 mod connection_permit;
 mod control;
 mod dispatch;
+mod document_root;
 mod epoll;
 mod epoll_registration;
 mod event_loop;

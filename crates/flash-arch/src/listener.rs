@@ -35,7 +35,7 @@ pub struct Listener {
     pub(crate) loops: AtomicUsize,
 }
 
-/// The listeners of a process by their numbers. A number without a listener may be given to a new one.
+/// The listeners of a process by their numbers. No number is given twice.
 pub(crate) type Listeners = Vec<Option<Arc<Listener>>>;
 
 #[derive(Clone, Debug)]

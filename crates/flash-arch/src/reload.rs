@@ -21,11 +21,11 @@ use flash_observe::{AccessLog, ErrorLog, LogSink};
 use flash_process::socket_name;
 
 use crate::configuration::Configuration;
+use crate::document_root;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::listener::{Listener, Listeners};
 use crate::reload_request::ReloadRequest;
-use crate::root_watch;
 use crate::server_state::{ServerParts, ServerState};
 
 /// Makes what processes serve with.
@@ -233,14 +233,14 @@ impl Reloader {
         drop(before);
         let number = next.server.number.0;
         let logs = next.access_log.is_some();
-        root_watch::tell_programs(&shared.disk, &next.server.hosts);
+        document_root::tell_all(&shared.disk, &next.server.hosts);
         let before = shared.replace_configuration(Configuration {
             server: next.server,
             access_log: next.access_log,
             limits: next.limits,
         });
         // A root that was replaced meanwhile was told to the configuration before.
-        root_watch::tell_programs(&shared.disk, &shared.configuration().server.hosts);
+        document_root::tell_all(&shared.disk, &shared.configuration().server.hosts);
         (self.wake)(&listeners);
         self.earlier.push(Earlier {
             number: Arc::downgrade(&before.server.number),

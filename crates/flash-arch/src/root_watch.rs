@@ -4,16 +4,14 @@
 //! system call. What changes with a new root is the [disk](flash_disk::Disk::look_at_root)'s business.
 
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use flash_core::hosts::Hosts;
 use flash_core::site_id::SiteId;
-use flash_disk::Disk;
 
+use crate::document_root;
 use crate::server_state::ServerState;
 
 /// With `--revalidate 0`. So DIR itself is looked at fifty times a second at most.
@@ -39,25 +37,8 @@ pub(crate) fn start(shared: &Arc<ServerState>, logs: bool) -> io::Result<()> {
 fn look(shared: &ServerState, site: SiteId, logs: bool) {
     let open = |folder: &Path| shared.helper_kind.open_root(folder);
     let Some((change, folder)) = shared.disk.look_at_root(site, open) else { return };
-    tell_programs_of(site, &shared.disk, &shared.configuration().server.hosts);
+    document_root::tell(site, &shared.disk, &shared.configuration().server.hosts);
     if logs {
         shared.error_log.log(format_args!("{}", change.about(&folder)));
-    }
-}
-
-/// Tells programs where the sites are that are open: not where they were when the configuration was read.
-pub(crate) fn tell_programs(disk: &Disk, hosts: &Hosts) {
-    disk.open_sites().into_iter().for_each(|site| tell_programs_of(site, disk, hosts));
-}
-
-fn tell_programs_of(site: SiteId, disk: &Disk, hosts: &Hosts) {
-    let Some(routes) = hosts.routes(site) else { return };
-    while let Some(root) = disk.site_root(site) {
-        let path = root.real_path().as_os_str().as_bytes();
-        routes.set_document_root(path.strip_suffix(b"/").unwrap_or(path));
-        // A reload and a look may both do so. The last one to do so saw the last root.
-        if disk.site_root(site).is_none_or(|present| Arc::ptr_eq(&present, &root)) {
-            return;
-        }
     }
 }

@@ -20,11 +20,11 @@ use parking_lot::Mutex;
 use crate::completion_queue::CompletionQueue;
 use crate::configuration::{Configuration, PresentConfiguration};
 use crate::connection_permit::ConnectionPermits;
+use crate::document_root;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::listener::{Listener, Listeners};
 use crate::reload_request::ReloadRequest;
-use crate::root_watch;
 use crate::transport::Transport;
 
 /// The parts of a process that serves.
@@ -80,7 +80,7 @@ impl ServerState {
             tls,
             verbose,
         } = parts;
-        root_watch::tell_programs(&disk, &server.hosts);
+        document_root::tell_all(&disk, &server.hosts);
         Arc::new(Self {
             configuration: PresentConfiguration::new(Configuration { server, access_log, limits }),
             listeners: ArcSwap::default(),
