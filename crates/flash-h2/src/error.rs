@@ -1,5 +1,7 @@
 //! Error codes (RFC 9113 §7), and the errors that end a connection. Errors of a single stream are the session's business.
 
+use crate::hpack::decoder;
+
 /// A code in RST_STREAM and GOAWAY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorCode(pub u32);
@@ -41,5 +43,14 @@ impl ConnectionError {
     /// More of something than its budget allows.
     pub(crate) const fn calm(reason: &'static str) -> Self {
         Self::new(ErrorCode::ENHANCE_YOUR_CALM, reason)
+    }
+}
+
+impl From<decoder::Error> for ConnectionError {
+    fn from(error: decoder::Error) -> Self {
+        match error {
+            decoder::Error::Malformed(reason) => Self::new(ErrorCode::COMPRESSION_ERROR, reason),
+            decoder::Error::TooMuchWork => Self::calm("a header block that takes too much work"),
+        }
     }
 }

@@ -224,15 +224,23 @@ fn push_line(text: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     [name, b": ", value, b"\r\n"].iter().for_each(|part| text.extend_from_slice(part));
 }
 
-/// Decodes trailer fields, which nothing here has a use for. `Err` if they are malformed (RFC 9113 §8.1).
+/// Decodes trailer fields, which nothing here has a use for. `Err` if they are malformed (RFC 9113 §8.1) or too large.
 pub(crate) fn trailers(
     decoder: &mut crate::hpack::decoder::Decoder,
     block: &[u8],
     scratch: &mut Scratch,
+    limits: HeadLimits,
 ) -> Result<Result<(), Bad>, crate::hpack::decoder::Error> {
     let mut result = Ok(());
-    decoder.decode(block, &mut scratch.huffman, |name, _| {
-        if name.first() == Some(&b':') || name.iter().any(u8::is_ascii_uppercase) {
+    let (mut bytes, mut fields) = (0, 0);
+    decoder.decode(block, &mut scratch.huffman, |name, value| {
+        bytes += name.len() + value.len();
+        fields += 1;
+        if bytes > limits.bytes_max || fields > limits.fields_max {
+            result = Err(Bad::TooLarge);
+        }
+        // As with heads, the rest is decoded without being looked at.
+        if result.is_ok() && (name.first() == Some(&b':') || name.iter().any(u8::is_ascii_uppercase)) {
             result = Err(Bad::Malformed("a malformed trailer field"));
         }
     })?;

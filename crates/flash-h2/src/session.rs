@@ -4,12 +4,13 @@
 //! of its own, which its user sends. Responses, and what a stream has to send, are the user's business.
 
 mod event;
+mod left;
 mod limits;
 
 use crate::budget::Budget;
 use crate::error::{ConnectionError, ErrorCode};
 use crate::frame::{self, STREAM_MAX};
-use crate::hpack::decoder::{Decoder, Error};
+use crate::hpack::decoder::Decoder;
 use crate::priority::Priority;
 use crate::reader::{BlockLimits, DataSize, Frame, Reader};
 use crate::request::{self, Bad, HeadBuilder, Scratch};
@@ -17,6 +18,7 @@ use crate::settings::{self, PeerSettings, TABLE_BYTES, WINDOW_BYTES};
 use crate::streams::{Stream, Streams};
 
 pub use self::event::Event;
+use self::left::LeftStreams;
 pub use self::limits::Limits;
 
 #[derive(Debug)]
@@ -45,14 +47,11 @@ struct Inner<T> {
     control: Vec<u8>,
     resets: Budget,
     idle_frames: Budget,
-    /// Streams that this side has ended before the client did. What still arrives for them is dropped.
-    left: [u32; LEFT_MAX],
-    left_next: usize,
+    left: LeftStreams,
 }
 
 /// How much a client may send on all streams that no program has read.
 const CONNECTION_WINDOW_BYTES: u32 = 4 * WINDOW_BYTES;
-const LEFT_MAX: usize = 32;
 /// A request has this many frames without use for free, and so has each kibibyte that is sent.
 const FRAMES_EARNED: u32 = 4;
 /// A DATA frame that is smaller counts as one without use, unless it is a body's last.
@@ -86,8 +85,7 @@ impl<T> Session<T> {
             control,
             resets: Budget::new(limits.resets.0, limits.resets.1),
             idle_frames: Budget::new(limits.idle_frames.0, limits.idle_frames.1),
-            left: [0; LEFT_MAX],
-            left_next: 0,
+            left: LeftStreams::new(),
             limits,
         };
         Self { reader: Reader::new(block), inner }
@@ -312,13 +310,13 @@ impl<T> Inner<T> {
             return Err(ConnectionError::protocol("a request on a stream with an even number"));
         }
         self.last_stream = id;
-        self.idle_frames.earn(FRAMES_EARNED);
-        let built = HeadBuilder::new(scratch, self.limits.head).decode(&mut self.decoder, block);
-        let built = built.map_err(compression)?;
+        let built = HeadBuilder::new(scratch, self.limits.head).decode(&mut self.decoder, block)?;
         if id > self.stream_max {
             // The client repeats it elsewhere (RFC 9113 §6.8).
+            self.idle(now_ms, "too many requests after the last one")?;
             return Ok(None);
         }
+        self.idle_frames.earn(FRAMES_EARNED);
         if self.streams.len() >= self.limits.streams_max as usize {
             return self.stream_error(id, ErrorCode::REFUSED_STREAM, now_ms);
         }
@@ -345,8 +343,8 @@ impl<T> Inner<T> {
         now_ms: u64,
     ) -> Result<Option<Event<'i, T>>, ConnectionError> {
         // Later blocks depend on its table, whatever becomes of the stream.
-        let decoded = request::trailers(&mut self.decoder, block, scratch).map_err(compression)?;
-        let has_left = self.has_left(id);
+        let decoded = request::trailers(&mut self.decoder, block, scratch, self.limits.head)?;
+        let has_left = self.left.contain(id);
         match self.streams.get_mut(id) {
             Some(stream) if stream.has_ended => self.stream_error(id, ErrorCode::STREAM_CLOSED, now_ms),
             Some(stream) if ends_stream && decoded.is_ok() => {
@@ -354,7 +352,10 @@ impl<T> Inner<T> {
                 Ok(Some(Event::End { stream: id }))
             }
             Some(_) => self.stream_error(id, ErrorCode::PROTOCOL_ERROR, now_ms),
-            None if has_left => Ok(None),
+            None if has_left => {
+                self.idle(now_ms, "too many header blocks on streams that are over")?;
+                Ok(None)
+            }
             None if id == self.last_stream => {
                 Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "a header block on a stream that is over"))
             }
@@ -376,7 +377,7 @@ impl<T> Inner<T> {
                 return Err(ConnectionError::new(ErrorCode::FLOW_CONTROL_ERROR, "more data than the window"));
             };
             self.receive_window = left;
-            let has_left = self.has_left(id);
+            let has_left = self.left.contain(id);
             let error = match self.streams.get_mut(id) {
                 None if has_left => None,
                 None => Some(ErrorCode::STREAM_CLOSED),
@@ -469,12 +470,7 @@ impl<T> Inner<T> {
     /// Ends this side of a stream with RST_STREAM.
     fn leave(&mut self, id: u32, code: ErrorCode) {
         frame::rst_stream(&mut self.control, id, code);
-        self.left[self.left_next] = id;
-        self.left_next = (self.left_next + 1) % LEFT_MAX;
-    }
-
-    fn has_left(&self, id: u32) -> bool {
-        self.left.contains(&id)
+        self.left.add(id);
     }
 
     fn spend_reset(&mut self, now_ms: u64) -> Result<(), ConnectionError> {
@@ -490,10 +486,6 @@ impl<T> Inner<T> {
             false => Err(ConnectionError::calm(reason)),
         }
     }
-}
-
-fn compression(error: Error) -> ConnectionError {
-    ConnectionError::new(ErrorCode::COMPRESSION_ERROR, error.0)
 }
 
 #[cfg(test)]

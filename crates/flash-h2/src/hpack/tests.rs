@@ -142,8 +142,26 @@ fn malformed_blocks_are_refused() {
             "7f00" => hex("7f00 00"),
             _ => hex(block),
         };
-        assert_eq!(decoded(&mut Decoder::new(4096), &error), Err(Error(reason)), "{block}");
+        assert_eq!(decoded(&mut Decoder::new(4096), &error), Err(Error::Malformed(reason)), "{block}");
     }
+}
+
+/// A name of 4,000 bytes in the table, and then a field of two bytes that copies it, again and again.
+#[test]
+fn a_block_that_fills_its_table_again_and_again_is_too_much_work() {
+    let long_name = [&[0x40, 0x7f, 0xa1, 0x1e][..], &[b'x'; 4_000], &[0]].concat();
+    let copies = |count: usize| [&long_name[..], &[0x7e, 0].repeat(count)].concat();
+    let mut scratch = Vec::new();
+    let mut shown = 0;
+    let result = Decoder::new(4096).decode(&copies(6_000), &mut scratch, |name, _| shown += name.len());
+    assert_eq!(result, Err(Error::TooMuchWork));
+    assert!(shown < 300_000, "{shown}");
+    assert!(decoded(&mut Decoder::new(4096), &copies(10)).is_ok());
+    // Many fields are no such work.
+    let many: Vec<u8> = (0..400u32)
+        .flat_map(|n| [&[0x40, 4][..], format!("n{n:03}").as_bytes(), &[1, b'v']].concat())
+        .collect();
+    assert_eq!(decoded(&mut Decoder::new(4096), &many).unwrap().len(), 400);
 }
 
 #[test]

@@ -220,6 +220,42 @@ fn streams_beyond_the_limit_are_refused() {
     assert_eq!(client.send(&get(9, flag::END_STREAM)).unwrap(), ["request 9 true"]);
 }
 
+/// Each block is decoded, because later ones build on it. None is for free.
+#[test]
+fn blocks_that_nothing_answers_have_a_budget() {
+    let blocks_taken = |client: &mut Client, block: &dyn Fn(u32) -> Vec<u8>| -> (u32, ErrorCode) {
+        (0..1_000)
+            .find_map(|count| Some((count, client.send(&block(count)).err()?)))
+            .expect("they are for free")
+    };
+    let mut client = Client::new();
+    client.send(&get(1, 0)).unwrap();
+    client.session.finish(1, false);
+    let (count, code) = blocks_taken(&mut client, &|_| get(1, 0));
+    assert!(
+        count <= 60 && code == ErrorCode::ENHANCE_YOUR_CALM,
+        "on a stream that is over: {count} {code:?}"
+    );
+    let mut client = Client::new();
+    client.session.drain();
+    client.session.end_requests();
+    let (count, code) = blocks_taken(&mut client, &|count| get(2 * count + 1, flag::END_STREAM));
+    assert!(count <= 60 && code == ErrorCode::ENHANCE_YOUR_CALM, "beyond the last stream: {count} {code:?}");
+}
+
+#[test]
+fn trailers_have_the_limit_of_heads() {
+    let mut client = Client::new();
+    client.send(&get(1, 0)).unwrap();
+    // A field of 1,500 bytes in the table, named twice.
+    let block = [&[0x40, 1, b'a', 0x7f, 0xdd, 0x0a][..], &[b'x'; 1_500], &[0xbe; 2]].concat();
+    let trailers = raw(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &block[..block.len() - 2]);
+    assert_eq!(client.send(&trailers).unwrap(), ["End { stream: 1 }"]);
+    client.send(&get(3, 0)).unwrap();
+    let trailers = raw(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 3, &block);
+    assert_eq!(client.send(&trailers).unwrap(), ["reset 3"]);
+}
+
 #[test]
 fn a_drain_ends_with_two_goaways() {
     let mut client = Client::new();
