@@ -15,6 +15,12 @@ pub struct Limits {
     pub fields_max: usize,
 }
 
+impl Limits {
+    /// For a head that has been within its limits before.
+    pub const NONE: Limits =
+        Limits { target_bytes_max: usize::MAX, head_bytes_max: usize::MAX, fields_max: usize::MAX };
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits { target_bytes_max: 8192, head_bytes_max: 32768, fields_max: 100 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flash_cgi::Variables;
 use flash_cgi::script::Split;
 use flash_cgi::variables::Ends;
-use flash_http::head::{self, Body, Head, Parsed, Target, Version};
+use flash_http::head::{self, Body, Head, Limits, Parsed, Target, Version};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
@@ -17,7 +17,6 @@ use crate::header;
 use crate::path::SitePath;
 use crate::record::{Peer, RecordBuilder, Timing};
 use crate::routes::{RouteMatch, Routed};
-use crate::server::Settings;
 use crate::site::Site;
 use crate::transport::TransportInfo;
 use crate::upstream::{Direct, Open, UpstreamProtocol};
@@ -62,15 +61,16 @@ impl Request {
         }
     }
 
-    /// Parses the head again.
-    pub(crate) fn parse(&self, settings: &Settings) -> Option<Head<'_>> {
-        if self.version == Version::Http2 {
-            return head::parse_http2(&self.head, &settings.head).ok();
-        }
-        match head::parse(&self.head, &settings.head) {
-            Ok(Parsed::Complete { head, .. }) => Some(head),
-            _ => None,
-        }
+    /// Parses the head again. A reload may have lowered the limits since it came.
+    pub(crate) fn parse(&self) -> Head<'_> {
+        let parsed = match self.version {
+            Version::Http2 => head::parse_http2(&self.head, &Limits::NONE).ok(),
+            Version::Http10 | Version::Http11 => match head::parse(&self.head, &Limits::NONE) {
+                Ok(Parsed::Complete { head, .. }) => Some(head),
+                _ => None,
+            },
+        };
+        parsed.expect("the head was parsed when it came")
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -98,7 +98,7 @@ impl Request {
     ) -> Option<Open> {
         let peer = transport.peer;
         let routes = site.routes.as_ref()?;
-        let head = self.parse(&cx.server.settings)?;
+        let head = self.parse();
         let path = match (self.is_fallback, head.target) {
             // The head's own target stays in REQUEST_URI.
             (true, _) => site.settings.fallback.as_ref()?.path().clone(),
@@ -174,8 +174,8 @@ impl Request {
 
     /// The head that replaces this one after a local redirection (RFC 3875 §6.2.2). It asks for another path, and has no
     /// body.
-    pub(crate) fn redirected(&self, target: &[u8], settings: &Settings) -> Option<Vec<u8>> {
-        let head = self.parse(settings)?;
+    pub(crate) fn redirected(&self, target: &[u8]) -> Vec<u8> {
+        let head = self.parse();
         let method: &[u8] = if head.method == Method::Head { b"HEAD " } else { b"GET " };
         let version = head.framing.version.name().as_bytes();
         let mut new = [method, target, b" ", version, b"\r\n"].concat();
@@ -187,6 +187,6 @@ impl Request {
             }
         }
         new.extend_from_slice(b"\r\n");
-        Some(new)
+        new
     }
 }

@@ -297,7 +297,7 @@ impl Http1 {
         let linger = !body.is_complete();
         let (request, release) = upstream.break_off();
         cx.tally.released.extend(release);
-        let Some(head) = request.parse(&cx.server.settings) else { return };
+        let head = request.parse();
         framing.body = BodyFraming::Length;
         if linger {
             framing.persistence = Persistence::Closes;

@@ -196,9 +196,8 @@ impl Http1 {
         if let Some(written) = writer.head {
             *framing = new_framing;
             cx.tally.responses += 1;
-            if cx.server.settings.log
-                && let Some(head) = upstream.request.parse(&cx.server.settings)
-            {
+            if cx.server.settings.log {
+                let head = upstream.request.parse();
                 *record = Some(RecordBuilder::new(
                     &head,
                     head.framing.request_line,
@@ -247,18 +246,11 @@ impl Http1 {
             cx.buffers.give_back_output(output);
         }
         if let ResponseState::Redirect { target, .. } = &upstream.reply {
-            let head =
-                upstream.request.redirected(target, &cx.server.settings).filter(|_| body.is_complete());
-            match head {
-                Some(head) if redirects <= REDIRECTS_MAX => {
-                    self.input.splice(..0, head);
-                    self.phase = Phase::Redirected { redirects };
-                }
-                _ => {
-                    return self
-                        .give_up(GatewayError::of_program("redirects to another path without end"), cx);
-                }
+            if redirects > REDIRECTS_MAX || !body.is_complete() {
+                return self.give_up(GatewayError::of_program("redirects to another path without end"), cx);
             }
+            self.input.splice(..0, upstream.request.redirected(target));
+            self.phase = Phase::Redirected { redirects };
         } else if body.is_complete() {
             self.phase = Phase::after(framing.persistence);
         } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flash_h2::frame::PAYLOAD_BYTES_MAX;
 use flash_h2::{ErrorCode, Priority};
-use flash_http::head::{self, Body, Head, Reject};
+use flash_http::head::{self, Body, Head, Limits, Reject};
 use flash_http::method::Method;
 use flash_http::status::Status;
 
@@ -71,7 +71,8 @@ impl Http2 {
         let text = std::mem::take(&mut stream.user.head);
         let Some(exchange) = stream.user.exchange.take() else { return };
         let length = stream.user.body.length;
-        let Ok(mut head) = head::parse_http2(&text, &cx.server.settings.head) else { return };
+        // A reload may have lowered the limits since the head came.
+        let mut head = head::parse_http2(&text, &Limits::NONE).expect("the head was parsed when it came");
         if length == RequestBodyLength::Unknown {
             head.request.body = Body::Chunked;
         }
@@ -268,21 +269,22 @@ impl Http2 {
         };
         let (request, release) = upstream.break_off();
         cx.tally.released.extend(release);
-        let Some(head) = request.parse(&cx.server.settings) else { return };
+        let head = request.parse();
         let arrived = Arrived { id, priority, has_ended, text: &request.head, head: &head };
         let way = Way { site: &site, timing, redirects };
         self.respond(&arrived, &way, cx, |mut responder| responder.error(fault.status));
     }
 
     /// A program has redirected to another path (RFC 3875 §6.2.2): `text` is the head of that request.
-    pub(super) fn redirect(&mut self, id: u32, text: &[u8], exchange: Exchange, cx: &mut Context<'_>) {
+    pub(super) fn redirect(&mut self, id: u32, text: &[u8], cx: &mut Context<'_>) {
         let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
         let (priority, has_ended) = (stream.priority, stream.has_ended());
         stream.user.body.length = RequestBodyLength::None;
+        let exchange = stream.user.exchange.take();
         let Ok(head) = head::parse_http2(text, &cx.server.settings.head) else {
             return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
         };
-        self.answer(Arrived { id, priority, has_ended, text, head: &head }, Some(exchange), cx);
+        self.answer(Arrived { id, priority, has_ended, text, head: &head }, exchange, cx);
     }
 }
 

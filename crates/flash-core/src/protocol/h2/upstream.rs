@@ -174,9 +174,8 @@ impl Http2 {
         let is_written = upstream.reply.is_written();
         if let Some((status, _)) = written {
             cx.tally.responses += 1;
-            if cx.server.settings.log
-                && let Some(head) = upstream.request.parse(&cx.server.settings)
-            {
+            if cx.server.settings.log {
+                let head = upstream.request.parse();
                 state.record = Some(Box::new(record(&self.transport, &head, status, *timing, cx)));
             }
         }
@@ -210,20 +209,13 @@ impl Http2 {
             return;
         };
         if let ResponseState::Redirect { target, .. } = &upstream.reply {
-            let head = upstream.request.redirected(target, &cx.server.settings);
-            let redirects_now = *redirects + 1;
-            match (head, state.exchange.take()) {
-                (Some(head), Some(exchange)) if redirects_now <= REDIRECTS_MAX && state.body.has_ended => {
-                    let exchange = Exchange { redirects: redirects_now, ..exchange };
-                    self.redirect(id.stream(), &head, exchange, cx);
-                }
-                (_, exchange) => {
-                    state.exchange = exchange;
-                    let fault = GatewayError::of_program("redirects to another path without end");
-                    self.give_up(id.stream(), fault, cx);
-                }
+            *redirects += 1;
+            if *redirects > REDIRECTS_MAX || !state.body.has_ended {
+                let fault = GatewayError::of_program("redirects to another path without end");
+                return self.give_up(id.stream(), fault, cx);
             }
-            return;
+            let head = upstream.request.redirected(target);
+            return self.redirect(id.stream(), &head, cx);
         }
         // The end of the stream is sent with its last byte.
         state.exchange = None;
