@@ -13,6 +13,9 @@ pub enum Network {
     Unix,
 }
 
+/// The bits in front of an IPv4 address in `::ffff:0:0/96` (RFC 4291 §2.5.5.2).
+const MAPPED_BITS: u8 = 96;
+
 impl Network {
     pub fn holds(self, peer: Peer) -> bool {
         match peer {
@@ -55,14 +58,21 @@ impl FromStr for Network {
         let ip: IpAddr =
             ip.parse().map_err(|_| format!("'{ip}' is no address: write 10.0.0.1, 10.0.0.0/8 or unix"))?;
         let most = if ip.is_ipv4() { 32 } else { 128 };
-        let bits = match bits {
+        let bits: u8 = match bits {
             None => most,
             Some(bits) => match bits.parse() {
                 Ok(bits) if bits <= most => bits,
                 _ => return Err(format!("'{bits}' is no number of bits: those are 0 to {most}")),
             },
         };
-        Ok(Self::Ip(ip, bits))
+        // Clients of IPv4 are known by their IPv4 addresses.
+        match (ip.to_canonical(), bits.checked_sub(MAPPED_BITS)) {
+            (IpAddr::V4(v4), Some(bits)) if ip.is_ipv6() => Ok(Self::Ip(v4.into(), bits)),
+            (IpAddr::V4(v4), None) if ip.is_ipv6() => {
+                Err(format!("'{text}' holds more than IPv4 addresses: write {v4} and its own number of bits"))
+            }
+            _ => Ok(Self::Ip(ip, bits)),
+        }
     }
 }
 
@@ -84,7 +94,18 @@ mod tests {
                 && !holds("0.0.0.0/0", "::1")
                 && !holds("10.0.0.1", "10.0.0.2")
         );
-        for text in ["", "10.0.0.0/33", "10.0.0.0/", "localhost", "::/129", "10.0.0.1/-1"] {
+        // Clients of IPv4 are known by their IPv4 addresses, in whatever way a network is written.
+        for (network, within) in [
+            ("::ffff:192.0.2.0/120", true),
+            ("::ffff:192.0.2.7", true),
+            ("::ffff:0:0/96", true),
+            ("::ffff:192.0.2.0/126", false),
+        ] {
+            assert_eq!(holds(network, "192.0.2.7"), within, "{network}");
+            assert_eq!(holds(network, "::ffff:192.0.2.7"), within, "{network}");
+        }
+        assert_eq!("::ffff:192.0.2.0/120".parse::<Network>(), "192.0.2.0/24".parse());
+        for text in ["::ffff:0:0/95", "", "10.0.0.0/33", "10.0.0.0/", "localhost", "::/129", "10.0.0.1/-1"] {
             assert!(text.parse::<Network>().is_err(), "{text}");
         }
         let inet = Peer::Inet("10.0.0.1:1".parse().unwrap());
