@@ -331,7 +331,7 @@ impl UpstreamExchange {
         if running.upstream.protocol == UpstreamProtocol::FastCgi {
             if running.upstream.used && !running.heard && self.request.may_be_repeated() {
                 self.request.repeat();
-                self.leave(Stage::Pending, ReleaseMode::Ended);
+                self.leave(Stage::Pending, Some(ReleaseMode::Ended));
                 return Ok(Ended::Retry);
             }
             return Err(GatewayError::of_program("closed its connection in the middle of the request"));
@@ -342,14 +342,14 @@ impl UpstreamExchange {
     }
 
     fn over(&mut self, how: ReleaseMode) {
-        self.leave(Stage::Over, how);
+        self.leave(Stage::Over, Some(how));
     }
 
-    fn leave(&mut self, next: Stage, how: ReleaseMode) {
+    fn leave(&mut self, next: Stage, how: Option<ReleaseMode>) {
         if let Stage::Running(Running { upstream: Upstream { lease, .. }, .. }) =
             std::mem::replace(&mut self.stage, next)
         {
-            self.released = Some(Release { exchange: self.id, lease, how: Some(how) });
+            self.released = Some(Release { exchange: self.id, lease, how });
         }
     }
 
@@ -359,16 +359,19 @@ impl UpstreamExchange {
     }
 
     /// Ends the exchange before its end. Returns the request, and the stream that becomes free.
-    pub(crate) fn break_off(self) -> (Request, Option<Release>) {
-        let Stage::Running(Running { upstream: Upstream { protocol, lease, .. }, .. }) = self.stage else {
-            return (self.request, self.released);
-        };
-        let is_told = match protocol {
+    pub(crate) fn break_off(mut self) -> (Request, Option<Release>) {
+        self.abandon();
+        (self.request, self.released)
+    }
+
+    /// Ends the program's part before its end.
+    pub(crate) fn abandon(&mut self) {
+        let Stage::Running(running) = &self.stage else { return };
+        let is_told = match running.upstream.protocol {
             UpstreamProtocol::FastCgi => self.outgoing.sent == 0,
             UpstreamProtocol::Cgi | UpstreamProtocol::Nph => self.outgoing.write_half != WriteHalf::Shut,
         };
-        let how = is_told.then_some(ReleaseMode::Aborted);
-        (self.request, Some(Release { exchange: self.id, lease, how }))
+        self.leave(Stage::Over, is_told.then_some(ReleaseMode::Aborted));
     }
 }
 

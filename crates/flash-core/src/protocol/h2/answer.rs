@@ -250,14 +250,20 @@ impl Http2 {
         self.session.open(id, Priority::default(), has_ended, state);
     }
 
-    /// Ends an exchange that fails. A client that has received nothing gets an error page. Otherwise the stream is reset.
+    /// Ends an exchange that fails. A client that has received nothing gets an error page, and one whose response is complete
+    /// gets all of it. Otherwise the stream is reset.
     pub(super) fn give_up(&mut self, id: u32, fault: GatewayError, cx: &mut Context<'_>) {
         let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
         let (priority, has_ended) = (stream.priority, stream.has_ended());
-        let Some(upstream) = stream.user.exchange.as_ref().and_then(Exchange::upstream) else { return };
+        let Some(upstream) = stream.user.exchange.as_mut().and_then(Exchange::upstream_mut) else { return };
         if let Some(reason) = fault.reason {
             let request = upstream.request.name().clone();
             cx.tally.upstream_errors.push(UpstreamError { request, reason });
+        }
+        if upstream.reply.is_written() {
+            upstream.abandon();
+            cx.tally.released.extend(upstream.released());
+            return self.end_exchange(id, cx);
         }
         if upstream.reply.has_begun() {
             return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);

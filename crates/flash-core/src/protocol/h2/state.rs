@@ -244,6 +244,17 @@ impl Http2 {
         }
     }
 
+    /// The whole response of a stream is in its pieces. The end of the stream is sent with its last byte.
+    pub(super) fn end_exchange(&mut self, id: u32, cx: &mut Context<'_>) {
+        let Some(stream) = self.session.streams_mut().get_mut(id) else { return };
+        stream.user.exchange = None;
+        let (is_sent, has_ended) = (stream.user.is_sent, stream.has_ended());
+        self.drop_body(id);
+        if is_sent {
+            self.finish(id, has_ended, cx);
+        }
+    }
+
     /// The response of a stream is complete. If its request is not, the stream stays until the client has sent the rest, which
     /// is dropped. A client that sends too much is told to stop (RFC 9113 §8.1).
     pub(super) fn finish(&mut self, id: u32, has_ended: bool, cx: &mut Context<'_>) {

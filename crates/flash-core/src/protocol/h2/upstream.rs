@@ -152,7 +152,6 @@ impl Http2 {
     ) {
         self.empties_table |= self.session.empties_table();
         let Some(stream) = self.session.streams_mut().get_mut(id.stream()) else { return };
-        let has_ended = stream.has_ended();
         let state = &mut stream.user;
         let Some(Exchange { state: ExchangeState::Upstream(upstream), timing, head_only, site, .. }) =
             &mut state.exchange
@@ -194,14 +193,14 @@ impl Http2 {
         let is_over = upstream.is_over();
         cx.tally.released.extend(upstream.released());
         match heard {
-            Ok(Ended::Well | Ended::Retry) if is_over => self.upstream_over(id, has_ended, cx),
+            Ok(Ended::Well | Ended::Retry) if is_over => self.upstream_over(id, cx),
             Ok(Ended::Well | Ended::Retry) => {}
             Err(fault) => self.give_up(id.stream(), fault, cx),
         }
     }
 
     /// The upstream has done its part. The rest of its response may still wait to be sent.
-    fn upstream_over(&mut self, id: ExchangeId, has_ended: bool, cx: &mut Context<'_>) {
+    fn upstream_over(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         let Some(stream) = self.session.streams_mut().get_mut(id.stream()) else { return };
         let state = &mut stream.user;
         let Some(Exchange { state: ExchangeState::Upstream(upstream), redirects, .. }) = &mut state.exchange
@@ -217,13 +216,7 @@ impl Http2 {
             let head = upstream.request.redirected(target);
             return self.redirect(id.stream(), &head, cx);
         }
-        // The end of the stream is sent with its last byte.
-        state.exchange = None;
-        let is_sent = state.is_sent;
-        self.drop_body(id.stream());
-        if is_sent {
-            self.finish(id.stream(), has_ended, cx);
-        }
+        self.end_exchange(id.stream(), cx);
     }
 }
 

@@ -224,3 +224,34 @@ fn failures_of_programs_are_answered_or_reset() {
     let statuses: Vec<u16> = world.tally.records.iter().map(|record| record.status).collect();
     assert_eq!(statuses, [502, 200, 504, 200, 200]);
 }
+
+/// A program of FastCGI has written its whole response, and closes its connection, goes on in silence, or writes nonsense.
+#[test]
+fn a_response_that_is_complete_is_sent_whatever_its_program_does_then() {
+    for (window, ends) in
+        [(1_000, "closes"), (WIDE, "closes"), (WIDE, "is silent"), (1_000, "writes nonsense")]
+    {
+        let mut world = world_with_programs(UpstreamProtocol::FastCgi, 1 << 20);
+        let mut client = H2Client::connect(&mut world, window);
+        client.get(&mut world, 1, "/app/a");
+        let answer = [&b"Content-Length: 40000\n\n"[..], text(40_000)].concat();
+        client.hear(&mut world, 1, |program| {
+            program.say(record(6, &answer));
+            match ends {
+                "closes" => program.ended = true,
+                "writes nonsense" => program.say(b"nonsense"),
+                _ => {}
+            }
+        });
+        if ends == "is silent" {
+            client.pass_ms(&mut world, 60_001);
+        }
+        client.grant(&mut world, 1, 100_000);
+        assert!(client.answer(1).body == text(40_000), "{ends}");
+        assert!(client.connection().is_idle());
+        assert!(client.programs[0].stream.is_none(), "{ends}: it is released");
+        assert_eq!(world.tally.upstream_errors.len(), 1, "{ends}");
+        let [record] = &world.tally.records[..] else { panic!("one record") };
+        assert!(!record.cut && record.body_bytes == 40_000, "{ends}");
+    }
+}
