@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::deadline::Waiting;
 use crate::exchange::ExchangeState;
 use crate::exchange::body::Piece;
+use crate::exchange::upstream::UpstreamExchange;
 use crate::exchange_id::ExchangeId;
 use crate::job::{Job, Outcome};
 use crate::server::Server;
@@ -37,6 +38,13 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 impl Http1 {
     pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Want {
         if self.is_exchanging_with_upstream() {
+            // Its program may have been given up when nothing was left to send.
+            if self.upstream().is_some_and(UpstreamExchange::is_over)
+                && self.output.as_ref().is_none_or(|output| output.is_empty())
+            {
+                self.leave_upstream(cx);
+                return self.want(cx);
+            }
             return self.want_of_upstream(cx);
         }
         if let Some((id, job)) = self.job(cx.server) {

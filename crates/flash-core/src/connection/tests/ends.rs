@@ -79,3 +79,35 @@ fn a_stream_that_has_carried_chunks_is_kept() {
     world.hear(&mut client, |program| program.say([record(STDOUT, ANSWER), end_record()].concat()));
     assert_eq!(fate(&client), Some(Ok(ReleaseMode::Reusable)));
 }
+
+/// A program of FastCGI has written its whole response, and then closes its connection, writes nonsense, or is silent.
+#[test]
+fn a_response_that_is_complete_is_sent_whatever_its_program_does_then() {
+    for ends in ["closes", "writes nonsense", "is silent"] {
+        let mut world = world_of_programs();
+        let mut client = running(&mut world, GET, UpstreamProtocol::FastCgi);
+        client.socket = Socket::with_room(1_000);
+        let answer = [&b"Content-Type: a/b\nContent-Length: 40000\n\n"[..], text(40_000)].concat();
+        world.hear(&mut client, |program| {
+            program.say(record(STDOUT, &answer));
+            match ends {
+                "closes" => program.ended = true,
+                "writes nonsense" => program.say(b"nonsense"),
+                _ => {}
+            }
+        });
+        client.connection.client_ready();
+        world.make_room(&mut client, 100_000);
+        if ends == "is silent" {
+            world.pass_ms(&mut client, 60_001);
+        }
+        assert!(reply(&client.got).body == text(40_000), "{ends}");
+        assert!(fate(&client).is_some(), "{ends}: it is released");
+        assert_eq!(world.tally.upstream_errors.len(), 1, "{ends}");
+        let [record] = &world.tally.records[..] else { panic!("one record") };
+        assert!(!record.cut && record.body_bytes == 40_000, "{ends}");
+        assert!(client.connection.is_idle(), "{ends}: the connection goes on");
+        world.receive(&mut client, get("/small.txt").as_bytes());
+        assert_eq!(statuses(&client.got), [200, 200], "{ends}");
+    }
+}

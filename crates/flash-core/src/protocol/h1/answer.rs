@@ -279,13 +279,16 @@ impl Http1 {
         self.refuse(Reject { status, reason }, &[], cx);
     }
 
-    /// Ends an exchange that fails. A client that has received nothing gets an error page. Otherwise the connection is
-    /// closed.
+    /// Ends an exchange that fails. A client that has received nothing gets an error page, and one whose response is complete
+    /// gets all of it. Otherwise the connection is closed.
     pub(super) fn give_up(&mut self, fault: GatewayError, cx: &mut Context<'_>) {
         let Some(upstream) = self.upstream() else { return };
         if let Some(reason) = fault.reason {
             let request = upstream.request.name().clone();
             cx.tally.upstream_errors.push(UpstreamError { request, reason });
+        }
+        if upstream.reply.is_written() {
+            return self.abandon_upstream(cx);
         }
         if upstream.reply.has_begun() {
             return self.abort(cx);
@@ -311,5 +314,20 @@ impl Http1 {
             self.input = Vec::new();
         }
         self.answered(&head, response, linger, Beginning { site: &site, framing, timing }, cx);
+    }
+
+    /// The whole response is in the output. The exchange is over once that is sent.
+    fn abandon_upstream(&mut self, cx: &mut Context<'_>) {
+        let Phase::Exchange(current) = &mut self.phase else { return };
+        let record = current.exchange.record.take();
+        let Some(upstream) = current.exchange.upstream_mut() else { return };
+        upstream.abandon();
+        cx.tally.released.extend(upstream.released());
+        if let Some(record) = record {
+            let output = self.output.get_or_insert_with(|| cx.buffers.output());
+            output.push_end(record);
+            // If all bytes have been sent already, this records the end.
+            output.sent(0, cx.now.us, &mut cx.tally.records);
+        }
     }
 }
