@@ -113,6 +113,28 @@ fn the_preface_may_come_in_pieces_and_http_1_is_not_taken_for_it() {
     assert_eq!(reply(&world.ask(flash_h2::frame::PREFACE)).status, 400);
 }
 
+/// RFC 9113 §6.5.3: the client learns that its settings hold before it gets what they hold for.
+#[test]
+fn settings_are_acknowledged_before_later_requests_are_answered() {
+    let mut world = world();
+    world.ask(get("/small.txt"));
+    let mut client = world.connect();
+    let settings = raw(kind::SETTINGS, 0, 0, &[]);
+    let requests = [1, 3].map(|stream| H2Client::request(stream, "GET", "/small.txt", &[], flag::END_STREAM));
+    let bytes = [&flash_h2::frame::PREFACE[..], &settings, &requests[0], &settings, &requests[1]].concat();
+    world.receive(&mut client, &bytes);
+    let mut got = &client.got[..];
+    let mut kinds = Vec::new();
+    while let Some((header, rest)) = got.split_first_chunk() {
+        let header = flash_h2::frame::FrameHeader::of(header);
+        kinds.push(header.kind);
+        got = &rest[header.length as usize..];
+    }
+    let own = [kind::SETTINGS, kind::WINDOW_UPDATE];
+    let answer = [kind::SETTINGS, kind::HEADERS, kind::DATA];
+    assert_eq!(kinds, [&own[..], &answer, &answer].concat());
+}
+
 #[test]
 fn many_responses_share_the_connection_in_turns_and_the_urgent_come_first() {
     let mut world = world();

@@ -53,17 +53,18 @@ impl Http2 {
 
     /// Returns how many of the bytes have been read.
     fn read(&mut self, bytes: &[u8], cx: &mut Context<'_>) -> usize {
-        if self.session.has_control() {
-            // RFC 9113 §3.4: the settings come before all responses.
-            let output = self.output.get_or_insert_with(|| cx.buffers.output());
-            output.write(|out| self.session.take_control(out));
-        }
+        // RFC 9113 §3.4: the settings come before all responses.
+        self.write_control(cx);
         let mut scratch = cx.buffers.scratch();
         let mut input = bytes;
         while self.phase == Phase::Open && !self.is_full() {
             match self.session.next(&mut input, &mut scratch, cx.now.ms()) {
                 Ok(None) => break,
-                Ok(Some(event)) => self.take(event, &scratch.text, cx),
+                Ok(Some(event)) => {
+                    // RFC 9113 §6.5.3: so does the acknowledgement of the client's settings.
+                    self.write_control(cx);
+                    self.take(event, &scratch.text, cx);
+                }
                 Err(error) => self.fail(error, cx),
             }
         }

@@ -16,10 +16,7 @@ const FILL_BYTES: usize = 128 << 10;
 impl Http2 {
     /// Puts what can be sent into the output. Returns whether there is something to send now.
     pub(super) fn can_send(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.session.has_control() {
-            let output = self.output.get_or_insert_with(|| cx.buffers.output());
-            output.write(|out| self.session.take_control(out));
-        }
+        self.write_control(cx);
         if self.client.out_blocked {
             return false;
         }
@@ -61,10 +58,7 @@ impl Http2 {
             self.framed(id, cx);
         }
         // Control frames follow what they are about.
-        if self.session.has_control() {
-            let output = self.output.get_or_insert_with(|| cx.buffers.output());
-            output.write(|out| self.session.take_control(out));
-        }
+        self.write_control(cx);
     }
 
     /// A frame of a stream is in the output: its next piece is due, or its response is complete.

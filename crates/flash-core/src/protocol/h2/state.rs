@@ -238,6 +238,15 @@ impl Http2 {
         goes_on
     }
 
+    /// Puts the session's own frames behind what is in the output.
+    #[inline]
+    pub(super) fn write_control(&mut self, cx: &mut Context<'_>) {
+        if self.session.has_control() {
+            let output = self.output.get_or_insert_with(|| cx.buffers.output());
+            output.write(|out| self.session.take_control(out));
+        }
+    }
+
     pub(super) fn give_back_output(&mut self, cx: &mut Context<'_>) {
         if let Some(output) = self.output.take_if(|output| output.is_empty()) {
             cx.buffers.give_back_output(output);
