@@ -223,6 +223,7 @@ fn a_length_that_differs_from_the_data_is_malformed() {
     for (fields, data) in [
         (&[("content-length", "5")][..], &b"abc"[..]),
         (&[("content-length", "2")], b"abc"),
+        (&[("content-length", "0")], b"a"),
         (&[("content-length", "x")], b""),
     ] {
         let mut world = world();

@@ -59,6 +59,10 @@ impl Http2 {
             // RFC 9113 §8.1.1.
             (true, Body::Length(_)) => return self.client_error(id, ErrorCode::PROTOCOL_ERROR, cx),
             (true, _) | (false, Body::Length(_)) => {}
+            // The parser takes a length of 0 for no body. Here, frames without bytes follow.
+            (false, Body::None) if head.fields.into_iter().any(|(name, _)| name == b"content-length") => {
+                head.request.body = Body::Length(0);
+            }
             (false, Body::None | Body::Chunked) => head.request.body = Body::Chunked,
         }
         self.answer(Arrived { id, priority, has_ended, text, head: &head }, None, cx);

@@ -120,6 +120,19 @@ fn a_body_without_a_length_is_stored_until_it_is_whole() {
 }
 
 #[test]
+fn a_body_whose_length_is_0_is_not_stored() {
+    for (rest, expected) in [(&b""[..], None), (b"a", Some(1))] {
+        let mut world = world_with_programs(UpstreamProtocol::Cgi, 1 << 20);
+        let mut client = H2Client::connect(&mut world, WINDOW);
+        client.send(&mut world, &H2Client::request(1, "POST", "/cgi/a", &[("content-length", "0")], 0));
+        assert_eq!(client.programs.len(), 1, "it starts before the end of its body");
+        client.send(&mut world, &H2Client::data(1, rest, flag::END_STREAM));
+        assert_eq!(client.answers.get(&1).and_then(|answer| answer.reset), expected, "PROTOCOL_ERROR");
+        assert_eq!(client.programs[0].told_end, expected.is_none());
+    }
+}
+
+#[test]
 fn a_100_response_is_sent_when_the_program_takes_the_body() {
     let mut world = world_with_programs(UpstreamProtocol::Cgi, 1 << 20);
     let mut client = H2Client::connect(&mut world, WINDOW);
