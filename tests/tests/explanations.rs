@@ -2,18 +2,29 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "tls/client.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod client;
+
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
+use client::Authority;
 use flash_tests::{Server, program, site};
+use rustls::ClientConfig;
 use serde_json::Value;
 use tempfile::TempDir;
 
 const COUNT: usize = 1_000;
 
 const CONFIG: &str = "
-listen = '127.0.0.1:0'
+listen = ['127.0.0.1:HTTP', 'https://127.0.0.1:HTTPS']
+target-bytes-max = '90'
+tls = { certificate = 'all.pem', key = 'all-key.pem' }
 index = ['index.html', 'start.html']
 header = { X-Server = '1' }
 [site.'a.example']
@@ -35,6 +46,14 @@ no-precompressed = true
 [site.'www.a.example']
 redirect = { to = 'https://a.example{path}', status = 301 }
 '/.well-known' = { root = 'a' }
+[site.'secure.example']
+names = ['bücher.example']
+root = 'b'
+https = 'required'
+hsts = '1h'
+'/b' = { redirect = '/d{rest}' }
+'/limited' = { root = 'a', strip-prefix = '/limited', limit = '5000/s burst 5000' }
+'/once' = { root = 'a', strip-prefix = '/once', limit = '1/h burst 1' }
 [site.'app.example']
 root = 'b'
 fallback = '/index.php'
@@ -61,7 +80,7 @@ const NAMES: [&str; 17] = [
     "pages/404.html",
 ];
 
-fn made() -> (TempDir, PathBuf) {
+fn made() -> Made {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for name in NAMES {
         let file = folder.path().join(name);
@@ -69,23 +88,69 @@ fn made() -> (TempDir, PathBuf) {
         site::write(&file, format!("of {name}").as_bytes());
     }
     site::write(&folder.path().join("a/large.bin"), &vec![b'x'; 3 << 20]);
+    let [http, https] = free_ports();
+    let config = CONFIG.replace("HTTPS", &https.to_string()).replace("HTTP", &http.to_string());
     let path = folder.path().join("flash.toml");
-    fs::write(&path, CONFIG).expect("the file is written");
-    (folder, path)
+    fs::write(&path, config).expect("the file is written");
+    let authority = Authority::new();
+    let (certificate, key) = authority.issue("all", &[NAME]);
+    fs::copy(certificate, folder.path().join("all.pem")).expect("a certificate");
+    fs::copy(key, folder.path().join("all-key.pem")).expect("a key");
+    Made { folder, path, https, trust: authority.client() }
+}
+
+/// What the certificate is for.
+const NAME: &str = "a.example";
+
+struct Made {
+    folder: TempDir,
+    path: PathBuf,
+    /// The port with TLS.
+    https: u16,
+    trust: Arc<ClientConfig>,
+}
+
+/// Two ports that nobody listens at.
+fn free_ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("it is bound").port())
+}
+
+/// A whole answer, over TLS or not.
+fn answer(made: &Made, server: &Server, is_https: bool, request: &[u8]) -> Vec<u8> {
+    if !is_https {
+        return server.raw(request);
+    }
+    let at = SocketAddr::from(([127, 0, 0, 1], made.https));
+    let mut stream = client::stream_at(at, &made.trust, NAME);
+    stream.write_all(request).expect("the server takes the request");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("a close_notify comes before the end");
+    bytes
 }
 
 /// URLs of all parts of the sites, and wrong ones, from a fixed seed.
-fn urls() -> Vec<(&'static str, String)> {
-    const HOSTS: [&str; 7] = [
+fn urls() -> Vec<Url> {
+    const HOSTS: [&str; 14] = [
         "a.example",
         "x.a.example",
         "spa.example",
         "www.a.example",
         "app.example",
         "A.EXAMPLE:80",
+        "a.example.",
+        "SpA.Example.:8080",
         "c.example",
+        "a.example..",
+        "secure.example",
+        "Secure.Example.",
+        "xn--bcher-kva.example",
+        "[::1]",
     ];
-    const SEGMENTS: [&str; 24] = [
+    const LONG: &str = "a-segment-that-together-with-others-is-longer-than-a-target-may-be";
+    const SEGMENTS: [&str; 26] = [
+        LONG,
+        "limited",
         "docs",
         "docs/old",
         "gone",
@@ -120,17 +185,20 @@ fn urls() -> Vec<(&'static str, String)> {
         let host = HOSTS[next(HOSTS.len())];
         let path: String = (0..1 + next(4)).map(|_| format!("/{}", SEGMENTS[next(SEGMENTS.len())])).collect();
         let query = ["", "", "?q=1", "?C=S&O=D"][next(4)];
-        (host, format!("{path}{query}"))
+        (["http", "http", "https"][next(3)], host, format!("{path}{query}"))
     };
     (0..COUNT).map(url).collect()
 }
 
-fn explained(path: &Path, urls: &[(&str, String)], more: &[&str]) -> Vec<Value> {
+/// A scheme, a host and a target.
+type Url = (&'static str, &'static str, String);
+
+fn explained(path: &Path, urls: &[Url], more: &[&str]) -> Vec<Value> {
     let output = Command::new(program())
         .args(["explain", "--json", "--config"])
         .arg(path)
         .args(more)
-        .args(urls.iter().map(|(host, target)| format!("http://{host}{target}")))
+        .args(urls.iter().map(|(scheme, host, target)| format!("{scheme}://{host}{target}")))
         .output()
         .expect("flash runs");
     let said = String::from_utf8(output.stderr).expect("it is text");
@@ -141,24 +209,25 @@ fn explained(path: &Path, urls: &[(&str, String)], more: &[&str]) -> Vec<Value> 
 
 #[test]
 fn a_thousand_urls_are_explained_as_they_are_answered() {
-    let (_folder, path) = made();
+    let made = made();
     let urls = urls();
-    let server = Server::start_configured(&path, &[]);
+    let server = Server::start_configured(&made.path, &[]);
     let (mut statuses, mut programs) = (std::collections::BTreeMap::<u16, usize>::new(), 0);
-    for (method, more) in
-        [("GET", &["--header", "Accept-Encoding: gzip"][..]), ("POST", &["--method", "POST"])]
+    for (method, count) in
+        [("GET", COUNT), ("POST", COUNT), ("HEAD", COUNT / 5), ("OPTIONS", COUNT / 5), ("DELETE", COUNT / 5)]
     {
         let fields = if method == "GET" { "Accept-Encoding: gzip\r\n" } else { "" };
-        let explanations = explained(&path, &urls, more);
-        assert_eq!(explanations.len(), COUNT);
-        for ((host, target), explanation) in urls.iter().zip(&explanations) {
+        let more = if method == "GET" { ["--header", "Accept-Encoding: gzip"] } else { ["--method", method] };
+        let explanations = explained(&made.path, &urls[..count], &more);
+        assert_eq!(explanations.len(), count);
+        for ((scheme, host, target), explanation) in urls.iter().zip(&explanations) {
             let request =
                 format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
-            let bytes = server.raw(request.as_bytes());
+            let bytes = answer(&made, &server, *scheme == "https", request.as_bytes());
             let head = bytes.windows(4).position(|end| end == b"\r\n\r\n").expect("a head ends");
             let head = String::from_utf8_lossy(&bytes[..head]).into_owned();
             let status: u16 = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-            let shown = format!("{method} {host}{target}\n{head}\n{explanation:#}");
+            let shown = format!("{method} {scheme}://{host}{target}\n{head}\n{explanation:#}");
             if !explanation["program"].is_null() {
                 // Nothing listens there, and after a while nothing is tried.
                 assert!(matches!(status, 502 | 503), "{shown}");
@@ -184,7 +253,7 @@ fn a_thousand_urls_are_explained_as_they_are_answered() {
             assert_eq!(said, sent, "{shown}");
         }
     }
-    for status in [200, 301, 308, 400, 404, 405, 410, 421] {
+    for status in [200, 301, 308, 400, 404, 405, 410, 414, 421] {
         assert!(statuses.contains_key(&status), "no URL leads to {status}: {statuses:?}");
     }
     assert!(programs > 0);
@@ -192,26 +261,27 @@ fn a_thousand_urls_are_explained_as_they_are_answered() {
 
 #[test]
 fn an_explanation_names_lines_and_files() {
-    let (folder, path) = made();
+    let Made { folder, path, .. } = made();
     let shown = fs::canonicalize(folder.path()).expect("it is there");
-    let ask =
-        |host, target: &str, more: &[&str]| explained(&path, &[(host, target.to_owned())], more).remove(0);
+    let ask = |host, target: &str, more: &[&str]| {
+        explained(&path, &[("http", host, target.to_owned())], more).remove(0)
+    };
     let found = ask("x.a.example:8080", "/docs/style.css?x", &[]);
     let at = |line: usize| format!("{}:{line}", path.display());
-    assert_eq!(found["listener"], "127.0.0.1:0");
-    assert_eq!((&found["site"]["text"], &found["site"]["at"]), (&"a.example".into(), &at(5).into()));
+    assert!(found["listener"].is_null(), "nobody listens at port 8080: {found}");
+    assert_eq!((&found["site"]["text"], &found["site"]["at"]), (&"a.example".into(), &at(7).into()));
     let places: Vec<_> =
         found["places"].as_array().expect("a list").iter().map(|place| place["text"].clone()).collect();
     assert_eq!(places, ["/docs", "*.css"]);
     let rules = found["rules"].as_array().expect("a list");
     for (text, line) in [
-        ("index = index.html, start.html", 3),
-        ("header = X-Server: 1", 4),
-        ("header = X-Frame-Options: DENY", 9),
-        ("list = true", 10),
-        ("header = X-Docs: 1", 10),
-        ("cache-control = max-age=9", 16),
-        ("header = X-Css: 1", 16),
+        ("index = index.html, start.html", 5),
+        ("header = X-Server: 1", 6),
+        ("header = X-Frame-Options: DENY", 11),
+        ("list = true", 12),
+        ("header = X-Docs: 1", 12),
+        ("cache-control = max-age=9", 18),
+        ("header = X-Css: 1", 18),
     ] {
         assert!(rules.iter().any(|rule| rule["text"] == text && rule["at"] == at(line)), "{text}: {rules:?}");
     }
@@ -228,6 +298,11 @@ fn an_explanation_names_lines_and_files() {
     );
     assert_eq!(program["program"]["script"], shown.join("b/index.php").display().to_string());
     assert!(ask("c.example", "/", &[])["site"].is_null());
+    // Each request is its client's first, so no limit is used up by another one.
+    let once = ("https", "secure.example", "/once/style.css".to_owned());
+    for found in explained(&path, &[once.clone(), once.clone(), once], &[]) {
+        assert_eq!(found["status"], 200, "{found}");
+    }
     let output = Command::new(flash_tests::program())
         .args(["explain", "http://a.example/read/a.txt", "--config"])
         .arg(&path)

@@ -2,9 +2,12 @@
 //!
 //! A host is compared without case, port and trailing dot. An exact name wins over `*.example.org`, of which the longest
 //! wins, and that over `*`. A look-up does not allocate. With a single site for all hosts it costs nothing.
+//!
+//! A server may have many sites that are hardly ever asked for. So each can be made for its first request.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use flash_http::head::RequestHead;
 use hashbrown::DefaultHashBuilder;
@@ -27,9 +30,12 @@ pub enum HostName {
 #[derive(Debug)]
 pub struct Hosts {
     /// In the order in which they were given.
-    sites: Vec<Arc<Site>>,
-    /// In the order of their numbers.
-    by_id: Vec<(SiteId, OfId)>,
+    sites: Box<[OnceLock<Arc<Site>>]>,
+    /// Makes a site for its first request.
+    make: Option<Make>,
+    views: Views,
+    /// Whether any site or place lists folders.
+    lists: bool,
     /// The names of sites, with their positions.
     exact: HashMap<Box<[u8]>, u32, DefaultHashBuilder>,
     below: HashMap<Box<[u8]>, u32, DefaultHashBuilder>,
@@ -39,10 +45,39 @@ pub struct Hosts {
 }
 
 /// What all sites and places with the same number have in common.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub id: SiteId,
+    pub generation: Arc<Generation>,
+    pub routes: Option<Arc<Routes>>,
+}
+
+/// Each number that a site or a place has, with what belongs to it.
 #[derive(Debug)]
-struct OfId {
-    generation: Arc<Generation>,
-    routes: Option<Arc<Routes>>,
+pub struct Views(Box<[View]>);
+
+/// Makes the site of this position.
+struct Make(Box<MakeSite>);
+
+type MakeSite = dyn Fn(usize, &Views) -> Site + Send + Sync;
+
+impl Views {
+    fn new(mut views: Vec<View>) -> Self {
+        views.sort_by_key(|view| view.id);
+        views.dedup_by_key(|view| view.id);
+        Self(views.into())
+    }
+
+    pub fn get(&self, id: SiteId) -> Option<&View> {
+        let found = self.0.binary_search_by_key(&id, |view| view.id).ok()?;
+        Some(&self.0[found])
+    }
+}
+
+impl fmt::Debug for Make {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Make")
+    }
 }
 
 /// The longest name of a host (RFC 1035 §2.3.4), and its trailing dot.
@@ -56,53 +91,85 @@ impl Hosts {
 
     /// Sites with their names. Sites and places with the same number have the same generation and the same routes.
     pub fn new(sites: Vec<(Site, Vec<HostName>)>) -> Self {
+        let (sites, names): (Vec<_>, Vec<_>) =
+            sites.into_iter().map(|(site, names)| (Arc::new(site), names)).unzip();
+        let rules = || sites.iter().flat_map(Site::with_places);
+        let view = |site: &Arc<Site>| {
+            let (generation, routes) = (Arc::clone(&site.generation), site.routes.clone());
+            View { id: site.id, generation, routes }
+        };
+        let (views, lists) = (rules().map(view).collect(), rules().any(|site| site.settings.list));
+        let hosts = Self::named(names.iter().map(|names| &names[..]), views, lists);
+        let sites = sites.into_iter().map(OnceLock::from).collect();
+        Self { sites, ..hosts }
+    }
+
+    /// Sites that `make` makes for their first requests, by their positions. Of all sites and places, `views` has what belongs to
+    /// their numbers. `lists` says whether any of them lists folders.
+    pub fn on_demand<'n>(
+        names: impl Iterator<Item = &'n [HostName]>,
+        views: Vec<View>,
+        lists: bool,
+        make: impl Fn(usize, &Views) -> Site + Send + Sync + 'static,
+    ) -> Self {
+        Self { make: Some(Make(Box::new(make))), ..Self::named(names, views, lists) }
+    }
+
+    /// Sites without anything but their names.
+    fn named<'n>(names: impl Iterator<Item = &'n [HostName]>, views: Vec<View>, lists: bool) -> Self {
         let mut hosts = Self {
-            sites: Vec::with_capacity(sites.len()),
-            by_id: Vec::with_capacity(sites.len()),
+            sites: Box::default(),
+            make: None,
+            views: Views::new(views),
+            lists,
             exact: HashMap::default(),
             below: HashMap::default(),
             any: None,
             nowhere: Arc::new(Site::default()),
         };
-        for (site, names) in sites {
-            let (site, position) = (Arc::new(site), hosts.sites.len() as u32);
+        let mut count = 0;
+        for (position, names) in (0..).zip(names) {
+            count += 1;
             for name in names {
                 match name {
-                    HostName::Exact(name) => _ = hosts.exact.insert(name, position),
-                    HostName::Below(name) => _ = hosts.below.insert(name, position),
+                    HostName::Exact(name) => _ = hosts.exact.insert(name.clone(), position),
+                    HostName::Below(name) => _ = hosts.below.insert(name.clone(), position),
                     HostName::Any => hosts.any = Some(position),
                 }
             }
-            let of_id = |site: &Arc<Site>| {
-                let (generation, routes) = (Arc::clone(&site.generation), site.routes.clone());
-                (site.id, OfId { generation, routes })
-            };
-            hosts.by_id.extend(site.with_places().map(of_id));
-            hosts.sites.push(site);
         }
-        hosts.by_id.sort_by_key(|(id, _)| *id);
-        hosts.by_id.dedup_by_key(|(id, _)| *id);
+        hosts.sites = (0..count).map(|_| OnceLock::new()).collect();
         hosts
     }
 
     /// The generation of all sites and places with this number.
     pub fn generation(&self, id: SiteId) -> Option<u64> {
-        self.of_id(id).map(|of| of.generation.get())
+        self.views.get(id).map(|view| view.generation.get())
     }
 
     /// The routes of all sites and places with this number.
     pub fn routes(&self, id: SiteId) -> Option<&Arc<Routes>> {
-        self.of_id(id)?.routes.as_ref()
+        self.views.get(id)?.routes.as_ref()
     }
 
-    fn of_id(&self, id: SiteId) -> Option<&OfId> {
-        let found = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        Some(&self.by_id[found].1)
+    /// Whether any site or place lists folders.
+    pub fn lists(&self) -> bool {
+        self.lists
     }
 
-    /// All sites and their places.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
-        self.sites.iter().flat_map(Site::with_places)
+    /// The site of this position, which is made if it is not yet.
+    #[inline]
+    fn site(&self, position: u32) -> Option<&Arc<Site>> {
+        let site = self.sites.get(position as usize)?;
+        site.get().or_else(|| self.make(position as usize, site))
+    }
+
+    #[cold]
+    fn make<'s>(&self, position: usize, site: &'s OnceLock<Arc<Site>>) -> Option<&'s Arc<Site>> {
+        let made = (self.make.as_ref()?.0)(position, &self.views);
+        // Another thread may have been faster. No thread waits while a site is made.
+        let _ = site.set(Arc::new(made));
+        site.get()
     }
 
     /// What answers this request: the site of its host, or a place in it.
@@ -114,19 +181,24 @@ impl Hosts {
     /// The site that answers this host, as a request names it.
     #[inline]
     pub fn find(&self, host: Option<&[u8]>) -> Option<&Arc<Site>> {
+        self.site(self.position_of(host)?)
+    }
+
+    #[inline]
+    fn position_of(&self, host: Option<&[u8]>) -> Option<u32> {
         if self.exact.is_empty() && self.below.is_empty() {
-            return self.any();
+            return self.any;
         }
-        host.and_then(|host| self.find_name(host)).or_else(|| self.any())
+        host.and_then(|host| self.find_name(host)).or(self.any)
     }
 
     /// The position of the site that answers this request, and that of the place in it. For explanations: it takes its time.
     pub fn position(&self, head: &RequestHead<'_>) -> Option<(usize, Option<usize>)> {
-        let of_host = self.find(head.host)?;
+        let position = self.position_of(head.host)?;
+        let of_host = self.site(position)?;
         let answering = of_host.at(head.target);
-        let site = self.sites.iter().position(|site| Arc::ptr_eq(site, of_host))?;
         let place = of_host.with_places().position(|place| Arc::ptr_eq(place, answering))?;
-        Some((site, place.checked_sub(1)))
+        Some((position as usize, place.checked_sub(1)))
     }
 
     /// What answers a request of which no host is known, and one whose host no site has.
@@ -135,10 +207,10 @@ impl Hosts {
     }
 
     fn any(&self) -> Option<&Arc<Site>> {
-        self.any.and_then(|position| self.sites.get(position as usize))
+        self.site(self.any?)
     }
 
-    fn find_name(&self, host: &[u8]) -> Option<&Arc<Site>> {
+    fn find_name(&self, host: &[u8]) -> Option<u32> {
         let mut buffer = [0; HOST_BYTES_MAX];
         let name = bare(host);
         let lower = buffer.get_mut(..name.len())?;
@@ -147,9 +219,7 @@ impl Hosts {
         let name = &*lower;
         let parents =
             || name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(dot, _)| &name[dot + 1..]);
-        let position =
-            self.exact.get(name).or_else(|| parents().find_map(|parent| self.below.get(parent)))?;
-        self.sites.get(*position as usize)
+        self.exact.get(name).or_else(|| parents().find_map(|parent| self.below.get(parent))).copied()
     }
 }
 
@@ -167,7 +237,7 @@ pub(crate) fn bare(host: &[u8]) -> &[u8] {
 impl Hosts {
     /// The only site, which no exchange holds.
     pub(crate) fn only_mut(&mut self) -> &mut Site {
-        Arc::get_mut(&mut self.sites[0]).expect("no exchange holds it")
+        self.sites[0].get_mut().and_then(Arc::get_mut).expect("no exchange holds it")
     }
 }
 
@@ -235,6 +305,28 @@ mod tests {
             assert_eq!(find(&hosts, host), Some(site), "{host}");
         }
         assert_eq!(hosts.find(None).map(|site| site.id.0), Some(0));
+    }
+
+    #[test]
+    fn a_site_is_made_once_for_its_first_request() {
+        let names = ["a", "b"].map(|name| [HostName::Exact(name.as_bytes().into())]);
+        let view = |id| View { id: SiteId(id), generation: Arc::default(), routes: None };
+        let made = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let counted = Arc::clone(&made);
+        let make = move |position: usize, views: &Views| {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let id = SiteId(7 - position as u32);
+            let view = views.get(id).expect("it was given");
+            Site { id, generation: Arc::clone(&view.generation), ..Site::default() }
+        };
+        let hosts =
+            Hosts::on_demand(names.iter().map(|names| &names[..]), vec![view(7), view(6)], true, make);
+        let made = || made.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!((made(), hosts.lists(), hosts.generation(SiteId(6))), (0, true, Some(0)));
+        for _ in 0..3 {
+            assert_eq!((find(&hosts, "b"), find(&hosts, "c"), made()), (Some(6), None, 1));
+        }
+        assert_eq!((find(&hosts, "a"), made()), (Some(7), 2));
     }
 
     #[test]

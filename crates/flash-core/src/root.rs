@@ -8,9 +8,11 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The generation of the present root. Every look-up reads it, and only a deploy writes it. So it has a cache line of its own.
+/// The generation of the present root. Every look-up reads it, and only a deploy writes it.
+///
+/// It has no cache line of its own, because a server may have a hundred thousand of them. What lies beside it was made with it,
+/// at the start or at a reload, and is not written either.
 #[derive(Debug, Default)]
-#[repr(align(128))]
 pub struct Generation(AtomicU64);
 
 /// A root held open, as the disk side made it. The request path passes it on.

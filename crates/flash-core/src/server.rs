@@ -93,7 +93,7 @@ impl Settings {
 impl Server {
     /// Whether any site lists folders.
     pub fn lists(&self) -> bool {
-        self.hosts.iter().any(|site| site.settings.list)
+        self.hosts.lists()
     }
 
     /// Caches the result of a finished job; a missing name only when it is requested again. Called once, after the job.

@@ -18,11 +18,12 @@ use flash_os::shared_heap::HeapBuf;
 
 use crate::blocking::Blocking;
 use crate::closer::Closer;
+use crate::identity::Opened;
 use crate::listings::{self, Listings};
 use crate::mounts::Device;
 use crate::names::learner::Learner;
 use crate::settings::{Settings, SiteSettings};
-use crate::site_root::{Opened, RootChange, SiteRoot, open_root};
+use crate::site_root::{RootChange, SiteRoot, open_root};
 use crate::sites::{NextSites, Sites};
 use crate::spool::Spool;
 use crate::users::user_of;
@@ -83,7 +84,7 @@ impl Disk {
     /// The folder of the first site cannot be opened.
     pub fn prepare_sites(
         &self,
-        wanted: Vec<(PathBuf, Arc<SiteSettings>)>,
+        wanted: Vec<(Arc<Path>, Arc<SiteSettings>)>,
         open: impl FnOnce(&Path) -> io::Result<Opened>,
     ) -> io::Result<NextSites> {
         self.sites.prepare(wanted, open)

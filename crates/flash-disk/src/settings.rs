@@ -94,7 +94,7 @@ pub enum SendMode {
     Reopen,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FollowLinks {
     /// Symbolic links that stay below the root.
     Inside,

@@ -11,19 +11,20 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use flash_core::root::{Generation, OpenRoot};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, openat, readlink, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, readlink};
 use rustix::io::Errno;
 
 use crate::closer::Closer;
+use crate::identity::{Identity, Opened};
+use crate::open_roots::OpenRoots;
 use crate::root::Root;
 use crate::settings::SiteSettings;
 use crate::stat::notes_access;
@@ -43,9 +44,6 @@ pub struct SiteRoot {
     identity: Identity,
 }
 
-/// A folder that was opened, and its real path.
-pub type Opened = (OwnedFd, PathBuf);
-
 /// What a look at DIR has found.
 #[derive(Debug)]
 pub enum RootChange {
@@ -60,9 +58,9 @@ pub enum RootChange {
 #[derive(Debug)]
 pub(crate) struct SiteRoots {
     /// DIR as it was given, made absolute.
-    path: PathBuf,
+    path: Arc<Path>,
     settings: Arc<SiteSettings>,
-    names_briefly: Duration,
+    open: Arc<OpenRoots>,
     current: ArcSwap<SiteRoot>,
     generation: Arc<Generation>,
     /// Earlier ones that may still be used.
@@ -70,30 +68,6 @@ pub(crate) struct SiteRoots {
     /// At the last look DIR was gone.
     is_missed: AtomicBool,
     is_refused: AtomicBool,
-}
-
-/// Two folders that are open at the same time never have the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
-    mount: Option<u64>,
-    device: (u32, u32),
-    inode: u64,
-}
-
-impl Identity {
-    /// Of what the path leads to from there.
-    fn of(place: impl AsFd, path: &Path, flags: AtFlags) -> Result<Self, Errno> {
-        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MNT_ID;
-        let stat = statx(place, path, flags, wanted)?;
-        if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Directory {
-            return Err(Errno::NOTDIR);
-        }
-        Ok(Self {
-            mount: (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id),
-            device: (stat.stx_dev_major, stat.stx_dev_minor),
-            inode: stat.stx_ino,
-        })
-    }
 }
 
 /// Opens a folder without the right to read it, and says where it really is.
@@ -112,21 +86,21 @@ pub fn real_path(folder: impl AsFd) -> io::Result<PathBuf> {
 impl SiteRoots {
     /// Roots of another site share its mounts and name tables with `beside`.
     pub(crate) fn open(
-        path: &Path,
-        (folder, real_path): Opened,
+        path: &Arc<Path>,
+        opened: Opened,
         settings: Arc<SiteSettings>,
-        names_briefly: Duration,
+        open: &Arc<OpenRoots>,
         generation: Arc<Generation>,
         beside: Option<&Root>,
     ) -> io::Result<Self> {
-        let identity = Identity::of(&folder, Path::new(""), AtFlags::EMPTY_PATH)?;
-        let root = Root::site(folder, real_path, settings.follow_links, names_briefly, beside)?;
+        let identity = Identity::of_opened(&opened)?;
+        let root = open.root(opened, identity, settings.follow_links, beside)?;
         let program_folders = settings.program_folders.clone();
         let first = SiteRoot::new(0, root, identity, program_folders, &settings);
         Ok(Self {
-            path: std::path::absolute(path)?,
+            path: Arc::clone(path),
             settings,
-            names_briefly,
+            open: Arc::clone(open),
             current: ArcSwap::from_pointee(first),
             generation,
             retired: Mutex::default(),
@@ -204,8 +178,9 @@ impl SiteRoots {
     }
 
     /// The root that comes after.
-    fn successor(&self, before: &SiteRoot, (folder, real_path): Opened) -> io::Result<SiteRoot> {
-        let identity = Identity::of(&folder, Path::new(""), AtFlags::EMPTY_PATH)?;
+    fn successor(&self, before: &SiteRoot, opened: Opened) -> io::Result<SiteRoot> {
+        let identity = Identity::of_opened(&opened)?;
+        let real_path = opened.1.clone();
         // A folder of programs that was in the root before is one in this root too.
         let program_folders = before.program_folders.iter().chain(&self.settings.program_folders);
         let moved = |folder: &PathBuf| {
@@ -219,13 +194,7 @@ impl SiteRoots {
         program_folders.retain(|folder| {
             self.settings.program_folders.contains(folder) || folder.starts_with(&real_path)
         });
-        let root = Root::site(
-            folder,
-            real_path,
-            self.settings.follow_links,
-            self.names_briefly,
-            Some(&before.root),
-        )?;
+        let root = self.open.root(opened, identity, self.settings.follow_links, Some(&before.root))?;
         Ok(SiteRoot::new(before.generation + 1, root, identity, program_folders, &self.settings))
     }
 
@@ -247,7 +216,7 @@ impl SiteRoots {
 impl SiteRoot {
     fn new(
         generation: u64,
-        root: Root,
+        root: Arc<Root>,
         identity: Identity,
         program_folders: Vec<PathBuf>,
         settings: &Arc<SiteSettings>,
@@ -256,7 +225,7 @@ impl SiteRoot {
         let users = users.map(|folder| Users::new(folder, settings.follow_links, &root));
         Self {
             generation,
-            root: Arc::new(root),
+            root,
             users,
             settings: Arc::clone(settings),
             program_folders,

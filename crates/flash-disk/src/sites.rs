@@ -1,14 +1,15 @@
 //! The sites of a disk, by their numbers. The first is opened at the start, each other one when a job needs it.
 //!
-//! So a server with many sites starts at once, and holds descriptors and tables only for those that are visited.
+//! So a server with many sites starts at once, and holds descriptors and tables only for those that are visited. Sites with the
+//! same folder share its descriptor.
 //!
 //! A reload puts other sites in their place. A site whose folder and settings are the same keeps its number and its roots. An
 //! earlier site stays as long as a request holds its generation.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,23 +19,26 @@ use flash_core::site_id::SiteId;
 use rustix::io::Errno;
 
 use crate::blocking::Blocking;
+use crate::identity::Opened;
 use crate::lookup_error::LookupError;
+use crate::open_roots::OpenRoots;
 use crate::settings::SiteSettings;
-use crate::site_root::{Opened, SiteRoots, open_root};
+use crate::site_root::{SiteRoots, open_root};
 
 #[derive(Debug)]
 pub(crate) struct Sites {
     table: ArcSwap<Table>,
-    names_briefly: Duration,
+    open: Arc<OpenRoots>,
 }
 
 #[derive(Clone, Debug)]
 struct Table {
     /// The first of the present sites, which is open.
     first: SiteId,
-    sites: HashMap<SiteId, Arc<Site>>,
+    /// In the order of their numbers.
+    sites: Vec<(SiteId, Arc<Site>)>,
     /// Those of `sites` that were replaced, and may still be used.
-    earlier: Vec<SiteId>,
+    earlier: HashSet<SiteId>,
     next_id: u32,
 }
 
@@ -42,10 +46,11 @@ struct Table {
 #[derive(Debug)]
 struct Site {
     /// Where it lies, absolute.
-    folder: PathBuf,
+    folder: Arc<Path>,
     settings: Arc<SiteSettings>,
     generation: Arc<Generation>,
-    roots: OnceLock<SiteRoots>,
+    /// In a box, because most sites of many are not open.
+    roots: OnceLock<Box<SiteRoots>>,
 }
 
 /// The roots of a site that is open.
@@ -69,7 +74,7 @@ impl Deref for OpenSite {
 }
 
 impl Site {
-    fn new(folder: PathBuf, settings: Arc<SiteSettings>) -> Self {
+    fn new(folder: Arc<Path>, settings: Arc<SiteSettings>) -> Self {
         Self { folder, settings, generation: Arc::default(), roots: OnceLock::new() }
     }
 
@@ -80,13 +85,13 @@ impl Site {
         Arc::strong_count(&self.generation) > own
     }
 
-    fn open(&self, opened: Opened, names_briefly: Duration, beside: Option<&OpenSite>) -> io::Result<()> {
+    fn open(&self, opened: Opened, open: &Arc<OpenRoots>, beside: Option<&OpenSite>) -> io::Result<()> {
         let (settings, generation) = (Arc::clone(&self.settings), Arc::clone(&self.generation));
         let beside = beside.map(|site| site.current());
         let beside = beside.as_ref().map(|beside| &*beside.root);
-        let roots = SiteRoots::open(&self.folder, opened, settings, names_briefly, generation, beside)?;
+        let roots = SiteRoots::open(&self.folder, opened, settings, open, generation, beside)?;
         // Another helper may have been faster.
-        let _ = self.roots.set(roots);
+        let _ = self.roots.set(Box::new(roots));
         Ok(())
     }
 }
@@ -98,23 +103,24 @@ impl Sites {
         settings: Arc<SiteSettings>,
         names_briefly: Duration,
     ) -> io::Result<Self> {
-        let site = Site::new(std::path::absolute(folder)?, settings);
-        site.open(opened, names_briefly, None)?;
+        let open = Arc::new(OpenRoots::new(names_briefly));
+        let site = Site::new(std::path::absolute(folder)?.into(), settings);
+        site.open(opened, &open, None)?;
         let first = SiteId(0);
-        let sites = [(first, Arc::new(site))].into();
-        let table = Table { first, sites, earlier: Vec::new(), next_id: 1 };
-        Ok(Self { table: ArcSwap::from_pointee(table), names_briefly })
+        let sites = vec![(first, Arc::new(site))];
+        let table = Table { first, sites, earlier: HashSet::new(), next_id: 1 };
+        Ok(Self { table: ArcSwap::from_pointee(table), open })
     }
 
     pub(crate) fn first(&self) -> OpenSite {
         let table = self.table.load();
-        OpenSite(Arc::clone(&table.sites[&table.first]))
+        OpenSite(Arc::clone(table.get(table.first).expect("the first site is there")))
     }
 
     /// The roots of a site that is open.
     pub(crate) fn get(&self, site: SiteId) -> Option<OpenSite> {
         let table = self.table.load();
-        table.sites.get(&site).filter(|site| site.roots.get().is_some()).map(Arc::clone).map(OpenSite)
+        table.get(site).filter(|site| site.roots.get().is_some()).map(Arc::clone).map(OpenSite)
     }
 
     /// The present sites that are open.
@@ -126,7 +132,7 @@ impl Sites {
 
     /// The roots of a site, which is opened if this thread may wait for any device.
     pub(crate) fn open(&self, site: SiteId, blocking: Blocking) -> Result<OpenSite, LookupError> {
-        let found = self.table.load().sites.get(&site).map(Arc::clone).ok_or(LookupError::Missing)?;
+        let found = self.table.load().get(site).map(Arc::clone).ok_or(LookupError::Missing)?;
         if found.roots.get().is_none() {
             match blocking {
                 Blocking::Never => return Err(LookupError::WouldBlock),
@@ -134,7 +140,7 @@ impl Sites {
                 Blocking::Anywhere => {
                     let error =
                         |error: io::Error| LookupError::of(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-                    let open = |opened| found.open(opened, self.names_briefly, Some(&self.first()));
+                    let open = |opened| found.open(opened, &self.open, Some(&self.first()));
                     open_root(&found.folder).and_then(open).map_err(error)?;
                 }
             }
@@ -145,7 +151,7 @@ impl Sites {
     /// Finds each of these sites among the present ones, or makes it. Opens the first.
     pub(crate) fn prepare(
         &self,
-        wanted: Vec<(PathBuf, Arc<SiteSettings>)>,
+        wanted: Vec<(Arc<Path>, Arc<SiteSettings>)>,
         open: impl FnOnce(&Path) -> io::Result<Opened>,
     ) -> io::Result<NextSites> {
         let before = self.table.load_full();
@@ -156,27 +162,27 @@ impl Sites {
         }
         // In a fixed order, so that a look-up for the same sites has the same result.
         left.values_mut().for_each(|ids| ids.sort_unstable_by(|one, other| other.cmp(one)));
-        let mut take = |(folder, settings): (PathBuf, Arc<SiteSettings>)| {
-            let same = |id: &SiteId| {
-                let known = &before.sites[id].settings;
-                Arc::ptr_eq(known, &settings) || **known == *settings
-            };
+        let mut take = |(folder, settings): (Arc<Path>, Arc<SiteSettings>)| {
+            let is_same =
+                |known: &Site| Arc::ptr_eq(&known.settings, &settings) || *known.settings == *settings;
+            let is_same = |id: &SiteId| before.get(*id).is_some_and(|known| is_same(known));
             let known = left.get_mut(&*folder).and_then(|ids| {
-                let place = ids.iter().rposition(same)?;
+                let place = ids.iter().rposition(is_same)?;
                 Some(ids.remove(place))
             });
-            match known {
-                Some(id) => (id, Arc::clone(&before.sites[&id].generation)),
+            match known.and_then(|id| Some((id, before.get(id)?))) {
+                Some((id, site)) => (id, Arc::clone(&site.generation)),
                 None => table.add(Site::new(folder, settings)),
             }
         };
         let sites: Vec<_> = wanted.into_iter().map(&mut take).collect();
+        table.sites.shrink_to_fit();
         table.earlier.extend(left.into_values().flatten());
         if let Some((first, _)) = sites.first() {
             table.first = *first;
-            let site = &table.sites[first];
+            let site = table.get(*first).expect("it was found, or made");
             if site.roots.get().is_none() {
-                site.open(open(&site.folder)?, self.names_briefly, Some(&self.first()))?;
+                site.open(open(&site.folder)?, &self.open, Some(&self.first()))?;
             }
         }
         Ok(NextSites { table, sites })
@@ -191,17 +197,17 @@ impl Sites {
     /// that replaces them.
     pub(crate) fn forget_unused(&self) {
         let table = self.table.load_full();
-        if table.earlier.iter().all(|id| table.sites.get(id).is_some_and(|site| site.is_used())) {
+        if table.earlier.iter().all(|id| table.get(*id).is_some_and(|site| site.is_used())) {
             return;
         }
         let mut table = Table::clone(&table);
         let Table { sites, earlier, .. } = &mut table;
-        earlier.retain(|id| {
-            let is_used = sites.get(id).is_some_and(|site| site.is_used());
-            if !is_used {
-                sites.remove(id);
+        sites.retain(|(id, site)| {
+            let is_kept = !earlier.contains(id) || site.is_used();
+            if !is_kept {
+                earlier.remove(id);
             }
-            is_used
+            is_kept
         });
         self.table.store(Arc::new(table));
     }
@@ -209,15 +215,21 @@ impl Sites {
     /// Whether the site is one of the present ones.
     pub(crate) fn is_present(&self, site: SiteId) -> bool {
         let table = self.table.load();
-        table.sites.contains_key(&site) && !table.earlier.contains(&site)
+        table.get(site).is_some() && !table.earlier.contains(&site)
     }
 }
 
 impl Table {
+    fn get(&self, id: SiteId) -> Option<&Arc<Site>> {
+        let found = self.sites.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(&self.sites[found].1)
+    }
+
     fn add(&mut self, site: Site) -> (SiteId, Arc<Generation>) {
         let (id, generation) = (SiteId(self.next_id), Arc::clone(&site.generation));
         self.next_id += 1;
-        self.sites.insert(id, Arc::new(site));
+        // Numbers grow.
+        self.sites.push((id, Arc::new(site)));
         (id, generation)
     }
 }

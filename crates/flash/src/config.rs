@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::ArgMatches;
@@ -123,7 +123,7 @@ fn of_file(path: &Path, given: &ArgMatches, report: &dyn Fn(&str)) -> Result<OfF
             path.display()
         )));
     }
-    let mut known_names = HashSet::new();
+    let (mut known_names, mut words) = (HashSet::new(), KnownWords::default());
     let mut site = |site: &Site| {
         let names = names_of_places(site);
         let names = known_names.get(&names).map(Arc::clone).unwrap_or_else(|| {
@@ -131,11 +131,15 @@ fn of_file(path: &Path, given: &ArgMatches, report: &dyn Fn(&str)) -> Result<OfF
             known_names.insert(Arc::clone(&names));
             names
         });
-        let rules = |place| rules(&inherit::settings(&keys, &config.settings, site, &names, place));
+        let own_root = site.settings.iter().find(|setting| setting.key == ROOT).and_then(folder);
+        let mut rules = |place| {
+            let settings = inherit::settings(&keys, &config.settings, site, &names, place);
+            words.rules(&settings, own_root.as_ref())
+        };
         SiteOfFile {
             hosts: site.hosts.iter().map(host).collect(),
             own: rules(PlaceName::default()),
-            places: names.pairs().map(rules).collect(),
+            places: names.pairs().map(&mut rules).collect(),
             names,
         }
     };
@@ -145,15 +149,29 @@ fn of_file(path: &Path, given: &ArgMatches, report: &dyn Fn(&str)) -> Result<OfF
     })
 }
 
-/// Settings that hold for a site or a place become words, and a folder.
-fn rules(settings: &[Setting]) -> RulesOfFile {
-    let root = settings.iter().find(|setting| setting.key == ROOT).and_then(folder);
-    let is_word = |setting: &&Setting| setting.key != ROOT;
-    let of_files = settings.iter().filter(is_word).filter(|setting| keys::is_of_files(&setting.key));
-    RulesOfFile {
-        root,
-        words: settings.iter().filter(is_word).flat_map(as_words).collect(),
-        of_files: of_files.flat_map(as_words).collect(),
+/// The words of all sites and places so far. Most of many have equal ones, and share them.
+#[derive(Default)]
+struct KnownWords(HashSet<Arc<[OsString]>>);
+
+impl KnownWords {
+    /// Settings that hold for a site or a place become words, and a folder, which often is that of the site.
+    fn rules(&mut self, settings: &[Setting], of_site: Option<&Arc<Path>>) -> RulesOfFile {
+        let root = settings.iter().find(|setting| setting.key == ROOT).and_then(folder);
+        let root = root.map(|root| of_site.filter(|of_site| **of_site == root).map_or(root, Arc::clone));
+        let is_word = |setting: &&Setting| setting.key != ROOT;
+        let of_files = settings.iter().filter(is_word).filter(|setting| keys::is_of_files(&setting.key));
+        let of_files = self.shared(of_files.flat_map(as_words).collect());
+        let words = self.shared(settings.iter().filter(is_word).flat_map(as_words).collect());
+        RulesOfFile { root, words, of_files }
+    }
+
+    fn shared(&mut self, words: Vec<OsString>) -> Arc<[OsString]> {
+        if let Some(known) = self.0.get(&words[..]) {
+            return Arc::clone(known);
+        }
+        let words: Arc<[OsString]> = words.into();
+        self.0.insert(Arc::clone(&words));
+        words
     }
 }
 
@@ -169,8 +187,8 @@ fn names_of_places(site: &Site) -> PlaceNames {
     PlaceNames::new(prefixes, suffixes)
 }
 
-fn folder(root: &Setting) -> Option<PathBuf> {
-    root.values.first()?.text.clone().map(PathBuf::from)
+fn folder(root: &Setting) -> Option<Arc<Path>> {
+    root.values.first()?.text.as_ref().map(|folder| Path::new(folder).into())
 }
 
 fn host(host: &Host) -> HostName {

@@ -4,11 +4,12 @@
 
 use std::fmt::Write;
 
+use flash_http::Scheme;
 use serde_json::{Value, json};
 
 use crate::config::{Explained, Line};
 use crate::failure::Failure;
-use crate::flags::{Explain, Listen, Place, Serve, Url};
+use crate::flags::{Explain, Listen, Serve, Url};
 use crate::serve::{self, Answer, Found};
 
 pub(crate) fn run(flags: &Explain) -> Result<(), Failure> {
@@ -17,7 +18,7 @@ pub(crate) fn run(flags: &Explain) -> Result<(), Failure> {
     let mut text = String::new();
     for url in &flags.urls {
         let answer = rehearsal.answer(request(flags, url).as_bytes(), url.is_https);
-        let listener = listener(&explained.flags, url.port);
+        let listener = listener(&explained.flags, url);
         let (named, rules) = match answer.site {
             Some((site, place)) => explained.lines(site, place),
             None => (Vec::new(), Vec::new()),
@@ -38,14 +39,13 @@ fn request(flags: &Explain, url: &Url) -> String {
     format!("{} {} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", flags.method.name(), url.target, url.authority)
 }
 
-/// The first listener with this port.
-fn listener(flags: &Serve, port: u16) -> Option<String> {
-    let shown = |listen: &Listen| match &listen.place {
-        Place::Inet(address) => (address.port() == port || address.port() == 0).then(|| address.to_string()),
-        Place::EveryAddress(of) => (*of == port || *of == 0).then(|| format!(":{of}")),
-        Place::Unix(_) => None,
+/// The first listener with this scheme and this port.
+fn listener(flags: &Serve, url: &Url) -> Option<String> {
+    let is_it = |listen: &&Listen| {
+        let port = listen.port();
+        (listen.scheme() == Scheme::Https) == url.is_https && port.is_some_and(|of| of == url.port || of == 0)
     };
-    flags.listen.iter().find_map(shown)
+    flags.listen.iter().find(is_it).map(|listen| listen.place.to_string())
 }
 
 struct Explanation<'a> {
@@ -66,7 +66,10 @@ impl Explanation<'_> {
         };
         match &self.listener {
             Some(listener) => line("listener", listener, ""),
-            None => line("listener", &format!("none at port {}", self.url.port), ""),
+            None => {
+                let scheme = if self.url.is_https { "with" } else { "without" };
+                line("listener", &format!("none at port {} {scheme} TLS", self.url.port), "");
+            }
         }
         match self.answer.site {
             None => line("site", "none has this host", ""),

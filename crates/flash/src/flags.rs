@@ -175,9 +175,10 @@ impl Flags {
         if let Some(Command::Serve(flags)) = &mut flags.command
             && !sites.is_empty()
         {
-            let rules = sites.iter().flat_map(|site| [&site.own].into_iter().chain(&site.places));
+            let rules = || sites.iter().flat_map(|site| [&site.own].into_iter().chain(&site.places));
             // If no site needs a folder, this one is opened, and nothing in it is looked for.
-            flags.dir = rules.filter_map(|rules| rules.root.clone()).next().unwrap_or_else(|| "/".into());
+            let first = rules().find_map(|rules| rules.root.as_deref());
+            flags.dir = first.unwrap_or(Path::new("/")).into();
             flags.sites = sites;
         }
         if let Some(Command::Serve(flags)) = &mut flags.command {
@@ -212,10 +213,11 @@ pub(crate) struct SiteOfFile {
 /// What holds for a site or a place: what it sets, and what it inherits.
 pub(crate) struct RulesOfFile {
     /// `None` if no folder is needed, because the rules answer themselves.
-    pub root: Option<PathBuf>,
-    pub words: Vec<OsString>,
+    pub root: Option<Arc<Path>>,
+    /// Rules with equal words share them.
+    pub words: Arc<[OsString]>,
     /// Those that make a difference to how names lead to files.
-    pub of_files: Vec<OsString>,
+    pub of_files: Arc<[OsString]>,
 }
 
 fn settled(found: &ArgMatches) -> Flags {
@@ -231,8 +233,8 @@ fn sites_of(
     sites: Vec<SiteOfFile>,
     mut read: impl FnMut(&[OsString]) -> Result<Flags, Failure>,
 ) -> Result<Vec<SiteFlags>, Failure> {
-    let (mut known, mut views): (HashMap<Vec<OsString>, Arc<Serve>>, _) = (HashMap::new(), HashMap::new());
-    let mut flags_of = |words: Vec<OsString>| {
+    let (mut known, mut views): (HashMap<Arc<[OsString]>, Arc<Serve>>, _) = (HashMap::new(), HashMap::new());
+    let mut flags_of = |words: Arc<[OsString]>| {
         if let Some(flags) = known.get(&words) {
             return Ok::<_, Failure>(Arc::clone(flags));
         }

@@ -174,7 +174,7 @@ fn open(
     let first = &roots[0];
     let disk = Disk::open(&first.given, settings).map_err(|error| failure(first, error))?;
     let site = Arc::new(site);
-    let folders = roots.iter().map(|root| (root.given.clone(), Arc::clone(&site))).collect();
+    let folders = roots.iter().map(|root| (root.given.as_path().into(), Arc::clone(&site))).collect();
     let next = disk.prepare_sites(folders, flash_disk::open_root).map_err(|error| failure(first, error))?;
     let of_root = |(id, generation): &(SiteId, _)| Site {
         id: *id,

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use flash_arch::{Control, Listener};
 use flash_core::cache::PathCache;
+use flash_core::clients::Clients;
 use flash_core::memory_budget::Budget;
 use flash_core::refusal::RefusalLog;
-use flash_core::server::Server;
+use flash_core::server::{Server, Settings};
+use flash_http::Scheme;
 use flash_os::allocator;
 use flash_process::Child;
 
 use crate::failure::{Failure, cannot};
-use crate::flags;
+use crate::flags::{self, Listen};
 use crate::serve::configured::Configured;
 use crate::serve::dir::Dir;
 use crate::serve::listeners::Listeners;
@@ -72,9 +74,11 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
     shares::check_counts(&flags)?;
     let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
-    let mut plan = Plan::new(Arc::clone(&flags), &dir)?;
+    let mut plan = Plan::new(flags, &dir)?;
     // Before this process gives its rights up.
-    plan.certificates = certificates::read(&flags)?.map(Arc::new);
+    plan.certificates = certificates::read(&plan.flags)?.map(Arc::new);
+    plan.forget_sites();
+    let flags = Arc::clone(&plan.flags);
     // What is wrong with the folders shall be said before anybody listens.
     let file_bytes_max = PathCache::new(plan.cache_limits(0)).file_bytes_max();
     let open = |root| plan.disk(0, &dir, root, file_bytes_max);
@@ -164,16 +168,23 @@ pub(crate) fn rehearse(flags: &Arc<flags::Serve>) -> Result<Rehearsal, Failure> 
     let disk = dir.open().and_then(|root| plan.disk(0, &dir, root, 0)).map_err(failed)?;
     let next = disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |_| dir.open()).map_err(failed)?;
     let (number, answers) = (Arc::default(), Budget::new(0));
-    let hosts = plan
-        .sites
-        .hosts(&next, &OfSites { number: &number, answers: &answers, upstreams: None, tls: (None, None) });
+    let tls = (None, https_port(flags));
+    let hosts =
+        plan.sites.hosts(&next, &OfSites { number: &number, answers: &answers, upstreams: None, tls });
     disk.replace_sites(next);
     let server = Server {
         number,
-        settings: plan.settings(false),
+        // Each request is its client's first.
+        settings: Settings { clients: Clients::unlimited(), ..plan.settings(false) },
         hosts,
         paths: PathCache::new(plan.cache_limits(0)).into(),
         refusals: RefusalLog::default().into(),
     };
     Ok(Rehearsal::new(server, disk, plan.sites.programs().flat_map(Programs::shown).collect()))
+}
+
+/// The port to which requests without TLS would be redirected.
+fn https_port(flags: &flags::Serve) -> Option<u16> {
+    let https = flags.listen.iter().filter(|listen| listen.scheme() == Scheme::Https);
+    https.filter_map(Listen::port).next()
 }

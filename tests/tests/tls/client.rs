@@ -1,7 +1,7 @@
 //! A certificate of the tests' own, and a TLS client that trusts it.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -109,9 +109,13 @@ pub(crate) type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 /// Connects, and names the host.
 pub(crate) fn stream(server: &Server, config: &Arc<ClientConfig>, name: &str) -> Stream {
+    stream_at(server.address, config, name)
+}
+
+pub(crate) fn stream_at(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Stream {
     let name = ServerName::try_from(name.to_owned()).expect("a name");
     let client = ClientConnection::new(Arc::clone(config), name).expect("a client");
-    let socket = connect(server.address);
+    let socket = connect(address);
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     StreamOwned::new(client, socket)
 }

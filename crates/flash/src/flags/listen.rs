@@ -51,7 +51,7 @@ impl Listen {
         self.scheme.unwrap_or(by_port)
     }
 
-    fn port(&self) -> Option<u16> {
+    pub(crate) fn port(&self) -> Option<u16> {
         match &self.place {
             Place::Inet(address) => Some(address.port()),
             Place::EveryAddress(port) => Some(*port),

@@ -1,7 +1,7 @@
 //! The flags of `flash serve`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -288,6 +288,10 @@ pub(crate) struct Serve {
     /// The sites of the configuration file, if it names any. DIR is then the first one's folder.
     #[arg(skip)]
     pub sites: Vec<SiteFlags>,
+
+    /// The hosts of all sites with their certificates, if there are any and the sites are forgotten.
+    #[arg(skip)]
+    pub certificates_of_sites: Option<Vec<String>>,
 }
 
 /// A site of a configuration file.
@@ -304,7 +308,7 @@ pub(crate) struct SiteFlags {
 #[derive(Debug)]
 pub(crate) struct RulesFlags {
     /// `None` if no folder is needed, because the rules answer themselves.
-    pub root: Option<PathBuf>,
+    pub root: Option<Arc<Path>>,
     pub flags: Arc<Serve>,
     /// Rules with the same number lead to files in the same way, if their folder is the same.
     pub view: usize,

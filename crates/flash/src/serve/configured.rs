@@ -69,7 +69,7 @@ impl Configured {
         number: &'a Arc<ConfigurationNumber>,
         upstreams: Option<&'a Arc<dyn Upstreams>>,
     ) -> OfSites<'a> {
-        let tls = (self.plan.certificates.as_deref(), https_port);
+        let tls = (self.plan.certificates.as_ref(), https_port);
         OfSites { number, answers: &self.answers, upstreams, tls }
     }
 

@@ -22,6 +22,7 @@ use super::programs::Programs;
 use super::shape::{self, processors};
 use super::shares::Shares;
 use super::site_plan::{self, SitePlans};
+use super::unchangeable;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, FileCache};
 
@@ -77,7 +78,17 @@ impl Plan {
         };
         let Self { shares, arch, cached_files, .. } = *self;
         let certificates = self.certificates.clone();
-        Ok(Self { flags, shares, sites, clients, certificates, arch, table, connections, cached_files })
+        let mut plan =
+            Self { flags, shares, sites, clients, certificates, arch, table, connections, cached_files };
+        plan.forget_sites();
+        Ok(plan)
+    }
+
+    /// From now on the sites are no longer known by their flags.
+    pub(super) fn forget_sites(&mut self) {
+        if let Some(flags) = Arc::get_mut(&mut self.flags) {
+            unchangeable::forget_sites(flags);
+        }
     }
 
     pub(super) fn limits(&self) -> Limits {

@@ -3,20 +3,18 @@
 //! Rules with equal flags share all but their folders. Rules that lead to files in the same way have one number, and so share
 //! what is cached. With `--config` there may be many sites.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flash_core::configuration_number::ConfigurationNumber;
 use flash_core::header::HeaderTemplate;
-use flash_core::hosts::{HostName, Hosts};
+use flash_core::hosts::{self, HostName, Hosts, Views};
 use flash_core::memory_budget::Budget;
 use flash_core::methods::Methods;
 use flash_core::page::Pages;
 use flash_core::places::{PlaceName, PlaceNames, Places};
 use flash_core::redirect::Redirect;
-use flash_core::root::Generation;
-use flash_core::routes::Routes;
 use flash_core::site::{Site, SiteSettings};
 use flash_core::site_id::SiteId;
 use flash_core::upstream::Upstreams;
@@ -31,7 +29,7 @@ use crate::flags::{self, Denial};
 
 /// All sites.
 pub(super) struct SitePlans {
-    sites: Vec<SitePlan>,
+    sites: Arc<[SitePlan]>,
     /// By the numbers of sites and places.
     views: Vec<View>,
     /// Of all sites, in the order of their routes, each with its flags.
@@ -44,7 +42,7 @@ struct SitePlan {
     hosts: Vec<HostName>,
     own: Rules,
     names: Arc<PlaceNames>,
-    places: Vec<Rules>,
+    places: Box<[Rules]>,
 }
 
 /// What holds for a site or a place.
@@ -56,7 +54,7 @@ struct Rules {
 
 /// A folder, and how names lead to its files.
 struct View {
-    folder: PathBuf,
+    folder: Arc<Path>,
     common: Arc<Common>,
 }
 
@@ -114,7 +112,7 @@ pub(super) fn all(
             }
         }
         let (hosts, names) = (site.hosts.clone(), Arc::clone(&site.names));
-        sites.extend(own.map(|own| SitePlan { hosts, own, names, places }));
+        sites.extend(own.map(|own| SitePlan { hosts, own, names, places: places.into() }));
     }
     if faults.is_empty() { Ok(planner.plans(sites)) } else { Err(faults) }
 }
@@ -133,7 +131,7 @@ type Wrong = (&'static str, Failure);
 struct Planner {
     views: Vec<View>,
     /// The numbers of views, by their folders.
-    by_folder: HashMap<(PathBuf, usize), SiteId>,
+    by_folder: HashMap<(Arc<Path>, usize), SiteId>,
     /// By the flags, and by the prefix of the place where that makes a difference.
     known: HashMap<(*const flags::Serve, Vec<u8>), Arc<Common>>,
     programs: Vec<(flags::Programs, Arc<Programs>)>,
@@ -147,8 +145,8 @@ impl Planner {
         fallback::check(flags, &common.programs, folder).map_err(|wrong| (fallback::key(flags), wrong))?;
         let names = Arc::default();
         reachable::check(flags, &common.settings, &names, PlaceName::default())?;
-        let own = Rules { id: self.view(folder, 0, &common), common };
-        Ok(SitePlan { hosts: vec![HostName::Any], own, names, places: Vec::new() })
+        let own = Rules { id: self.view(&folder.into(), 0, &common), common };
+        Ok(SitePlan { hosts: vec![HostName::Any], own, names, places: Box::default() })
     }
 
     /// The rules of a site, or of a place in the site `of`.
@@ -180,16 +178,16 @@ impl Planner {
                 .map_err(|wrong| (fallback::key(flags), wrong))?;
         }
         // Without a folder nothing is looked for.
-        let id = root.as_deref().map_or(SiteId(0), |root| self.view(root, *view, &common));
+        let id = root.as_ref().map_or(SiteId(0), |root| self.view(root, *view, &common));
         Ok(Rules { id, common })
     }
 
     /// The number of this way to see a folder.
-    fn view(&mut self, folder: &Path, view: usize, common: &Arc<Common>) -> SiteId {
+    fn view(&mut self, folder: &Arc<Path>, view: usize, common: &Arc<Common>) -> SiteId {
         let next = SiteId(self.views.len() as u32);
-        let id = *self.by_folder.entry((folder.into(), view)).or_insert(next);
+        let id = *self.by_folder.entry((Arc::clone(folder), view)).or_insert(next);
         if id == next {
-            self.views.push(View { folder: folder.into(), common: Arc::clone(common) });
+            self.views.push(View { folder: Arc::clone(folder), common: Arc::clone(common) });
         }
         id
     }
@@ -244,9 +242,9 @@ impl Planner {
     fn plans(mut self, sites: Vec<SitePlan>) -> SitePlans {
         // The disk has a first folder, even if nothing in it is looked for.
         if let (true, Some(site)) = (self.views.is_empty(), sites.first()) {
-            self.view(Path::new("/"), 0, &site.own.common);
+            self.view(&Path::new("/").into(), 0, &site.own.common);
         }
-        SitePlans { sites, views: self.views, programs: self.programs, pages: self.pages }
+        SitePlans { sites: sites.into(), views: self.views, programs: self.programs, pages: self.pages }
     }
 }
 
@@ -260,12 +258,13 @@ impl SitePlans {
         let is_limited = |rules: &Rules| {
             rules.common.settings.access.as_ref().is_some_and(|access| access.limit.is_some())
         };
-        self.sites.iter().any(|site| is_limited(&site.own) || site.places.iter().any(is_limited))
+        self.rules().any(is_limited)
     }
 
     /// How many folders are open once each site and place was visited.
     pub(super) fn folders(&self) -> usize {
-        self.views.len()
+        let folder = |view: &View| (Arc::clone(&view.folder), view.common.disk.follow_links);
+        self.views.iter().map(folder).collect::<HashSet<_>>().len()
     }
 
     /// The programs of all sites, in the order of their routes.
@@ -295,17 +294,18 @@ impl SitePlans {
     }
 
     /// The folders of sites and places, and how names lead to their files. `first` leads to the first of them.
-    pub(super) fn folders_on_disk(&self, first: &Path) -> Vec<(PathBuf, Arc<flash_disk::SiteSettings>)> {
+    pub(super) fn folders_on_disk(&self, first: &Path) -> Vec<(Arc<Path>, Arc<flash_disk::SiteSettings>)> {
         let folder = |(number, view): (usize, &View)| {
-            let folder = if number == 0 { first } else { &view.folder };
-            (folder.to_owned(), Arc::clone(&view.common.disk))
+            let folder = if number == 0 { first.into() } else { Arc::clone(&view.folder) };
+            (folder, Arc::clone(&view.common.disk))
         };
         self.views.iter().enumerate().map(folder).collect()
     }
 
-    /// The sites by their hosts, for one process. `opened` has the number that the disk has given to each folder.
+    /// The sites by their hosts, for one process. Each is made for its first request. `opened` has the number that the disk has
+    /// given to each folder.
     pub(super) fn hosts(&self, opened: &NextSites, of: &OfSites<'_>) -> Hosts {
-        let opened = opened.sites.iter().zip(&self.views).map(|((id, generation), view)| {
+        let views = opened.sites.iter().zip(&self.views).map(|((id, generation), view)| {
             let routes = view.common.programs.routes(&document_root(&view.folder), of.answers);
             let strip_prefix = match &view.common.disk.strip_prefix[..] {
                 b"" => Vec::new(),
@@ -318,21 +318,22 @@ impl SitePlans {
                     None => routes,
                 })
             });
-            OpenView { id: *id, generation: Arc::clone(generation), routes }
+            hosts::View { id: *id, generation: Arc::clone(generation), routes }
         });
-        let opened: Vec<_> = opened.collect();
-        let (certificates, port) = of.tls;
-        let sites = (0..).zip(&self.sites).map(|(number, SitePlan { hosts, own, names, places })| {
-            let certificates = certificates.and_then(|certificates| certificates.of(number));
-            let site = |rules: &Rules| {
-                let https_port = port.filter(|_| rules.common.https_required);
-                Site { certificates, https_port, ..rules.site(&opened, number, of) }
-            };
-            let places = places.iter().map(|place| Arc::new(site(place))).collect::<Vec<_>>();
-            let places = (!places.is_empty()).then(|| Places::new(Arc::clone(names), places));
-            (Site { places, ..site(own) }, hosts.clone())
-        });
-        Hosts::new(sites.collect())
+        let lists = self.rules().any(|rules| rules.common.settings.list);
+        let maker = SiteMaker {
+            sites: Arc::clone(&self.sites),
+            ids: opened.sites.iter().map(|(id, _)| *id).collect(),
+            number: Arc::clone(of.number),
+            certificates: of.tls.0.map(Arc::clone),
+            https_port: of.tls.1,
+        };
+        let names = self.sites.iter().map(|site| &site.hosts[..]);
+        Hosts::on_demand(names, views.collect(), lists, move |position, views| maker.site(position, views))
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &Rules> {
+        self.sites.iter().flat_map(|site| [&site.own].into_iter().chain(&site.places))
     }
 }
 
@@ -344,32 +345,44 @@ pub(super) struct OfSites<'a> {
     /// Opens the upstreams of all sites.
     pub(super) upstreams: Option<&'a Arc<dyn Upstreams>>,
     /// The certificates, and the port that speaks TLS.
-    pub(super) tls: (Option<&'a Certificates>, Option<u16>),
+    pub(super) tls: (Option<&'a Arc<Certificates>>, Option<u16>),
 }
 
-/// What the disk and the programs of a process make of a view.
-struct OpenView {
-    id: SiteId,
-    generation: Arc<Generation>,
-    routes: Option<Arc<Routes>>,
+/// Makes the sites of a configuration for their first requests.
+struct SiteMaker {
+    sites: Arc<[SitePlan]>,
+    /// The numbers that the disk has given to the folders.
+    ids: Box<[SiteId]>,
+    number: Arc<ConfigurationNumber>,
+    certificates: Option<Arc<Certificates>>,
+    https_port: Option<u16>,
 }
 
-impl Rules {
-    /// `number` is that of the site with its places.
-    fn site(&self, opened: &[OpenView], number: u32, of: &OfSites<'_>) -> Site {
-        let OpenView { id, generation, routes } = &opened[self.id.0 as usize];
-        let Common { settings, template, pages, .. } = &*self.common;
-        Site {
-            id: *id,
-            settings: Arc::clone(settings),
-            template: Arc::clone(template),
-            pages: Arc::clone(pages),
-            generation: Arc::clone(generation),
-            routes: routes.clone(),
-            limit_group: number,
-            configuration: Arc::clone(of.number),
-            ..Site::default()
-        }
+impl SiteMaker {
+    fn site(&self, position: usize, views: &Views) -> Site {
+        let SitePlan { own, names, places, .. } = &self.sites[position];
+        let number = position as u32;
+        let certificates = self.certificates.as_ref().and_then(|certificates| certificates.of(number));
+        let site = |rules: &Rules, places| {
+            let Common { settings, template, pages, https_required, .. } = &*rules.common;
+            let view = views.get(self.ids[rules.id.0 as usize]).expect("each folder has its number");
+            Site {
+                id: view.id,
+                settings: Arc::clone(settings),
+                template: Arc::clone(template),
+                pages: Arc::clone(pages),
+                generation: Arc::clone(&view.generation),
+                routes: view.routes.clone(),
+                limit_group: number,
+                places,
+                certificates,
+                https_port: self.https_port.filter(|_| *https_required),
+                configuration: Arc::clone(&self.number),
+            }
+        };
+        let of_places: Vec<_> = places.iter().map(|place| Arc::new(site(place, None))).collect();
+        let of_places = (!of_places.is_empty()).then(|| Places::new(Arc::clone(names), of_places));
+        site(own, of_places)
     }
 }
 

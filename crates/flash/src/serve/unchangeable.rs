@@ -123,8 +123,17 @@ pub(super) fn changed(present: &Serve, next: &Serve) -> Vec<Fault> {
     all
 }
 
+/// Forgets the sites, of which many may have flags of their own. Keeps what [`changed`] compares.
+pub(super) fn forget_sites(flags: &mut Serve) {
+    flags.certificates_of_sites = certificates_of(flags);
+    flags.sites = Vec::new();
+}
+
 /// The hosts of all sites with their certificates, if there are any certificates.
 fn certificates_of(flags: &Serve) -> Option<Vec<String>> {
+    if let Some(known) = &flags.certificates_of_sites {
+        return Some(known.clone());
+    }
     let of_sites = flags.sites.iter().map(|site| (&site.hosts, &site.own.flags.tls));
     let has_any = flags.tls.is_on() || of_sites.clone().any(|(_, tls)| tls.is_on());
     let shown =
