@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,74 @@ fn in_a_small_container_nobody_is_killed_and_nothing_fails() {
             server.stop();
             assert_eq!(group.killed_for_memory(), 0, "{arch} in {mebibytes} MiB");
         }
+    }
+}
+
+/// Takes so much memory, a mebibyte at a time, until its input ends.
+const NEIGHBOUR: &str = "\
+import sys, time
+held = []
+for _ in range(int(sys.argv[1])):
+    held.append(b'x' * (1 << 20))
+    time.sleep(0.1)
+print('full', flush=True)
+sys.stdin.read()";
+
+/// Of a process, not what it shares with files.
+fn own_mebibytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+}
+
+#[test]
+fn the_file_cache_gives_way_to_other_programs_and_comes_back() {
+    const MEBIBYTES: u64 = 128;
+    let journal = tempfile::tempdir().unwrap();
+    let machine = Machine::take_with(journal.path()).unwrap();
+    let limits = Limits { memory_bytes: Some(MEBIBYTES << 20), ..Limits::default() };
+    let group = match machine.group(&limits, None) {
+        Ok(group) => group,
+        Err(why) => return eprintln!("NOT TESTED, memory cannot be limited: {why:#}"),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    write_site(folder.path());
+    let wrapper = group.wrapper();
+    let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
+    for arch in ["amped", "mt"] {
+        let server = Server::start_under(&wrapper, arch, folder.path(), &[]);
+        get_all(&server, arch);
+        let full = own_mebibytes(server.pid());
+        assert!(full > 32, "{arch} holds {full} MiB");
+        // With all that the server holds, and ten for the interpreter, it would be too much for the container.
+        let more = MEBIBYTES - (group.taken_bytes() >> 20) - 4;
+        let (program, more) = (need("python3", "python3"), more.to_string());
+        let mut neighbour = Command::new(wrapper[0])
+            .args(&wrapper[1..])
+            .args([program.to_str().unwrap(), "-c", NEIGHBOUR, &more])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 5];
+        neighbour.stdout.take().unwrap().read_exact(&mut said).expect("it lives");
+        let small = own_mebibytes(server.pid());
+        assert!(small + 8 < full, "{arch} held {full} MiB, and then {small} MiB");
+        assert!(
+            server.said().contains("memory is short: the file cache takes "),
+            "{arch}: {}",
+            server.said()
+        );
+        get_all(&server, arch);
+        drop(neighbour.stdin.take());
+        assert!(neighbour.wait().unwrap().success());
+        let until = Instant::now() + Duration::from_secs(60);
+        while own_mebibytes(server.pid()) + 8 < full {
+            assert!(Instant::now() < until, "{arch} holds {} of {full} MiB", own_mebibytes(server.pid()));
+            get_all(&server, arch);
+        }
+        server.stop();
+        assert_eq!(group.killed_for_memory(), 0, "{arch}");
     }
 }
 

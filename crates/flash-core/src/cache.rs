@@ -1,6 +1,6 @@
 //! The pathname cache: from a site and a canonical path to its entry, with header block and content.
 //!
-//! The cache has three limits: entries, bytes and descriptors. Its [shards](shard) decide which entries are worth their room,
+//! The cache has three limits: entries, bytes and descriptors. That of bytes may shrink and grow while the server runs. Its [shards](shard) decide which entries are worth their room,
 //! by how [often](frequencies) their names are requested.
 //!
 //! No thread sleeps for this cache. If a shard is locked, the caller spins for a moment and then does without. Each worker
@@ -12,6 +12,7 @@ mod shard;
 use std::hash::BuildHasher;
 use std::hint::spin_loop;
 use std::iter;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
 use hashbrown::DefaultHashBuilder;
@@ -39,8 +40,10 @@ pub struct PathCache<S = DefaultHashBuilder> {
     shards: Box<[LockedShard]>,
     frequencies: Frequencies,
     hasher: S,
-    /// What each shard may take.
+    /// What each shard may take at most.
     shard_limits: Room,
+    /// What each shard may take now.
+    shard_bytes: AtomicU64,
     file_bytes_max: u64,
     local_bytes_max: u64,
 }
@@ -90,10 +93,39 @@ impl<S: BuildHasher> PathCache<S> {
             shards: iter::repeat_with(LockedShard::default).take(count).collect(),
             frequencies: Frequencies::new(limits.entries_max),
             hasher,
+            shard_bytes: AtomicU64::new(shard_limits.bytes),
             shard_limits,
             file_bytes_max,
             local_bytes_max,
         }
+    }
+
+    /// The memory that all entries may take at most.
+    pub fn bytes_max(&self) -> u64 {
+        self.shard_limits.bytes * self.shards.len() as u64
+    }
+
+    /// Lets the entries take so much memory from now on, or [`bytes_max`](Self::bytes_max) if that is less. Those that are worth
+    /// least leave. It locks each shard for a moment only. To be called by a thread that may wait.
+    pub fn resize(&self, bytes: u64) {
+        let Some(each) = bytes.checked_div(self.shards.len() as u64) else { return };
+        self.shard_bytes.store(each.min(self.shard_limits.bytes), Ordering::Relaxed);
+        for shard in &self.shards {
+            loop {
+                let mut evicted = Evicted::default();
+                let mut locked = shard.0.write().unwrap_or_else(PoisonError::into_inner);
+                let fits = locked.shrink(&self.room(), &self.frequencies, &mut evicted);
+                drop((locked, evicted));
+                if fits {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// What each shard may take.
+    fn room(&self) -> Room {
+        Room { bytes: self.shard_bytes.load(Ordering::Relaxed), ..self.shard_limits }
     }
 
     /// The largest file that may have a copy in memory.
@@ -132,7 +164,7 @@ impl<S: BuildHasher> PathCache<S> {
         let Some(shard) = self.shard(hash) else { return true };
         let mut evicted = Evicted::default();
         let Some(mut shard) = try_often(|| shard.0.try_write()) else { return false };
-        shard.insert(Name { hash, site, path }, entry, (&self.shard_limits, &self.frequencies), &mut evicted);
+        shard.insert(Name { hash, site, path }, entry, (&self.room(), &self.frequencies), &mut evicted);
         drop((shard, evicted));
         true
     }
@@ -164,7 +196,7 @@ impl<S: BuildHasher> PathCache<S> {
         let hash = self.hash(site, path.as_bytes());
         let Some(shard) = self.shard(hash) else { return Worth::ANYTHING };
         match try_often(|| shard.0.try_read()) {
-            Some(shard) => shard.worth(hash, &self.shard_limits, &self.frequencies),
+            Some(shard) => shard.worth(hash, &self.room(), &self.frequencies),
             None => Worth { content_bytes_max: 0, open: true },
         }
     }
@@ -298,12 +330,46 @@ mod tests {
     }
 
     #[test]
+    fn a_smaller_cache_keeps_what_is_worth_most_and_grows_again() {
+        let cache = PathCache::new(limits(2_000, 16 << 20));
+        let mut disk = Disk::new(10_000);
+        let paths: Vec<&'static str> = (0..500).map(|number| &*format!("/{number}").leak()).collect();
+        let path = |name: &str| SitePath::parse(name.as_bytes()).unwrap().into_owned();
+        let is_hot = |number: usize| number.is_multiple_of(5);
+        let fill = |disk: &mut Disk| {
+            for name in &paths {
+                let Some(Done::Found(entry)) = disk.try_now(&Job::Find(Find::first(SITE, path(name)))) else {
+                    panic!("it is there")
+                };
+                cache.insert(SITE, &path(name), &entry);
+            }
+        };
+        paths.iter().for_each(|name| disk.put(name, vec![1; 10_000]));
+        for (_, name) in paths.iter().enumerate().filter(|(number, _)| is_hot(*number)) {
+            (0..10).for_each(|_| drop(cache.get(SITE, &path(name), 0)));
+        }
+        fill(&mut disk);
+        assert!(cache.used_bytes() > 5_000_000 && cache.entries() == 500);
+        cache.resize(1_500_000);
+        assert!(cache.used_bytes() <= 1_500_000, "{} bytes", cache.used_bytes());
+        let kept = (0..500).filter(|&number| cache.peek(SITE, &path(paths[number])).is_some());
+        let (hot, cold): (Vec<_>, Vec<_>) = kept.partition(|&number| is_hot(number));
+        assert!(hot.len() > 90 && cold.len() < 60, "{} hot ones and {} others", hot.len(), cold.len());
+        fill(&mut disk);
+        assert!(cache.used_bytes() <= 1_500_000, "{} bytes", cache.used_bytes());
+        cache.resize(u64::MAX);
+        fill(&mut disk);
+        assert_eq!(cache.entries(), 500, "there is room for all again");
+    }
+
+    #[test]
     fn switched_off() {
         let cache = PathCache::new(limits(0, 1 << 20));
         let path = SitePath::parse(b"/a").unwrap();
         assert!(cache.insert(SITE, &path, &missing()), "there is nothing to wait for");
         assert!(cache.get(SITE, &path, 0).is_none());
-        assert_eq!(cache.local_bytes_max(), 0);
+        assert_eq!((cache.local_bytes_max(), cache.bytes_max()), (0, 0));
+        cache.resize(1 << 20);
     }
 
     #[test]

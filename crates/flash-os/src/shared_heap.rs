@@ -36,6 +36,8 @@ struct Free(NonNull<[u8]>);
 
 /// Free pages are returned after so many allocations of threads that may block.
 const ALLOCATIONS_PER_TRIM: u32 = 64;
+/// Free memory is looked for in pieces of these sizes, to give its pages back.
+const RELEASED_BYTES: [usize; 4] = [1 << 20, 256 << 10, 64 << 10, 16 << 10];
 /// Free pages at the heap's end that are kept.
 const KEPT_BYTES: usize = 2 << 20;
 
@@ -74,6 +76,29 @@ impl From<&[u8]> for HeapBuf {
         unsafe { place.cast().copy_from_nonoverlapping(NonNull::from(bytes).cast::<u8>(), bytes.len()) };
         Self(place)
     }
+}
+
+/// Gives the pages between buffers back to the kernel, where enough of them lie together. A thread that takes such memory again
+/// has page faults. To be called by a thread that may block.
+pub fn release_free_pages() {
+    let mut taken = Vec::new();
+    let Some(mut heap) = try_heap() else { return };
+    for bytes in RELEASED_BYTES {
+        taken.extend(std::iter::from_fn(|| heap.try_take(bytes)));
+    }
+    drop(heap);
+    let page = rustix::param::page_size();
+    for Free(bytes) in &taken {
+        let start = bytes.cast::<u8>().addr().get();
+        let skipped = start.next_multiple_of(page) - start;
+        let whole = (bytes.len() - skipped) / page * page;
+        // SAFETY: the pages lie within memory that was taken just now, which nobody reads before writing.
+        unsafe { libc::madvise(bytes.cast::<u8>().add(skipped).as_ptr().cast(), whole, libc::MADV_DONTNEED) };
+    }
+    let mut heap = self::heap();
+    taken.into_iter().for_each(|free| heap.free(free));
+    // SAFETY: it returns free pages only.
+    unsafe { heap.memory.trim(0) };
 }
 
 impl Drop for HeapBuf {
@@ -270,6 +295,29 @@ mod tests {
         }
         let grown = resident_bytes().saturating_sub(before);
         assert!(grown < BYTES / 4, "{grown} bytes are left");
+    }
+
+    #[test]
+    fn pages_between_buffers_go_back_and_may_be_taken_again() {
+        const BYTES: usize = 40_000;
+        let _alone = ALONE.lock();
+        let mut buffers: Vec<_> = (0..1_000).map(|_| HeapBuf::from(&[7; BYTES][..])).collect();
+        let full = resident_bytes();
+        // Each third stays.
+        let mut number = 0;
+        buffers.retain(|_| {
+            number += 1;
+            number % 3 == 0
+        });
+        let before = resident_bytes();
+        assert!(before + 20 * BYTES > full, "the heap keeps what is dropped: {full}, then {before}");
+        release_free_pages();
+        let given = before.saturating_sub(resident_bytes());
+        assert!(given > 400 * BYTES, "{given} bytes went back");
+        buffers.extend((0..600).map(|_| HeapBuf::zeroed(BYTES)));
+        let (kept, new) = buffers.split_at(333);
+        assert!(kept.iter().all(|buffer| buffer.iter().all(|&byte| byte == 7)));
+        assert!(new.iter().all(|buffer| buffer.iter().all(|&byte| byte == 0)));
     }
 
     #[test]

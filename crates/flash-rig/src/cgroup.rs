@@ -72,6 +72,16 @@ impl Cgroup {
         counts.as_deref().map_or(0, kills)
     }
 
+    /// The memory of its processes that the kernel cannot take back without swapping: their own, and locked pages of files.
+    pub fn taken_bytes(&self) -> u64 {
+        let stat = fs::read_to_string(self.folders[0].join("memory.stat")).unwrap_or_default();
+        let is_version_1 = stat.contains("total_rss ");
+        let names = if is_version_1 { ["total_rss", "total_unevictable"] } else { ["anon", "unevictable"] };
+        let counts = stat.lines().filter_map(|line| line.split_once(' '));
+        let counts = counts.filter(|(name, _)| names.contains(name));
+        counts.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum()
+    }
+
     /// How many reads of the limited disk its processes have caused. `None` where the kernel does not count them.
     pub fn reads(&self) -> Option<u64> {
         let folder = self.folders.last()?;

@@ -1,6 +1,7 @@
 //! `flash serve`: flags become a site, listeners and an architecture.
 
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use flash_arch::{Control, Listener};
@@ -19,6 +20,7 @@ use crate::serve::configured::Configured;
 use crate::serve::dir::Dir;
 use crate::serve::listeners::Listeners;
 use crate::serve::logs::Logs;
+use crate::serve::memory::pressure::MemoryFiles;
 use crate::serve::plan::Plan;
 use crate::serve::privileges::Privileges;
 use crate::serve::programs::Programs;
@@ -96,6 +98,7 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
     }
     let spool = || plan.spool();
     let site = privileges::Site { dir: &dir, open: &open, spool: &spool };
+    let memory = Arc::new(MemoryFiles::open(Path::new("/")));
     // Refused or not, the server serves. In a sandbox they would be refused.
     let _ = flash_os::preload::disable_huge_pages();
     let _ = flash_os::preload::grow_descriptor_table(plan.table.limit.min(DESCRIPTORS_READY));
@@ -140,6 +143,7 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
         reader,
         number: 1,
         answers,
+        memory,
         prepared: None,
     };
     let control = Control { configurator: Box::new(configured), admin };

@@ -16,6 +16,8 @@ use crate::site_id::SiteId;
 
 /// How many entries are looked at while the shard is locked, when those of some sites leave.
 const LOOKED_AT: usize = 128;
+/// How many leave while the shard is locked, when it shrinks.
+const LEAVE: usize = 32;
 /// How many entries are compared, each time that one has to leave.
 const SAMPLE: usize = 8;
 /// The memory of an entry's place, besides the entry and its name.
@@ -127,6 +129,20 @@ impl Shard {
             }
         }
         Some(position)
+    }
+
+    /// Removes some of the entries that are worth least, as far as all take too much memory. Returns whether the rest fits.
+    pub(super) fn shrink(&mut self, limits: &Room, frequencies: &Frequencies, evicted: &mut Evicted) -> bool {
+        for _ in 0..LEAVE {
+            if self.used.bytes <= limits.bytes {
+                return true;
+            }
+            // Each time among others.
+            let seed = self.used.bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let Some(least) = self.least_dense(Scarce::Bytes, seed, frequencies) else { return true };
+            evicted.push(self.remove(least));
+        }
+        false
     }
 
     /// What the shard would take of the name's file.

@@ -237,8 +237,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ENTRIES", default_value = "6000", value_parser = count(0, 1 << 30), help_heading = CACHES)]
     pub path_cache: usize,
 
-    /// Memory for the content of files. Each process of mp has its part. 0 caches none. Without this flag, a quarter of the
-    /// memory of the machine or the cgroup, 128M at most
+    /// Memory for the content of files, at most. Each process of mp has its part. 0 caches none. Without this flag, a quarter of
+    /// the memory of the machine or the cgroup, 128M at most. While other programs need the memory, the cache takes less
     #[arg(long, value_name = "BYTES", value_parser = size::parse, help_heading = CACHES)]
     pub file_cache_bytes: Option<u64>,
 

@@ -19,6 +19,7 @@ use flash_process::ForkHelper;
 use super::dir::Dir;
 use super::listeners::Listeners;
 use super::logs::Logs;
+use super::memory::pressure::{self, MemoryFiles};
 use super::plan::Plan;
 use super::privileges::Privileges;
 use super::programs::Programs;
@@ -39,6 +40,8 @@ pub(super) struct Configured {
     pub(super) number: u64,
     /// The memory of all sites for what programs answer.
     pub(super) answers: Arc<Budget>,
+    /// They tell how much memory is left for the file cache.
+    pub(super) memory: Arc<MemoryFiles>,
     /// What is to take the place of the rest once it serves.
     pub(super) prepared: Option<Prepared>,
 }
@@ -104,7 +107,8 @@ impl Configurator for Configured {
             Some(to) => Some(AccessLog::start(to, logs.format, limits, error_log.clone())?),
             None => None,
         };
-        let paths = PathCache::new(plan.cache_limits(number));
+        let paths = Arc::new(PathCache::new(plan.cache_limits(number)));
+        pressure::start(&self.memory, &paths, &error_log)?;
         let disk = match privileges.take_disk() {
             Some(disk) => disk,
             None => {
@@ -129,7 +133,7 @@ impl Configurator for Configured {
             number: configuration,
             settings: plan.settings(access_log.is_some()),
             hosts,
-            paths: paths.into(),
+            paths,
             refusals: {
                 let error_log = error_log.clone();
                 RefusalLog::new(move |line| error_log.log(line)).into()

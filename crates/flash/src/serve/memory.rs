@@ -1,7 +1,9 @@
 //! How much memory there is for this process: what the machine has, or less where a cgroup limits it.
 //!
 //! Reads `/proc` and the cgroup file systems, version 1 and 2, below a folder, so that tests can make theirs. What
-//! becomes of the number, [`shares`](super::shares) decides.
+//! becomes of the number, [`shares`](super::shares) decides. While the server runs, [`pressure`] sees how much others take.
+
+pub(super) mod pressure;
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -24,13 +26,18 @@ fn machine_bytes(root: &Path) -> Option<u64> {
 
 /// Every limit of memory on this process: those of its own cgroups and of all above them.
 fn limits(root: &Path) -> Vec<u64> {
+    let files = groups(root).into_iter().flat_map(|group| LIMITS.map(|name| group.join(name)));
+    // No such file, or no number in it, is no limit.
+    files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).collect()
+}
+
+/// The folders of this process's cgroups, and of all above them.
+fn groups(root: &Path) -> Vec<PathBuf> {
     let read = |name| fs::read_to_string(root.join("proc/self").join(name)).unwrap_or_default();
     let (groups, mounts) = (read("cgroup"), read("mountinfo"));
     let folders = groups.lines().filter_map(Group::of_line).filter_map(|group| group.folder(&mounts));
     let levels = folders.flat_map(|(mount, below)| levels(&mount, &below));
-    let files = levels.flat_map(|level| LIMITS.map(|name| below(root, &level).join(name)));
-    // No such file, or no number in it, is no limit.
-    files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).collect()
+    levels.map(|level| below(root, &level)).collect()
 }
 
 /// The folder of a cgroup, and all above it as far as its mount goes.

@@ -6,7 +6,7 @@ use std::path::Path;
 const MEBI: u64 = 1 << 20;
 
 /// A machine of 8 GiB with these files.
-fn machine(groups: &str, mounts: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(super) fn machine(groups: &str, mounts: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
     let write = |path: &str, text: &str| {
         let path = root.path().join(path);
@@ -26,11 +26,11 @@ fn mebibytes(groups: &str, mounts: &str, files: &[(&str, &str)]) -> u64 {
 }
 
 const V1_NONE: &str = "9223372036854771712\n";
-const V1: &str = "\
+pub(super) const V1: &str = "\
 32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
-const V2: &str = "29 22 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+pub(super) const V2: &str = "29 22 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
 
 #[test]
 fn without_limits_it_is_the_machines() {
