@@ -297,12 +297,12 @@ impl H2Client {
         room_of(stream).min(room_of(0))
     }
 
-    /// Sends the next part of a body, as much as the windows allow. Returns how many bytes that is. The last part ends the
-    /// stream.
-    pub(crate) fn upload(&mut self, world: &mut World, stream: u32, rest: &[u8]) -> usize {
+    /// Sends at most so many bytes of the rest of a body, as far as the windows allow. Returns how many. The last byte ends
+    /// the stream.
+    pub(crate) fn upload(&mut self, world: &mut World, stream: u32, rest: &[u8], most: usize) -> usize {
         let mut sent = 0;
-        while sent < rest.len() && self.upload_room(stream) > 0 {
-            let count = (rest.len() - sent).min(self.upload_room(stream)).min(DATA_BYTES);
+        while sent < rest.len().min(most) && self.upload_room(stream) > 0 {
+            let count = (rest.len().min(most) - sent).min(self.upload_room(stream)).min(DATA_BYTES);
             let flags = if sent + count == rest.len() { flag::END_STREAM } else { 0 };
             for id in [0, stream] {
                 *self.uploaded.entry(id).or_default() += count;

@@ -13,7 +13,7 @@ fn client_with_waiting_uploads(world: &mut World, count: u32) -> H2Client {
     for stream in (0..count).map(|number| 2 * number + 1) {
         let fields = [("content-length", "1000000")];
         client.send(world, &H2Client::request(stream, "POST", "/cgi/waits", &fields, 0));
-        assert_eq!(client.upload(world, stream, &[0; 1_000_000]), WINDOW as usize);
+        assert_eq!(client.upload(world, stream, &[0; 1_000_000], usize::MAX), WINDOW as usize);
     }
     assert_eq!(client.opens.len(), count as usize);
     client
@@ -38,7 +38,7 @@ fn uploads_that_wait_for_their_programs_do_not_stop_another() {
     let body = text(length);
     let mut sent = 0;
     while sent < length {
-        let count = client.upload(&mut world, 7, &body[sent..]);
+        let count = client.upload(&mut world, 7, &body[sent..], usize::MAX);
         assert!(count > 0, "no window is open after {sent} bytes");
         sent += count;
         client.hear(&mut world, 7, |program| _ = program.live());
@@ -58,13 +58,13 @@ fn an_upload_whose_client_may_not_send_is_not_late() {
     world.manner = Some(manner(UpstreamProtocol::Cgi));
     let fields = [("content-length", "50000")];
     client.send(&mut world, &H2Client::request(9, "POST", "/cgi/reads", &fields, 0));
-    assert_eq!(client.upload(&mut world, 9, text(50_000)), 0);
+    assert_eq!(client.upload(&mut world, 9, text(50_000), usize::MAX), 0);
     for _ in 0..30 {
         client.pass_ms(&mut world, 1_000);
     }
     assert!(!client.answers.contains_key(&9), "{:?}", client.answers[&9]);
     refuse(&mut client, &mut world, 3);
-    assert_eq!(client.upload(&mut world, 9, text(50_000)), 50_000);
+    assert_eq!(client.upload(&mut world, 9, text(50_000), usize::MAX), 50_000);
     client.hear(&mut world, 9, |program| {
         assert_eq!(program.told, text(50_000));
         program.say(b"A: b\n\n");
@@ -119,14 +119,14 @@ fn the_rest_of_a_body_is_dropped_once_its_response_is_complete() {
         let length = 500_000;
         let fields = [("content-length", &*length.to_string())];
         client.send(&mut world, &H2Client::request(1, "POST", "/cgi/does-not-read", &fields, 0));
-        let mut sent = client.upload(&mut world, 1, text(length));
+        let mut sent = client.upload(&mut world, 1, text(length), usize::MAX);
         assert!(sent < length && client.upload_room(1) == 0);
         client.hear(&mut world, 1, |program| {
             program.say(b"A: b\n\nno");
             program.ended = true;
         });
         while sent < length {
-            let count = client.upload(&mut world, 1, &text(length)[sent..]);
+            let count = client.upload(&mut world, 1, &text(length)[sent..], usize::MAX);
             assert!(count > 0, "{window}: the client may send no more after {sent} bytes");
             sent += count;
         }
