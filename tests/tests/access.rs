@@ -110,6 +110,41 @@ fn a_killed_worker_leaves_no_count() {
     server.stop();
 }
 
+/// Behind a proxy a connection is counted once its header has named the client.
+#[test]
+fn a_killed_worker_leaves_no_count_behind_a_proxy() {
+    let site = site::make();
+    let flags =
+        ["--listen", "127.0.0.1:0,proxy-protocol", "--connections-per-client", "1", "--processes", "2"];
+    let server = Server::start("mp", site.path(), &flags);
+    let said = server.said();
+    let address = said.split("http://").nth(2).and_then(|rest| rest.split('/').next()).expect("an address");
+    let address = address.parse().expect("it is one");
+    let begin = |rest: &str| {
+        let mut stream = flash_tests::connect(address);
+        let header = "PROXY TCP4 198.51.100.9 192.0.2.1 4711 80\r\nGET /a.txt HTTP/1.1\r\n";
+        stream.write_all(format!("{header}{rest}").as_bytes()).expect("it is taken");
+        stream
+    };
+    let status =
+        || reply::only(&flash_tests::read_all(&mut begin("Host: h\r\nConnection: close\r\n\r\n"))).status;
+    let wait_for = |what: &str, wanted: u16| {
+        let give_up = Instant::now() + Duration::from_secs(10);
+        while status() != wanted {
+            assert!(Instant::now() < give_up, "waited in vain until {what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    // A head that is not complete keeps its worker.
+    let _kept = begin("");
+    wait_for("the connection is counted", 429);
+    for worker in family::of(&server).into_iter().filter(|process| process.name().starts_with("worker-")) {
+        worker.kill();
+    }
+    wait_for("the count of the killed worker is gone", 200);
+    server.stop();
+}
+
 #[test]
 fn sites_and_places_have_rules_of_their_own() {
     let (folder, site) = (tempfile::tempdir().unwrap(), site::make());

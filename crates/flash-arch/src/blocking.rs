@@ -213,6 +213,7 @@ impl<S: Source> Blocking<S> {
 
     fn serve(&mut self, connection: &mut Connection, transport: &mut Transport, socket: &OwnedFd) -> After {
         let mut waits = true;
+        let mut counted_at = connection.counted_at();
         // What is under way when the time to drain has passed is cut, and recorded as such.
         while !self.worker.shared.has_given_up() {
             self.worker.refresh();
@@ -257,6 +258,11 @@ impl<S: Source> Blocking<S> {
                     match received {
                         Received::Bytes(count) => {
                             transport.received(&buffer[..count], socket, connection, &mut worker.cx());
+                            // Behind a proxy its header says which client counts.
+                            if connection.counted_at() != counted_at {
+                                counted_at = connection.counted_at();
+                                self.source.holds(counted_at);
+                            }
                         }
                         Received::End => connection.received_end(&mut worker.cx()),
                         Received::Blocked => {

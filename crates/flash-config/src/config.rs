@@ -137,7 +137,7 @@ struct Reader<'a> {
     number: usize,
     keys: &'a Keys,
     problems: Vec<Problem>,
-    /// The hosts of all sites so far, each with the name of its site.
+    /// The hosts of all sites so far, each with its site and where it stands.
     hosts: &'a mut HashMap<Host, String>,
 }
 
@@ -235,7 +235,8 @@ impl Reader<'_> {
     fn site(&mut self, name: &Spanned<DeString<'_>>, site: &Spanned<DeValue<'_>>) -> Option<Site> {
         let DeValue::Table(table) = site.get_ref() else {
             let label = format!("this is {}", name_of(site.get_ref()));
-            self.problem(site.span(), "a site is a table".into(), label);
+            let message = "a site is a table with its host's name, such as [site.\"www.example.org\"]";
+            self.problem(site.span(), message.into(), label);
             return None;
         };
         let (names, pairs): (Vec<_>, Vec<_>) =
@@ -302,11 +303,11 @@ impl Reader<'_> {
         match Host::parse(text) {
             Ok(host) => match self.hosts.entry(host.clone()) {
                 Entry::Vacant(entry) => {
-                    entry.insert(site.to_owned());
+                    entry.insert(format!("[site.\"{site}\"] at {}", self.file.line(place.start)));
                     return Some(host);
                 }
                 Entry::Occupied(entry) => {
-                    let label = format!("[site.\"{}\"] has it already", entry.get());
+                    let label = format!("{} has it already", entry.get());
                     self.problem(place, format!("two sites with the name {text}"), label);
                 }
             },
@@ -320,9 +321,14 @@ impl Reader<'_> {
         for (name, value) in pairs {
             let (keys, place) = (self.keys, name.span());
             let Some(key) = keys.get(name.get_ref()) else {
-                let advice = match PlaceName::is_meant(name.get_ref()) {
-                    true => "a place stands in a [site], beside its keys".into(),
-                    false => keys.advice(name.get_ref()),
+                let advice = match value.get_ref() {
+                    _ if PlaceName::is_meant(name.get_ref()) => {
+                        "a place stands in a [site], beside its keys".into()
+                    }
+                    DeValue::Table(_) if stands == Stands::Site => {
+                        "a place begins with a slash, as \"/docs\" does, or is the end of names, as \"*.css\" is".into()
+                    }
+                    _ => keys.advice(name.get_ref()),
                 };
                 self.problem(place, format!("unknown key `{}`", name.get_ref().escape_debug()), advice);
                 continue;

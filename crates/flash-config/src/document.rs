@@ -9,13 +9,33 @@ use crate::{File, Problem};
 /// What was understood, and what was not. A wrong line leaves the lines after it readable.
 pub(crate) fn parse(file: &File, number: usize) -> (Spanned<DeTable<'_>>, Vec<Problem>) {
     let (table, errors) = DeTable::parse_recoverable(file.text());
-    let problem = |error: &toml::de::Error| Problem {
-        place: error.span().map(|bytes| Location { file: number, bytes }),
-        message: error.message().replace('\n', "; "),
-        label: String::new(),
+    let problem = |error: &toml::de::Error| {
+        let message = error.message().replace('\n', "; ");
+        let label =
+            error.span().map(|bytes| advice(&message, &file.text()[bytes.start..])).unwrap_or_default();
+        Problem {
+            place: error.span().map(|bytes| Location { file: number, bytes }),
+            message,
+            label: label.into(),
+        }
     };
-    let problems = errors.iter().map(problem).collect();
+    let mut problems: Vec<Problem> = errors.iter().map(problem).collect();
+    // What follows on the same line may be a consequence.
+    problems.dedup_by_key(|problem| problem.place.as_ref().map(|place| file.line(place.bytes.start)));
     (table, problems)
+}
+
+/// What to write instead, where the parser's words are not enough. `rest` is the text from the error on.
+fn advice(message: &str, rest: &str) -> &'static str {
+    match message {
+        _ if rest.starts_with(';') || rest.lines().next().is_some_and(|line| line.ends_with(';')) => {
+            "a line ends without a semicolon"
+        }
+        _ if message.contains("must be quoted") => "write it in quotes",
+        _ if message.contains("key with no value") => "write KEY = VALUE",
+        _ if message.contains("missing comma") => "is there a closing bracket on the lines before?",
+        _ => "",
+    }
 }
 
 /// Leaves out what only follows from an error on the same line.

@@ -38,6 +38,13 @@ impl File {
         &self.text
     }
 
+    /// The line of this byte, as `FILE:LINE`.
+    pub(crate) fn line(&self, at: usize) -> String {
+        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        format!("{}:{line}", self.path.display())
+    }
+
     /// A path as the file names it, made absolute.
     pub(crate) fn absolute(&self, path: &str) -> PathBuf {
         self.folder.join(path)
@@ -74,10 +81,7 @@ impl Files {
 
     /// Where this is, as `FILE:LINE`.
     pub fn line(&self, location: &Location) -> String {
-        let file = &self.0[location.file];
-        let before = &file.text.as_bytes()[..location.bytes.start.min(file.text.len())];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-        format!("{}:{line}", file.path.display())
+        self.0[location.file].line(location.bytes.start)
     }
 
     /// The problems in the order of their places: each with its line of the file, and a mark under the place.

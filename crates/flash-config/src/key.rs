@@ -68,7 +68,7 @@ impl Keys {
             (Some(known), _) if self.get(&plain).is_some() => format!("write `{known}`"),
             (_, Some(instead)) => instead.into(),
             (Some(known), None) => format!("did you mean `{known}`?"),
-            (None, None) => "there is no such key".into(),
+            (None, None) => "there is no such key: docs/configuration.md has them all".into(),
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::serve::{self, Again, Check, Fault, Reader};
 use inherit::names_of;
 use keys::{ROOT, TLS, id};
 
+mod directives;
 mod inherit;
 mod keys;
 

@@ -73,6 +73,7 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
     privileges::check(&flags)?;
     check::sites(&flags)?;
     certificates::check_listeners(&flags)?;
+    listeners::check(&flags)?;
     shares::check_counts(&flags)?;
     let dir = Dir::new(&flags.dir)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;

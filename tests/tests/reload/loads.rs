@@ -5,13 +5,15 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use flash_tests::{read_all, reply, site};
 
-use crate::setup::{Setup, architectures, wait_for, without_processes};
+use crate::setup::{Setup, architectures, each, wait_for, without_processes};
 
 const CLIENTS: usize = 8;
 const RELOADS: u64 = 100;
+const PAUSE: Duration = Duration::from_millis(4);
 
 /// Requests over one connection until it is told to stop. Every answer is one of the two, and the connection stays open.
 fn visit(mut stream: TcpStream, stop: &AtomicBool, served: &AtomicU64) {
@@ -26,12 +28,14 @@ fn visit(mut stream: TcpStream, stop: &AtomicBool, served: &AtomicU64) {
         }
         assert_eq!(reply::only(&answer).status, 200);
         served.fetch_add(1, Ordering::Relaxed);
+        // So that the clients leave the processors to the reloads.
+        thread::sleep(PAUSE);
     }
 }
 
 #[test]
 fn a_hundred_reloads_close_no_connection_and_leave_no_memory_behind() {
-    for arch in architectures() {
+    each(architectures(), |arch| {
         // Helper processes keep their folder, and another setting changes.
         let settings = |number: u64| {
             let changed = match (arch.contains("process"), number % 2) {
@@ -78,7 +82,7 @@ fn a_hundred_reloads_close_no_connection_and_leave_no_memory_behind() {
         if !["sped", "mt", "mp"].contains(&arch) {
             assert!(said.contains("loop_blocks=0 "), "{arch}: {said}");
         }
-    }
+    });
 }
 
 #[test]

@@ -23,6 +23,16 @@ pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.into_iter()
 }
 
+/// Calls `test` with all of them at once.
+pub(crate) fn each(all: impl Iterator<Item = &'static str>, test: impl Fn(&'static str) + Sync) {
+    thread::scope(|scope| {
+        for arch in all {
+            let test = &test;
+            scope.spawn(move || test(arch));
+        }
+    });
+}
+
 /// Architectures whose look-ups a reload can change.
 pub(crate) fn without_processes() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process"))

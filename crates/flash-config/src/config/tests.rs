@@ -102,8 +102,13 @@ fn each_mistake_is_marked_and_explained() {
     for (text, marked, message, label) in [
         ("lisen = ':80'", "lisen", "unknown key `lisen`", "did you mean `listen`?"),
         ("access_log = 'a'", "access_log", "unknown key `access_log`", "write `access-log`"),
-        ("zzz = 1", "zzz", "unknown key `zzz`", "there is no such key"),
-        ("\"a\\n\" = 1", "\"a\\n\"", "unknown key `a\\n`", "there is no such key"),
+        ("zzz = 1", "zzz", "unknown key `zzz`", "there is no such key: docs/configuration.md has them all"),
+        (
+            "\"a\\n\" = 1",
+            "\"a\\n\"",
+            "unknown key `a\\n`",
+            "there is no such key: docs/configuration.md has them all",
+        ),
         ("gzip = true", "gzip", "unknown key `gzip`", "make a copy with gzip -k9"),
         ("list = 'yes'", "'yes'", "`list` takes true or false", "this is a text"),
         ("port = 80.5", "80.5", "`port` takes a whole number", "this is a number with a fraction"),
@@ -219,20 +224,33 @@ fn mistakes_of_sites() {
             "[site.'b.example']\nroot = 'b'\nnames = ['c.example', 'A.example.']\n",
             "'A.example.'",
             "two sites with the name A.example.",
-            "[site.\"a.example\"] has it already",
+            "[site.\"a.example\"] at flash.toml:1 has it already",
         ),
         (
             "[site.'A.Example']\nroot = 'b'\n",
             "'A.Example'",
             "two sites with the name A.Example",
-            "[site.\"a.example\"] has it already",
+            "[site.\"a.example\"] at flash.toml:1 has it already",
         ),
         ("[site.'b.example']\n", "'b.example'", "a site needs its `root`", "its folder is not said"),
         ("port = 80\n", "port", "`port` holds for the whole server", "write it above the first [site]"),
         ("lisst = true\n", "lisst", "unknown key `lisst`", "did you mean `list`?"),
         ("names = [7]\n", "7", "`names` takes hosts in quotes", "this is a number"),
         ("names = 'b:80'\n", "'b:80'", "`b:80` is no host", "write it without a port: b"),
-        ("[site]\nx = 1\n", "1", "a site is a table", "this is a number"),
+        (
+            "[site]\nx = 1\n",
+            "1",
+            "a site is a table with its host's name, such as [site.\"www.example.org\"]",
+            "this is a number",
+        ),
+        (
+            "'docs' = { list = true }\n",
+            "'docs'",
+            "unknown key `docs`",
+            "a place begins with a slash, as \"/docs\" does, or is the end of names, as \"*.css\" is",
+        ),
+        ("list = true;\n", "true;", "invalid boolean, expected `true`", "a line ends without a semicolon"),
+        ("listen 80\n", "", "key with no value, expected `=`", "write KEY = VALUE"),
     ] {
         let expected = (marked.to_owned(), message.to_owned(), label.to_owned());
         assert_eq!(wrong(&format!("{site}{text}")), [expected], "{text}");
@@ -288,7 +306,12 @@ fn mistakes_of_places() {
             "write it above the places of its site",
         ),
         ("'/b' = { lisst = true }", "lisst", "unknown key `lisst`", "did you mean `list`?"),
-        ("'/b' = { redirect = 7 }", "redirect", "unknown key `redirect`", "there is no such key"),
+        (
+            "'/b' = { redirect = 7 }",
+            "redirect",
+            "unknown key `redirect`",
+            "there is no such key: docs/configuration.md has them all",
+        ),
         ("'/b' = { '/c' = {} }", "'/c'", "unknown key `/c`", "a place stands in a [site], beside its keys"),
     ] {
         let expected = (marked.to_owned(), message.to_owned(), label.to_owned());

@@ -15,6 +15,7 @@ use flash_core::path::SitePath;
 use flash_core::path_rules::PathRule;
 use flash_core::redirect::Redirect;
 
+use super::directives;
 use crate::flags::{self, AdminAt, CacheControl, Denial, Field, Listen, LogTo, RouteFlag, Upstream, Words};
 
 mod example;
@@ -90,7 +91,9 @@ pub(crate) fn of_flags() -> Keys {
             serve.get_arguments().filter(|other| is_between(arg, other) || is_between(other, arg));
         key(arg, conflicts.map(name).collect())
     };
-    Keys::new(arguments.map(key).collect(), |name| flags::instead(&format!("--{name}")))
+    Keys::new(arguments.map(key).collect(), |name| {
+        directives::instead(name).or_else(|| flags::instead(&format!("--{name}")))
+    })
 }
 
 fn key(arg: &Arg, conflicts: Vec<String>) -> Key {

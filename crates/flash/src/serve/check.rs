@@ -2,7 +2,7 @@
 
 use super::dir::Dir;
 use super::site_plan::Fault;
-use super::{certificates, privileges, shares, site_plan};
+use super::{certificates, listeners, privileges, shares, site_plan};
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Helpers};
 
@@ -19,6 +19,7 @@ pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
         ("site", sites(flags)),
         ("user", privileges::check_user(flags)),
         ("listen", certificates::check_listeners(flags)),
+        ("listen", listeners::check(flags)),
         ("threads-max", shares::check_counts(flags)),
     ];
     let of_server = checks.into_iter().filter_map(|(key, checked)| Some(fault(key, checked.err()?)));

@@ -60,6 +60,39 @@ impl Listeners {
     }
 }
 
+/// Finds places that are in each other's way.
+pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
+    for (number, listen) in flags.listen.iter().enumerate() {
+        let place = &listen.place;
+        if let Some(other) = flags.listen[..number].iter().find(|other| are_one(&other.place, place)) {
+            return Err(Failure::Usage(format!(
+                "--listen {place} is a part of --listen {}: leave one of them out (see flash serve --help)",
+                other.place
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether only one of them can be listened at.
+fn are_one(one: &Place, other: &Place) -> bool {
+    match (one, other) {
+        (Place::Unix(one), Place::Unix(other)) => one.path == other.path,
+        (Place::Inet(one), Place::Inet(other)) => {
+            let is_every = one.ip().is_unspecified() || other.ip().is_unspecified();
+            one.port() == other.port()
+                && one.port() != 0
+                && one.is_ipv4() == other.is_ipv4()
+                && (is_every || one.ip() == other.ip())
+        }
+        (Place::EveryAddress(every), Place::Inet(one)) | (Place::Inet(one), Place::EveryAddress(every)) => {
+            *every != 0 && one.port() == *every
+        }
+        (Place::EveryAddress(one), Place::EveryAddress(other)) => *one != 0 && one == other,
+        (Place::Unix(_), _) | (_, Place::Unix(_)) => false,
+    }
+}
+
 /// Where the port's IPv4 is asked for besides, `[::]` is for IPv6 alone.
 fn listen(
     wanted: &Listen,
