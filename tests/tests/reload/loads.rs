@@ -13,7 +13,7 @@ use crate::setup::{Setup, architectures, each, wait_for, without_processes};
 
 const CLIENTS: usize = 8;
 const RELOADS: u64 = 100;
-const PAUSE: Duration = Duration::from_millis(4);
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// Requests over one connection until it is told to stop. Every answer is one of the two, and the connection stays open.
 fn visit(mut stream: TcpStream, stop: &AtomicBool, served: &AtomicU64) {
