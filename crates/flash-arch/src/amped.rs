@@ -14,6 +14,7 @@ use flash_process::Child;
 use crate::blocking_call;
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
+use crate::compressor;
 use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::helpers::{Client, HelperLimits, Helpers, Offload, Waiter};
@@ -87,6 +88,7 @@ pub(crate) fn serve<P: Poller>(
     parts.disk.watch_mounts()?;
     let shared = ServerState::new(parts, limits);
     root_watch::start(&shared, true)?;
+    compressor::start(&shared)?;
     let offload = helpers.offload;
     let helpers = Helpers::start(helpers, Arc::clone(&shared))?;
     let dispatch = |completions| Asymmetric {

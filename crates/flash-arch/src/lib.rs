@@ -20,6 +20,8 @@ mod blocking;
 mod blocking_call;
 mod clock;
 mod completion_queue;
+mod compression_queue;
+mod compressor;
 mod configuration;
 mod connection_permit;
 mod control;

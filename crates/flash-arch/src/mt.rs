@@ -17,6 +17,7 @@ use flash_process::Child;
 use rustix::io::Errno;
 
 use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
+use crate::compressor;
 use crate::control::Control;
 use crate::limits::Limits;
 use crate::listener::Listener;
@@ -44,6 +45,7 @@ pub(crate) fn serve(
     let signals = Signals::new()?;
     let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;
+    compressor::start(&shared)?;
     let pool = Arc::new(Pool {
         shared: Arc::clone(&shared),
         threads: Threads::new(threads, threads_max),

@@ -30,6 +30,7 @@ use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::amped::Asymmetric;
 use crate::clock::Clock;
 use crate::completion_queue::{Completion, CompletionQueue};
+use crate::compressor;
 use crate::control::Control;
 use crate::epoll::Epoll;
 use crate::helpers::{HelperLimits, Helpers};
@@ -61,6 +62,7 @@ pub(crate) fn serve(
     parts.server.settings.jobs_in_turn = true;
     let shared = ServerState::new(parts, limits);
     root_watch::start(&shared, true)?;
+    compressor::start(&shared)?;
     shared.explain_blocks();
     shared.listen(listeners)?;
     // In each pool and for each device, one helper for pathnames and one for reading.

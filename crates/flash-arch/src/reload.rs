@@ -20,6 +20,7 @@ use flash_disk::{Disk, NextSites};
 use flash_observe::{AccessLog, ErrorLog, LogSink};
 use flash_process::socket_name;
 
+use crate::compressor;
 use crate::configuration::Configuration;
 use crate::document_root;
 use crate::helper_processes::HelperKind;
@@ -241,6 +242,9 @@ impl Reloader {
         });
         // A root that was replaced meanwhile was told to the configuration before.
         document_root::tell_all(&shared.disk, &shared.configuration().server.hosts);
+        if let Err(error) = compressor::start(shared) {
+            shared.error_log.log(format_args!("cannot compress files: {error}"));
+        }
         (self.wake)(&listeners);
         self.earlier.push(Earlier {
             number: Arc::downgrade(&before.server.number),

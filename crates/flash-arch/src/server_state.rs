@@ -18,6 +18,7 @@ use flash_tls::Endpoints;
 use parking_lot::Mutex;
 
 use crate::completion_queue::CompletionQueue;
+use crate::compression_queue::CompressionQueue;
 use crate::configuration::{Configuration, PresentConfiguration};
 use crate::connection_permit::ConnectionPermits;
 use crate::document_root;
@@ -55,6 +56,7 @@ pub struct ServerState {
     programs: Mutex<Option<Arc<dyn Upstreams>>>,
     tls: Option<Arc<Endpoints>>,
     pub(crate) metrics: Metrics,
+    pub(crate) compressions: CompressionQueue,
     sleep_recorder: ConnectRecorder,
     verbose: bool,
     pub(crate) permits: Arc<ConnectionPermits>,
@@ -90,6 +92,7 @@ impl ServerState {
             programs: Mutex::new(programs),
             tls,
             metrics: Metrics::default(),
+            compressions: CompressionQueue::default(),
             sleep_recorder,
             verbose,
             permits: ConnectionPermits::new(limits.connections_max),

@@ -10,6 +10,7 @@ use flash_observe::metrics::LoopMetrics;
 use flash_process::Child;
 
 use crate::blocking_call;
+use crate::compressor;
 use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::epoll::Epoll;
@@ -45,6 +46,7 @@ pub(crate) fn serve(
 ) -> io::Result<()> {
     let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;
+    compressor::start(&shared)?;
     loops::serve::<Epoll, _>(
         loops,
         &shared,

@@ -16,6 +16,7 @@ use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_disk::{Disk, FollowLinks, SendMode};
+use flash_http::negotiate::CodingSet;
 use flash_observe::{Destination, ErrorLog};
 
 pub(crate) use self::random::{Random, each_seed};
@@ -34,6 +35,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             index: Vec::new(),
             follow_links: FollowLinks::Inside,
             precompressed: false,
+            compress: CodingSet::EMPTY,
             scripts: Vec::new(),
             program_folders: Vec::new(),
             no_programs: PathRules::default(),

@@ -114,6 +114,9 @@ impl Worker {
         self.metrics.requests.add(std::mem::take(&mut self.tally.responses));
         self.metrics.sent_bytes.add(std::mem::take(&mut self.tally.sent_bytes));
         self.metrics.send_us.add(std::mem::take(&mut self.tally.send_us));
+        for wanted in self.tally.compressions.drain(..) {
+            self.shared.compressions.submit(wanted);
+        }
         for UpstreamError { request, reason } in self.tally.upstream_errors.drain(..) {
             self.shared.error_log.log(format_args!("{request}: its program: {reason}"));
         }

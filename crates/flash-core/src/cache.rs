@@ -169,6 +169,28 @@ impl<S: BuildHasher> PathCache<S> {
         true
     }
 
+    /// Replaces an entry by what `next` makes of it, if it makes anything. Returns whether the entry was replaced. If there is no room
+    /// for the new one, the old one stays. May wait for a lock.
+    pub fn replace(
+        &self,
+        site: SiteId,
+        path: &SitePath<'_>,
+        next: impl FnOnce(&Arc<Entry>) -> Option<Arc<Entry>>,
+    ) -> bool {
+        let path = path.as_bytes();
+        let hash = self.hash(site, path);
+        let Some(shard) = self.shard(hash) else { return false };
+        let (name, mut evicted) = (Name { hash, site, path }, Evicted::default());
+        let mut shard = shard.0.write().unwrap_or_else(PoisonError::into_inner);
+        let limits = (&self.shard_limits, &self.frequencies);
+        let is_replaced = match shard.get(name).and_then(next) {
+            Some(entry) => shard.replace(name, &entry, limits, &mut evicted),
+            None => false,
+        };
+        drop((shard, evicted));
+        is_replaced
+    }
+
     /// Removes the entries of all sites but these. It locks each shard for a moment only. To be called by a thread that may wait.
     pub fn retain_sites(&self, is_kept: impl Fn(SiteId) -> bool) {
         for shard in &self.shards {

@@ -21,6 +21,11 @@ impl Now {
         self.us / 1000
     }
 
+    /// Since the Unix epoch.
+    pub(crate) fn unix_ns(&self) -> i64 {
+        self.unix_ms as i64 * 1_000_000
+    }
+
     /// The second that the date shows, since the Unix epoch.
     pub(crate) fn unix_seconds(&self) -> i64 {
         (self.unix_ms / 1000) as i64

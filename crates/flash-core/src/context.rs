@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::buffer_pool::BufferPool;
 use crate::clock::Now;
+use crate::compression::Compression;
 use crate::local::LocalCache;
 use crate::record::Record;
 use crate::server::Server;
@@ -36,6 +37,8 @@ pub struct Tally {
     /// Streams whose exchanges are over. The driver takes each stream out of its poller and calls [`Release::finish`]. It
     /// does so before the next want, and before it drops the connection.
     pub released: Vec<Release>,
+    /// What clients would have got in another coding, if Flash had compressed it.
+    pub compressions: Vec<Compression>,
     /// Errors of upstreams, for the error log.
     pub upstream_errors: Vec<UpstreamError>,
 }

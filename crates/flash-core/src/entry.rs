@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flash_http::negotiate::{Accepts, Coding, CodingSet};
 
+use crate::compressed::Compressed;
 use crate::file::File;
 use crate::refusal::Refusal;
 
@@ -50,7 +51,7 @@ pub(crate) enum Freshness {
 /// An entry older than this many times `--revalidate` answers no request.
 pub const STALE_AFTER: u64 = 2;
 
-/// A file and its precompressed siblings.
+/// A file, its precompressed siblings, and what Flash has compressed itself.
 #[derive(Debug)]
 pub struct Variants {
     pub identity: Arc<File>,
@@ -58,20 +59,46 @@ pub struct Variants {
     pub coded: Vec<Arc<File>>,
     /// The codings in which the disk was asked for a sibling. All of them, if the file can have none.
     pub looked_for: CodingSet,
+    /// What Flash itself compresses.
+    pub compressed: Compressed,
 }
 
 impl Variants {
     pub(crate) fn choose(&self, accepts: impl FnOnce() -> Accepts) -> &Arc<File> {
-        if self.coded.is_empty() {
+        if self.coded.is_empty() && self.compressed.files.is_empty() {
             return &self.identity;
         }
-        let available =
-            self.coded.iter().filter_map(|file| file.coding).fold(CodingSet::EMPTY, CodingSet::with);
-        let chosen: Option<Coding> = accepts().choose(available);
-        chosen
-            .and_then(|coding| self.coded.iter().find(|file| file.coding == Some(coding)))
-            .unwrap_or(&self.identity)
+        let accepts = accepts();
+        let best_of = |files: &'_ [Arc<File>]| {
+            let coding = accepts.choose(codings_of(files));
+            files.iter().position(|file| coding.is_some() && file.coding == coding)
+        };
+        // Whoever publishes copies has chosen them.
+        let copy = best_of(&self.coded).map(|place| &self.coded[place]);
+        let own = || best_of(&self.compressed.files).map(|place| &self.compressed.files[place]);
+        copy.or_else(own).unwrap_or(&self.identity)
     }
+
+    /// The coding that a client would get if Flash had made it.
+    pub(crate) fn wanted(&self, accepts: impl FnOnce() -> Accepts) -> Option<Coding> {
+        if !self.compressed.has_possible() {
+            return None;
+        }
+        let accepts = accepts();
+        if accepts.choose(codings_of(&self.coded)).is_some() {
+            return None;
+        }
+        accepts.choose(self.compressed.made_or_possible()).filter(|coding| self.compressed.may_make(*coding))
+    }
+
+    /// What was found on the disk.
+    pub fn found_files(&self) -> impl Iterator<Item = &Arc<File>> {
+        std::iter::once(&self.identity).chain(&self.coded)
+    }
+}
+
+fn codings_of(files: &[Arc<File>]) -> CodingSet {
+    files.iter().filter_map(|file| file.coding).fold(CodingSet::EMPTY, CodingSet::with)
 }
 
 impl Resource {
@@ -100,12 +127,22 @@ impl Entry {
         !matches!(self.resource, Resource::Missing | Resource::Forbidden(_))
     }
 
-    pub fn files(&self) -> impl Iterator<Item = &Arc<File>> {
-        let variants = match &self.resource {
+    /// The file and its representations, if it is a file.
+    pub fn variants(&self) -> Option<&Variants> {
+        match &self.resource {
             Resource::File(variants) => Some(variants),
             _ => None,
-        };
-        variants.into_iter().flat_map(|variants| std::iter::once(&variants.identity).chain(&variants.coded))
+        }
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = &Arc<File>> {
+        let variants = self.variants();
+        variants.into_iter().flat_map(|variants| variants.found_files().chain(&variants.compressed.files))
+    }
+
+    /// Those files that were found on the disk.
+    pub fn found_files(&self) -> impl Iterator<Item = &Arc<File>> {
+        self.variants().into_iter().flat_map(Variants::found_files)
     }
 
     /// Whether it answers a client that takes these codings. If not, the disk has to be asked for siblings in them.
@@ -175,14 +212,25 @@ impl Entry {
         self.with_files(|file| Arc::new(File::clone(file)))
     }
 
+    /// The same entry of these variants, with other files that Flash has compressed.
+    pub(crate) fn with_compressed(&self, variants: &Variants, compressed: Compressed) -> Self {
+        let Variants { identity, coded, looked_for, .. } = variants;
+        let (identity, coded) = (Arc::clone(identity), coded.clone());
+        let variants = Variants { identity, coded, looked_for: *looked_for, compressed };
+        Self::new(Resource::File(variants), self.checked_ms()).of_root(self.generation)
+    }
+
     /// The same entry with other files.
     fn with_files(&self, other: impl Fn(&Arc<File>) -> Arc<File>) -> Self {
         let resource = match &self.resource {
-            Resource::File(Variants { identity, coded, looked_for }) => Resource::File(Variants {
-                identity: other(identity),
-                coded: coded.iter().map(other).collect(),
-                looked_for: *looked_for,
-            }),
+            Resource::File(Variants { identity, coded, looked_for, compressed }) => {
+                Resource::File(Variants {
+                    identity: other(identity),
+                    coded: coded.iter().map(&other).collect(),
+                    looked_for: *looked_for,
+                    compressed: compressed.with_files(&other),
+                })
+            }
             Resource::Folder => Resource::Folder,
             Resource::FolderWithoutSlash => Resource::FolderWithoutSlash,
             Resource::Script(name) => Resource::Script(name.clone()),

@@ -26,7 +26,7 @@ pub const HEAP_FILE_BYTES_MAX: u64 = 256 << 10;
 pub struct File {
     pub stamp: Stamp,
     pub media: Media,
-    /// How the content is coded, when it is a precompressed sibling.
+    /// How the content is coded. `None` is the file itself.
     pub coding: Option<Coding>,
     /// Whether other requests for the same name may get another coding.
     pub varies: bool,
@@ -130,6 +130,22 @@ impl File {
         let head =
             HeaderBlock::of_file(template, &stamp, &media, coding, etag.as_bytes(), varies, cache_rule);
         Self { stamp, media, coding, varies, cache_rule, etag, head, content, kept_as: None }
+    }
+
+    /// What Flash has made of a file by compressing it. `digest` is of the content: equal tags mean equal bytes, also if another
+    /// version of an encoder made them.
+    #[must_use]
+    pub fn compressed(
+        &self,
+        coding: Coding,
+        template: &HeaderTemplate,
+        (content, size, digest): (Content, u64, u32),
+    ) -> Self {
+        let stamp = Stamp { size, ..self.stamp };
+        let etag = EntityTag::new(stamp.modified_ns, size, &format!("{}{digest:08x}", coding.name()));
+        let (media, coding, cache_rule) = (self.media, Some(coding), self.cache_rule);
+        let head = HeaderBlock::of_file(template, &stamp, &media, coding, etag.as_bytes(), true, cache_rule);
+        Self { stamp, media, coding, varies: true, cache_rule, etag, head, content, kept_as: None }
     }
 
     /// A file whose content is for the requests that wait. The caches keep `open`.

@@ -62,6 +62,14 @@ impl HeaderTemplate {
         }
     }
 
+    /// Whether the site says that a file with this value of `Cache-Control` stays as it is (RFC 9111 §5.2.2.6).
+    pub fn forbids_transform(&self, cache_rule: Option<u8>) -> bool {
+        let value = cache_rule.and_then(|rule| self.cache_control.get(usize::from(rule)));
+        let fields = Fields::of_checked(&self.fields).filter(|(name, _)| is_cache_control(name));
+        let mut values = value.map(|(_, value)| &value[..]).into_iter().chain(fields.map(|(_, value)| value));
+        values.any(says_no_transform)
+    }
+
     /// How many bytes the template's fields take.
     pub fn bytes(&self) -> usize {
         self.fields.len()
@@ -257,6 +265,16 @@ pub(crate) fn begin(out: &mut Vec<u8>, status: Status, reason: &[u8], date: &[u8
     out.extend_from_slice(b"\r\nDate: ");
     out.extend_from_slice(date);
     out.extend_from_slice(b"\r\nServer: Flash\r\n");
+}
+
+pub(crate) fn is_cache_control(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"cache-control")
+}
+
+/// Whether a value of `Cache-Control` has the directive `no-transform`.
+pub(crate) fn says_no_transform(value: &[u8]) -> bool {
+    let mut directives = value.split(|&byte| byte == b',');
+    directives.any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
 pub(crate) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {

@@ -11,6 +11,8 @@ pub mod buffer_pool;
 pub mod cache;
 pub mod clients;
 pub mod clock;
+pub mod compressed;
+pub mod compression;
 pub mod configuration_number;
 pub mod connection;
 pub mod context;

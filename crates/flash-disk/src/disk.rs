@@ -100,6 +100,11 @@ impl Disk {
         self.sites.forget_unused();
     }
 
+    /// Whether files of a present site are compressed.
+    pub fn compresses(&self) -> bool {
+        self.sites.any(|settings| !settings.compress.is_empty())
+    }
+
     /// Whether the site is one of the present ones.
     pub fn is_present(&self, site: SiteId) -> bool {
         self.sites.is_present(site)

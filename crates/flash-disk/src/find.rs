@@ -41,8 +41,6 @@ struct Opening<'a> {
     root: &'a Root,
     /// The name that the media type follows from.
     typed_as: &'a [u8],
-    /// Other clients may get another coding.
-    varies: bool,
     worth: Worth,
     blocking: Blocking,
 }
@@ -129,8 +127,8 @@ impl Disk {
             }
             Place::File(found) => found,
         };
-        let varies = !codings_of(site, &found.name, CodingSet::ALL).is_empty();
-        let open = Opening { site, root, typed_as: &found.name, varies, worth: find.worth, blocking };
+        let has_copies = !codings_of(site, &found.name, CodingSet::ALL).is_empty();
+        let open = Opening { site, root, typed_as: &found.name, worth: find.worth, blocking };
         let wanted = codings_of(site, &found.name, codings);
         let current = known.filter(|known| known.identity.stamp == found.walked.stat.stamp);
         let identity = match current {
@@ -139,13 +137,17 @@ impl Disk {
         };
         let known_copies = known.map_or(&[][..], |known| &known.coded);
         let Copies { coded, has_new } = self.copies_of(&open, &found, wanted, known_copies)?;
-        let looked_for = if varies { wanted } else { CodingSet::ALL };
+        let looked_for = if has_copies { wanted } else { CodingSet::ALL };
         let is_current =
             |known: &Variants| !has_new && known.coded.len() == coded.len() && known.looked_for == looked_for;
         if current.is_some_and(is_current) {
             return Ok(None);
         }
-        Ok(Some(Resource::File(Variants { identity, coded, looked_for })))
+        let compressed = match current {
+            Some(known) => known.compressed.with_files(Arc::clone),
+            None => site.settings.to_compress(&identity),
+        };
+        Ok(Some(Resource::File(Variants { identity, coded, looked_for, compressed })))
     }
 
     /// Copies in these codings that are there and may be read. A copy that is older than the file was made of another version
@@ -196,7 +198,7 @@ impl Disk {
         name: &[u8],
         coding: Option<Coding>,
     ) -> Result<File, LookupError> {
-        let &Opening { site, root, typed_as, varies, worth, blocking } = open;
+        let &Opening { site, root, typed_as, worth, blocking } = open;
         let (file, mut examined) = root.open_file(walked, name, blocking)?;
         if is_program(site, &file) {
             return Err(LookupError::Forbidden(Refusal::Program));
@@ -223,7 +225,7 @@ impl Disk {
                 examined = stat::examine(&file)?;
                 continue;
             }
-            let made = |content| file_of(site, stamp, typed_as, coding, varies, content);
+            let made = |content| file_of(site, stamp, typed_as, coding, content);
             let is_worth_it = worth.of_content(stamp.size);
             let is_copied = stamp.size <= self.settings.memory_file_bytes_max
                 && (is_worth_it || (blocking.waits() && stamp.size <= HEAP_FILE_BYTES_MAX));
@@ -236,7 +238,7 @@ impl Disk {
                     open.warm(0..WINDOW_BYTES.min(stamp.size));
                 }
                 let content = Content::Open(Arc::new(open));
-                return Ok(file_of(site, stamp, typed_as, coding, varies, content));
+                return Ok(file_of(site, stamp, typed_as, coding, content));
             };
             if is_worth_it && self.settings.single_copy && !blocking.waits() {
                 // The page cache gives its copy up, which may wait.
@@ -319,17 +321,11 @@ impl Disk {
     }
 }
 
-fn file_of(
-    site: &SiteRoot,
-    stamp: Stamp,
-    typed_as: &[u8],
-    coding: Option<Coding>,
-    varies: bool,
-    content: Content,
-) -> File {
-    let template = &site.settings.template;
-    let template = (template, template.cache_rule(&site.settings.path_of(typed_as)));
-    File::new(stamp, media::of(typed_as), coding, varies, template, content)
+fn file_of(site: &SiteRoot, stamp: Stamp, typed_as: &[u8], coding: Option<Coding>, content: Content) -> File {
+    let (settings, media) = (&site.settings, media::of(typed_as));
+    let cache_rule = settings.template.cache_rule(&settings.path_of(typed_as));
+    let varies = settings.varies(&media, cache_rule);
+    File::new(stamp, media, coding, varies, (&settings.template, cache_rule), content)
 }
 
 fn variants_of(entry: &Entry) -> Option<&Variants> {
@@ -341,8 +337,7 @@ fn variants_of(entry: &Entry) -> Option<&Variants> {
 
 /// The codings of these in which the file of this name may have a copy.
 fn codings_of(site: &SiteRoot, name: &[u8], codings: CodingSet) -> CodingSet {
-    let may_have = site.settings.precompressed && media::of(name).compressible;
-    if may_have { codings } else { CodingSet::EMPTY }
+    site.settings.copied(&media::of(name), codings)
 }
 
 fn with_suffix(name: &[u8], coding: Coding) -> Vec<u8> {

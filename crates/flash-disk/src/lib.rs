@@ -9,6 +9,7 @@ mod adopt;
 mod blocking;
 mod call_timer;
 mod closer;
+mod compress;
 mod disk;
 mod error_pages;
 mod find;

@@ -4,9 +4,13 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flash_core::compressed::{COMPRESSED_FILE_BYTES_MAX, COMPRESSED_FILE_BYTES_MIN, Compressed};
+use flash_core::file::File;
 use flash_core::header::HeaderTemplate;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
+use flash_http::media::Media;
+use flash_http::negotiate::CodingSet;
 
 /// What is served of the folder, and how names lead to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub struct SiteSettings {
     pub deny: PathRules,
     /// Look for `.br`, `.zst` and `.gz` beside a file.
     pub precompressed: bool,
+    /// The codings in which Flash itself compresses files.
+    pub compress: CodingSet,
     /// The folder in a user's home behind `/~name/`.
     pub user_dirs: Option<Vec<u8>>,
     /// Show names that begin with a dot.
@@ -35,6 +41,31 @@ pub struct SiteSettings {
 }
 
 impl SiteSettings {
+    /// The codings in which a file of this type, with this value of `Cache-Control`, may be compressed.
+    pub(crate) fn compressed(&self, media: &Media, cache_rule: Option<u8>) -> CodingSet {
+        let may_be = media.compressible && !self.template.forbids_transform(cache_rule);
+        if may_be { self.compress } else { CodingSet::EMPTY }
+    }
+
+    /// The codings of these in which a file of this type may have a copy beside it.
+    pub(crate) fn copied(&self, media: &Media, codings: CodingSet) -> CodingSet {
+        if self.precompressed && media.compressible { codings } else { CodingSet::EMPTY }
+    }
+
+    /// Whether clients may get a file of this type in different codings.
+    pub(crate) fn varies(&self, media: &Media, cache_rule: Option<u8>) -> bool {
+        !self.copied(media, CodingSet::ALL).union(self.compressed(media, cache_rule)).is_empty()
+    }
+
+    /// What may be compressed of a file that was found.
+    pub(crate) fn to_compress(&self, file: &File) -> Compressed {
+        let possible = match (COMPRESSED_FILE_BYTES_MIN..=COMPRESSED_FILE_BYTES_MAX).contains(&file.size()) {
+            true => self.compressed(&file.media, file.cache_rule),
+            false => CodingSet::EMPTY,
+        };
+        Compressed::possible(possible)
+    }
+
     /// The name below the folder that a path of the site leads to, without slashes at its ends.
     pub(crate) fn name_of<'p>(&self, path: &'p SitePath<'_>) -> &'p [u8] {
         self.stripped(path.relative())

@@ -130,6 +130,13 @@ impl Sites {
         present.filter(|(_, site)| site.roots.get().is_some()).map(|(id, _)| *id).collect()
     }
 
+    /// Whether any of the present sites has such settings.
+    pub(crate) fn any(&self, is_such: impl Fn(&SiteSettings) -> bool) -> bool {
+        let table = self.table.load();
+        let mut present = table.sites.iter().filter(|(id, _)| !table.earlier.contains(id));
+        present.any(|(_, site)| is_such(&site.settings))
+    }
+
     /// The roots of a site, which is opened if this thread may wait for any device.
     pub(crate) fn open(&self, site: SiteId, blocking: Blocking) -> Result<OpenSite, LookupError> {
         let found = self.table.load().get(site).map(Arc::clone).ok_or(LookupError::Missing)?;

@@ -37,6 +37,15 @@ impl Snapshot {
         copy(file, room.bytes()).map(|copy| copy.map(|copy| Self { copy: Some(copy), room, closer }))
     }
 
+    /// A snapshot of bytes of the size of `room`. `None` if the system has no memory.
+    pub(crate) fn of_bytes(bytes: &[u8], room: Reservation, closer: Option<Arc<Closer>>) -> Option<Self> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let copy = rustix::fs::memfd_create(c"flash-snapshot", flags).ok()?;
+        write_all(&copy, bytes).ok()?;
+        rustix::fs::fcntl_add_seals(&copy, SEALS).ok()?;
+        Some(Self { copy: Some(copy), room, closer })
+    }
+
     /// A snapshot of the size of `room` that another process has taken. `None` if it could still change.
     pub(crate) fn of_copy(copy: OwnedFd, room: Reservation, closer: Option<Arc<Closer>>) -> Option<Self> {
         // Files on a disk have no seals.

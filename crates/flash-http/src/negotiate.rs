@@ -57,6 +57,11 @@ impl CodingSet {
         CodingSet(self.0 | 1 << coding as u8)
     }
 
+    #[must_use]
+    pub const fn without(self, coding: Coding) -> CodingSet {
+        CodingSet(self.0 & !(1 << coding as u8))
+    }
+
     pub const fn contains(self, coding: Coding) -> bool {
         self.0 & 1 << coding as u8 != 0
     }

@@ -31,6 +31,8 @@ pub struct Metrics {
     /// Jobs refused because the helpers' queue was full.
     pub queue_full: Counter,
     pub panics: Counter,
+    /// Files that were compressed for the cache, or found not to be worth it.
+    pub compressed: Counter,
     loops: Mutex<Vec<Arc<LoopMetrics>>>,
     blocks: Arc<Blocks>,
     /// Those of workers that have ended, among `loops`.
@@ -127,6 +129,7 @@ impl Metrics {
             ("queue_full", self.queue_full.get()),
             ("loop_blocks", self.loop_blocks()),
             ("panics", self.panics.get()),
+            ("compressed", self.compressed.get()),
             ("walk_us", spent_us(|spent| spent.walk_ns)),
             ("open_us", spent_us(|spent| spent.open_ns)),
             ("read_us", spent_us(|spent| spent.read_ns)),

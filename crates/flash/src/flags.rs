@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::sibling;
 
 mod admin;
+mod codings;
 mod denial;
 mod duration;
 mod experiments;

@@ -17,6 +17,7 @@ use flash_core::site::Site;
 use flash_core::site_id::SiteId;
 use flash_disk::{Disk, SendMode, SiteSettings, open_root};
 use flash_helper::{Daemon, Listener, Quotas, Root};
+use flash_http::negotiate::CodingSet;
 use flash_observe::{Destination, ErrorLog};
 
 use crate::failure::{Failure, cannot};
@@ -152,6 +153,8 @@ fn open(
         no_programs: PathRules::default(),
         deny: PathRules::default(),
         precompressed: !flags.no_precompressed,
+        // The asker compresses what it sends.
+        compress: CodingSet::EMPTY,
         user_dirs: None,
         // The asker's configuration says what it hides.
         dotfiles: true,

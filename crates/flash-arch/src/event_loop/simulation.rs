@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use flash_core::compressed::Compressed;
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::header::HeaderTemplate;
@@ -331,7 +332,8 @@ fn done(job: &Job) -> Done {
     let media = flash_http::media::of(b"x.txt");
     let content = Content::Memory(memory_budget::BudgetedBytes::from(bytes).into());
     let file = File::new(stamp, media, None, false, (&HeaderTemplate::default(), None), content);
-    let variants = Variants { identity: Arc::new(file), coded: Vec::new(), looked_for: CodingSet::ALL };
+    let (identity, compressed) = (Arc::new(file), Compressed::default());
+    let variants = Variants { identity, coded: Vec::new(), looked_for: CodingSet::ALL, compressed };
     let resource = Resource::File(variants);
     Done::Found(Arc::new(Entry::new(resource, find.asked_ms)))
 }

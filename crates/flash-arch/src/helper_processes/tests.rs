@@ -20,6 +20,7 @@ use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_core::site_id::SiteId;
 use flash_disk::{Device, Disk, FollowLinks, SendMode};
+use flash_http::negotiate::CodingSet;
 use flash_observe::{Destination, ErrorLog};
 use flash_process::{Child, SupervisorProcess, ipc};
 use tempfile::TempDir;
@@ -122,6 +123,7 @@ fn settings() -> flash_disk::Settings {
             index: Vec::new(),
             follow_links: FollowLinks::Inside,
             precompressed: false,
+            compress: CodingSet::EMPTY,
             scripts: Vec::new(),
             program_folders: Vec::new(),
             no_programs: PathRules::default(),

@@ -21,6 +21,7 @@ use rustix::process::getppid;
 use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::scoreboard::Scoreboard;
 use crate::blocking::{Arrival, Blocking, Client, Source};
+use crate::compressor;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::reload::Configurator;
@@ -77,6 +78,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     workers.scoreboard.holds(number, None);
     drop(left);
     root_watch::start(&shared, number == 0)?;
+    compressor::start(&shared)?;
     if number == 0 && workers.generation > 1 {
         let generation = workers.generation;
         shared.error_log.log(format_args!("configuration {generation} serves from now on"));

@@ -112,6 +112,23 @@ impl Shard {
         true
     }
 
+    /// Puts another entry in the place of the name's. If it is not worth its room, the earlier one stays.
+    pub(super) fn replace(
+        &mut self,
+        name: Name<'_>,
+        entry: &Arc<Entry>,
+        limits: (&Room, &Frequencies),
+        evicted: &mut Evicted,
+    ) -> bool {
+        let earlier = self.get(name).map(Arc::clone);
+        let is_in = self.insert(name, entry, limits, evicted);
+        if !is_in && let Some(earlier) = earlier {
+            // The room that it had is still free.
+            self.insert(name, &earlier, limits, evicted);
+        }
+        is_in
+    }
+
     /// Removes entries of sites that are not kept, from this position on and some at a time. Returns where to go on.
     pub(super) fn remove_sites(
         &mut self,

@@ -3,22 +3,25 @@
 //! A protocol asks when a head is complete. It asks again each time that a result has come, until the answer is there. This
 //! module keeps no state.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use flash_http::head::{RequestHead, Target};
 use flash_http::method::Method;
-use flash_http::negotiate::{Accepts, CodingSet};
+use flash_http::negotiate::{Accepts, Coding, CodingSet};
 use flash_http::status::Status;
 
 use super::asked::Asked;
 use super::lookup::{self, FileLookup, Found, Lookup, Purpose};
 use super::respond::{Responder, Response};
 use super::sink::ResponseSink;
+use crate::compression::Compression;
 use crate::context::Context;
 use crate::entry::{self, Entry};
 use crate::job::{Failure, List};
 use crate::listing::Listing;
+use crate::path::SitePath;
 use crate::refusal::Refusal;
 use crate::site::Site;
 
@@ -78,7 +81,8 @@ pub(crate) fn next(
     cx: &mut Context<'_>,
 ) -> Next {
     let mut age_s = None;
-    let codings = || Accepts::of(head.accept_encoding).codings();
+    let accepts = LazyCell::new(|| Accepts::of(head.accept_encoding));
+    let codings = || accepts.codings();
     let lookup = lookup.filter(|lookup| !lookup.is_older_than(site.generation.get()));
     let mut purpose = lookup.map_or(Purpose::Target, |lookup| lookup.purpose);
     let mut answer = match (asked, lookup) {
@@ -170,7 +174,27 @@ pub(crate) fn next(
             Found::Program | Found::Refused(_) => {}
         }
     }
+    if let Answer::Entry(entry) = &answer
+        && let Some(coding) = entry.variants().and_then(|variants| variants.wanted(|| *accepts))
+    {
+        let fallback = || site.settings.fallback.as_ref().map(|fallback| fallback.raw_path());
+        let path = match (purpose, asked) {
+            (Purpose::Fallback(_), _) => fallback(),
+            (_, Asked::File(path) | Asked::Program(path)) => Some(path),
+            _ => None,
+        };
+        ask_for_coding(entry, coding, site, path, cx);
+    }
     Next::Respond { answer, age_s }
+}
+
+/// Asks for a coding that would have been the answer. The answer is the file as it is, because no client waits for that.
+#[cold]
+fn ask_for_coding(entry: &Entry, coding: Coding, site: &Site, raw_path: Option<&[u8]>, cx: &mut Context<'_>) {
+    let claims = entry.variants().is_some_and(|variants| variants.compressed.claim(cx.now.ms()));
+    if claims && let Some(path) = raw_path.and_then(|path| SitePath::parse(path).ok()) {
+        cx.tally.compressions.push(Compression { site: site.id, path: path.into_owned(), coding });
+    }
 }
 
 impl Answer {

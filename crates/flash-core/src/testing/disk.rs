@@ -10,6 +10,7 @@ use bytes::Bytes;
 use flash_http::media;
 use flash_http::negotiate::{Coding, CodingSet};
 
+use crate::compressed::Compressed;
 use crate::entry::{Entry, Resource, Variants};
 use crate::file::{Content, File, OpenFile, Stamp, Window};
 use crate::header::HeaderTemplate;
@@ -240,7 +241,12 @@ impl Disk {
         let kept = known.and_then(|known| known.files().find(is_it).map(Arc::clone));
         let identity = kept.unwrap_or_else(|| Arc::new(self.open(path, stamp, None)));
         if !identity.media.compressible {
-            return Variants { identity, coded: Vec::new(), looked_for: CodingSet::ALL };
+            return Variants {
+                identity,
+                coded: Vec::new(),
+                looked_for: CodingSet::ALL,
+                compressed: Compressed::default(),
+            };
         }
         let known = known.map_or(CodingSet::EMPTY, |known| match &known.resource {
             Resource::File(variants) => variants.looked_for,
@@ -251,7 +257,12 @@ impl Disk {
             Some(Place::File(stamp)) => Some(Arc::new(self.open(path, stamp, Some(coding)))),
             _ => None,
         };
-        Variants { identity, coded: looked_for.iter().filter_map(copy).collect(), looked_for }
+        Variants {
+            identity,
+            coded: looked_for.iter().filter_map(copy).collect(),
+            looked_for,
+            compressed: Compressed::default(),
+        }
     }
 
     fn open(&self, path: &str, stamp: &Stamp, coding: Option<Coding>) -> File {

@@ -123,7 +123,7 @@ fn write_target(known: Option<&Arc<Entry>>, target: &Resource, message: &mut Wri
     };
     let files = || std::iter::once(&variants.identity).chain(&variants.coded);
     let is_known = |file: &Arc<File>| {
-        let mut files = known.into_iter().flat_map(|known| known.files());
+        let mut files = known.into_iter().flat_map(|known| known.found_files());
         files.any(|known| Arc::ptr_eq(known, file))
     };
     // Of a known file this process has the stamp alone.
@@ -219,7 +219,7 @@ fn read_variants(
     let template = (&disk.settings.site.template, (rule != NO_RULE).then_some(rule));
     let looked_for = request::codings(message).ok_or(Malformed)?;
     let count = message.u8().ok_or(Malformed)?;
-    let varies = disk.settings.site.precompressed && media.compressible;
+    let varies = disk.settings.site.varies(&media, template.1);
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
         let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
         let stamp = stamp::take(message).ok_or(Malformed)?;
@@ -241,13 +241,20 @@ fn read_variants(
     }
     match identity.coding {
         Some(_) => Err(Malformed),
-        None => Ok(Some(Variants { identity, coded, looked_for })),
+        None => {
+            let known = find.known.as_ref().and_then(|known| known.variants());
+            let compressed = match known.filter(|known| Arc::ptr_eq(&known.identity, &identity)) {
+                Some(known) => known.compressed.with_files(Arc::clone),
+                None => disk.settings.site.to_compress(&identity),
+            };
+            Ok(Some(Variants { identity, coded, looked_for, compressed }))
+        }
     }
 }
 
 /// The file that the server knows with this coding, if it is in this state.
 fn known_file(find: &Find, coding: Option<Coding>, stamp: &Stamp) -> Option<Arc<File>> {
-    let mut known = find.known.iter().flat_map(|known| known.files());
+    let mut known = find.known.iter().flat_map(|known| known.found_files());
     known.find(|file| file.coding == coding && file.stamp == *stamp).map(Arc::clone)
 }
 

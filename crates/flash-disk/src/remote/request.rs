@@ -6,6 +6,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use flash_core::compressed::Compressed;
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, Stamp};
 use flash_core::job::{Find, Job, Load, Worth};
@@ -56,7 +57,7 @@ pub(super) fn write<'a>(
                 _ => CodingSet::EMPTY,
             };
             message.u8(looked_for.bits());
-            let known: Vec<&Arc<File>> = known.into_iter().flat_map(|entry| entry.files()).collect();
+            let known: Vec<&Arc<File>> = known.into_iter().flat_map(|entry| entry.found_files()).collect();
             message.u32(known.len() as u32);
             for file in known {
                 message.u8(code_of(file.coding));
@@ -186,7 +187,8 @@ fn known_entry(
         |(coding, stamp)| bare_file(disk, stamp, coding, Content::Memory(BudgetedBytes::from(vec![]).into()));
     let mut known = known.into_iter();
     let Some(identity) = known.next() else { return Some(None) };
-    let variants = Variants { identity: file(identity), coded: known.map(file).collect(), looked_for };
+    let (identity, coded) = (file(identity), known.map(file).collect());
+    let variants = Variants { identity, coded, looked_for, compressed: Compressed::default() };
     let well_formed =
         variants.identity.coding.is_none() && variants.coded.iter().all(|file| file.coding.is_some());
     well_formed.then(|| Some(Arc::new(Entry::new(Resource::File(variants), 0))))

@@ -75,6 +75,7 @@ impl Folder {
                 index: vec![b"index.html".to_vec(), b"index.htm".to_vec()],
                 follow_links: FollowLinks::Inside,
                 precompressed: true,
+                compress: CodingSet::EMPTY,
                 scripts: Vec::new(),
                 program_folders: Vec::new(),
                 no_programs: PathRules::default(),

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use flash_core::cache::{CacheLimits, PathCache};
+use flash_core::compressed::Compressed;
 use flash_core::entry::{Entry, Resource, Variants};
 use flash_core::file::{Content, File, OpenFile, Window};
 use flash_core::header::HeaderTemplate;
@@ -157,7 +158,8 @@ fn entry(bytes: u64, is_copied: bool, now_ms: u64) -> Arc<Entry> {
     let content = Content::Open(Arc::new(Simulated { memory_bytes: if is_copied { bytes } else { 0 } }));
     let template = HeaderTemplate::default();
     let file = File::new(stamp, media::of(b"file.html"), None, false, (&template, None), content);
-    let variants = Variants { identity: Arc::new(file), coded: Vec::new(), looked_for: CodingSet::ALL };
+    let (identity, compressed) = (Arc::new(file), Compressed::default());
+    let variants = Variants { identity, coded: Vec::new(), looked_for: CodingSet::ALL, compressed };
     Arc::new(Entry::new(Resource::File(variants), now_ms))
 }
 

@@ -14,6 +14,7 @@ use flash_core::network::Network;
 use flash_core::path::SitePath;
 use flash_core::path_rules::PathRule;
 use flash_core::redirect::Redirect;
+use flash_http::negotiate::CodingSet;
 
 use super::directives;
 use crate::flags::{self, AdminAt, CacheControl, Denial, Field, Listen, LogTo, RouteFlag, Upstream, Words};
@@ -26,7 +27,7 @@ pub(super) const ROOT: &str = "root";
 /// Keys that may stand in a site, too.
 const IN_SITES: [&str; 4] = ["user-dirs", "tls", "https", "hsts"];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 24] = [
+const IN_PLACES: [&str; 25] = [
     ROOT,
     "list",
     "index",
@@ -41,6 +42,7 @@ const IN_PLACES: [&str; 24] = [
     "cache-control",
     "header",
     "no-precompressed",
+    "compress",
     "fastcgi",
     "no-programs",
     "serve-backups",
@@ -182,6 +184,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
             TypeId::of::<Network>(),
             TypeId::of::<CacheControl>(),
             TypeId::of::<Method>(),
+            TypeId::of::<CodingSet>(),
         ]) =>
         {
             Kind::Text

@@ -15,19 +15,10 @@ const TABLE: &[Foreign] = &[
         instead: "write --header 'Access-Control-Allow-Origin: *'",
     },
     Foreign {
-        names: &[
-            "--gzip",
-            "-g",
-            "--brotli",
-            "--zstd",
-            "--compress",
-            "--compression",
-            "--deflate",
-            "--precompressed",
-        ],
-        instead: "Flash sends a compressed copy that lies beside a file: make it with gzip -k9 FILE or brotli -k FILE",
+        names: &["--gzip", "-g", "--brotli", "--zstd", "--compression", "--deflate", "--precompressed"],
+        instead: "Flash compresses text of itself, and sends a compressed copy that lies beside a file: --compress says in which codings",
     },
-    Foreign { names: &["--no-gzip", "--no-compression"], instead: "write --no-precompressed" },
+    Foreign { names: &["--no-gzip", "--no-compression"], instead: "write --compress off --no-precompressed" },
     Foreign {
         names: &["--ssl", "--ssl-cert", "--ssl-key", "--cert", "--key", "--tls-cert"],
         instead: "write --tls-certificate FILE --tls-key FILE, or --tls for a certificate for localhost",

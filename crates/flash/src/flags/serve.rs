@@ -14,8 +14,10 @@ use flash_core::network::Network;
 use flash_core::path::SitePath;
 use flash_core::places::PlaceNames;
 use flash_http::Scheme;
+use flash_http::negotiate::CodingSet;
 
 use super::admin::AdminAt;
+use super::codings;
 use super::denial::Denial;
 use super::field::CacheControl;
 use super::value::{Switch, count};
@@ -94,6 +96,12 @@ pub(crate) struct Serve {
     /// Send the file itself even if a compressed copy (.br, .zst, .gz) is beside it
     #[arg(long, help_heading = CONTENT)]
     pub no_precompressed: bool,
+
+    /// Compress files of text in these codings, for clients that accept one: br, zstd and gzip with commas between them, or off. A file
+    /// has 1 KiB to 16 MiB. A compressed copy beside it comes first. Each version is compressed once, at the lowest priority,
+    /// and kept in the file cache. The file as it is is sent meanwhile
+    #[arg(long, value_name = "CODINGS", value_parser = codings::parse, default_value = codings::ALL, help_heading = CONTENT)]
+    pub compress: CodingSet,
 
     #[command(flatten)]
     pub rules: Rules,

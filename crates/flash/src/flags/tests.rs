@@ -213,7 +213,7 @@ fn ports_and_hosts() {
 fn what_people_write_who_know_other_servers() {
     for (flag, instead) in [
         ("--cors", "Access-Control-Allow-Origin"),
-        ("--gzip", "gzip -k9"),
+        ("--gzip", "--compress"),
         ("--ssl", "--tls-certificate FILE"),
         ("--root=/srv", "flash serve DIR"),
         ("--single", "--spa index.html"),

@@ -394,6 +394,7 @@ fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) ->
             flags::FollowLinks::Anywhere => FollowLinks::Anywhere,
         },
         precompressed: !flags.no_precompressed,
+        compress: flags.compress,
         scripts: programs.suffixes(),
         program_folders: programs.folders().to_vec(),
         no_programs: flags.programs.no_programs.iter().cloned().collect(),

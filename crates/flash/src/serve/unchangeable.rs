@@ -75,6 +75,7 @@ settings! {
     "cache-control" = flags.cache_control,
     "strip-prefix" = flags.rules.strip_prefix,
     "no-precompressed" = flags.no_precompressed,
+    "compress" = flags.compress,
     "no-programs" = flags.programs.no_programs,
     "serve-backups" = flags.programs.serve_backups,
     "fastcgi" = flags.programs.fastcgi,

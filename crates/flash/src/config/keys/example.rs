@@ -11,6 +11,7 @@ const VALUES: &[(&str, &str)] = &[
     ("cache-control", r#"["/assets=max-age=31536000, immutable", "no-cache"]"#),
     ("cgi", r#"{ "/cgi-bin" = "/usr/lib/cgi-bin" }"#),
     ("cgi-direct", r#"{ "/out" = "/usr/lib/cgi-bin" }"#),
+    ("compress", r#""br,gzip""#),
     ("deny", r#"["*.sql", "/private"]"#),
     ("error-log", r#""/var/log/flash/error.log""#),
     ("error-pages", r#""/srv/errors""#),

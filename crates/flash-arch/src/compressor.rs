@@ -1,0 +1,83 @@
+//! The threads that compress files at the lowest priority, so that requests for other files go first.
+//!
+//! What is compressed, and where it goes, is not decided here.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use flash_core::compressed::CompressionResult;
+use flash_core::compression::Compression;
+use flash_os::allocator;
+
+use crate::clock::Clock;
+use crate::helpers::HELPER_NICE;
+use crate::server_state::ServerState;
+
+/// A share of the processors is enough, because each file is compressed once.
+const PROCESSORS_EACH: usize = 4;
+const THREADS_MAX: usize = 4;
+/// Every thread but the first ends when it was idle for so long.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+/// Encoders of Brotli have tables on the stack.
+const STACK_BYTES: usize = 1 << 20;
+
+/// Starts the first thread, if a site compresses files and there is none yet. It ends with the state.
+pub(crate) fn start(shared: &Arc<ServerState>) -> io::Result<()> {
+    let is_needed = shared.disk.compresses() && !shared.compressions.has_thread();
+    if is_needed { spawn(shared) } else { Ok(()) }
+}
+
+/// Starts a thread, if there may be one more.
+fn spawn(shared: &Arc<ServerState>) -> io::Result<()> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    if !shared.compressions.add_thread((processors / PROCESSORS_EACH).clamp(1, THREADS_MAX)) {
+        return Ok(());
+    }
+    let state = Arc::downgrade(shared);
+    let builder = thread::Builder::new().name("compressor".into()).stack_size(STACK_BYTES);
+    let spawned = builder.spawn(move || work(&state)).map(drop);
+    if spawned.is_err() {
+        shared.compressions.thread_failed();
+    }
+    spawned
+}
+
+/// The body of a thread.
+fn work(state: &Weak<ServerState>) {
+    // On Linux this sets the priority of this thread alone.
+    let _ = rustix::process::nice(HELPER_NICE);
+    loop {
+        let Some(shared) = state.upgrade() else { return };
+        if shared.compressions.work.wait(IDLE_MAX) {
+            if let Some(wanted) = shared.compressions.begin() {
+                // If it fails, this thread does the rest.
+                let _ = spawn(&shared);
+                compress(&shared, &wanted);
+                shared.compressions.end(&wanted);
+            }
+        } else {
+            allocator::collect();
+            if shared.compressions.remove_thread() {
+                return;
+            }
+        }
+    }
+}
+
+fn compress(shared: &ServerState, wanted: &Compression) {
+    let now = Clock::new().now;
+    // For this call, which may last: a reload need not wait for it.
+    let configuration = shared.configuration().clone();
+    let Some(file) = configuration.server.to_compress(wanted, &now) else { return };
+    let compress = AssertUnwindSafe(|| shared.disk.compress(wanted, &file));
+    let result = catch_unwind(compress).unwrap_or_else(|panic| {
+        shared.panicked(&*panic);
+        CompressionResult::Failed
+    });
+    if configuration.server.cache_compressed(wanted, &file, &result, now.ms()) {
+        shared.metrics.compressed.add(1);
+    }
+}

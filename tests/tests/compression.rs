@@ -1,0 +1,289 @@
+//! Files that Flash compresses: each coding decodes to the file, has a tag of its own, follows the file's changes, and comes
+//! without a wait.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_tests::reply::Reply;
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, site};
+use tempfile::TempDir;
+
+const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
+/// In the heap, in a snapshot, and too large for a copy as it is.
+const SIZES: [usize; 3] = [10_000, 900_000, 5_000_000];
+
+/// One process, so that two requests find the same cache.
+fn start(arch: &str, folder: &Path, flags: &[&str]) -> Server {
+    let one_process: &[&str] = if arch == "mp" { &["--processes", "1", "--processes-max", "1"] } else { &[] };
+    Server::start(arch, folder, &[&["--revalidate", "100ms"], one_process, flags].concat())
+}
+
+fn text(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut text = Vec::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.extend_from_slice(format!("{:x} ", (state >> 33) % 5_000).as_bytes());
+    }
+    text.truncate(bytes);
+    text
+}
+
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}
+
+/// Decodes with other implementations than those that Flash compresses with.
+fn decoded(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    match coding {
+        "br" => _ = brotli_decompressor::Decompressor::new(bytes, 4096).read_to_end(&mut plain).unwrap(),
+        "zstd" => {
+            _ = ruzstd::decoding::StreamingDecoder::new(bytes).unwrap().read_to_end(&mut plain).unwrap()
+        }
+        "gzip" => _ = libflate::gzip::Decoder::new(bytes).unwrap().read_to_end(&mut plain).unwrap(),
+        other => panic!("{other}?"),
+    }
+    plain
+}
+
+fn get(server: &Server, method: &str, path: &str, fields: &str) -> Reply {
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n");
+    let bytes = server.raw(request.as_bytes());
+    flash_tests::reply::all(&bytes, |_| method == "HEAD").remove(0)
+}
+
+fn accepting(server: &Server, path: &str, codings: &str) -> Reply {
+    get(server, "GET", path, &format!("Accept-Encoding: {codings}\r\n"))
+}
+
+/// Asks until the answer is as it should be. Each answer before that must be the plain file.
+fn until(server: &Server, path: &str, codings: &str, plain: &[u8], is_it: impl Fn(&Reply) -> bool) -> Reply {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let reply = accepting(server, path, codings);
+        assert_eq!(reply.field("Vary"), Some("Accept-Encoding"), "{path}");
+        if is_it(&reply) {
+            return reply;
+        }
+        assert!(
+            reply.field("Content-Encoding").is_none() && reply.body == plain,
+            "{path}: {:?}",
+            reply.fields
+        );
+        assert!(Instant::now() < give_up, "{path} in {codings}: {:?}", reply.fields);
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn until_coded(server: &Server, path: &str, coding: &str, plain: &[u8]) -> Reply {
+    until(server, path, coding, plain, |reply| reply.field("Content-Encoding") == Some(coding))
+}
+
+#[test]
+fn each_coding_decodes_to_the_file_and_is_a_representation_of_its_own() {
+    for arch in ARCHITECTURES {
+        let folder = TempDir::new().unwrap();
+        for size in SIZES {
+            site::write(&folder.path().join(format!("{size}.css")), &text(size as u64, size));
+        }
+        let server = start(arch, folder.path(), &[]);
+        for size in SIZES {
+            let (path, plain) = (format!("/{size}.css"), text(size as u64, size));
+            let mut tags = vec![get(&server, "GET", &path, "").field("ETag").unwrap().to_owned()];
+            for coding in CODINGS {
+                let reply = until_coded(&server, &path, coding, &plain);
+                assert_eq!(decoded(coding, &reply.body), plain, "{arch} {path} {coding}");
+                assert!(reply.body.len() < plain.len() * 2 / 3, "{arch} {path} {coding}");
+                assert_eq!(reply.field("Content-Type"), Some("text/css; charset=utf-8"));
+                tags.push(reply.field("ETag").unwrap().to_owned());
+            }
+            tags.sort();
+            tags.dedup();
+            assert_eq!(tags.len(), 4, "{arch}: each representation has its own tag: {tags:?}");
+            let plain_now = get(&server, "GET", &path, "");
+            assert!(plain_now.body == plain && plain_now.field("Content-Encoding").is_none(), "{arch}");
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn conditions_ranges_weights_and_head_are_about_the_compressed_representation() {
+    for arch in ARCHITECTURES {
+        let folder = TempDir::new().unwrap();
+        let plain = text(1, 50_000);
+        site::write(&folder.path().join("a.html"), &plain);
+        let server = start(arch, folder.path(), &[]);
+        let whole = until_coded(&server, "/a.html", "gzip", &plain);
+        let tag = whole.field("ETag").unwrap();
+        let own = get(&server, "GET", "/a.html", "").field("ETag").unwrap().to_owned();
+        let ask = |method: &str, fields: &str| {
+            get(&server, method, "/a.html", &format!("Accept-Encoding: gzip\r\n{fields}"))
+        };
+
+        let head = ask("HEAD", "");
+        let undated = |reply: &Reply| {
+            let fields = reply.fields.iter().filter(|(name, _)| name != "Date");
+            fields.cloned().collect::<Vec<_>>()
+        };
+        assert_eq!((head.status, undated(&head)), (200, undated(&whole)), "{arch}");
+
+        let unchanged = ask("GET", &format!("If-None-Match: {tag}\r\n"));
+        assert_eq!((unchanged.status, unchanged.field("ETag")), (304, Some(tag)), "{arch}");
+        assert_eq!(unchanged.field("Vary"), Some("Accept-Encoding"), "{arch}");
+        assert_eq!(ask("GET", &format!("If-None-Match: {own}\r\n")).status, 200, "{arch}");
+        assert_eq!(ask("GET", &format!("If-Match: {own}\r\n")).status, 412, "{arch}");
+
+        let part = ask("GET", &format!("Range: bytes=100-199\r\nIf-Range: {tag}\r\n"));
+        assert_eq!((part.status, &part.body[..]), (206, &whole.body[100..200]), "{arch}");
+        assert_eq!(part.field("Content-Encoding"), Some("gzip"), "{arch}");
+        let range = format!("bytes 100-199/{}", whole.body.len());
+        assert_eq!(part.field("Content-Range"), Some(&*range), "{arch}");
+        let other = ask("GET", &format!("Range: bytes=100-199\r\nIf-Range: {own}\r\n"));
+        assert_eq!((other.status, &other.body), (200, &whole.body), "{arch}");
+
+        for (weights, coding) in [
+            ("gzip;q=0.5, identity;q=0.4", Some("gzip")),
+            ("gzip;q=0.4, identity;q=0.5", None),
+            ("gzip;q=0", None),
+            ("identity;q=0, gzip;q=0.1", Some("gzip")),
+            ("deflate", None),
+        ] {
+            let reply = accepting(&server, "/a.html", weights);
+            assert_eq!(reply.field("Content-Encoding"), coding, "{arch}: {weights}");
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn a_file_that_changes_is_compressed_anew_and_no_older_result_is_sent() {
+    for arch in ARCHITECTURES {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("a.js");
+        site::write(&path, &text(0, 20_000));
+        let server = start(arch, folder.path(), &[]);
+        until_coded(&server, "/a.js", "zstd", &text(0, 20_000));
+        for version in 1..5 {
+            let plain = text(version, 20_000);
+            site::write(&path.with_extension("new"), &plain);
+            fs::rename(path.with_extension("new"), &path).unwrap();
+            // From the first answer of the new version on, none is of an earlier one.
+            let earlier = text(version - 1, 20_000);
+            let give_up = Instant::now() + PATIENCE;
+            let mut is_new = false;
+            loop {
+                let reply = accepting(&server, "/a.js", "zstd");
+                let is_coded = reply.field("Content-Encoding").is_some();
+                let body = if is_coded { decoded("zstd", &reply.body) } else { reply.body };
+                assert!(body == plain || (!is_new && body == earlier), "{arch}: version {version}");
+                is_new |= body == plain;
+                if is_new && is_coded {
+                    break;
+                }
+                assert!(Instant::now() < give_up, "{arch}: version {version}");
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn what_should_not_be_compressed_is_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let plain = text(1, 20_000);
+    site::write(&folder.path().join("a.html"), &plain);
+    site::write(&folder.path().join("small.html"), &text(1, 1_000));
+    site::write(&folder.path().join("a.png"), &plain);
+    site::write(&folder.path().join("noise.txt"), &noise(20_000));
+    fs::create_dir(folder.path().join("kept")).unwrap();
+    site::write(&folder.path().join("kept/a.css"), &plain);
+    site::write(&folder.path().join("sides.css"), &plain);
+    site::write(&folder.path().join("sides.css.gz"), b"made by hand");
+    for arch in ARCHITECTURES {
+        let flags = ["--cache-control", "/kept=public, No-Transform"];
+        let server = start(arch, folder.path(), &flags);
+        for _ in 0..3 {
+            for (path, coding) in
+                [("/small.html", None), ("/a.png", None), ("/kept/a.css", None), ("/sides.css", Some("gzip"))]
+            {
+                let reply = accepting(&server, path, "br, gzip, zstd");
+                assert_eq!(reply.field("Content-Encoding"), coding, "{arch} {path}");
+            }
+            // The copy was chosen by its publisher.
+            assert_eq!(accepting(&server, "/sides.css", "br, gzip").body, b"made by hand", "{arch}");
+            // What is asked for last is done last.
+            accepting(&server, "/noise.txt", "br");
+            until_coded(&server, "/a.html", "gzip", &plain);
+            accepting(&server, "/noise.txt", "br");
+            assert!(accepting(&server, "/noise.txt", "br").field("Content-Encoding").is_none(), "{arch}");
+        }
+        let said = server.stop();
+        if arch != "mp" {
+            let count = said.split("compressed=").nth(1).unwrap().split(' ').next().unwrap();
+            assert_eq!(count, "2", "{arch}: a.html once, and noise.txt was tried once: {said}");
+        }
+    }
+}
+
+#[test]
+fn it_is_switched_off_by_site_and_by_coding() {
+    let folder = TempDir::new().unwrap();
+    let plain = text(1, 20_000);
+    site::write(&folder.path().join("a.html"), &plain);
+    site::write(&folder.path().join("b.html"), &plain);
+    for arch in ARCHITECTURES {
+        let server = start(arch, folder.path(), &["--compress", "gzip"]);
+        accepting(&server, "/b.html", "br");
+        until_coded(&server, "/a.html", "gzip", &plain);
+        let reply = accepting(&server, "/b.html", "br");
+        assert_eq!((reply.field("Content-Encoding"), reply.body == plain), (None, true), "{arch}");
+        server.stop();
+        let server = start(arch, folder.path(), &["--compress", "off", "--no-precompressed"]);
+        let reply = accepting(&server, "/a.html", "br, gzip");
+        assert!(reply.field("Content-Encoding").is_none() && reply.field("Vary").is_none(), "{arch}");
+        let said = server.stop();
+        assert!(arch == "mp" || said.contains("compressed=0"), "{arch}: {said}");
+    }
+}
+
+#[test]
+fn a_flood_of_files_leaves_the_hot_one_alone_and_memory_bounded() {
+    let folder = TempDir::new().unwrap();
+    site::write(&folder.path().join("hot.txt"), b"hot");
+    let plain = text(1, 400_000);
+    for number in 0..100 {
+        site::write(&folder.path().join(format!("{number}.json")), &plain);
+    }
+    for arch in ARCHITECTURES {
+        let server = start(arch, folder.path(), &["--file-cache-bytes", "16M"]);
+        let mut slowest = Duration::ZERO;
+        for number in 0..100 {
+            let reply = accepting(&server, &format!("/{number}.json"), "br");
+            assert_eq!(reply.status, 200, "{arch}");
+            let began = Instant::now();
+            assert_eq!(server.get("/hot.txt").body, b"hot", "{arch}");
+            slowest = slowest.max(began.elapsed());
+        }
+        assert!(slowest < Duration::from_secs(2), "{arch}: the hot file took {slowest:?}");
+        let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+        let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+        let peak_kib: u64 = peak.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!(peak_kib < 160 << 10, "{arch}: {peak}");
+        server.stop();
+    }
+}
