@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flash_core::job::{Done, Failure};
 use flash_core::local::LocalCache;
 use flash_core::upstream::Opened;
 use flash_core::{Connection, ExchangeId, Interest, TransportInfo, Want};
@@ -60,6 +61,12 @@ pub(crate) trait Source {
     /// Notes that the worker waits for the next request of its connection, or has stopped to wait for it.
     fn awaits_request(&mut self, _awaits: bool) {}
 
+    /// The worker is to wait for the check of a log-in. Returns whether it may: some workers are left for other requests.
+    fn begin_login(&mut self) -> bool;
+
+    /// The worker waits for no check any more.
+    fn end_login(&mut self);
+
     /// Whether a connection in this state can be parked.
     fn parks(&self, connection: &Connection, transport: &Transport) -> bool;
 
@@ -96,6 +103,8 @@ pub(crate) struct Blocking<S> {
     streams: Vec<(ExchangeId, OwnedFd)>,
     /// Gets the upstreams that were asked for. An upstream that opens after the connection's end is dropped with the queue.
     completions: Option<Arc<CompletionQueue>>,
+    /// Log-ins of the connection that are being checked.
+    logins: usize,
     collected: Collected,
 }
 
@@ -111,6 +120,7 @@ impl<S: Source> Blocking<S> {
             upstream_io: UpstreamIo::default(),
             streams: Vec::new(),
             completions: None,
+            logins: 0,
             collected: Collected::default(),
         }
     }
@@ -195,6 +205,9 @@ impl<S: Source> Blocking<S> {
         self.completions = None;
         self.worker.released().for_each(drop);
         self.streams.clear();
+        if std::mem::take(&mut self.logins) > 0 {
+            self.source.end_login();
+        }
         self.worker.report();
         while self.worker.has_unreported() {
             thread::yield_now();
@@ -295,15 +308,12 @@ impl<S: Source> Blocking<S> {
                     self.worker.clock.read();
                     connection.completed(id, outcome, &mut self.worker.cx());
                 }
+                Want::CheckLogin(id) => {
+                    let Some(completions) = self.completions() else { return After::Close };
+                    self.check_login(connection, id, &completions);
+                }
                 Want::OpenUpstream(id) => {
-                    // Without a queue the result could not be delivered.
-                    let completions = match &self.completions {
-                        Some(completions) => Arc::clone(completions),
-                        None => match CompletionQueue::new().map(Arc::new) {
-                            Ok(completions) => Arc::clone(self.completions.insert(completions)),
-                            Err(_) => return After::Close,
-                        },
-                    };
+                    let Some(completions) = self.completions() else { return After::Close };
                     let reply =
                         Box::new(move |opened: Opened| completions.push(0, Completion::Opened(id, opened)));
                     let stream = self.upstream_io.begin(connection, id, socket, &mut self.worker.cx(), reply);
@@ -328,6 +338,15 @@ impl<S: Source> Blocking<S> {
                     return After::Close;
                 }
                 Want::Close if transport.close(socket, connection) => _ = self.worker.clock.read(),
+                Want::WaitJob if self.logins > 0 => {
+                    let nothing = Interest {
+                        client_in: false,
+                        client_out: false,
+                        upstream_in: false,
+                        upstream_out: false,
+                    };
+                    self.wait_for_either(nothing, connection, socket);
+                }
                 // A job is done at once, so the connection never waits for one.
                 Want::WaitJob | Want::Detach | Want::Close => return After::Close,
             }
@@ -396,13 +415,55 @@ impl<S: Source> Blocking<S> {
             connection.upstream_ready(id);
         }
         for (_, completion) in completions.iter().flat_map(|completions| completions.drain()) {
-            if let Completion::Opened(id, opened) = completion {
-                let stream = tell_opened(connection, id, opened, &mut self.worker.cx());
-                self.streams.extend(stream.map(|stream| (id, stream)));
+            match completion {
+                Completion::Opened(id, opened) => {
+                    let stream = tell_opened(connection, id, opened, &mut self.worker.cx());
+                    self.streams.extend(stream.map(|stream| (id, stream)));
+                }
+                Completion::Done(id, outcome) => {
+                    self.end_login();
+                    connection.completed(id, outcome, &mut self.worker.cx());
+                }
+                Completion::WaitingConnection(_) => {}
             }
         }
         if gone {
             connection.abort(&mut self.worker.cx());
+        }
+    }
+
+    /// Where results come that the worker waits for. `None` if there can be no queue for them.
+    fn completions(&mut self) -> Option<Arc<CompletionQueue>> {
+        if self.completions.is_none() {
+            self.completions = CompletionQueue::new().map(Arc::new).ok();
+        }
+        self.completions.clone()
+    }
+
+    /// Has a log-in checked, unless too many workers wait for one.
+    fn check_login(
+        &mut self,
+        connection: &mut Connection,
+        id: ExchangeId,
+        completions: &Arc<CompletionQueue>,
+    ) {
+        let shared = Arc::clone(&self.worker.shared);
+        let cx = &mut self.worker.cx();
+        if self.logins == 0 && !self.source.begin_login() {
+            shared.metrics.logins_refused.add(1);
+            drop(connection.check(id));
+            return connection.completed(id, Done::Failed(Failure::Overloaded).into(), cx);
+        }
+        self.logins += 1;
+        if !shared.logins.check(connection, id, completions, 0, cx) {
+            self.end_login();
+        }
+    }
+
+    fn end_login(&mut self) {
+        self.logins -= 1;
+        if self.logins == 0 {
+            self.source.end_login();
         }
     }
 

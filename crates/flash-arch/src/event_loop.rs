@@ -27,6 +27,7 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
 use crate::dispatch::Dispatch;
 use crate::helpers::Client;
+use crate::login_pool::LoginPool;
 use crate::longest_idle::LongestIdle;
 use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;
@@ -55,6 +56,7 @@ pub(crate) struct EventLoop<D, P: Poller> {
     upstream_io: UpstreamIo,
     streams: Streams,
     longest_idle: LongestIdle,
+    logins: Arc<LoginPool>,
     /// Listeners at which connections have arrived in this turn.
     arrivals: Vec<usize>,
 }
@@ -92,6 +94,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             timers: TimerWheel::new(worker.clock.now.ms()),
             metrics: Arc::clone(worker.metrics()),
             upstream_io: UpstreamIo::default(),
+            logins: Arc::clone(&worker.shared.logins),
             worker,
             dispatch,
             completions,
@@ -347,6 +350,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 upstream_io: &mut self.upstream_io,
                 streams: &mut self.streams,
                 completions: &self.completions,
+                logins: &self.logins,
             };
             slot.perform(token, cx, turn_cx, &mut self.poller)
         }));

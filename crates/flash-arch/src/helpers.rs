@@ -25,7 +25,7 @@ use flash_os::mpsc;
 pub(crate) use self::limits::HELPER_NICE;
 pub use self::limits::{HelperLimits, Offload};
 use self::pool::Pool;
-pub(crate) use self::queue::Client;
+pub(crate) use self::queue::{Client, FairQueue, Lane};
 use self::submission::Submission;
 pub(crate) use self::submission::{SubmitError, Waiter};
 use self::watchdog::Watchdog;

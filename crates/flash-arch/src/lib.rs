@@ -35,6 +35,8 @@ mod helper_processes;
 mod helpers;
 mod limits;
 pub mod listener;
+mod login_gates;
+mod login_pool;
 mod longest_idle;
 mod loops;
 mod mp;

@@ -29,6 +29,7 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     let queues = (0..loops).map(|_| CompletionQueue::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
     shared.set_loops(queues.clone());
     shared.explain_blocks();
+    shared.start_logins(None)?;
     for (number, completions) in queues.iter().enumerate() {
         let dispatch = dispatch(Arc::clone(completions));
         let event_loop = EventLoop::<D, P>::new(Arc::clone(shared), Arc::clone(completions), dispatch)?;

@@ -8,6 +8,7 @@ mod threads;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ use crate::transport::Transport;
 
 /// Address space. A thread touches 12 to 35 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
+/// One in so many threads may wait for a log-in, so that guesses leave threads for files.
+const THREADS_PER_LOGIN: usize = 4;
 /// How long a thread beyond the least number waits for a connection before it retires.
 const RETIRE_AFTER: Duration = Duration::from_secs(10);
 
@@ -46,10 +49,13 @@ pub(crate) fn serve(
     let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;
     compressor::start(&shared)?;
+    shared.start_logins(None)?;
     let pool = Arc::new(Pool {
         shared: Arc::clone(&shared),
         threads: Threads::new(threads, threads_max),
         poller: SharedPoller::new()?,
+        logins: AtomicUsize::new(0),
+        logins_max: (threads_max / THREADS_PER_LOGIN).max(1),
     });
     shared.listen(listeners)?;
     pool.poller.watch(&shared.listeners.load())?;
@@ -80,6 +86,9 @@ struct Pool {
     shared: Arc<ServerState>,
     threads: Threads,
     poller: SharedPoller,
+    /// Threads that wait for the check of a log-in, and how many may.
+    logins: AtomicUsize,
+    logins_max: usize,
 }
 
 impl Pool {
@@ -151,6 +160,15 @@ impl Source for Waiter {
 
     fn may_wait(&self) -> bool {
         !self.pool.threads.is_short()
+    }
+
+    fn begin_login(&mut self) -> bool {
+        let more = |logins| (logins < self.pool.logins_max).then_some(logins + 1);
+        self.pool.logins.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn end_login(&mut self) {
+        self.pool.logins.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn parks(&self, _: &Connection, _: &Transport) -> bool {

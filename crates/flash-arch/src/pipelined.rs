@@ -64,6 +64,7 @@ pub(crate) fn serve(
     root_watch::start(&shared, true)?;
     compressor::start(&shared)?;
     shared.explain_blocks();
+    shared.start_logins(None)?;
     shared.listen(listeners)?;
     // In each pool and for each device, one helper for pathnames and one for reading.
     let helpers = HelperLimits { helpers_max: 1, ..helpers };
@@ -112,7 +113,14 @@ impl Pool {
         // Only the step that finds files needs a local cache.
         let (local, none) = (shared.configuration().server.paths.local_bytes_max(), 0);
         let steps = [
-            Stage::spawn(name("read"), ReadRequest::new(), none, shared, &queues, to_read)?,
+            Stage::spawn(
+                name("read"),
+                ReadRequest::new(Arc::clone(&shared.logins)),
+                none,
+                shared,
+                &queues,
+                to_read,
+            )?,
             Stage::spawn(name("find"), find, local, shared, &queues, to_find)?,
             Stage::spawn(name("header"), SendHeader, none, shared, &queues, to_head)?,
             Stage::spawn(name("data"), data, none, shared, &queues, to_data)?,

@@ -212,6 +212,8 @@ impl Reloader {
         next.server.settings.lookup_as_job = present.lookup_as_job;
         next.server.settings.jobs_in_turn = present.jobs_in_turn;
         drop(configuration);
+        let why = |error| format!("cannot start a thread that checks log-ins: {error}");
+        shared.logins.start_for(&next.server, None).map_err(why)?;
         self.configurator.replaced();
         // Nothing fails from here on.
         if let Some(sink) = next.error_sink {

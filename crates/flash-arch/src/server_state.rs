@@ -25,6 +25,8 @@ use crate::document_root;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::listener::{Listener, Listeners};
+use crate::login_gates::LoginGates;
+use crate::login_pool::LoginPool;
 use crate::reload_request::ReloadRequest;
 use crate::transport::Transport;
 
@@ -55,8 +57,10 @@ pub struct ServerState {
     /// Those of the start, until the thread that reloads has them.
     programs: Mutex<Option<Arc<dyn Upstreams>>>,
     tls: Option<Arc<Endpoints>>,
-    pub(crate) metrics: Metrics,
     pub(crate) compressions: CompressionQueue,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Checks the passwords of users.
+    pub(crate) logins: Arc<LoginPool>,
     sleep_recorder: ConnectRecorder,
     verbose: bool,
     pub(crate) permits: Arc<ConnectionPermits>,
@@ -83,6 +87,8 @@ impl ServerState {
             verbose,
         } = parts;
         document_root::tell_all(&disk, &server.hosts);
+        let metrics = Arc::new(Metrics::default());
+        let logins = LoginPool::new(Arc::clone(&metrics), error_log.clone());
         Arc::new(Self {
             configuration: PresentConfiguration::new(Configuration { server, access_log, limits }),
             listeners: ArcSwap::default(),
@@ -91,8 +97,9 @@ impl ServerState {
             helper_kind,
             programs: Mutex::new(programs),
             tls,
-            metrics: Metrics::default(),
             compressions: CompressionQueue::default(),
+            metrics,
+            logins,
             sleep_recorder,
             verbose,
             permits: ConnectionPermits::new(limits.connections_max),
@@ -106,6 +113,11 @@ impl ServerState {
     /// The transport of a new connection, which its listener has described.
     pub(crate) fn transport(&self, info: &TransportInfo) -> Transport {
         Transport::new(self.tls.as_ref().filter(|_| info.scheme == Scheme::Https))
+    }
+
+    /// Starts the threads that check log-ins, if a site has users. The processes of mp share `gates`.
+    pub(crate) fn start_logins(&self, gates: Option<&LoginGates>) -> io::Result<()> {
+        self.logins.start_for(&self.configuration().server, gates)
     }
 
     /// Puts another configuration in the place of the present one, which is returned.

@@ -23,6 +23,8 @@ pub enum Kind {
     Folder,
     /// A file.
     File,
+    /// A file, or `off`.
+    FileOrOff,
     /// A file, `-` or `off`.
     Log,
     /// An address, or `unix:` and a path.
@@ -55,6 +57,7 @@ impl Kind {
             Kind::Text => "a text in quotes".into(),
             Kind::Folder => "the path of a folder, in quotes".into(),
             Kind::File => "the path of a file, in quotes".into(),
+            Kind::FileOrOff => "the path of a file, in quotes, or \"off\"".into(),
             Kind::Log => "the path of a file, \"-\" or \"off\"".into(),
             Kind::Address => "an address in quotes".into(),
             Kind::Redirect => "a target in quotes, or a table such as { to = \"/new\", status = 301 }".into(),
@@ -72,6 +75,8 @@ impl Kind {
             // Only 0 needs no unit, and the flag says so.
             (Kind::Duration, DeValue::Integer(number)) => Some(number.as_str().into()),
             (Kind::Folder | Kind::File, DeValue::String(text)) if !text.is_empty() => path(text),
+            (Kind::FileOrOff, DeValue::String(text)) if !matches!(&**text, "" | "off") => path(text),
+            (Kind::FileOrOff, DeValue::String(text)) if !text.is_empty() => Some(text.to_string()),
             (Kind::Log, DeValue::String(text)) if !matches!(&**text, "" | "-" | "off") => path(text),
             (Kind::Address, DeValue::String(text)) => match text.strip_prefix("unix:") {
                 Some(rest) if !rest.is_empty() && !rest.starts_with(',') => {

@@ -78,7 +78,7 @@ fn form(kind: &Kind) -> Value {
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Log | Kind::Address => json!({ "type": "string" }),
         Kind::Text => json!({ "anyOf": [{ "type": "string" }, secret()] }),
-        Kind::Folder | Kind::File => json!({ "type": "string", "minLength": 1 }),
+        Kind::Folder | Kind::File | Kind::FileOrOff => json!({ "type": "string", "minLength": 1 }),
         Kind::Redirect => json!({ "anyOf": [
             { "type": "string", "minLength": 1 },
             {

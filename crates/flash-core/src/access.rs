@@ -1,9 +1,12 @@
-//! What a client has to pass before a request is answered: networks, and a limit of requests.
+//! What a client has to pass before a request is answered: networks, a limit of requests, and a log-in.
 //!
 //! The order of networks never matters. The longest network that holds the client's address decides, and of two equal ones the
 //! denial. An address that no network holds may come, unless some networks are allowed.
 
+use std::sync::Arc;
+
 use crate::clients::Rate;
+use crate::login::Users;
 use crate::network::Network;
 use crate::record::Peer;
 
@@ -13,12 +16,14 @@ pub struct AccessRules {
     pub networks: AccessNetworks,
     /// The limit of each client's requests.
     pub limit: Option<Rate>,
+    /// Those who may log in. Without any, nobody has to.
+    pub users: Option<Arc<dyn Users>>,
 }
 
 impl AccessRules {
     /// Whether there is any rule.
     pub fn is_empty(&self) -> bool {
-        self.networks.is_open() && self.limit.is_none()
+        self.networks.is_open() && self.limit.is_none() && self.users.is_none()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::exchange_id::ExchangeId;
 use crate::idle_state::IdleState;
 use crate::job::Outcome;
+use crate::login::Check;
 use crate::output::Output;
 use crate::protocol::Protocol;
 use crate::protocol::h1::Http1;
@@ -277,6 +278,14 @@ impl Connection {
         match &mut self.protocol {
             Protocol::H1(h1) => h1.completed(id, outcome, cx),
             Protocol::H2(h2) => h2.completed(id, outcome, cx),
+        }
+    }
+
+    /// The check of a log-in that an exchange wants. Its result goes to [`Connection::completed`], as [`Done::Checked`](crate::job::Done).
+    pub fn check(&mut self, id: ExchangeId) -> Option<Box<dyn Check>> {
+        match &mut self.protocol {
+            Protocol::H1(h1) => h1.check(id),
+            Protocol::H2(h2) => h2.check(id),
         }
     }
 

@@ -1,6 +1,6 @@
 //! One request and its response, over any protocol.
 //!
-//! An exchange exists while its request waits: for its look-up, for the next piece of a body, or for its upstream. A
+//! An exchange exists while its request waits: for its log-in, its look-up, the next piece of a body, or its upstream. A
 //! request that the caches answer at once never becomes an exchange. An exchange asks for jobs and for an upstream, and
 //! takes their results by its [`ExchangeId`]. It does not know how its request arrived, how its response is framed, or how
 //! fast its client is. The [protocol](crate::protocol) knows that.
@@ -9,6 +9,7 @@ pub(crate) mod admission;
 pub(crate) mod answer;
 pub(crate) mod asked;
 pub(crate) mod body;
+pub(crate) mod login;
 pub(crate) mod lookup;
 pub(crate) mod respond;
 pub(crate) mod sink;
@@ -17,10 +18,12 @@ pub(crate) mod upstream;
 use std::sync::Arc;
 
 use self::body::Body;
+use self::login::{Login, LoginResult};
 use self::lookup::FileLookup;
 use self::upstream::UpstreamExchange;
 use crate::exchange_id::ExchangeId;
 use crate::job::{Done, Job};
+use crate::login::Check;
 use crate::record::{RecordBuilder, Timing};
 use crate::site::Site;
 
@@ -41,6 +44,8 @@ pub(crate) struct Exchange {
 
 #[derive(Debug)]
 pub(crate) enum ExchangeState {
+    /// The check of the client's user name and password.
+    Login(Login),
     /// The look-up of what the request asks for.
     Lookup(FileLookup),
     /// The head is written, and the body follows in pieces.
@@ -53,15 +58,45 @@ impl Exchange {
     /// The job that the state needs, if the job has not been handed out.
     pub(crate) fn job(&mut self) -> Option<Job> {
         match &mut self.state {
+            ExchangeState::Login(_) => None,
             ExchangeState::Lookup(lookup) => lookup.ask(),
             ExchangeState::Body(body) => body.ask(u64::MAX),
             ExchangeState::Upstream(upstream) => upstream.job(),
         }
     }
 
-    /// Whether the exchange waits for the result of a job.
+    /// The check of a log-in that the state needs, if the check has not been handed out.
+    pub(crate) fn check(&mut self) -> Option<Box<dyn Check>> {
+        match &mut self.state {
+            ExchangeState::Login(login) => login.ask(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn wants_check(&self) -> bool {
+        matches!(&self.state, ExchangeState::Login(login) if login.is_wanted())
+    }
+
+    /// What the client's log-in has led to, if it was checked. A look-up comes after an admission.
+    pub(crate) fn login(&self) -> Option<LoginResult> {
+        match &self.state {
+            ExchangeState::Login(login) => login.result(),
+            ExchangeState::Lookup(_) => Some(Ok(true)),
+            ExchangeState::Body(_) | ExchangeState::Upstream(_) => None,
+        }
+    }
+
+    pub(crate) fn lookup(&self) -> Option<&FileLookup> {
+        match &self.state {
+            ExchangeState::Lookup(lookup) => Some(lookup),
+            _ => None,
+        }
+    }
+
+    /// Whether the exchange waits for the result of a job, or of a check.
     pub(crate) fn awaits_job(&self) -> bool {
         match &self.state {
+            ExchangeState::Login(login) => login.awaits_check(),
             ExchangeState::Lookup(lookup) => lookup.awaits_job(),
             ExchangeState::Body(body) => body.awaits_job(),
             ExchangeState::Upstream(upstream) => upstream.awaits_job(),
@@ -75,7 +110,7 @@ impl Exchange {
 
     /// Whether the request's body may be of use.
     pub(crate) fn may_take_body(&self) -> bool {
-        matches!(self.state, ExchangeState::Lookup(_) | ExchangeState::Upstream(_))
+        matches!(self.state, ExchangeState::Login(_) | ExchangeState::Lookup(_) | ExchangeState::Upstream(_))
     }
 
     pub(crate) fn upstream(&self) -> Option<&UpstreamExchange> {

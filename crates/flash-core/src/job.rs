@@ -143,6 +143,8 @@ pub enum Done {
     Unspooled(Bytes),
     /// What a [`Job::Folder`] read.
     Folder(FolderRead),
+    /// Whether a [log-in](crate::login) is right. It is the result of a check, and of no job.
+    Checked(bool),
     Failed(Failure),
 }
 

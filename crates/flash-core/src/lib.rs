@@ -31,6 +31,7 @@ pub mod job;
 pub mod listing;
 pub mod listing_cache;
 pub mod local;
+pub mod login;
 pub mod memory_budget;
 pub mod methods;
 pub mod network;

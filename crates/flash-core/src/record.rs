@@ -5,6 +5,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use flash_http::basic::Credentials;
 use flash_http::head::{Reject, RequestHead};
 use flash_http::status::Status;
 
@@ -40,6 +41,8 @@ pub struct Record {
     pub spent: Spent,
     /// The part of the duration from the response's first byte on, without waits for the disk.
     pub send_us: u64,
+    /// Who has logged in; empty if nobody had to.
+    pub user: Box<[u8]>,
     /// The request line as received, without its CRLF. For a refused request, the part that was read, up to a kibibyte.
     pub request_line: Box<[u8]>,
     /// Why the request was refused. Empty for all others.
@@ -105,6 +108,14 @@ impl RecordBuilder {
         Self { record, head_bytes, started_us, begun_us: now.us, waited_ns: 0 }
     }
 
+    /// The request is from this user.
+    pub(crate) fn by(mut self, user: Option<Credentials>) -> Self {
+        if let Some(user) = user {
+            self.record.user = user.user().into();
+        }
+        self
+    }
+
     /// For bytes that were no request. `bytes` are the first of them.
     pub(crate) fn of_refusal(peer: Peer, reject: Reject, bytes: &[u8], head_bytes: u64, now: &Now) -> Self {
         let Reject { status, reason } = reject;
@@ -144,6 +155,7 @@ impl Record {
             duration_us: 0,
             spent: Spent::default(),
             send_us: 0,
+            user: nothing(),
             request_line: nothing(),
             reason: "",
             host: nothing(),

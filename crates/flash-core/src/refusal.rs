@@ -20,6 +20,10 @@ pub enum Refusal {
     Network,
     /// 429.
     Limit,
+    /// 401: a name or a password is wrong.
+    WrongLogin,
+    /// 503: too many log-ins wait for their check.
+    LoginsBusy,
     /// 429: a new connection is one too many.
     Connections,
     /// A connection does not begin as its listener requires.
@@ -29,7 +33,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::LinkOutside,
         Self::Permission,
         Self::Program,
@@ -37,6 +41,8 @@ impl Refusal {
         Self::BodyTooLarge,
         Self::Network,
         Self::Limit,
+        Self::WrongLogin,
+        Self::LoginsBusy,
         Self::Connections,
         Self::NoProxyHeader,
         Self::UntrustedProxy,
@@ -58,6 +64,8 @@ impl Refusal {
             Self::BodyTooLarge => "413: the request's body is larger than --body-bytes-max",
             Self::Network => "403: --allow and --deny do not admit the client's address",
             Self::Limit => "429: the client has used up its --limit",
+            Self::WrongLogin => "401: the user name or the password is not one of --auth",
+            Self::LoginsBusy => "503: too many log-ins wait for the check of their passwords",
             Self::Connections => "429: the client has as many connections as --connections-per-client says",
             Self::NoProxyHeader => {
                 "closed: the connection did not begin with a header of the PROXY protocol, which its listener requires"

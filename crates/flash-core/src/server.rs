@@ -52,6 +52,8 @@ pub struct Settings {
     pub trusted_proxies: TrustedProxies,
     /// What each client has used of its limits.
     pub clients: Clients,
+    /// Whether some site or place has users who log in.
+    pub has_users: bool,
 }
 
 impl Default for Settings {
@@ -70,6 +72,7 @@ impl Default for Settings {
             log: false,
             trusted_proxies: TrustedProxies::default(),
             clients: Clients::unlimited(),
+            has_users: false,
         }
     }
 }

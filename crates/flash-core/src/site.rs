@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use flash_http::basic::Credentials;
 use flash_http::head::{RequestHead, Target};
 
 use crate::access::AccessRules;
@@ -133,6 +134,12 @@ impl Site {
         let path = SitePath::parse(raw_path).ok()?;
         (fallback.answers(head, &path, found, self.settings.list) && fallback.covers(&path))
             .then_some(fallback)
+    }
+
+    /// The user whom an admitted request is from, if the site has users.
+    pub(crate) fn user_of(&self, head: &RequestHead<'_>) -> Option<Credentials> {
+        self.settings.access.as_ref()?.users.as_ref()?;
+        Credentials::of(head.fields)
     }
 
     /// Whether an upstream may answer this path, be it as the fallback.

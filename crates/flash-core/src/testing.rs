@@ -1,6 +1,7 @@
 //! The base of the request path's tests: a disk in memory, a clock set by hand, and a driver without sockets. The server
 //! contains none of it.
 
+mod checks;
 mod disk;
 mod driver;
 mod h2;

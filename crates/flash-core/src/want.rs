@@ -12,6 +12,8 @@ pub enum Want {
     Send,
     /// A job, the only thing that may wait for a disk: call `Connection::completed`.
     Job(ExchangeId, Job),
+    /// The check of a log-in, which must not block the driver: take it from `Connection::check`, and call `Connection::completed`.
+    CheckLogin(ExchangeId),
     /// An upstream: pass `Connection::begin` to [`Upstreams`](crate::upstream::Upstreams), and call `Connection::begun`.
     OpenUpstream(ExchangeId),
     /// Bytes to the upstream: show `Connection::to_upstream` to its stream, and call `Connection::upstream_sent`.

@@ -3,6 +3,7 @@
 //! This is the lowest layer of the request path:
 //!
 //! - [`head`] parses the head of a request.
+//! - [`basic`] reads the credentials of HTTP Basic.
 //! - [`chunked`] decodes chunked bodies.
 //! - [`condition`] decides whether the client's copy is still valid.
 //! - [`range`] decides which bytes the client gets.
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod basic;
 pub mod chunked;
 pub mod condition;
 pub mod date;

@@ -13,13 +13,13 @@ use crate::date::Utc;
 /// How a line of the access log looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// `client - - [time] "request line" status bytes "referer" "user agent"`
+    /// `client - user [time] "request line" status bytes "referer" "user agent"`
     #[default]
     Combined,
     /// An object with `time`, `client`, `request`, `host`, `status`, `bytes`, `duration_us`, `referer` and `user_agent`. It
     /// also has parts of the duration in microseconds: the time of jobs to `walk`, `open` and `read`, and in the helpers'
     /// `queue`. `help` is the time of helpers in all, and `send` that of sending the response. If Flash refused bytes that were
-    /// no request, or came too slowly, the object has the `reason`.
+    /// no request, or came too slowly, the object has the `reason`. If a user has logged in, the object has the `user`.
     /// A response that ended before its last byte left has `"cut":true`; `bytes` are those that left.
     Json,
     /// `200 GET /index.html 1.2 KB 0.3 ms`, for a person at a terminal. A client on another machine stands in front.
@@ -39,7 +39,9 @@ impl Format {
 
 fn combined(record: &Record, line: &mut Vec<u8>) {
     client(record.peer, line);
-    put(line, format_args!(" - - [{}] \"", Utc::from_unix_ms(record.unix_ms).common_log()));
+    line.extend_from_slice(b" - ");
+    apache_text(&record.user, line);
+    put(line, format_args!(" [{}] \"", Utc::from_unix_ms(record.unix_ms).common_log()));
     apache_text(&record.request_line, line);
     // Apache's %b: no bytes are a dash.
     match record.body_bytes {
@@ -55,6 +57,10 @@ fn combined(record: &Record, line: &mut Vec<u8>) {
 fn json(record: &Record, line: &mut Vec<u8>) {
     put(line, format_args!("{{\"time\":\"{}\",\"client\":\"", Utc::from_unix_ms(record.unix_ms).rfc3339()));
     client(record.peer, line);
+    if !record.user.is_empty() {
+        line.extend_from_slice(b"\",\"user\":\"");
+        json_text(&record.user, line);
+    }
     line.extend_from_slice(b"\",\"request\":\"");
     json_text(&record.request_line, line);
     line.extend_from_slice(b"\",\"host\":\"");

@@ -30,6 +30,10 @@ pub struct Metrics {
     pub joined: Counter,
     /// Jobs refused because the helpers' queue was full.
     pub queue_full: Counter,
+    /// Log-ins that were checked.
+    pub logins: Counter,
+    /// Log-ins refused because too many waited for their check.
+    pub logins_refused: Counter,
     pub panics: Counter,
     /// Files that were compressed for the cache, or found not to be worth it.
     pub compressed: Counter,
@@ -127,6 +131,8 @@ impl Metrics {
             ("helper_jobs", self.helper_jobs.get()),
             ("joined", self.joined.get()),
             ("queue_full", self.queue_full.get()),
+            ("logins", self.logins.get()),
+            ("logins_refused", self.logins_refused.get()),
             ("loop_blocks", self.loop_blocks()),
             ("panics", self.panics.get()),
             ("compressed", self.compressed.get()),

@@ -80,6 +80,7 @@ impl Explanation<'_> {
             line(if number == 0 { "site" } else { "place" }, &name.text, &name.at);
         }
         self.rules.iter().for_each(|rule| line("rule", &rule.text, &rule.at));
+        self.login().into_iter().for_each(|rule| line("log-in", "needed", &rule.at));
         match &self.answer.found {
             Some(Found::File(path)) => line("file", &path.display().to_string(), ""),
             Some(Found::Folder) => line("found", "a folder", ""),
@@ -97,6 +98,12 @@ impl Explanation<'_> {
             fields.iter().for_each(|(name, value)| line("field", &format!("{name}: {value}"), ""));
         }
         text
+    }
+
+    /// The rule by which the client has to log in.
+    fn login(&self) -> Option<&Line> {
+        let is_on = |rule: &&Line| rule.text.starts_with("auth = ") && rule.text != "auth = off";
+        self.rules.iter().find(is_on)
     }
 
     fn json(&self) -> Value {
@@ -119,6 +126,7 @@ impl Explanation<'_> {
             "site": self.named.first().map(|site| json!({ "text": site.text, "at": site.at })),
             "places": lines(self.named.get(1..).unwrap_or_default()),
             "rules": lines(&self.rules),
+            "login": self.login().map(|rule| json!({ "at": rule.at })),
             "found": found,
             "program": program.map(|(program, script)| json!({ "text": program, "script": script })),
             "status": status,

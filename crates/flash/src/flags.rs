@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::sibling;
 
 mod admin;
+mod auth;
 mod codings;
 mod denial;
 mod duration;
@@ -41,6 +42,7 @@ mod tls;
 mod value;
 
 pub(crate) use admin::AdminAt;
+pub(crate) use auth::Auth;
 pub(crate) use denial::Denial;
 pub(crate) use experiments::{Experiments, FileCache, Offload, Residency};
 pub(crate) use explain::{Explain, Url};

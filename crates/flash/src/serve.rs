@@ -29,6 +29,7 @@ use crate::serve::site_plan::OfSites;
 
 mod access;
 mod admin;
+mod around;
 mod browser;
 mod certificates;
 mod check;

@@ -14,6 +14,7 @@ use super::deferred::Deferred;
 use super::streams::{Chain, Streams};
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::ConnectionPermit;
+use crate::login_pool::LoginPool;
 use crate::poller::{Poller, WakeOn};
 use crate::socket::{self, Received, Sent};
 use crate::timer_wheel::WheelSlot;
@@ -49,6 +50,7 @@ pub(super) struct TurnContext<'a> {
     pub(super) upstream_io: &'a mut UpstreamIo,
     pub(super) streams: &'a mut Streams,
     pub(super) completions: &'a Arc<CompletionQueue>,
+    pub(super) logins: &'a LoginPool,
 }
 
 /// The wants of one connection that are performed in a turn.
@@ -111,6 +113,9 @@ impl<L> Slot<L> {
                     }
                 }
                 Want::Job(id, job) => turn_cx.deferred.push_back(Deferred::Job(token, id, job)),
+                Want::CheckLogin(id) => {
+                    turn_cx.logins.check(&mut self.connection, id, turn_cx.completions, token, cx);
+                }
                 Want::OpenUpstream(id) => {
                     let completions = Arc::clone(turn_cx.completions);
                     let reply = Box::new(move |opened: Opened| {

@@ -16,14 +16,14 @@ pub(crate) struct Client(u64);
 
 /// Where a job waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(crate) enum Lane {
     /// With the revalidations of cached entries.
     Looks,
     Client(Client),
 }
 
 #[derive(Debug)]
-pub(super) struct FairQueue<T> {
+pub(crate) struct FairQueue<T> {
     waiting: HashMap<u64, Waiting<T>>,
     /// Numbers of jobs. A number is skipped if another line has reached its job.
     looks: VecDeque<u64>,
@@ -70,18 +70,18 @@ impl<T> Default for FairQueue<T> {
 }
 
 impl<T> FairQueue<T> {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// Adds a job under a number that no other job has.
-    pub(super) fn push(&mut self, number: u64, task: T, lane: Lane) {
+    pub(crate) fn push(&mut self, number: u64, task: T, lane: Lane) {
         self.waiting.insert(number, Waiting { task, places: 0 });
         self.stand(number, lane);
     }
 
     /// Adds a waiting job to this lane too. Ignores a job that is under way.
-    pub(super) fn stand(&mut self, number: u64, lane: Lane) {
+    pub(crate) fn stand(&mut self, number: u64, lane: Lane) {
         let Some(waiting) = self.waiting.get_mut(&number) else { return };
         let line = match lane {
             Lane::Looks => &mut self.looks,
@@ -97,7 +97,7 @@ impl<T> FairQueue<T> {
     }
 
     /// The next job.
-    pub(super) fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         let task = match self.looks_are_next {
             true => self.pop_look().or_else(|| self.pop_in_turn()),
             false => self.pop_in_turn().or_else(|| self.pop_look()),
@@ -133,7 +133,7 @@ impl<T> FairQueue<T> {
 
     /// Sheds the newest job of the client with the longest line, if that line is longer than the one of `lane`. Never
     /// sheds a revalidation.
-    pub(super) fn shed_for(&mut self, lane: Lane) -> Option<T> {
+    pub(crate) fn shed_for(&mut self, lane: Lane) -> Option<T> {
         let own = match lane {
             Lane::Looks => 0,
             Lane::Client(client) => self.lines.get(&client).map_or(0, VecDeque::len),
@@ -159,7 +159,7 @@ impl<T> FairQueue<T> {
     }
 
     #[cfg(test)]
-    pub(super) fn tasks(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = &T> {
         self.waiting.values().map(|waiting| &waiting.task)
     }
 }

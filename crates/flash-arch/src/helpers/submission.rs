@@ -43,7 +43,7 @@ impl Submission {
 }
 
 impl Waiter {
-    pub(super) fn tell(self, outcome: Outcome) {
+    pub(crate) fn tell(self, outcome: Outcome) {
         self.completions.push(self.token, Completion::Done(self.exchange, outcome));
     }
 }

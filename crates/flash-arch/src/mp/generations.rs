@@ -18,6 +18,8 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::login_gates::LoginGates;
+use crate::login_pool::checks_at_once;
 use crate::mp::parking::{Parking, WorkerEnds};
 use crate::mp::scoreboard::Scoreboard;
 use crate::mp::worker::{Workers, work};
@@ -77,6 +79,7 @@ impl Generations {
             limits,
             listeners: RefCell::new(listeners),
             scoreboard: Scoreboard::new(processes_max)?,
+            login_gates: LoginGates::new(checks_at_once())?,
             ends: Rc::clone(&ends),
             waker: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         };
@@ -241,6 +244,7 @@ impl Generations {
             limits,
             listeners: RefCell::new(listeners),
             scoreboard,
+            login_gates: self.present.login_gates.clone(),
             ends: Rc::clone(&self.ends),
             waker,
         };

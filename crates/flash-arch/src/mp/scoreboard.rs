@@ -26,6 +26,10 @@ const IDLE: u8 = 2;
 const BUSY: u8 = 3;
 /// A worker serves a connection, and waits for its next request.
 const BETWEEN: u8 = 4;
+/// A worker serves a connection, and waits for the check of a log-in.
+const LOGIN: u8 = 5;
+/// One in so many workers may wait for a log-in, so that guesses leave workers for files.
+const WORKERS_PER_LOGIN: usize = 4;
 
 impl Scoreboard {
     pub(super) fn new(workers_max: usize) -> io::Result<Self> {
@@ -51,7 +55,7 @@ impl Scoreboard {
     }
 
     pub(super) fn busy(&self) -> usize {
-        self.count(|state| matches!(state, BUSY | BETWEEN))
+        self.count(|state| matches!(state, BUSY | BETWEEN | LOGIN))
     }
 
     pub(super) fn has_starting(&self) -> bool {
@@ -65,7 +69,7 @@ impl Scoreboard {
 
     /// Whether all workers that there may be are busy.
     pub(super) fn is_short(&self) -> bool {
-        self.states.iter().all(|state| matches!(state.load(SeqCst), BUSY | BETWEEN))
+        self.states.iter().all(|state| matches!(state.load(SeqCst), BUSY | BETWEEN | LOGIN))
     }
 
     /// Whether a worker may begin with another request before it looks whether it is to end.
@@ -106,7 +110,24 @@ impl Scoreboard {
 
     /// The worker waits for the next request of its connection, or has stopped to wait for it.
     pub(super) fn awaits_request(&self, number: usize, awaits: bool) {
-        self.states[number].store(if awaits { BETWEEN } else { BUSY }, SeqCst);
+        // Over HTTP/2 it may read on while it waits for a log-in.
+        if self.states[number].load(SeqCst) != LOGIN {
+            self.states[number].store(if awaits { BETWEEN } else { BUSY }, SeqCst);
+        }
+    }
+
+    /// The worker waits for the check of a log-in, if not too many do. Returns whether it may.
+    pub(super) fn begin_login(&self, number: usize) -> bool {
+        self.states[number].store(LOGIN, SeqCst);
+        let may_wait = self.count(|state| state == LOGIN) <= (self.states.len() / WORKERS_PER_LOGIN).max(1);
+        if !may_wait {
+            self.end_login(number);
+        }
+        may_wait
+    }
+
+    pub(super) fn end_login(&self, number: usize) {
+        self.states[number].store(BUSY, SeqCst);
     }
 
     /// Removes an idle worker, unless it is the last idle one.
@@ -141,6 +162,25 @@ mod tests {
         board.idle(2);
         assert!(board.retire(0) && board.workers() == 2);
         assert_eq!(board.starting(), Some(0), "its number is free again");
+    }
+
+    #[test]
+    fn a_quarter_of_the_workers_may_wait_for_log_ins() {
+        let board = Scoreboard::new(8).unwrap();
+        for number in 0..8 {
+            board.starting();
+            board.begin(number);
+        }
+        assert!(board.begin_login(0) && board.begin_login(3));
+        assert!(!board.begin_login(5), "two wait");
+        assert!(board.busy() == 8 && board.is_short() && !board.may_take_requests());
+        board.awaits_request(3, false);
+        assert!(!board.begin_login(5), "it has read on, and still waits");
+        board.end_login(3);
+        assert!(board.begin_login(5));
+        let small = Scoreboard::new(1).unwrap();
+        small.starting();
+        assert!(small.begin_login(0), "one may always");
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::blocking::{Arrival, Blocking, Client, Source};
 use crate::compressor;
 use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::login_gates::LoginGates;
 use crate::reload::Configurator;
 use crate::root_watch;
 use crate::server_state::ServerState;
@@ -40,6 +41,7 @@ pub(super) struct Workers {
     /// The parent drops its own when the generation is retired, so that later workers do not get them.
     pub(super) listeners: RefCell<Vec<Arc<Listener>>>,
     pub(super) scoreboard: Scoreboard,
+    pub(super) login_gates: LoginGates,
     pub(super) ends: Rc<WorkerEnds>,
     /// Wakes all workers when the generation is retired.
     pub(super) waker: OwnedFd,
@@ -79,6 +81,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     drop(left);
     root_watch::start(&shared, number == 0)?;
     compressor::start(&shared)?;
+    shared.start_logins(Some(&workers.login_gates))?;
     if number == 0 && workers.generation > 1 {
         let generation = workers.generation;
         shared.error_log.log(format_args!("configuration {generation} serves from now on"));
@@ -202,6 +205,14 @@ impl Source for Connections<'_> {
 
     fn is_retired(&self) -> bool {
         self.workers.scoreboard.are_retired()
+    }
+
+    fn begin_login(&mut self) -> bool {
+        self.workers.scoreboard.begin_login(self.number)
+    }
+
+    fn end_login(&mut self) {
+        self.workers.scoreboard.end_login(self.number);
     }
 
     fn awaits_request(&mut self, awaits: bool) {

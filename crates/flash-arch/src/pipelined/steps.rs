@@ -16,6 +16,7 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::dispatch::Dispatch;
 use crate::epoll_registration::register;
 use crate::helpers::Client;
+use crate::login_pool::LoginPool;
 use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;
 use crate::poller::Registered;
@@ -81,6 +82,7 @@ pub(super) struct ReadRequest {
     generation: u32,
     buffer: Box<[u8]>,
     upstream_io: UpstreamIo,
+    logins: Arc<LoginPool>,
 }
 
 /// The state of a connection's socket, whichever step has the connection.
@@ -97,9 +99,9 @@ struct Socket {
 }
 
 impl ReadRequest {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(logins: Arc<LoginPool>) -> Self {
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
-        Self { sockets: Slab::new(), generation: 0, buffer, upstream_io: UpstreamIo::default() }
+        Self { sockets: Slab::new(), generation: 0, buffer, upstream_io: UpstreamIo::default(), logins }
     }
 
     fn add_connection(&mut self, slot: &mut Slot) {
@@ -155,6 +157,10 @@ impl ReadRequest {
                         }
                         Sent::Broken => slot.connection.abort(cx),
                     }
+                }
+                Want::CheckLogin(id) => {
+                    let (completions, token) = (at.completions, slot.token);
+                    self.logins.check(&mut slot.connection, id, completions, token, cx);
                 }
                 Want::OpenUpstream(id) => {
                     let (completions, token) = (Arc::clone(at.completions), slot.token);
@@ -243,6 +249,11 @@ impl Work for ReadRequest {
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         if slot.token == NEW {
             self.add_connection(slot);
+        }
+        if let With::Done(id, outcome) = with {
+            // Of a log-in: the jobs of files are other steps'.
+            slot.connection.completed(id, outcome, cx);
+            return self.turn(slot, With::Nothing, at, cx);
         }
         if let With::Opened(id, opened) = with {
             let stream = tell_opened(&mut slot.connection, id, opened, cx);
@@ -391,6 +402,7 @@ fn elsewhere(want: Want, slot: &mut Slot, cx: &mut Context<'_>) -> Next {
         Want::Receive
         | Want::Close
         | Want::Reset
+        | Want::CheckLogin(_)
         | Want::OpenUpstream(_)
         | Want::SendUpstream(_)
         | Want::ReceiveUpstream(_)

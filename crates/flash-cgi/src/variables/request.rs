@@ -1,7 +1,6 @@
 //! The variables that follow from a request's head and its connection, with the reason for each choice.
 //!
-//! AUTH_TYPE, REMOTE_USER and REMOTE_IDENT are left out, because Flash does not authenticate clients (§4.1.1, §4.1.10,
-//! §4.1.11). Variables of one server alone are left out too, such as nginx's DOCUMENT_URI and Apache's SERVER_SIGNATURE.
+//! REMOTE_IDENT is left out, because Flash does not ask for it (§4.1.10). Variables of one server alone are left out too, such as nginx's DOCUMENT_URI and Apache's SERVER_SIGNATURE.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -47,6 +46,17 @@ impl Variables {
         self.push(b"SSL_PROTOCOL", version.as_bytes());
         self.push(b"SSL_CIPHER", cipher.as_bytes());
         self.push_number(b"SSL_CIPHER_USEKEYSIZE", key_bits.into());
+    }
+
+    /// §4.1.1, §4.1.11: Flash has checked the user's password, which is no matter of the program.
+    pub fn log_in(&mut self, user: &[u8]) {
+        let mut kept = Vec::with_capacity(self.pairs.len());
+        for (name, value) in self.iter().filter(|(name, _)| *name != b"HTTP_AUTHORIZATION") {
+            pairs::push(&mut kept, name, value);
+        }
+        self.pairs = kept;
+        self.push(b"AUTH_TYPE", b"Basic");
+        self.push(b"REMOTE_USER", user);
     }
 
     fn add_request_line(&mut self, head: &RequestHead<'_>, protocol: &str) {
@@ -178,8 +188,8 @@ fn prefix(name: &[u8]) -> Option<&'static [u8]> {
         return None;
     }
     let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
-    // Authorization is passed on, where §4.1.18 would rather not: Flash itself asks nobody for a password, so that it is
-    // meant for the program, and Basic and Bearer work without a trick. Fields that Connection names are passed on too:
+    // Authorization is passed on, where §4.1.18 would rather not: unless Flash itself asks for a password, it is meant for
+    // the program, and Basic and Bearer work without a trick. Fields that Connection names are passed on too:
     // else a client could strike out what a proxy has added.
     let dropped = match name.len() {
         // Has been seen to.

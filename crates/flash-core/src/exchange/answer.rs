@@ -35,6 +35,8 @@ pub(crate) enum Answer {
     /// 404, with the site's own page.
     Missing(Option<Arc<Entry>>),
     Options,
+    /// 401: the client has to log in.
+    Unauthorized,
     /// The site's redirection.
     Redirect,
     /// 429: the client has to wait so many seconds.
@@ -204,7 +206,7 @@ impl Answer {
             Answer::Error(status) => *status == Status::NOT_FOUND,
             Answer::Entry(entry) => matches!(entry.resource, entry::Resource::Missing),
             Answer::Missing(_) | Answer::Listing(..) | Answer::Options => false,
-            Answer::Redirect | Answer::TooMany(_) | Answer::ToHttps => false,
+            Answer::Redirect | Answer::TooMany(_) | Answer::ToHttps | Answer::Unauthorized => false,
         }
     }
 }
@@ -227,6 +229,7 @@ impl<S: ResponseSink> Responder<'_, S> {
             Answer::Error(status) => self.error(status),
             Answer::Missing(page) => self.missing(page.as_deref()),
             Answer::Options => self.options(),
+            Answer::Unauthorized => self.unauthorized(),
             Answer::Redirect => self.redirect(head),
             Answer::TooMany(seconds) => self.too_many(seconds),
             Answer::ToHttps => self.redirect_to_https(head),

@@ -145,7 +145,7 @@ impl FileLookup {
                 })
             }
             Done::Failed(failure) => Lookup::Failed(failure),
-            Done::Window(_) | Done::Folder(_) | Done::Spooled(_) | Done::Unspooled(_) => {
+            Done::Window(_) | Done::Folder(_) | Done::Spooled(_) | Done::Unspooled(_) | Done::Checked(_) => {
                 Lookup::Failed(Failure::Broken)
             }
         };

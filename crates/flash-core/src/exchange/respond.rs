@@ -284,6 +284,16 @@ impl<S: ResponseSink> Responder<'_, S> {
         self.page(status, field)
     }
 
+    /// The client has to log in (RFC 9110 §11.6.1).
+    pub(crate) fn unauthorized(&mut self) -> Response {
+        let site = self.site;
+        let users = site.settings.access.as_ref().and_then(|access| access.users.as_ref());
+        let challenge = users.map(|users| (&b"WWW-Authenticate"[..], users.challenge()));
+        // RFC 9111 §4.2.2: no cache may keep it, whatever the site's fields say.
+        let fields = challenge.into_iter().chain([(&b"Cache-Control"[..], &b"no-store"[..])]);
+        self.page(Status::UNAUTHORIZED, fields)
+    }
+
     /// The client has used up its limit.
     pub(crate) fn too_many(&mut self, seconds: u64) -> Response {
         let seconds = seconds.to_string();

@@ -191,7 +191,7 @@ fn completed(running: &mut Running, done: Done, cx: &mut Context<'_>) {
             go_on(running, cx);
         }
         ExchangeState::Body(body) => body.take(done, &mut running.stream).expect("the disk is well"),
-        ExchangeState::Upstream(_) => unreachable!("files are asked for"),
+        ExchangeState::Login(_) | ExchangeState::Upstream(_) => unreachable!("files are asked for"),
     }
 }
 

@@ -25,6 +25,7 @@ use crate::exchange::body::Piece;
 use crate::exchange::upstream::UpstreamExchange;
 use crate::exchange_id::ExchangeId;
 use crate::job::{Job, Outcome};
+use crate::login::Check;
 use crate::server::Server;
 use crate::want::{Direction, Want};
 
@@ -72,6 +73,10 @@ impl Http1 {
                 return Want::Close;
             }
             Phase::Lingering { .. } => Waiting::Linger,
+            // Earlier responses have been sent, so the connection may wait wherever it likes.
+            Phase::Exchange(current) if current.exchange.wants_check() => {
+                return Want::CheckLogin(current.exchange.id);
+            }
             Phase::BodyDropped | Phase::Redirected { .. } | Phase::Exchange(_) => {
                 self.deadline.wait(Waiting::Completion, cx.now.ms(), &cx.server.settings);
                 return Want::WaitJob;
@@ -104,6 +109,11 @@ impl Http1 {
             Phase::Exchange(current) => Some((current.exchange.id, current.exchange.job()?)),
             _ => None,
         }
+    }
+
+    /// The check of a log-in that an exchange wants.
+    pub(crate) fn check(&mut self, id: ExchangeId) -> Option<Box<dyn Check>> {
+        self.exchange_mut(id)?.check()
     }
 
     /// The socket took this many bytes of the output.
@@ -152,7 +162,7 @@ impl Http1 {
         if let (Phase::Exchange(current), Some(output)) = (&mut self.phase, &mut self.output) {
             let Current { exchange, framing, .. } = &mut **current;
             match &mut exchange.state {
-                ExchangeState::Lookup(_) => {}
+                ExchangeState::Login(_) | ExchangeState::Lookup(_) => {}
                 ExchangeState::Upstream(_) => return self.leave_upstream(cx),
                 ExchangeState::Body(body) if body.awaits_job() => return,
                 ExchangeState::Body(body) => {
@@ -187,6 +197,11 @@ impl Http1 {
         }
         self.deadline.job_ended(exchange.stands_still(&done));
         match &mut exchange.state {
+            ExchangeState::Login(login) => {
+                exchange.timing.spent += spent;
+                login.take(done);
+                self.resume(cx);
+            }
             ExchangeState::Lookup(lookup) => {
                 exchange.timing.spent += spent;
                 lookup.take(done, cx.now.ms(), cx.server.settings.revalidate_ms);

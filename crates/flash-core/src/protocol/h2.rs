@@ -21,10 +21,11 @@ use flash_h2::ErrorCode;
 
 use crate::context::Context;
 use crate::deadline::Waiting;
-use crate::exchange::ExchangeState;
 use crate::exchange::body::Piece;
+use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::job::{Done, Job, Load, Outcome};
+use crate::login::Check;
 use crate::want::{Interest, Want};
 
 pub(crate) use self::state::Http2;
@@ -59,6 +60,9 @@ impl Http2 {
         }
         if let Some((id, job)) = self.job(cx) {
             return Want::Job(id, job);
+        }
+        if let Some(id) = self.unchecked() {
+            return Want::CheckLogin(id);
         }
         if self.phase == Phase::Closing {
             return self.close(cx);
@@ -115,7 +119,7 @@ impl Http2 {
                         && !stream.is_stalled()
                 }
                 Some(ExchangeState::Upstream(upstream)) => upstream.wants_job(),
-                None => false,
+                Some(ExchangeState::Login(_)) | None => false,
             })?;
         let window = streams.window(id) as u64;
         let exchange = self.session.streams_mut().get_mut(id)?.user.exchange.as_mut()?;
@@ -126,9 +130,22 @@ impl Http2 {
         Some((exchange.id, job))
     }
 
+    /// The most urgent exchange whose log-in is to be checked.
+    fn unchecked(&self) -> Option<ExchangeId> {
+        let wants_check = |exchange: &Exchange| exchange.wants_check();
+        let next =
+            self.session.streams().next(|stream| stream.user.exchange.as_ref().is_some_and(wants_check));
+        next.map(ExchangeId::of_stream)
+    }
+
+    /// The check of a log-in that an exchange wants.
+    pub(crate) fn check(&mut self, id: ExchangeId) -> Option<Box<dyn Check>> {
+        self.session.streams_mut().get_mut(id.stream())?.user.exchange.as_mut()?.check()
+    }
+
     /// Whether a job has been handed out whose result has not come.
     fn awaits_job(&self) -> bool {
-        let awaits = |exchange: &crate::exchange::Exchange| exchange.awaits_job();
+        let awaits = |exchange: &Exchange| exchange.awaits_job();
         self.restores
             || self.session.streams().iter().any(|stream| stream.user.exchange.as_ref().is_some_and(awaits))
     }
@@ -154,6 +171,11 @@ impl Http2 {
         };
         state.deadline.job_ended(exchange.stands_still(&done));
         match &mut exchange.state {
+            ExchangeState::Login(login) => {
+                exchange.timing.spent += spent;
+                login.take(done);
+                self.go_on(id.stream(), cx);
+            }
             ExchangeState::Lookup(lookup) => {
                 exchange.timing.spent += spent;
                 lookup.take(done, cx.now.ms(), cx.server.settings.revalidate_ms);

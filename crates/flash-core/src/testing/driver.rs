@@ -14,6 +14,7 @@ use crate::exchange_id::ExchangeId;
 use crate::hosts::Hosts;
 use crate::job::{Done, Failure, Job, Outcome};
 use crate::local::LocalCache;
+use crate::login::Check;
 use crate::output::{Front, Output};
 use crate::record::Peer;
 use crate::refusal::RefusalLog;
@@ -60,6 +61,8 @@ pub(crate) struct Client {
     pub(crate) got: Vec<u8>,
     /// A job of this connection that is not done yet.
     pub(crate) pending: Option<(ExchangeId, Job)>,
+    /// A check of its log-in that is not done yet.
+    pub(crate) check: Option<(ExchangeId, Box<dyn Check>)>,
     pub(crate) write_is_shut: bool,
     /// The server reset the connection.
     pub(crate) is_reset: bool,
@@ -188,6 +191,7 @@ impl World {
             socket: Socket::WIDE,
             got: Vec::new(),
             pending: None,
+            check: None,
             write_is_shut: false,
             is_reset: false,
             leaves: false,
@@ -390,6 +394,8 @@ impl World {
                     }
                 }
                 Want::Job(id, job) => self.dispatch(client, id, job),
+                Want::CheckLogin(id) => self.check_wanted(client, id),
+                Want::WaitJob if client.check.is_some() => return Waits::ForJob,
                 Want::WaitJob => {
                     assert!(client.pending.is_some(), "a completion is awaited that nobody was asked for");
                     return Waits::ForJob;

@@ -245,6 +245,11 @@ impl H2Client {
                         }
                     }
                 }
+                Want::CheckLogin(id) => {
+                    let check = self.client.connection.check(id).expect("it wants a check");
+                    let checked = Done::Checked(check.run(world.now.ms()));
+                    self.with(world, |connection, cx| connection.completed(id, checked.into(), cx));
+                }
                 Want::OpenUpstream(id) => self.open(world, id),
                 Want::SendUpstream(id) => {
                     let bytes = self.client.connection.to_upstream(id).to_vec();

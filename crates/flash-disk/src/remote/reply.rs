@@ -88,6 +88,7 @@ pub(super) fn write(job: &Job, done: &Done, message: &mut Writer) {
         }
         (_, Done::Listed(_)) => unreachable!("a helper process makes no listing"),
         (_, Done::Spooled(_) | Done::Unspooled(_)) => unreachable!("a helper process keeps no bodies"),
+        (_, Done::Checked(_)) => unreachable!("no job checks a log-in"),
         (_, Done::Failed(failure) | Done::Unchecked { failure, .. }) => {
             message.u8(FAILED);
             message.u8(FAILURES.iter().position(|other| other == failure).unwrap_or_default() as u8);

@@ -26,6 +26,7 @@ fn record(n: usize) -> Record {
         duration_us: 1,
         spent: Default::default(),
         send_us: 0,
+        user: Box::default(),
         request_line: format!("GET /{n} HTTP/1.1").into_bytes().into(),
         reason: "",
         host: none.clone(),

@@ -9,6 +9,7 @@ fn record() -> Record {
         duration_us: 412,
         spent: Spent { walk_ns: 1_999, open_ns: 2_000, read_ns: 3_000, queue_ns: 4_000, help_ns: 8_000 },
         send_us: 350,
+        user: Box::default(),
         request_line: b"GET /a.gif HTTP/1.1"[..].into(),
         reason: "",
         host: b"example.org"[..].into(),

@@ -307,8 +307,8 @@ fn is_allowed_variable(name: &[u8], what: &ProgramRef) -> bool {
         }
         ProgramRef::Command { .. } => return name == b"PHP_FCGI_MAX_REQUESTS",
     };
-    let others: [&[u8]; 5] =
-        [b"GATEWAY_INTERFACE", b"QUERY_STRING", b"DOCUMENT_ROOT", b"REDIRECT_STATUS", b"HTTPS"];
+    let others: [&[u8]; 6] =
+        [b"AUTH_TYPE", b"GATEWAY_INTERFACE", b"QUERY_STRING", b"DOCUMENT_ROOT", b"REDIRECT_STATUS", b"HTTPS"];
     others.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -17,7 +17,9 @@ use flash_core::redirect::Redirect;
 use flash_http::negotiate::CodingSet;
 
 use super::directives;
-use crate::flags::{self, AdminAt, CacheControl, Denial, Field, Listen, LogTo, RouteFlag, Upstream, Words};
+use crate::flags::{
+    self, AdminAt, Auth, CacheControl, Denial, Field, Listen, LogTo, RouteFlag, Upstream, Words,
+};
 
 mod example;
 
@@ -27,7 +29,7 @@ pub(super) const ROOT: &str = "root";
 /// Keys that may stand in a site, too.
 const IN_SITES: [&str; 4] = ["user-dirs", "tls", "https", "hsts"];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 25] = [
+const IN_PLACES: [&str; 26] = [
     ROOT,
     "list",
     "index",
@@ -37,6 +39,7 @@ const IN_PLACES: [&str; 25] = [
     "dotfiles",
     "deny",
     "allow",
+    "auth",
     "limit",
     "follow-links",
     "cache-control",
@@ -169,6 +172,7 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<PathBuf>()]) => Kind::File,
         _ if is(&[TypeId::of::<Redirect>()]) => Kind::Redirect,
         _ if is(&[TypeId::of::<LogTo>()]) => Kind::Log,
+        _ if is(&[TypeId::of::<Auth>()]) => Kind::FileOrOff,
         _ if is(&[TypeId::of::<Listen>(), TypeId::of::<AdminAt>()]) => Kind::Address,
         _ if is(&[TypeId::of::<RouteFlag<PathBuf>>()]) => table("=", Kind::Folder, false),
         _ if is(&[TypeId::of::<RouteFlag<Upstream>>()]) => table("=", Kind::Address, false),

@@ -130,8 +130,8 @@ const TABLE: &[Foreign] = &[
     Foreign { names: &["--php", "--php-fpm"], instead: "write --fastcgi .php=unix:/run/php/php-fpm.sock" },
     Foreign { names: &["--cgi-bin", "--cgi-dir"], instead: "write --cgi /cgi-bin=DIR" },
     Foreign {
-        names: &["--auth", "--basic-auth", "--username", "--password", "--htpasswd"],
-        instead: "Flash knows no passwords: put a proxy that does in front of it",
+        names: &["--basic-auth", "--username", "--password", "--htpasswd", "--auth-basic"],
+        instead: "write --auth FILE, and make the file with htpasswd -B -c FILE USER",
     },
     Foreign {
         names: &["--upload", "--uploads", "--upload-files", "--webdav", "--dav"],

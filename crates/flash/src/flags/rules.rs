@@ -1,12 +1,15 @@
 //! The flags for rules: what a request gets instead of a file, and how it is changed. In the configuration file they stand in
 //! sites and places, too.
 
-use clap::Args;
+use std::path::Path;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueHint};
 use flash_core::methods::{Method, Methods};
 use flash_core::path::SitePath;
 use flash_core::redirect::Redirect;
 
-use super::{field, name};
+use super::{Auth, field, name};
 
 const HEADING: &str = "Rules";
 
@@ -25,6 +28,13 @@ pub(crate) struct Rules {
     /// Answer these methods only, such as GET. GET includes HEAD. Others get 405. May be given repeatedly
     #[arg(long, value_name = "METHOD", value_parser = Methods::parse, help_heading = HEADING)]
     pub methods: Vec<Method>,
+
+    /// Answer only clients that log in with a name and password of this file, and 401 to others (HTTP Basic). htpasswd -B writes
+    /// such files. Hashes are bcrypt, argon2id or SHA-crypt ($5$, $6$). In a place, off asks for no log-in although its site does. A
+    /// reload reads the file again. Use it with TLS: clients send the password with each request
+    #[arg(long, value_name = "FILE|off", value_hint = ValueHint::FilePath,
+        value_parser = OsStringValueParser::new().map(Auth::from), help_heading = HEADING)]
+    pub auth: Option<Auth>,
 
     /// Leave this field out of every response, be it one of --header or a program's. May be given repeatedly
     #[arg(long, value_name = "NAME", value_parser = field::parse_name, help_heading = HEADING)]
@@ -45,6 +55,11 @@ pub(crate) const UTF_8: &str = "utf-8";
 const OFF: &str = "off";
 
 impl Rules {
+    /// The file of those who may log in.
+    pub(crate) fn users(&self) -> Option<&Path> {
+        self.auth.as_ref().and_then(Auth::file)
+    }
+
     /// The charset that takes the place of UTF-8. An empty one stands for none.
     pub(crate) fn other_charset(&self) -> Option<&str> {
         match &*self.charset {

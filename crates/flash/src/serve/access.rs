@@ -1,18 +1,24 @@
 //! What clients have to pass, as the flags say it.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
+use flash_auth::{PasswordFile, Successes};
 use flash_core::access::{AccessNetworks, AccessRules};
 use flash_core::clients::Clients;
+use flash_core::login::Users;
 use flash_os::shared_array::SharedWords;
+use rustix::rand::GetRandomFlags;
 
+use crate::failure::{Failure, cannot};
 use crate::flags::{self, Denial};
 
 /// The rules of a site, if there are any.
-pub(super) fn rules(flags: &flags::Serve) -> Option<AccessRules> {
+pub(super) fn rules(flags: &flags::Serve, users: Option<Arc<dyn Users>>) -> Option<AccessRules> {
     let denied: Vec<_> = flags.deny.iter().filter_map(Denial::network).collect();
-    let rules = AccessRules { networks: AccessNetworks::new(&flags.allow, &denied), limit: flags.limit };
+    let networks = AccessNetworks::new(&flags.allow, &denied);
+    let rules = AccessRules { networks, limit: flags.limit, users };
     (!rules.is_empty()).then_some(rules)
 }
 
@@ -35,4 +41,25 @@ pub(super) fn rates_again(clients: Clients, is_limited: bool) -> io::Result<Clie
         true => clients.with_rates(Arc::new(SharedWords::zeroed(Clients::RATE_WORDS)?)),
         false => clients.without_rates(),
     })
+}
+
+/// Log-ins that were right a moment ago, in memory that all processes share.
+pub(super) fn successes() -> Result<Successes, Failure> {
+    let make = || -> io::Result<_> {
+        let mut key = [0; 32];
+        let filled = rustix::rand::getrandom(&mut key, GetRandomFlags::empty())?;
+        if filled < key.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(Successes::new(key, Arc::new(SharedWords::zeroed(Successes::WORDS)?)))
+    };
+    make().map_err(|error| cannot(format_args!("make a key for log-ins"), &error))
+}
+
+/// Those who may log in.
+pub(super) fn users(path: &Path, successes: &Successes) -> Result<Arc<dyn Users>, Failure> {
+    match PasswordFile::read(path, successes.clone()) {
+        Ok(file) => Ok(Arc::new(file)),
+        Err(why) => Err(Failure::Run(why)),
+    }
 }

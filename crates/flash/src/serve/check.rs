@@ -2,7 +2,7 @@
 
 use super::dir::Dir;
 use super::site_plan::Fault;
-use super::{certificates, listeners, privileges, shares, site_plan};
+use super::{access, certificates, listeners, privileges, shares, site_plan};
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Helpers};
 
@@ -24,7 +24,12 @@ pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
     ];
     let of_server = checks.into_iter().filter_map(|(key, checked)| Some(fault(key, checked.err()?)));
     let of_sites = match Dir::new(&flags.dir) {
-        Ok(dir) => site_plan::all(flags, &dir.real_path, None).err().unwrap_or_default(),
+        Ok(dir) => match access::successes() {
+            Ok(successes) => {
+                site_plan::all(flags, &dir.real_path, &successes, None).err().unwrap_or_default()
+            }
+            Err(failure) => vec![fault("auth", failure)],
+        },
         Err(error) => {
             let failure = cannot(format_args!("serve {}", flags.dir.display()), &error);
             vec![fault("root", failure)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flash_arch::{Arch, Limits};
+use flash_auth::Successes;
 use flash_core::cache::CacheLimits;
 use flash_core::clients::Clients;
 use flash_core::forwarded::TrustedProxies;
@@ -35,6 +36,8 @@ pub(super) struct Plan {
     pub(super) sites: SitePlans,
     /// What each client has used of its limits.
     pub(super) clients: Clients,
+    /// Log-ins that were right a moment ago.
+    successes: Successes,
     /// They read their files again by themselves.
     pub(super) certificates: Option<Arc<Certificates>>,
     pub(super) arch: Arch,
@@ -49,7 +52,9 @@ impl Plan {
     pub(super) fn new(flags: Arc<flags::Serve>, dir: &Dir) -> Result<Self, Failure> {
         let shares = Shares::new(&flags, memory::available_bytes(Path::new("/")));
         // Before this process raises its limits, which are not for programs.
-        let sites = site_plan::all(&flags, &dir.real_path, None).map_err(site_plan::first_fault)?;
+        let successes = access::successes()?;
+        let sites =
+            site_plan::all(&flags, &dir.real_path, &successes, None).map_err(site_plan::first_fault)?;
         let table = shape::table(&flags, &shares, &sites, descriptors::raise_limit());
         let share = table.share();
         let shares_with = Shares { helpers_max: share.helpers, ..shares };
@@ -57,7 +62,18 @@ impl Plan {
         let (connections, cached_files) = (share.connections, share.cached);
         let clients = access::clients(&flags, sites.are_limited(), table.limit)
             .map_err(|error| cannot(format_args!("share memory"), &error))?;
-        Ok(Self { flags, shares, sites, clients, certificates: None, arch, table, connections, cached_files })
+        Ok(Self {
+            flags,
+            shares,
+            sites,
+            clients,
+            successes,
+            certificates: None,
+            arch,
+            table,
+            connections,
+            cached_files,
+        })
     }
 
     /// What the flags lead to after a reload. All that cannot change is as it was in this plan. In a sandbox no file can be read.
@@ -68,7 +84,9 @@ impl Plan {
         in_sandbox: bool,
     ) -> Result<Self, Failure> {
         let read_before = in_sandbox.then_some(&self.sites);
-        let sites = site_plan::all(&flags, &dir.real_path, read_before).map_err(site_plan::first_fault)?;
+        let successes = self.successes.clone();
+        let sites = site_plan::all(&flags, &dir.real_path, &successes, read_before)
+            .map_err(site_plan::first_fault)?;
         let table = shape::table(&flags, &self.shares, &sites, self.table.limit);
         let connections = table.share().connections;
         let clients = match sites.are_limited() == self.sites.are_limited() {
@@ -78,8 +96,18 @@ impl Plan {
         };
         let Self { shares, arch, cached_files, .. } = *self;
         let certificates = self.certificates.clone();
-        let mut plan =
-            Self { flags, shares, sites, clients, certificates, arch, table, connections, cached_files };
+        let mut plan = Self {
+            flags,
+            shares,
+            sites,
+            clients,
+            successes,
+            certificates,
+            arch,
+            table,
+            connections,
+            cached_files,
+        };
         plan.forget_sites();
         Ok(plan)
     }
@@ -113,6 +141,7 @@ impl Plan {
             http2: flags.http2 == flags::Switch::On,
             log,
             clients: self.clients.clone(),
+            has_users: self.sites.have_users(),
             trusted_proxies: TrustedProxies::new(
                 flags.trusted_proxies.clone(),
                 shape::forwarded_field(flags),

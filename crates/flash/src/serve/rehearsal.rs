@@ -94,6 +94,10 @@ impl Rehearsal {
                     }
                     connection.completed(id, outcome, &mut cx);
                 }
+                Want::CheckLogin(id) => {
+                    let is_right = connection.check(id).is_some_and(|check| check.run(now.ms()));
+                    connection.completed(id, Done::Checked(is_right).into(), &mut cx);
+                }
                 Want::Send => {
                     let Some(output) = connection.output() else { break };
                     let mut slices = [IoSlice::new(&[]); 16];

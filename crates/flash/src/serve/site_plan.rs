@@ -7,9 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flash_auth::Successes;
 use flash_core::configuration_number::ConfigurationNumber;
 use flash_core::header::HeaderTemplate;
 use flash_core::hosts::{self, HostName, Hosts, Views};
+use flash_core::login::Users;
 use flash_core::memory_budget::Budget;
 use flash_core::methods::Methods;
 use flash_core::page::Pages;
@@ -21,9 +23,9 @@ use flash_core::upstream::Upstreams;
 use flash_disk::{FollowLinks, NextSites};
 
 use super::certificates::Certificates;
-use super::folders::PUBLIC_FOLDER;
+use super::folders::{PUBLIC_FOLDER, indexes};
 use super::programs::{Programs, document_root};
-use super::{access, denied, fallback, reachable, response_extras};
+use super::{access, around, denied, fallback, reachable, response_extras};
 use crate::failure::Failure;
 use crate::flags::{self, Denial};
 
@@ -36,6 +38,8 @@ pub(super) struct SitePlans {
     programs: Vec<(flags::Programs, Arc<Programs>)>,
     /// By their folders.
     pages: HashMap<PathBuf, Arc<Pages>>,
+    /// By their files.
+    users: HashMap<PathBuf, Arc<dyn Users>>,
 }
 
 struct SitePlan {
@@ -79,18 +83,19 @@ pub(crate) struct Fault {
 }
 
 /// The sites that the flags and the configuration file name; one in `folder`, if no file names any.
-/// A process that cannot read files takes what was `read_before`.
+/// A process that cannot read files takes what was `read_before`. `successes` remembers the log-ins of all sites.
 ///
 /// # Errors
 /// All that is wrong, one for each site or place.
 pub(super) fn all(
     flags: &flags::Serve,
     folder: &Path,
+    successes: &Successes,
     read_before: Option<&SitePlans>,
 ) -> Result<SitePlans, Vec<Fault>> {
-    let (mut planner, mut faults) = (Planner::default(), Vec::new());
-    if let Some(before) = read_before {
-        (planner.programs, planner.pages) = (before.programs.clone(), before.pages.clone());
+    let (mut planner, mut faults) = (Planner::new(successes), Vec::new());
+    if let Some(SitePlans { programs, pages, users, .. }) = read_before {
+        (planner.programs, planner.pages, planner.users) = (programs.clone(), pages.clone(), users.clone());
     }
     let mut sites = Vec::new();
     if flags.sites.is_empty() {
@@ -111,6 +116,7 @@ pub(super) fn all(
                 Err(wrong) => note(Some(number), wrong),
             }
         }
+        around::check(site).into_iter().for_each(|(place, wrong)| note(place, wrong));
         let (hosts, names) = (site.hosts.clone(), Arc::clone(&site.names));
         sites.extend(own.map(|own| SitePlan { hosts, own, names, places: places.into() }));
     }
@@ -127,8 +133,7 @@ pub(super) fn first_fault(faults: Vec<Fault>) -> Failure {
 type Wrong = (&'static str, Failure);
 
 /// What was worked out so far.
-#[derive(Default)]
-struct Planner {
+struct Planner<'s> {
     views: Vec<View>,
     /// The numbers of views, by their folders.
     by_folder: HashMap<(Arc<Path>, usize), SiteId>,
@@ -136,9 +141,23 @@ struct Planner {
     known: HashMap<(*const flags::Serve, Vec<u8>), Arc<Common>>,
     programs: Vec<(flags::Programs, Arc<Programs>)>,
     pages: HashMap<PathBuf, Arc<Pages>>,
+    users: HashMap<PathBuf, Arc<dyn Users>>,
+    successes: &'s Successes,
 }
 
-impl Planner {
+impl<'s> Planner<'s> {
+    fn new(successes: &'s Successes) -> Self {
+        Self {
+            views: Vec::new(),
+            by_folder: HashMap::new(),
+            known: HashMap::new(),
+            programs: Vec::new(),
+            pages: HashMap::new(),
+            users: HashMap::new(),
+            successes,
+        }
+    }
+
     /// The only site of the flags.
     fn only(&mut self, flags: &flags::Serve, folder: &Path) -> Result<SitePlan, Wrong> {
         let common = Arc::new(self.common(flags, folder, &[])?);
@@ -200,11 +219,13 @@ impl Planner {
         let template = Arc::new(response_extras::template(flags));
         let pages = self.pages(flags).map_err(|wrong| ("error-pages", wrong))?;
         response_extras::check_fields(flags).map_err(|wrong| ("header", wrong))?;
+        let users = flags.rules.users().map(|path| self.users(path)).transpose();
+        let users = users.map_err(|wrong| ("auth", wrong))?;
         let settings = SiteSettings {
             body_bytes_max: flags.body_bytes_max,
             dotfiles: flags.dotfiles,
             deny: flags.deny.iter().filter_map(Denial::path).cloned().collect(),
-            access: access::rules(flags),
+            access: access::rules(flags, users),
             list: flags.list,
             fallback: fallback::of(flags, &programs),
             redirect: flags.rules.redirect.clone().map(|redirect| redirect.within(prefix)),
@@ -239,12 +260,27 @@ impl Planner {
         Ok(pages)
     }
 
+    fn users(&mut self, path: &Path) -> Result<Arc<dyn Users>, Failure> {
+        if let Some(users) = self.users.get(path) {
+            return Ok(Arc::clone(users));
+        }
+        let users = access::users(path, self.successes)?;
+        self.users.insert(path.into(), Arc::clone(&users));
+        Ok(users)
+    }
+
     fn plans(mut self, sites: Vec<SitePlan>) -> SitePlans {
         // The disk has a first folder, even if nothing in it is looked for.
         if let (true, Some(site)) = (self.views.is_empty(), sites.first()) {
             self.view(&Path::new("/").into(), 0, &site.own.common);
         }
-        SitePlans { sites: sites.into(), views: self.views, programs: self.programs, pages: self.pages }
+        SitePlans {
+            sites: sites.into(),
+            views: self.views,
+            programs: self.programs,
+            pages: self.pages,
+            users: self.users,
+        }
     }
 }
 
@@ -259,6 +295,11 @@ impl SitePlans {
             rules.common.settings.access.as_ref().is_some_and(|access| access.limit.is_some())
         };
         self.rules().any(is_limited)
+    }
+
+    /// Whether some site or place has users who log in.
+    pub(super) fn have_users(&self) -> bool {
+        !self.users.is_empty()
     }
 
     /// How many folders are open once each site and place was visited.
@@ -409,12 +450,4 @@ fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) ->
             .map(|path| path.relative().to_vec())
             .unwrap_or_default(),
     }
-}
-
-fn indexes(flags: &flags::Serve) -> Vec<Vec<u8>> {
-    let names = match &flags.index[..] {
-        [] => flags.programs.indexes(),
-        asked => asked.to_vec(),
-    };
-    names.into_iter().map(String::into_bytes).collect()
 }

@@ -88,6 +88,7 @@ settings! {
     "access-log" = flags.access_log,
     "error-log" = flags.error_log,
     "error-pages" = flags.error_pages,
+    "auth" = flags.rules.auth,
 }
 
 settings! {

@@ -75,6 +75,12 @@ impl Source for NeverParks {
         true
     }
 
+    fn begin_login(&mut self) -> bool {
+        true
+    }
+
+    fn end_login(&mut self) {}
+
     fn parks(&self, _: &Connection, _: &crate::transport::Transport) -> bool {
         false
     }

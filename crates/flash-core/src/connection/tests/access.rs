@@ -43,7 +43,7 @@ fn only_admitted_networks_are_answered() {
     let allowed = ["198.51.100.0/24".parse().unwrap()];
     let mut world = world_of(AccessRules {
         networks: AccessNetworks::new(&allowed, &["198.51.100.9".parse().unwrap()]),
-        limit: None,
+        ..AccessRules::default()
     });
     for (client, status) in [("198.51.100.1", 200), ("198.51.100.9", 403), ("203.0.113.1", 403), ("::1", 403)]
     {
@@ -127,7 +127,8 @@ fn a_connection_too_many_is_told_so_and_others_end_as_usual() {
 fn the_same_rules_hold_over_http_2() {
     let allowed = ["198.51.100.0/24".parse().unwrap()];
     let networks = AccessNetworks::new(&allowed, &[]);
-    let mut world = world_of(AccessRules { networks, limit: Some("2/m".parse().unwrap()) });
+    let mut world =
+        world_of(AccessRules { networks, limit: Some("2/m".parse().unwrap()), ..AccessRules::default() });
     let mut client = H2Client::connect(&mut world, 1 << 20);
     let asks =
         [("198.51.100.1", "200"), ("203.0.113.1", "403"), ("198.51.100.1", "200"), ("198.51.100.1", "429")];

@@ -13,6 +13,7 @@ mod h2;
 mod hosts;
 mod leaving;
 mod listing;
+mod logins;
 mod lower_limits;
 mod memory;
 mod order;

@@ -125,6 +125,9 @@ impl Request {
         if let Some(tls) = transport.tls {
             variables.add_tls(tls.version_name(), tls.cipher_name());
         }
+        if let Some(user) = site.user_of(&head) {
+            variables.log_in(user.user());
+        }
         if let Some(bytes) = body_bytes {
             variables.add_content_length(bytes);
         }
@@ -167,8 +170,10 @@ impl Request {
         header::field(&mut bytes, b"Connection", b"close");
         let written = (Status::OK, bytes.len() as u64);
         let log = cx.server.settings.log;
-        let record =
-            log.then(|| RecordBuilder::new(head, head.framing.request_line, peer, written, timing, cx.now));
+        let record = log.then(|| {
+            RecordBuilder::new(head, head.framing.request_line, peer, written, timing, cx.now)
+                .by(site.user_of(head))
+        });
         Direct { head: bytes, socket: None, record }
     }
 

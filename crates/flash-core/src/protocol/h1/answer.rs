@@ -17,7 +17,8 @@ use crate::context::{Context, UpstreamError};
 use crate::exchange::admission::{self, Admission};
 use crate::exchange::answer::{self, Next, Program};
 use crate::exchange::asked::{self, Asked};
-use crate::exchange::lookup::{FileLookup, Lookup};
+use crate::exchange::login::Login;
+use crate::exchange::lookup::Lookup;
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::upstream::{GatewayError, Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
@@ -39,6 +40,8 @@ pub(super) struct Beginning<'s> {
     site: &'s Arc<Site>,
     framing: Framing,
     timing: Timing,
+    /// The client may have what it asks for. If it had to log in, it has.
+    is_admitted: bool,
 }
 
 impl Http1 {
@@ -47,31 +50,34 @@ impl Http1 {
         let (server, pinned) = (cx.server, self.pinned_site());
         let (site, asked) = asked::site_asked(head, pinned.as_ref(), &self.transport, server);
         let body_waits = self.body_waits(head);
-        let (lookup, timing) = match self.lookup() {
-            Some((lookup, timing)) => (Some(lookup), timing),
-            None => (None, Timing::from(cx.now.us)),
-        };
-        let is_late = lookup.is_some_and(|lookup| matches!(lookup.state, Lookup::Failed(Failure::TimedOut)));
+        let exchange = self.waiting();
+        let (lookup, login) = (exchange.and_then(Exchange::lookup), exchange.and_then(Exchange::login));
+        let timing = exchange.map_or_else(|| Timing::from(cx.now.us), |exchange| exchange.timing);
+        let is_late = lookup.is_some_and(|lookup| matches!(lookup.state, Lookup::Failed(Failure::TimedOut)))
+            || login == Some(Err(Failure::TimedOut));
         let is_new = matches!(self.phase, Phase::ReadRequest);
-        let admission = admission::admit(head, site, &self.transport, is_new, cx);
-        let is_refused = matches!(
-            (&admission, asked),
-            (Admission::Refused(_), _) | (_, Asked::Refused(_) | Asked::Redirect | Asked::ToHttps)
-        );
+        let admission = admission::admit(head, site, &self.transport, (asked, login), is_new, cx);
+        let is_admitted = admission.is_admitted(asked);
+        let is_refused =
+            !is_admitted || matches!(asked, Asked::Refused(_) | Asked::Redirect | Asked::ToHttps);
+        let beginning = Beginning { site, framing, timing, is_admitted };
         let next = match admission {
             Admission::Admitted => answer::next(head, site, asked, lookup, body_waits, cx),
             Admission::Refused(answer) => Next::Respond { answer, age_s: None },
+            Admission::Unchecked(check) => {
+                self.begin_exchange(ExchangeState::Login(Login::Wanted(check)), head, beginning);
+                return Answered::NotYet;
+            }
         };
         let (answer, age_s) = match next {
             Next::Respond { answer, age_s } => (answer, age_s),
             Next::Wait => return Answered::NotYet,
             Next::DropBody => return self.drop_body(head, head_bytes, site, cx),
             Next::Lookup(lookup) => {
-                self.begin_exchange(ExchangeState::Lookup(lookup), head, Beginning { site, framing, timing });
+                self.begin_exchange(ExchangeState::Lookup(lookup), head, beginning);
                 return Answered::NotYet;
             }
             Next::Upstream(program) => {
-                let beginning = Beginning { site, framing, timing };
                 return self.run_program(head, head_bytes, &program, beginning, cx);
             }
         };
@@ -89,7 +95,7 @@ impl Http1 {
         let refusals = &server.refusals;
         let mut responder = Responder { site, refusals, now: cx.now, sink, head_only, age_s };
         let response = responder.answer(head, answer);
-        self.answered(head, response, linger, Beginning { site, framing, timing }, cx);
+        self.answered(head, response, linger, Beginning { framing, ..beginning }, cx);
         Answered::Yes
     }
 
@@ -101,11 +107,11 @@ impl Http1 {
         }
     }
 
-    /// The look-up of the request at the front of the input, if there is one.
-    fn lookup(&self) -> Option<(&FileLookup, Timing)> {
+    /// The exchange of the request at the front of the input, if the request has waited.
+    fn waiting(&self) -> Option<&Exchange> {
         match &self.phase {
             Phase::Exchange(current) => match &current.exchange.state {
-                ExchangeState::Lookup(lookup) => Some((lookup, current.exchange.timing)),
+                ExchangeState::Login(_) | ExchangeState::Lookup(_) => Some(&current.exchange),
                 ExchangeState::Body(_) | ExchangeState::Upstream(_) => None,
             },
             _ => None,
@@ -159,7 +165,7 @@ impl Http1 {
         &mut self,
         state: ExchangeState,
         head: &Head<'_>,
-        Beginning { site, framing, timing }: Beginning<'_>,
+        Beginning { site, framing, timing, .. }: Beginning<'_>,
     ) {
         match &mut self.phase {
             Phase::Exchange(current) => {
@@ -236,6 +242,7 @@ impl Http1 {
                 beginning.timing,
                 cx.now,
             )
+            .by(beginning.site.user_of(head).filter(|_| beginning.is_admitted))
         });
         if let Some(body) = rest {
             self.begin_exchange(ExchangeState::Body(body), head, beginning);
@@ -313,7 +320,8 @@ impl Http1 {
         if linger {
             self.input = Vec::new();
         }
-        self.answered(&head, response, linger, Beginning { site: &site, framing, timing }, cx);
+        let beginning = Beginning { site: &site, framing, timing, is_admitted: true };
+        self.answered(&head, response, linger, beginning, cx);
     }
 
     /// The whole response is in the output. The exchange is over once that is sent.

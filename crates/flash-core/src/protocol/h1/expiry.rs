@@ -63,6 +63,10 @@ impl Http1 {
             }
             Waiting::Completion => match &mut self.phase {
                 Phase::Exchange(current) => match &mut current.exchange.state {
+                    ExchangeState::Login(login) => {
+                        login.is_late();
+                        self.resume(cx);
+                    }
                     ExchangeState::Lookup(lookup) => {
                         lookup.state = Lookup::Failed(Failure::TimedOut);
                         self.resume(cx);

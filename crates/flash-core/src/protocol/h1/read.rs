@@ -153,6 +153,7 @@ impl Http1 {
             Phase::ReadRequest => !self.output.as_ref().is_some_and(|output| output.is_full()),
             Phase::BodyDropped | Phase::Redirected { .. } => true,
             Phase::Exchange(current) => match &current.exchange.state {
+                ExchangeState::Login(login) => login.result().is_some(),
                 ExchangeState::Lookup(lookup) => lookup.is_over(),
                 ExchangeState::Body(_) | ExchangeState::Upstream(_) => false,
             },

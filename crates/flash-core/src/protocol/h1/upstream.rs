@@ -198,14 +198,15 @@ impl Http1 {
             cx.tally.responses += 1;
             if cx.server.settings.log {
                 let head = upstream.request.parse();
-                *record = Some(RecordBuilder::new(
+                let begun = RecordBuilder::new(
                     &head,
                     head.framing.request_line,
                     cx.server.settings.trusted_proxies.client(&self.transport, head.fields).peer,
                     written,
                     *timing,
                     cx.now,
-                ));
+                );
+                *record = Some(begun.by(site.user_of(&head)));
             }
         }
         if upstream.reply.is_complete()

@@ -15,6 +15,7 @@ use crate::context::{Context, UpstreamError};
 use crate::exchange::admission::{self, Admission};
 use crate::exchange::answer::{self, Next, Program};
 use crate::exchange::asked;
+use crate::exchange::login::Login;
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{GatewayError, Request, RequestBodyLength, UpstreamExchange};
@@ -39,6 +40,8 @@ struct Way<'s> {
     site: &'s Arc<Site>,
     timing: Timing,
     redirects: u8,
+    /// The client may have what it asks for. If it had to log in, it has.
+    is_admitted: bool,
 }
 
 impl Http2 {
@@ -85,21 +88,26 @@ impl Http2 {
 
     fn answer(&mut self, arrived: Arrived<'_>, exchange: Option<Exchange>, cx: &mut Context<'_>) {
         let (server, head) = (cx.server, arrived.head);
-        let lookup = exchange.as_ref().filter(|of| matches!(of.state, ExchangeState::Lookup(_)));
-        let pinned = lookup.map(|of| &of.site);
+        // A program's redirection leads to a request of its own.
+        let waited = exchange
+            .as_ref()
+            .filter(|of| matches!(of.state, ExchangeState::Login(_) | ExchangeState::Lookup(_)));
+        let pinned = waited.map(|of| &of.site);
         let (site, asked) = asked::site_asked(head, pinned, &self.transport, server);
-        let (lookup, timing, redirects) = match &exchange {
-            Some(Exchange { state: ExchangeState::Lookup(lookup), timing, redirects, .. }) => {
-                (Some(lookup), *timing, *redirects)
-            }
-            Some(Exchange { timing, redirects, .. }) => (None, *timing, *redirects),
-            None => (None, Timing::from(cx.now.us), 0),
+        let (timing, redirects) = match &exchange {
+            Some(Exchange { timing, redirects, .. }) => (*timing, *redirects),
+            None => (Timing::from(cx.now.us), 0),
         };
-        let way = Way { site, timing, redirects };
+        let (lookup, login) = (waited.and_then(Exchange::lookup), waited.and_then(Exchange::login));
+        let admission = admission::admit(head, site, &self.transport, (asked, login), exchange.is_none(), cx);
+        let way = Way { site, timing, redirects, is_admitted: admission.is_admitted(asked) };
         // The end of a stream is no matter of its body: the next request has a stream of its own.
-        let next = match admission::admit(head, site, &self.transport, exchange.is_none(), cx) {
+        let next = match admission {
             Admission::Admitted => answer::next(head, site, asked, lookup, false, cx),
             Admission::Refused(answer) => Next::Respond { answer, age_s: None },
+            Admission::Unchecked(check) => {
+                return self.keep(&arrived, &way, ExchangeState::Login(Login::Wanted(check)));
+            }
         };
         let (answer, age_s) = match next {
             Next::Respond { answer, age_s } => (answer, age_s),
@@ -141,7 +149,9 @@ impl Http2 {
         let Response { status, rest, .. } =
             respond(Responder { site, refusals, now, sink: &mut sink, head_only, age_s: None });
         cx.tally.responses += 1;
-        let record = cx.server.settings.log.then(|| record(&self.transport, head, status, way.timing, cx));
+        let user = || way.site.user_of(head).filter(|_| way.is_admitted);
+        let record = (cx.server.settings.log)
+            .then(|| record(&self.transport, head, status, way.timing, cx).by(user()));
         let at_once = match (rest.is_none(), sink.written_at_once) {
             (true, Some(bytes)) => Some(bytes),
             (true, None) if sink.is_empty() => {
@@ -281,7 +291,7 @@ impl Http2 {
         cx.tally.released.extend(release);
         let head = request.parse();
         let arrived = Arrived { id, priority, has_ended, text: &request.head, head: &head };
-        let way = Way { site: &site, timing, redirects };
+        let way = Way { site: &site, timing, redirects, is_admitted: true };
         self.respond(&arrived, &way, cx, |mut responder| responder.error(fault.status));
     }
 

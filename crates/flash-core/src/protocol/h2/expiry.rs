@@ -132,6 +132,10 @@ impl Http2 {
         };
         let timeout = |status| GatewayError { status, reason: None };
         match (waiting, state.exchange.as_mut().map(|exchange| &mut exchange.state)) {
+            (Waiting::Completion, Some(ExchangeState::Login(login))) => {
+                login.is_late();
+                self.go_on(id, cx);
+            }
             (Waiting::Completion, Some(ExchangeState::Lookup(lookup))) => {
                 lookup.state = Lookup::Failed(Failure::TimedOut);
                 self.go_on(id, cx);

@@ -175,7 +175,8 @@ impl Http2 {
             cx.tally.responses += 1;
             if cx.server.settings.log {
                 let head = upstream.request.parse();
-                state.record = Some(Box::new(record(&self.transport, &head, status, *timing, cx)));
+                let record = record(&self.transport, &head, status, *timing, cx);
+                state.record = Some(Box::new(record.by(site.user_of(&head))));
             }
         }
         let ends_with_head = is_written && written.is_some() && sink.is_empty();

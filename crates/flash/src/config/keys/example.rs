@@ -8,6 +8,7 @@ const VALUES: &[(&str, &str)] = &[
     ("admin", r#""unix:/run/flash/admin.sock""#),
     ("allow", r#"["192.0.2.0/24", "2001:db8::/32"]"#),
     ("app", r#"{ ".php" = "php-cgi" }"#),
+    ("auth", r#""/etc/flash/staff.htpasswd""#),
     ("cache-control", r#"["/assets=max-age=31536000, immutable", "no-cache"]"#),
     ("cgi", r#"{ "/cgi-bin" = "/usr/lib/cgi-bin" }"#),
     ("cgi-direct", r#"{ "/out" = "/usr/lib/cgi-bin" }"#),

@@ -1,0 +1,157 @@
+//! A password file as htpasswd writes it: a user and a hash on each line.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::hash::BuildHasher;
+use std::path::Path;
+use std::sync::Arc;
+
+use flash_core::login::{Check, CheckKey, Known, Users};
+use flash_http::basic::Credentials;
+use zeroize::Zeroizing;
+
+use crate::hash::Hash;
+use crate::successes::Successes;
+
+pub struct PasswordFile {
+    challenge: Box<[u8]>,
+    /// Positions of hashes.
+    users: HashMap<Box<[u8]>, usize>,
+    hashes: Vec<Arc<Hash>>,
+    successes: Successes,
+}
+
+/// A line that is wrong.
+#[derive(Debug, PartialEq, Eq)]
+struct Wrong {
+    line: usize,
+    what: String,
+}
+
+/// What browsers show where the file has no name that could be shown.
+const REALM: &str = "restricted";
+
+impl PasswordFile {
+    /// Reads a file. `successes` remembers the log-ins of all files.
+    ///
+    /// # Errors
+    /// The file cannot be read, or lines are wrong: each with its place, and what to write instead.
+    pub fn read(path: &Path, successes: Successes) -> Result<Self, String> {
+        let shown = path.display();
+        let text = fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+        Self::parse(&text, path, successes).map_err(|wrong| {
+            let lines = wrong.iter().map(|Wrong { line, what }| format!("{shown}:{line}: {what}"));
+            lines.collect::<Vec<_>>().join("; ")
+        })
+    }
+
+    fn parse(text: &[u8], path: &Path, successes: Successes) -> Result<Self, Vec<Wrong>> {
+        let challenge = challenge(path);
+        let (mut users, mut hashes, mut wrong) = (HashMap::new(), Vec::new(), Vec::new());
+        for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let line = line.trim_ascii();
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            match entry(line, path) {
+                Ok((user, _)) if users.contains_key(user) => {
+                    let what = format!("{} is here twice", user.escape_ascii());
+                    wrong.push(Wrong { line: number + 1, what });
+                }
+                Ok((user, hash)) => {
+                    users.insert(user.into(), hashes.len());
+                    hashes.push(Arc::new(hash));
+                }
+                Err(what) => wrong.push(Wrong { line: number + 1, what }),
+            }
+        }
+        match wrong.is_empty() {
+            true => Ok(Self { challenge, users, hashes, successes }),
+            false => Err(wrong),
+        }
+    }
+}
+
+/// `user:hash`, and perhaps a comment behind another colon. Only the user's name may be repeated in an error.
+fn entry<'l>(line: &'l [u8], path: &Path) -> Result<(&'l [u8], Hash), String> {
+    let mut fields = line.split(|byte| *byte == b':');
+    let user = fields.next().unwrap_or_default();
+    let Some(hash) = fields.next().filter(|_| !user.is_empty()) else {
+        return Err("this is not USER:HASH".into());
+    };
+    let hash = std::str::from_utf8(hash).map_err(|_| "this is no hash").and_then(Hash::parse);
+    hash.map(|hash| (user, hash))
+        .map_err(|why| format!("{}: {why}; write htpasswd -B {} {0}", user.escape_ascii(), path.display()))
+}
+
+/// RFC 7617 §2. Browsers offer a password again within its realm: places with the same file share one.
+fn challenge(path: &Path) -> Box<[u8]> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let is_shown = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'-' | b'_' | b'.');
+    let is_name = !stem.is_empty() && !stem.starts_with('.') && stem.bytes().all(is_shown);
+    let realm = if is_name { stem } else { REALM };
+    format!("Basic realm=\"{realm}\", charset=\"UTF-8\"").into_bytes().into()
+}
+
+impl Users for PasswordFile {
+    fn challenge(&self) -> &[u8] {
+        &self.challenge
+    }
+
+    fn ask(&self, credentials: &Credentials, now_ms: u64) -> Known {
+        let (user, password) = (credentials.user(), credentials.password());
+        let number = self.users.get(user);
+        // The check of an unknown user costs what that of a known one does.
+        let decoy = || self.users.hasher().hash_one(user) as usize % self.hashes.len().max(1);
+        let hash = self.hashes.get(number.copied().unwrap_or_else(decoy)).cloned();
+        let text = hash.as_ref().filter(|_| number.is_some()).map_or("", |hash| &hash.text);
+        let key = self.successes.key_of([user, text.as_bytes(), password]);
+        if number.is_some() && self.successes.remember(&key, now_ms) {
+            return Known::Right;
+        }
+        let password = Zeroizing::new(Box::from(password));
+        let (is_user, successes) = (number.is_some(), self.successes.clone());
+        Known::Unchecked(Box::new(PasswordCheck { hash, is_user, password, key, successes }))
+    }
+}
+
+/// Without what it holds.
+impl fmt::Debug for PasswordFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordFile").field("users", &self.users.len()).finish_non_exhaustive()
+    }
+}
+
+struct PasswordCheck {
+    /// Another user's, if there is none of that name. `None` if there are no users.
+    hash: Option<Arc<Hash>>,
+    is_user: bool,
+    password: Zeroizing<Box<[u8]>>,
+    key: CheckKey,
+    successes: Successes,
+}
+
+impl Check for PasswordCheck {
+    fn key(&self) -> CheckKey {
+        self.key
+    }
+
+    fn run(&self, now_ms: u64) -> bool {
+        let is_right = self.hash.as_ref().is_some_and(|hash| hash.is_of(&self.password)) && self.is_user;
+        if is_right {
+            self.successes.add(&self.key, now_ms);
+        }
+        is_right
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for PasswordCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordCheck").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
