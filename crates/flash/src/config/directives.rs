@@ -33,6 +33,7 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["autoindex"], "write list = true"),
     (&["limit-req", "limit-req-zone"], "write limit = \"20/s burst 40\""),
     (&["limit-conn", "limit-conn-zone"], "write connections-per-client = 10"),
+    (&["auth-basic", "auth-basic-user-file"], "write auth = \"/etc/flash/staff.htpasswd\""),
     (&["limit-except"], "write methods = [\"GET\"]"),
     (&["sendfile", "tcp-nopush", "tcp-nodelay"], "leave it out: Flash sends files in the best way by itself"),
     (&["types", "default-type"], "leave it out: a file's type follows from the end of its name"),
