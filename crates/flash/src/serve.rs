@@ -23,7 +23,7 @@ use crate::serve::logs::Logs;
 use crate::serve::memory::pressure::MemoryFiles;
 use crate::serve::plan::Plan;
 use crate::serve::privileges::Privileges;
-use crate::serve::programs::Programs;
+use crate::serve::programs::{DetachedLog, Programs};
 use crate::serve::shape::Shape;
 use crate::serve::site_plan::OfSites;
 
@@ -146,6 +146,7 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
         number: 1,
         answers,
         memory,
+        detached_log: DetachedLog::default(),
         prepared: None,
     };
     let control = Control { configurator: Box::new(configured), admin };

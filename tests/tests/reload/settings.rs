@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 
-use flash_tests::{PROCESSES, Server, reply, site};
+use flash_tests::{PROCESSES, Server, reply, scripts, site};
 use rustix::process::Signal;
 
 use crate::setup::{Setup, architectures, wait_for, without_processes};
@@ -127,6 +127,29 @@ fn logs_move_begin_and_end() {
         wait_for("a line", || text(&setup, "two").contains("/fourth"));
         assert!(!text(&setup, "two").contains("/third"), "{arch}: {}", text(&setup, "two"));
         assert!(text(&setup, "two").lines().last().is_some_and(|line| line.starts_with('{')), "{arch}");
+        setup.server.stop();
+    }
+}
+
+#[test]
+fn programs_that_write_to_the_client_are_in_the_present_log() {
+    let scripts = tempfile::tempdir().expect("a temporary folder");
+    scripts::script(scripts.path(), "own", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nown'\n");
+    for arch in without_processes() {
+        let program = format!("cgi-direct = {{ '/out' = '{}' }}\n", scripts.path().display());
+        let settings = |more: &str| format!("{program}{more}");
+        let setup = Setup::start(arch, &settings("access-log = 'off'\n"));
+        let visit = |query: &str| {
+            let request = format!("GET /out/own?{query} HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert!(setup.server.raw(request.as_bytes()).ends_with(b"own"), "{arch}");
+        };
+        setup.change(&settings("access-log = 'log'\n"));
+        visit("first");
+        wait_for("a line", || text(&setup, "log").contains("/out/own?first"));
+        setup.change(&settings("access-log = 'log'\nlog-format = 'json'\n"));
+        visit("second");
+        wait_for("another line", || text(&setup, "log").contains("/out/own?second"));
+        assert!(text(&setup, "log").lines().last().is_some_and(|line| line.starts_with('{')), "{arch}");
         setup.server.stop();
     }
 }

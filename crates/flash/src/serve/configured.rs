@@ -22,7 +22,7 @@ use super::logs::Logs;
 use super::memory::pressure::{self, MemoryFiles};
 use super::plan::Plan;
 use super::privileges::Privileges;
-use super::programs::Programs;
+use super::programs::{DetachedLog, Programs};
 use super::reader::Reader;
 use super::site_plan::OfSites;
 use crate::failure::{Failure, cannot};
@@ -42,6 +42,8 @@ pub(super) struct Configured {
     pub(super) answers: Arc<Budget>,
     /// They tell how much memory is left for the file cache.
     pub(super) memory: Arc<MemoryFiles>,
+    /// The access log of this process, for programs that write to the client themselves.
+    pub(super) detached_log: DetachedLog,
     /// What is to take the place of the rest once it serves.
     pub(super) prepared: Option<Prepared>,
 }
@@ -52,18 +54,14 @@ pub(super) struct Prepared {
     dir: Dir,
     logs: Logs,
     listeners: Listeners,
+    access_log: Option<AccessLog>,
 }
 
 impl Configured {
     /// What opens the upstreams of these sites, if they have any.
-    fn upstreams(
-        &self,
-        plan: &Plan,
-        error_log: &ErrorLog,
-        access_log: Option<&AccessLog>,
-    ) -> io::Result<Option<Arc<dyn Upstreams>>> {
+    fn upstreams(&self, plan: &Plan, error_log: &ErrorLog) -> io::Result<Option<Arc<dyn Upstreams>>> {
         let programs: Vec<_> = plan.sites.programs().collect();
-        Programs::start(&programs, self.fork_helper.as_ref(), error_log, access_log)
+        Programs::start(&programs, self.fork_helper.as_ref(), error_log, &self.detached_log)
     }
 
     fn of_sites<'a>(
@@ -122,7 +120,8 @@ impl Configurator for Configured {
         };
         // Here, because a fork does not inherit it. It can be done without.
         let _ = flash_os::preload::mlock_program();
-        let programs = self.upstreams(plan, &error_log, access_log.as_ref())?;
+        self.detached_log.set(access_log.clone());
+        let programs = self.upstreams(plan, &error_log)?;
         let next = disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |_| dir.open())?;
         let configuration = Arc::new(ConfigurationNumber(self.number));
         let hosts = plan
@@ -190,7 +189,8 @@ impl Configurator for Configured {
     }
 
     fn replaced(&mut self) {
-        if let Some(Prepared { plan, dir, logs, listeners }) = self.prepared.take() {
+        if let Some(Prepared { plan, dir, logs, listeners, access_log }) = self.prepared.take() {
+            self.detached_log.set(access_log);
             (self.plan, self.dir, self.logs, self.listeners) = (plan, dir, logs, listeners);
         }
     }
@@ -205,7 +205,7 @@ impl Configured {
             let plan = self.plan.next(flags, &dir, self.privileges.is_in_sandbox())?;
             let listeners = Listeners::open(&plan.flags, &self.listeners)?;
             let (logs, _) = self.logs.next(&plan.flags, &HelperKind::Threads)?;
-            Ok(Prepared { plan, dir, logs, listeners })
+            Ok(Prepared { plan, dir, logs, listeners, access_log: None })
         };
         prepare().map_err(|failure| failure.to_string())
     }
@@ -236,7 +236,7 @@ impl Configured {
         let upstreams = match self.plan.sites.have_programs_of(&plan.sites) {
             true => present.upstreams.cloned(),
             false => self
-                .upstreams(&plan, present.error_log, access_log.as_ref())
+                .upstreams(&plan, present.error_log)
                 .map_err(|error| failed("start what opens upstreams", &error))?,
         };
         let sites = present
@@ -258,13 +258,13 @@ impl Configured {
         let next = Next {
             server,
             sites,
-            access_log,
+            access_log: access_log.clone(),
             access_sink: sinks.access,
             error_sink: sinks.error,
             limits: plan.limits(),
             listeners: listeners.all(),
             upstreams,
         };
-        Ok((next, Prepared { plan, dir, logs, listeners }))
+        Ok((next, Prepared { plan, dir, logs, listeners, access_log }))
     }
 }

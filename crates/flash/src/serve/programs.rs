@@ -10,7 +10,7 @@ use std::net::ToSocketAddrs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flash_cgi::script;
@@ -197,11 +197,11 @@ impl Programs {
         sites: &[&Self],
         helper: Option<&ForkHelper>,
         error_log: &ErrorLog,
-        access_log: Option<&AccessLog>,
+        detached_log: &DetachedLog,
     ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
         let Some(first) = sites.iter().find(|programs| !programs.is_empty()) else { return Ok(None) };
         let (for_stderr, for_lines, for_records) =
-            (error_log.clone(), error_log.clone(), access_log.cloned());
+            (error_log.clone(), error_log.clone(), detached_log.clone());
         let reporter = Arc::new(Reporter {
             stderr_line: Box::new(move |name, line| {
                 for_stderr.log(format_args!("{name}: {}", String::from_utf8_lossy(line)));
@@ -209,7 +209,7 @@ impl Programs {
             log: Box::new(move |what| for_lines.log(what)),
         });
         let log_detached: LogDetached = Arc::new(move |record, bytes_sent| {
-            if let Some(log) = &for_records {
+            if let Some(log) = for_records.get() {
                 log.write(&[record.finish(bytes_sent, flash_arch::server_us(Instant::now()))]);
             }
         });
@@ -217,6 +217,24 @@ impl Programs {
         let services = services.map(|(_, service)| service.clone()).collect();
         let started = RouteUpstreams::start(services, helper, &first.settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
+    }
+}
+
+/// The access log for programs that write to the client themselves. They may run while a reload replaces it.
+#[derive(Clone, Default)]
+pub(super) struct DetachedLog(Arc<Mutex<Option<AccessLog>>>);
+
+impl DetachedLog {
+    pub(super) fn set(&self, log: Option<AccessLog>) {
+        *self.present() = log;
+    }
+
+    fn get(&self) -> Option<AccessLog> {
+        self.present().clone()
+    }
+
+    fn present(&self) -> MutexGuard<'_, Option<AccessLog>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
