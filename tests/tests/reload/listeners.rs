@@ -1,7 +1,7 @@
 //! Listeners that a reload adds and drops.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 
 use flash_tests::{connect, read_all, reply};
@@ -70,6 +70,25 @@ fn a_listener_that_took_the_place_of_another_is_closed_when_it_is_dropped() {
             // A connection would end a forgotten poll, and with it the listener.
             wait_for(&format!("{arch} to close {dropped}"), || TcpListener::bind(dropped).is_ok());
         }
+        setup.server.stop();
+    }
+}
+
+#[test]
+fn a_listener_for_ipv6_alone_stays_what_it_is() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("NOT TESTED: there is no IPv6");
+        return;
+    }
+    for arch in without_processes() {
+        let port = free().port();
+        let both = format!("listen = ['127.0.0.1:{port}', '[::]:{port}']\n");
+        let setup = Setup::start(arch, &both);
+        setup.write(&format!("listen = '[::]:{port}'\n"));
+        let (code, said) = setup.reload();
+        assert!(code == Some(1) && said.contains("only a restart changes that"), "{arch}: {said}");
+        assert!(ask(&mut connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))).ends_with(b"old"), "{arch}");
+        setup.change(&format!("{both}list = true\n"));
         setup.server.stop();
     }
 }

@@ -19,9 +19,17 @@ impl Listeners {
     /// The listeners of these flags. Takes those that there are already, and makes the others.
     pub(super) fn open(flags: &flags::Serve, present: &Self) -> Result<Self, Failure> {
         let mut left = present.0.clone();
+        let before: Vec<Listen> = present.0.iter().map(|(place, _)| place.clone()).collect();
         let mut take = |place: &Listen| {
             let known = left.iter().position(|(known, _)| known == place);
             let listener = match known {
+                // The kernel takes this choice before the socket is bound only.
+                Some(_) if leaves_ipv4(place, &before) && !leaves_ipv4(place, &flags.listen) => {
+                    let place = &place.place;
+                    return Err(Failure::Run(format!(
+                        "{place} is for IPv6 alone, because it began beside a listener for IPv4: only a restart changes that"
+                    )));
+                }
                 Some(known) => left.swap_remove(known).1,
                 None => Arc::new(listen(place, &flags.listen, flags.user.as_deref(), present)?),
             };
@@ -93,7 +101,15 @@ fn are_one(one: &Place, other: &Place) -> bool {
     }
 }
 
-/// Where the port's IPv4 is asked for besides, `[::]` is for IPv6 alone.
+/// Whether `[::]` is for IPv6 alone: among all places there is one for IPv4 of its port.
+fn leaves_ipv4(wanted: &Listen, all: &[Listen]) -> bool {
+    let Place::Inet(SocketAddr::V6(address)) = wanted.place else { return false };
+    let port = address.port();
+    let is_it =
+        |other: &Listen| matches!(other.place, Place::Inet(SocketAddr::V4(other)) if other.port() == port);
+    port != 0 && address.ip().is_unspecified() && all.iter().any(is_it)
+}
+
 fn listen(
     wanted: &Listen,
     all: &[Listen],
@@ -101,14 +117,8 @@ fn listen(
     present: &Listeners,
 ) -> Result<Listener, Failure> {
     let place = &wanted.place;
-    let takes_ipv4_of = |port: u16| {
-        let is_it = |other: &Listen| matches!(other.place, Place::Inet(SocketAddr::V4(other)) if other.port() == port);
-        port != 0 && all.iter().any(is_it)
-    };
     let listener = match place {
-        Place::Inet(address) if address.is_ipv6() && takes_ipv4_of(address.port()) => {
-            Listener::inet6(*address)
-        }
+        Place::Inet(address) if leaves_ipv4(wanted, all) => Listener::inet6(*address),
         Place::Inet(address) => Listener::inet(*address),
         Place::EveryAddress(port) => {
             Listener::inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port))).or_else(|error| {
