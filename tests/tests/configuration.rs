@@ -138,6 +138,19 @@ fn a_pattern_that_names_no_site_does_not_serve_the_present_folder() {
 }
 
 #[test]
+fn what_is_wrong_with_a_secret_does_not_show_it() {
+    use std::os::unix::ffi::OsStrExt;
+    let (_folder, path) = file("root = '/'\nheader = { X-A = { env = 'FLASH_SECRET' } }\n");
+    let value = std::ffi::OsStr::from_bytes(b"s3cret\xff");
+    let mut command = Command::new(program());
+    command.args(["check", "--config"]).arg(&path).env("FLASH_SECRET", value);
+    let output = command.output().expect("flash runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("FLASH_SECRET: its value is not UTF-8") && !said.contains("s3cret"), "{said}");
+}
+
+#[test]
 fn a_file_that_cannot_be_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("none.toml");

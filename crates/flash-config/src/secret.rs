@@ -2,6 +2,7 @@
 //!
 //! Each is a whole value. Nothing is substituted inside a text.
 
+use std::env::VarError;
 use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
@@ -22,7 +23,11 @@ pub(crate) fn read(table: &DeTable<'_>, file: &File) -> Result<String, String> {
     let (Some((name, value)), None) = (pairs.next(), pairs.next()) else { return Err(FORM.into()) };
     let DeValue::String(text) = value.get_ref() else { return Err(FORM.into()) };
     let secret = match &**name.get_ref() {
-        "env" => std::env::var(&**text).map_err(|error| format!("{text}: {error}"))?,
+        // What the error says has the value in it.
+        "env" => std::env::var(&**text).map_err(|error| match error {
+            VarError::NotUnicode(_) => format!("{text}: its value is not UTF-8"),
+            error @ VarError::NotPresent => format!("{text}: {error}"),
+        })?,
         "file" if !text.is_empty() => of_file(&file.absolute(text))?,
         // systemd's LoadCredential and SetCredential.
         "credential" if !text.contains('/') && !text.starts_with('.') => {

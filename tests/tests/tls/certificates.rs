@@ -215,6 +215,7 @@ fn what_clients_may_not_like_is_said_and_found_by_flash_check() {
     fs::write(&file, text).expect("a file");
     let output = flash(&["check", "--config", file.to_str().expect("UTF-8")]);
     assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("flash.toml:4:1"), "{}", said(&output));
     let server = Server::start_configured(&file, &[]);
     for why in ["the certificate expired ", "the certificate is not for www.example.org, but for example.org"]
     {

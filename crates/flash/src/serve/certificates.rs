@@ -14,6 +14,7 @@ use flash_observe::ErrorLog;
 use flash_tls::tickets::Tickets;
 use flash_tls::{Certificate, CertificateFiles, Endpoint, Endpoints, authority, check, endpoint};
 
+use super::site_plan::Fault;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Https};
 
@@ -167,22 +168,24 @@ fn problems(certificates: &[Certificate], hosts: &[HostName]) -> Vec<String> {
 }
 
 /// All that is wrong with the certificates, for `flash check`.
-pub(super) fn check(flags: &flags::Serve) -> Result<(), Failure> {
-    let mut wrong = Vec::new();
-    for (flags, hosts) in sites(flags) {
+pub(super) fn check(flags: &flags::Serve) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (position, (site, hosts)) in sites(flags).into_iter().enumerate() {
         // `tls = true` makes files, and a check makes none.
-        if flags.tls.tls {
+        if site.tls.tls {
             continue;
         }
-        match files(flags, &mut Vec::new()).and_then(|files| endpoint::read(&files).map_err(Failure::Run)) {
-            Ok(certificates) => wrong.extend(problems(&certificates, hosts)),
-            Err(failure) => wrong.push(failure.to_string()),
-        }
+        let wrong = match files(site, &mut Vec::new())
+            .and_then(|files| endpoint::read(&files).map_err(Failure::Run))
+        {
+            Ok(certificates) => problems(&certificates, hosts),
+            Err(failure) => vec![failure.to_string()],
+        };
+        let site = (!flags.sites.is_empty()).then_some((position, None));
+        let fault = (!wrong.is_empty()).then(|| Failure::Run(wrong.join("; ")));
+        faults.extend(fault.map(|failure| Fault { key: "tls", site, failure }));
     }
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Run(wrong.join("; "))),
-    }
+    faults
 }
 
 /// Whether the listeners suit the certificates.

@@ -8,8 +8,7 @@ use crate::flags::{self, Helpers};
 
 /// All faults, each with the key that it is about. It starts, opens and changes nothing.
 pub(crate) fn check(flags: &flags::Serve) -> Vec<Fault> {
-    let of_certificates = certificates::check(flags).err().map(|failure| fault("tls", failure));
-    of_certificates.into_iter().chain(check_again(flags)).collect()
+    certificates::check(flags).into_iter().chain(check_again(flags)).collect()
 }
 
 /// The same for a reload. It leaves the certificates as they are, and the server's user may not be allowed to read them.

@@ -116,11 +116,14 @@ pub(super) fn changed(present: &Serve, next: &Serve) -> Vec<Fault> {
     if certificates_of(present).is_some() {
         all.extend(changed(of_tls, " with TLS"));
     }
-    if certificates_of(present) != certificates_of(next) {
+    let (before, after) = (certificates_of(present), certificates_of(next));
+    if before != after {
         let failure = Failure::Run(
             "only a restart changes which sites there are, and their certificates, if a site has one".into(),
         );
-        all.push(Fault { key: "site", site: None, failure });
+        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let first = (0..next.sites.len()).find(|position| before.get(*position) != after.get(*position));
+        all.push(Fault { key: "site", site: first.map(|position| (position, None)), failure });
     }
     all
 }
@@ -182,7 +185,8 @@ mod tests {
         let sites = |tls: &str| {
             format!("[site.'a.example']\nroot = '/'\ntls = true\n[site.'b.example']\nroot = '/'\n{tls}")
         };
-        assert_eq!(keys(&sites(""), &sites("tls = true\n")), ["site"]);
+        let faults = changed(&flags(&sites("")), &flags(&sites("tls = true\n")));
+        assert_eq!((faults[0].key, faults[0].site, faults.len()), ("site", Some((1, None)), 1));
         assert_eq!(keys(&sites(""), &sites("list = true\n")), [""; 0]);
     }
 }
