@@ -14,7 +14,6 @@ use flash_observe::ErrorLog;
 use flash_tls::tickets::Tickets;
 use flash_tls::{Certificate, CertificateFiles, Endpoint, Endpoints, authority, check, endpoint};
 
-use super::site_plan::Fault;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Https};
 
@@ -167,8 +166,8 @@ fn problems(certificates: &[Certificate], hosts: &[HostName]) -> Vec<String> {
     of_first.into_iter().chain(others.iter().flat_map(|other| check::problems(other, &[], now))).collect()
 }
 
-/// All that is wrong with the certificates, for `flash check`.
-pub(super) fn check(flags: &flags::Serve) -> Vec<Fault> {
+/// All that is wrong with the certificates, for `flash check`: each with the position of its site, if there are several.
+pub(super) fn check(flags: &flags::Serve) -> Vec<(Option<usize>, Failure)> {
     let mut faults = Vec::new();
     for (position, (site, hosts)) in sites(flags).into_iter().enumerate() {
         // `tls = true` makes files, and a check makes none.
@@ -181,9 +180,10 @@ pub(super) fn check(flags: &flags::Serve) -> Vec<Fault> {
             Ok(certificates) => problems(&certificates, hosts),
             Err(failure) => vec![failure.to_string()],
         };
-        let site = (!flags.sites.is_empty()).then_some((position, None));
-        let fault = (!wrong.is_empty()).then(|| Failure::Run(wrong.join("; ")));
-        faults.extend(fault.map(|failure| Fault { key: "tls", site, failure }));
+        if !wrong.is_empty() {
+            let site = (!flags.sites.is_empty()).then_some(position);
+            faults.push((site, Failure::Run(wrong.join("; "))));
+        }
     }
     faults
 }

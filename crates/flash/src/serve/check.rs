@@ -8,7 +8,12 @@ use crate::flags::{self, Helpers};
 
 /// All faults, each with the key that it is about. It starts, opens and changes nothing.
 pub(crate) fn check(flags: &flags::Serve) -> Vec<Fault> {
-    certificates::check(flags).into_iter().chain(check_again(flags)).collect()
+    let of_certificate = |(site, failure): (Option<usize>, _)| {
+        let site = site.map(|position| (position, None));
+        Fault { key: "tls", site, failure }
+    };
+    let of_certificates = certificates::check(flags).into_iter().map(of_certificate);
+    of_certificates.chain(check_again(flags)).collect()
 }
 
 /// The same for a reload. It leaves the certificates as they are, and the server's user may not be allowed to read them.
