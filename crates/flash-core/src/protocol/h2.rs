@@ -263,15 +263,16 @@ impl Http2 {
         }
         self.client.has_ended = true;
         // The client may still read. But no program may take a part of a request for the whole.
-        let cut: Vec<u32> = self
-            .session
-            .streams()
-            .iter()
-            .filter(|stream| !stream.has_ended() && stream.user.exchange.is_some())
-            .map(|stream| stream.id)
-            .collect();
-        for id in cut {
-            self.reset(id, ErrorCode::CANCEL, cx);
+        let open = self.session.streams().iter().filter(|stream| !stream.has_ended());
+        let open: Vec<(u32, bool, bool)> =
+            open.map(|stream| (stream.id, stream.user.is_sent, stream.user.exchange.is_some())).collect();
+        for (id, is_sent, is_exchanging) in open {
+            match (is_sent, is_exchanging) {
+                (_, true) => self.reset(id, ErrorCode::CANCEL, cx),
+                // The rest of its body would have been dropped.
+                (true, false) => self.finish(id, true, cx),
+                (false, false) => {}
+            }
         }
     }
 }

@@ -218,6 +218,25 @@ fn a_body_that_nothing_reads_is_dropped_and_the_answer_comes_at_once() {
     assert!(client.end(&mut world) == Waits::Closed);
 }
 
+/// Its client got a response early, and left. The rest of the body will never come, so nothing waits for that.
+#[test]
+fn a_client_that_leaves_in_the_middle_of_an_answered_upload_is_not_waited_for() {
+    let fields = [("content-length", "500000")];
+    let mut world = world();
+    let mut client = H2Client::connect(&mut world, WINDOW);
+    client.send(&mut world, &H2Client::request(1, "POST", "/small.txt", &fields, 0));
+    client.send(&mut world, &H2Client::data(1, &[0; 10_000], 0));
+    assert_eq!(client.answer(1).status(), "405");
+    assert_eq!(client.end(&mut world), Waits::Closed);
+    // The response is still on its way when the client shuts down its side.
+    let mut client = H2Client::connect(&mut world, WINDOW);
+    client.room = 0;
+    client.send(&mut world, &H2Client::request(1, "POST", "/small.txt", &fields, 0));
+    assert_ne!(client.end(&mut world), Waits::Closed);
+    assert_eq!(client.make_room(&mut world, usize::MAX), Waits::Closed);
+    assert_eq!(client.answer(1).status(), "405");
+}
+
 #[test]
 fn a_length_that_differs_from_the_data_is_malformed() {
     for (fields, data) in [

@@ -268,6 +268,7 @@ impl Http2 {
     /// is dropped. A client that sends too much is told to stop (RFC 9113 §8.1).
     pub(super) fn finish(&mut self, id: u32, has_ended: bool, cx: &mut Context<'_>) {
         if !has_ended
+            && !self.client.has_ended
             && let Some(stream) = self.session.streams_mut().get_mut(id)
             && stream.user.body.is_worth_dropping()
         {
