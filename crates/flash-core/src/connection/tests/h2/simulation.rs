@@ -309,7 +309,7 @@ impl Life {
         self.leave_nothing();
     }
 
-    /// At some time the client sends nothing more, reads nothing more, and opens no window. So do the programs.
+    /// At some time the client sends nothing more, reads nothing more, and opens no window. Or it leaves. Its programs are silent.
     fn fall_silent(mut self) {
         self.grants = self.random.chance(50);
         let (steps, jobs_end) = (self.random.within(0..3_000), self.random.chance(50));
@@ -319,6 +319,9 @@ impl Life {
         if self.random.chance(50) {
             // Its kernel takes everything.
             self.client.make_room(&mut self.world, usize::MAX);
+        }
+        if self.random.chance(30) && self.client.end(&mut self.world) == Waits::Closed {
+            return self.leave_nothing();
         }
         let began_ms = self.world.now.ms();
         loop {
