@@ -122,6 +122,15 @@ fn check_says_what_serve_would_find_later() {
         assert_eq!((code, &out[..]), (Some(2), ""), "{said}");
         assert!(said.contains(marked) && said.contains(":2:1"), "{said}");
     }
+    for (text, marked) in [
+        ("helpers = 'process'\n", "--helpers process does not work with several sites: leave it out"),
+        ("app = { '/a' = '/bin/true' }\n", "--app does not work with several sites: let a server of FastCGI"),
+        ("cgi = { '/a' = '/bin' }\n", "--cgi does not work with several sites"),
+    ] {
+        let (_folder, path) = file(&format!("# one\n{text}[site.'a.example']\n{root}"));
+        let (code, _, said) = run(&["check"], &path);
+        assert!(code == Some(2) && said.contains(marked) && said.contains(":2:1"), "{said}");
+    }
     let (_folder, path) = file(&format!("{root}user = 'root'\nlisten = '127.0.0.1:0'\n"));
     let (code, out, said) = run(&["check"], &path);
     assert_eq!((code, out, said), (Some(0), format!("{} has no errors\n", path.display()), String::new()));

@@ -3,7 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+#[path = "../tls/client.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod client;
 mod listeners;
 mod loads;
+mod secured;
 mod settings;
 mod setup;

@@ -20,13 +20,13 @@ pub(crate) fn check(flags: &flags::Serve) -> Vec<Fault> {
 pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
     let checks = [
         ("helpers", privileges::check(flags)),
-        ("site", sites(flags)),
         ("user", privileges::check_user(flags)),
         ("listen", certificates::check_listeners(flags)),
         ("listen", listeners::check(flags)),
         ("threads-max", shares::check_counts(flags)),
     ];
     let of_server = checks.into_iter().filter_map(|(key, checked)| Some(fault(key, checked.err()?)));
+    let of_server = of_server.chain(needs_single_site(flags));
     let of_sites = match Dir::new(&flags.dir) {
         Ok(dir) => match access::successes() {
             Ok(successes) => {
@@ -48,15 +48,28 @@ fn fault(key: &'static str, failure: Failure) -> Fault {
 
 /// What works for a single site only.
 pub(super) fn sites(flags: &flags::Serve) -> Result<(), Failure> {
+    needs_single_site(flags).next().map_or(Ok(()), |fault| Err(fault.failure))
+}
+
+/// Each setting that works for a single site only, where there are `[site]` tables.
+fn needs_single_site(flags: &flags::Serve) -> impl Iterator<Item = Fault> {
     let programs = &flags.programs;
-    let starts = !(programs.cgi.is_empty() && programs.cgi_direct.is_empty() && programs.app.is_empty());
-    let why = match flags.sites.is_empty() {
-        true => return Ok(()),
-        false if flags.helpers == Helpers::Process => "--helpers process needs a single site",
-        false if starts => {
-            "--cgi, --cgi-direct and --app need a single site: a site of several can have --fastcgi"
-        }
-        false => return Ok(()),
-    };
-    Err(Failure::Usage(format!("{why} (see flash serve --help)")))
+    let by_fastcgi = "let a server of FastCGI answer, with --fastcgi";
+    let settings = [
+        (
+            "helpers",
+            flags.helpers == Helpers::Process,
+            "leave it out, or serve one root without [site] tables",
+        ),
+        ("cgi", !programs.cgi.is_empty(), by_fastcgi),
+        ("cgi-direct", !programs.cgi_direct.is_empty(), by_fastcgi),
+        ("app", !programs.app.is_empty(), by_fastcgi),
+    ];
+    let has_sites = !flags.sites.is_empty();
+    settings.into_iter().filter(move |(_, is_set, _)| has_sites && *is_set).map(|(key, _, instead)| {
+        let value = if key == "helpers" { " process" } else { "" };
+        let why =
+            format!("--{key}{value} does not work with several sites: {instead} (see flash serve --help)");
+        fault(key, Failure::Usage(why))
+    })
 }

@@ -1,0 +1,143 @@
+//! Clients over TLS with HTTP/2 through a reload, also in the sandbox that is required.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use flash_tests::{PROCESSES, site};
+
+use crate::client::{Authority, Stream, stream};
+use crate::setup::{Setup, architectures, each, wait_for};
+
+const LARGE_BYTES: usize = 1_000_000;
+/// What a client of HTTP/2 may be sent before it says more (RFC 9113 §6.9.2).
+const WINDOW: usize = 65_535;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const WINDOW_UPDATE: u8 = 8;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// A connection of HTTP/2 whose streams are read one after the other.
+struct Client(Stream);
+
+/// What has come on one stream.
+#[derive(Default)]
+struct Answer {
+    /// The first byte of its header block, which is its status in the static table of RFC 7541.
+    status: u8,
+    body: Vec<u8>,
+    has_ended: bool,
+}
+
+const STATUS_200: u8 = 0x88;
+
+impl Client {
+    fn connect(setup: &Setup, authority: &Authority) -> Self {
+        let mut config = (*authority.client()).clone();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let mut client = Self(stream(&setup.server, &Arc::new(config), "localhost"));
+        client.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("the server takes the preface");
+        client.send(SETTINGS, 0, 0, &[]);
+        // So that each stream has its own window, and none waits for another one's.
+        client.send(WINDOW_UPDATE, 0, 0, &(2 * LARGE_BYTES as u32).to_be_bytes());
+        client
+    }
+
+    fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
+        let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+        self.0.write_all(&[&head, payload].concat()).expect("the connection is open");
+        self.0.flush().expect("the connection is open");
+    }
+
+    fn ask(&mut self, stream: u32, path: &str) {
+        let literal = |name: u8, value: &str| [&[name, value.len() as u8], value.as_bytes()].concat();
+        // GET, https, the authority and the path.
+        let block = [vec![0x82, 0x87], literal(1, "localhost"), literal(4, path)].concat();
+        self.send(HEADERS, END_STREAM | END_HEADERS, stream, &block);
+    }
+
+    /// Reads frames until the answer on this stream has ended, or has so many bytes.
+    fn read(&mut self, stream: u32, answer: &mut Answer, bytes: usize) {
+        while !answer.has_ended && answer.body.len() < bytes {
+            let mut head = [0; 9];
+            self.0.read_exact(&mut head).expect("the connection stays open");
+            let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+            self.0.read_exact(&mut payload).expect("the connection stays open");
+            let (kind, flags) = (head[3], head[4]);
+            let of = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+            match kind {
+                SETTINGS if flags == 0 => self.send(SETTINGS, 1, 0, &[]),
+                // RST_STREAM or GOAWAY.
+                3 | 7 => panic!("the server has ended stream {of}: {payload:?}"),
+                HEADERS if of == stream => {
+                    // Behind a change of the table's size.
+                    let status = payload.iter().find(|byte| **byte >= 0x80);
+                    answer.status = *status.expect("a status of the static table");
+                }
+                DATA if of == stream => answer.body.extend(payload),
+                _ => {}
+            }
+            answer.has_ended = of == stream && matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0;
+        }
+    }
+
+    fn get(&mut self, stream: u32, path: &str) -> Answer {
+        self.ask(stream, path);
+        let mut answer = Answer::default();
+        self.read(stream, &mut answer, usize::MAX);
+        answer
+    }
+
+    /// Lets the server send the rest.
+    fn open_window(&mut self, stream: u32) {
+        self.send(WINDOW_UPDATE, 0, stream, &(LARGE_BYTES as u32).to_be_bytes());
+    }
+}
+
+/// A request under way ends as it began, and the next one of the same connection gets the new configuration.
+#[test]
+fn connections_of_http2_stay_open_and_their_next_requests_get_the_new_configuration() {
+    each(architectures(), |arch| {
+        let is_confined = arch == PROCESSES;
+        let authority = Authority::new();
+        let (certificate, key) = authority.issue("localhost", &["localhost"]);
+        let tls = format!(
+            "listen = 'https://127.0.0.1:0'\ntls = {{ certificate = '{certificate}', key = '{key}' }}\n"
+        );
+        let tls = if is_confined { format!("{tls}sandbox = 'required'\n") } else { tls };
+        let setup = Setup::start(arch, &tls);
+        let [old, new] = [site::pattern(LARGE_BYTES), vec![7; LARGE_BYTES]];
+        site::write(&setup.path("old/large"), &old);
+        site::write(&setup.path("new/large"), &new);
+        let mut idle = Client::connect(&setup, &authority);
+        assert_eq!(idle.get(1, "/a.txt").body, b"old", "{arch}");
+        let mut busy = Client::connect(&setup, &authority);
+        let mut download = Answer::default();
+        busy.ask(1, "/large");
+        busy.read(1, &mut download, WINDOW);
+        assert_eq!((download.status, download.body.len()), (STATUS_200, WINDOW), "{arch}");
+        // Helper processes keep their folder, and another setting changes.
+        setup.change(&format!(
+            "{tls}{}",
+            if is_confined { "list = true\n" } else { "root = 'new'\nlist = true\n" }
+        ));
+        let expected: &[u8] = if is_confined { b"old" } else { b"new" };
+        let mut later = Client::connect(&setup, &authority);
+        // A connection with TLS cannot leave its process of mp, and ends there.
+        let kept = [&mut idle, &mut busy].into_iter().filter(|_| arch != "mp");
+        for client in kept.chain([&mut later]) {
+            let small = client.get(3, "/a.txt");
+            assert_eq!((small.status, &small.body[..]), (STATUS_200, expected), "{arch}");
+            assert_eq!(client.get(5, "/empty/").status, STATUS_200, "{arch}: folders are listed now");
+        }
+        busy.open_window(1);
+        busy.read(1, &mut download, usize::MAX);
+        assert!(download.body == old, "{arch}: other bytes, {} of them", download.body.len());
+        drop((idle, busy, later));
+        wait_for("the first configuration to be freed", || setup.in_use() == [2]);
+        setup.server.stop();
+    });
+}
