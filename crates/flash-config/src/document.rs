@@ -21,6 +21,7 @@ pub(crate) fn parse(file: &File, number: usize) -> (Spanned<DeTable<'_>>, Vec<Pr
     };
     let mut problems: Vec<Problem> = errors.iter().map(problem).collect();
     // What follows on the same line may be a consequence.
+    problems.sort_by_key(|problem| problem.place.as_ref().map(|place| place.bytes.start));
     problems.dedup_by_key(|problem| problem.place.as_ref().map(|place| file.line(place.bytes.start)));
     (table, problems)
 }
