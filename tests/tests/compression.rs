@@ -287,3 +287,142 @@ fn a_flood_of_files_leaves_the_hot_one_alone_and_memory_bounded() {
         server.stop();
     }
 }
+
+/// A folder of programs, each in shell.
+fn programs(scripts: &[(&str, &str)]) -> TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    for (name, source) in scripts {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{source}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+const TYPE: &str = "printf 'Content-Type: text/html; charset=utf-8\\n";
+
+#[test]
+fn programs_answers_are_compressed_as_they_come() {
+    let site = TempDir::new().unwrap();
+    let folder = programs(&[
+        ("page", &format!("{TYPE}ETag: \"one\"\\nAccept-Ranges: bytes\\n\\n'; seq 1 60000")),
+        ("known", &format!("{TYPE}Content-Length: 8000\\n\\n'; seq 1 1999 | head -c 8000")),
+        ("tiny", &format!("{TYPE}Content-Length: 5\\n\\nhello'")),
+        ("own", &format!("{TYPE}Content-Encoding: gzip\\n\\n'; echo hello | gzip -c")),
+        ("kept", &format!("{TYPE}Cache-Control: private, no-transform\\n\\n'; seq 1 2000")),
+        ("events", "printf 'Content-Type: text/event-stream\\n\\n'; seq 1 2000"),
+        ("image", "printf 'Content-Type: image/png\\n\\n'; seq 1 2000"),
+        ("part", &format!("{TYPE}Status: 206\\nContent-Range: bytes 0-8/9\\n\\n'; echo 12345678")),
+        ("none", "printf 'Status: 204\\n\\n'"),
+        ("short", &format!("{TYPE}Content-Length: 90000\\n\\n'; seq 1 2000")),
+    ]);
+    let route = format!("/cgi={}", folder.path().display());
+    let numbers =
+        |count: usize| (1..=count).map(|number| format!("{number}\n")).collect::<String>().into_bytes();
+    for arch in ARCHITECTURES {
+        let server = start(arch, site.path(), &["--cgi", &route, "--compress-programs", "br,zstd,gzip"]);
+        for coding in CODINGS {
+            let reply = accepting(&server, "/cgi/page", coding);
+            assert_eq!(reply.field("Content-Encoding"), Some(coding), "{arch}");
+            assert_eq!(reply.field("Vary"), Some("Accept-Encoding"), "{arch}");
+            assert_eq!(reply.field("ETag"), Some("W/\"one\""), "{arch}");
+            assert_eq!(reply.field("Transfer-Encoding"), Some("chunked"), "{arch}");
+            assert!(
+                reply.field("Accept-Ranges").is_none() && reply.field("Content-Length").is_none(),
+                "{arch}"
+            );
+            assert!(decoded(coding, &reply.body) == numbers(60_000), "{arch} {coding}");
+            assert!(reply.body.len() < 200_000, "{arch} {coding}: {}", reply.body.len());
+            let reply = accepting(&server, "/cgi/known", coding);
+            assert_eq!(decoded(coding, &reply.body), numbers(1_999)[..8_000], "{arch} {coding}");
+            assert!(reply.field("Content-Length").is_none(), "{arch}");
+        }
+        assert_eq!(accepting(&server, "/cgi/page", "br, zstd, gzip").field("Content-Encoding"), Some("zstd"));
+        let plain = accepting(&server, "/cgi/page", "identity");
+        assert!(plain.body == numbers(60_000) && plain.field("Vary") == Some("Accept-Encoding"), "{arch}");
+        assert_eq!((plain.field("ETag"), plain.field("Content-Encoding")), (Some("\"one\""), None), "{arch}");
+        let head = get(&server, "HEAD", "/cgi/known", "Accept-Encoding: gzip\r\n");
+        assert_eq!(head.field("Content-Encoding"), Some("gzip"), "{arch}");
+        assert!(head.field("Content-Length").is_none(), "{arch}: it is not known");
+        for (path, status, own) in [
+            ("tiny", 200, None),
+            ("own", 200, Some("gzip")),
+            ("kept", 200, None),
+            ("events", 200, None),
+            ("image", 200, None),
+            ("part", 206, None),
+            ("none", 204, None),
+        ] {
+            let reply = accepting(&server, &format!("/cgi/{path}"), "zstd, gzip");
+            assert_eq!((reply.status, reply.field("Content-Encoding")), (status, own), "{arch} {path}");
+            assert!(reply.field("Vary").is_none(), "{arch} {path}");
+        }
+        // A program that breaks its promise leaves no response that looks complete.
+        let request = "GET /cgi/short HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n";
+        let bytes = server.raw(request.as_bytes());
+        assert!(!bytes.ends_with(b"\r\n0\r\n\r\n"), "{arch}");
+        server.stop();
+        let server = start(arch, site.path(), &["--cgi", &route]);
+        let reply = accepting(&server, "/cgi/page", "gzip");
+        assert_eq!((reply.field("Content-Encoding"), reply.field("Vary")), (None, None), "{arch}");
+        server.stop();
+    }
+}
+
+#[test]
+fn the_first_bytes_of_a_slow_program_are_not_held_back() {
+    let site = TempDir::new().unwrap();
+    let pipe = site.path().join("go");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let slow = format!("{TYPE}\\nfirst words\\n'; cat {} > /dev/null; echo last words", pipe.display());
+    let folder = programs(&[("slow", &slow)]);
+    let route = format!("/cgi={}", folder.path().display());
+    for arch in ARCHITECTURES {
+        let server = start(arch, site.path(), &["--cgi", &route, "--compress-programs", "br,zstd,gzip"]);
+        for coding in CODINGS {
+            use std::io::Write;
+            let mut stream = server.connect();
+            let request = format!(
+                "GET /cgi/slow HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAccept-Encoding: {coding}\r\n\r\n"
+            );
+            stream.write_all(request.as_bytes()).unwrap();
+            let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+            // The program goes on when its first words have come, and not before.
+            loop {
+                let count = stream.read(&mut buffer).unwrap();
+                assert!(count > 0, "{arch} {coding}: {:?}", String::from_utf8_lossy(&bytes));
+                bytes.extend_from_slice(&buffer[..count]);
+                // The head of gzip, which comes in any case, has ten bytes.
+                if begun(&bytes) > 12 {
+                    break;
+                }
+            }
+            fs::write(&pipe, "go").unwrap();
+            stream.read_to_end(&mut bytes).unwrap();
+            let reply = flash_tests::reply::only(&bytes);
+            assert_eq!(decoded(coding, &reply.body), b"first words\nlast words\n", "{arch} {coding}");
+        }
+        server.stop();
+    }
+}
+
+/// How much of the body has come in chunks.
+fn begun(bytes: &[u8]) -> usize {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return 0 };
+    let (mut rest, mut body) = (&bytes[end + 4..], 0);
+    while let Some(line) = rest.windows(2).position(|two| two == b"\r\n") {
+        let size = usize::from_str_radix(std::str::from_utf8(&rest[..line]).unwrap(), 16).unwrap();
+        let data = &rest[line + 2..];
+        body += size.min(data.len());
+        rest = data.get(size + 2..).unwrap_or_default();
+    }
+    body
+}

@@ -59,15 +59,18 @@ impl UpstreamIo {
         match *want {
             Want::SendUpstream(id) => match socket::send_now(stream, connection.to_upstream(id)) {
                 Sent::Bytes(count) => connection.upstream_sent(id, count as usize, cx),
-                Sent::Blocked => connection.upstream_blocked(id, Direction::Out),
+                Sent::Blocked => connection.upstream_blocked(id, Direction::Out, cx),
                 Sent::Broken => connection.upstream_refuses(id, cx),
             },
-            Want::ReceiveUpstream(id) => match socket::receive_now(stream, &mut self.buffer) {
-                // A short read says nothing: the end may follow, and is reported only once.
-                Received::Bytes(count) => connection.upstream_received(id, &self.buffer[..count], cx),
-                Received::Blocked => connection.upstream_blocked(id, Direction::In),
-                Received::End | Received::Gone => connection.upstream_ended(id, cx),
-            },
+            Want::ReceiveUpstream(id) => {
+                let most = connection.piece_bytes(id).unwrap_or(usize::MAX).min(self.buffer.len());
+                match socket::receive_now(stream, &mut self.buffer[..most]) {
+                    // A short read says nothing: the end may follow, and is reported only once.
+                    Received::Bytes(count) => connection.upstream_received(id, &self.buffer[..count], cx),
+                    Received::Blocked => connection.upstream_blocked(id, Direction::In, cx),
+                    Received::End | Received::Gone => connection.upstream_ended(id, cx),
+                }
+            }
             Want::ShutdownUpstream(id) => {
                 // If it fails, the upstream is gone, and the next read will show that.
                 let _ = shutdown(stream, Shutdown::Write);
@@ -76,6 +79,11 @@ impl UpstreamIo {
             _ => {}
         }
     }
+}
+
+/// Whether a want takes as long as a loop has for a connection's turn: it has a piece compressed.
+pub(crate) fn takes_long(want: &Want, connection: &mut Connection) -> bool {
+    matches!(want, Want::ReceiveUpstream(id) if connection.piece_bytes(*id).is_some())
 }
 
 /// Tells an exchange whether its upstream has opened. Returns the exchange's stream.

@@ -85,6 +85,14 @@ impl Encoder {
         }
     }
 
+    /// How many bytes may be written to a stream before it is flushed. Some codings compress them all at once.
+    pub const fn bytes_between_flushes(coding: Coding) -> usize {
+        match coding {
+            Coding::Br => 4 << 10,
+            Coding::Zstd | Coding::Gzip => 16 << 10,
+        }
+    }
+
     /// # Errors
     /// If there is no memory, or if there are more bytes than were said.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {

@@ -353,7 +353,18 @@ impl Connection {
         }
     }
 
-    pub fn upstream_blocked(&mut self, id: ExchangeId, direction: Direction) {
+    /// How many bytes of the upstream's stream are read at a time, if a loop has no time for more.
+    pub fn piece_bytes(&mut self, id: ExchangeId) -> Option<usize> {
+        self.protocol.upstream_mut(id)?.piece_bytes()
+    }
+
+    pub fn upstream_blocked(&mut self, id: ExchangeId, direction: Direction, cx: &mut Context<'_>) {
+        if direction == Direction::In {
+            match &mut self.protocol {
+                Protocol::H1(h1) => h1.upstream_pauses(id, cx),
+                Protocol::H2(h2) => h2.upstream_pauses(id, cx),
+            }
+        }
         if let Some(upstream) = self.protocol.upstream_mut(id) {
             upstream.upstream_blocked(direction);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use flash_http::basic::Credentials;
 use flash_http::head::{RequestHead, Target};
+use flash_http::negotiate::CodingSet;
 
 use crate::access::AccessRules;
 use crate::configuration_number::ConfigurationNumber;
@@ -67,6 +68,8 @@ pub struct SiteSettings {
     pub methods: Option<Methods>,
     /// The site's own `/404.html` is the page for names that lead nowhere, as long as there is one.
     pub own_missing_page: bool,
+    /// The codings in which the answers of programs are compressed.
+    pub compress_programs: CodingSet,
 }
 
 impl Default for SiteSettings {
@@ -82,6 +85,7 @@ impl Default for SiteSettings {
             gone: false,
             methods: None,
             own_missing_page: false,
+            compress_programs: CodingSet::EMPTY,
         }
     }
 }

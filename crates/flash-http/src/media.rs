@@ -30,6 +30,20 @@ pub fn of(name: &[u8]) -> Media {
     by_extension(lower)
 }
 
+/// Whether content of a type compresses well, by the value of Content-Type. A stream of events does not, because each event is
+/// sent for itself.
+pub fn compresses(content_type: &[u8]) -> bool {
+    let end = memchr::memchr(b';', content_type).unwrap_or(content_type.len());
+    let essence = content_type[..end].trim_ascii().to_ascii_lowercase();
+    match &essence[..] {
+        b"text/event-stream" => false,
+        b"application/json" | b"application/javascript" | b"application/x-javascript" => true,
+        b"application/xml" | b"application/wasm" | b"application/x-ndjson" => true,
+        b"image/svg+xml" | b"image/bmp" | b"image/x-icon" | b"font/ttf" | b"font/otf" => true,
+        other => other.starts_with(b"text/") || other.ends_with(b"+json") || other.ends_with(b"+xml"),
+    }
+}
+
 /// A type that compresses well.
 const fn loose(content_type: &'static str) -> Media {
     Media { content_type, compressible: true }
@@ -248,6 +262,20 @@ mod tests {
             ("a.txt", "text/plain; charset=utf-8"),
         ] {
             assert_eq!(of(name.as_bytes()).content_type, content_type, "{name}");
+        }
+    }
+
+    #[test]
+    fn content_types_of_programs() {
+        for loose in
+            ["text/html", "Text/HTML; charset=utf-8", "application/json", "application/problem+json;v=1"]
+        {
+            assert!(compresses(loose.as_bytes()), "{loose}");
+        }
+        for dense in
+            ["", "image/png", "text/event-stream", "text/event-stream; charset=utf-8", "application/zip"]
+        {
+            assert!(!compresses(dense.as_bytes()), "{dense}");
         }
     }
 

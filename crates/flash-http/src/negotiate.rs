@@ -16,6 +16,9 @@ impl Coding {
     /// In the order of our preference.
     pub const ALL: [Coding; 3] = [Coding::Br, Coding::Zstd, Coding::Gzip];
 
+    /// In the order of the time that they take. Their sizes differ little.
+    const FASTEST_FIRST: [Coding; 3] = [Coding::Zstd, Coding::Gzip, Coding::Br];
+
     /// As in Content-Encoding.
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,6 +67,11 @@ impl CodingSet {
 
     pub const fn contains(self, coding: Coding) -> bool {
         self.0 & 1 << coding as u8 != 0
+    }
+
+    #[must_use]
+    pub const fn intersection(self, other: CodingSet) -> CodingSet {
+        CodingSet(self.0 & other.0)
     }
 
     #[must_use]
@@ -122,8 +130,17 @@ impl Accepts {
 
     /// The best of `available`; `None` is the file as it is.
     pub fn choose(&self, available: CodingSet) -> Option<Coding> {
+        self.choose_by(Coding::ALL, available)
+    }
+
+    /// The best of `available` for a response that is compressed while its client waits.
+    pub fn choose_fastest(&self, available: CodingSet) -> Option<Coding> {
+        self.choose_by(Coding::FASTEST_FIRST, available)
+    }
+
+    fn choose_by(&self, order: [Coding; 3], available: CodingSet) -> Option<Coding> {
         let taken = self.codings();
-        Coding::ALL
+        order
             .into_iter()
             .rev()
             .filter(|coding| available.contains(*coding) && taken.contains(*coding))
@@ -242,6 +259,14 @@ mod tests {
         assert_eq!(choose("deflate", all()), None);
         assert_eq!(choose("GZIP", all()), Some(Gzip));
         assert_eq!(choose("x-gzip", all()), Some(Gzip));
+    }
+
+    #[test]
+    fn the_fastest_of_equals_for_a_client_that_waits() {
+        let fastest = |value: &str| Accepts::of(Values::one(value.as_bytes())).choose_fastest(all());
+        assert_eq!(fastest("gzip, br, zstd"), Some(Zstd));
+        assert_eq!(fastest("gzip, br"), Some(Gzip));
+        assert_eq!(fastest("gzip;q=0.9, br"), Some(Br));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::poller::{Poller, WakeOn};
 use crate::socket::{self, Received, Sent};
 use crate::timer_wheel::WheelSlot;
 use crate::transport::Transport;
-use crate::upstream_io::UpstreamIo;
+use crate::upstream_io::{UpstreamIo, takes_long};
 
 /// A connection and what the loop knows about its socket.
 pub(super) struct Slot<L> {
@@ -57,6 +57,8 @@ pub(super) struct TurnContext<'a> {
 const WANTS_PER_TURN: usize = 16;
 /// Moving an upstream's bytes counts as this many wants, because it may move a whole buffer.
 const WANTS_PER_PIECE: usize = 4;
+/// After a want that takes long, what it has made may be sent.
+const WANTS_AFTER_LONG: usize = 1;
 
 impl<L> Slot<L> {
     pub(super) fn perform(
@@ -127,7 +129,10 @@ impl<L> Slot<L> {
                     }
                 }
                 want @ (Want::SendUpstream(id) | Want::ReceiveUpstream(id) | Want::ShutdownUpstream(id)) => {
-                    left = left.saturating_sub(WANTS_PER_PIECE - 1);
+                    left = match takes_long(&want, &mut self.connection) {
+                        true => left.min(WANTS_AFTER_LONG),
+                        false => left.saturating_sub(WANTS_PER_PIECE - 1),
+                    };
                     let stream = turn_cx.streams.get(self.streams, id);
                     turn_cx.upstream_io.perform(&want, &mut self.connection, stream, cx);
                 }

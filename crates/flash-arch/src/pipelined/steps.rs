@@ -21,7 +21,7 @@ use crate::pipelined::parked::{NEW, Slot, Stream};
 use crate::pipelined::queue::With;
 use crate::poller::Registered;
 use crate::socket::{self, Received, Sent};
-use crate::upstream_io::{UpstreamIo, tell_opened};
+use crate::upstream_io::{UpstreamIo, takes_long, tell_opened};
 
 /// The steps that connections go around after they were accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,9 @@ impl ReadRequest {
         if socket.gone {
             slot.connection.abort(cx);
         }
-        for _ in 0..WANTS_PER_TURN {
+        let mut left = WANTS_PER_TURN;
+        while left > 0 {
+            left -= 1;
             if slot.transport.holds_back(&slot.socket, &mut slot.connection, cx) {
                 let registered = socket.register(slot, Registered::Room, at);
                 return if registered.is_ok() { Next::Waits } else { Next::Ends };
@@ -171,6 +173,10 @@ impl ReadRequest {
                     slot.add_stream(id, stream);
                 }
                 want @ (Want::SendUpstream(id) | Want::ReceiveUpstream(id) | Want::ShutdownUpstream(id)) => {
+                    if takes_long(&want, &mut slot.connection) {
+                        // What it has made may be sent.
+                        left = left.min(1);
+                    }
                     let stream = slot.streams.iter().find(|stream| stream.exchange == id);
                     let stream = stream.map(|stream| &stream.stream);
                     self.upstream_io.perform(&want, &mut slot.connection, stream, cx);

@@ -300,7 +300,15 @@ fn two_programs_answer_at_a_time_and_neither_is_framed() {
     }
     let say = |(upstream, stream, _): &mut (UpstreamExchange, Stream, Program), bytes: &[u8]| {
         let (site, refusals, now) = (world.server.hosts.unnamed(), &world.server.refusals, &world.now);
-        let mut writer = Writer { site, refusals, now, sink: stream, head_only: false, head: None };
+        let mut writer = Writer {
+            site,
+            refusals,
+            now,
+            sink: stream,
+            head_only: false,
+            accepts: upstream.request.accepts,
+            head: None,
+        };
         match bytes {
             b"" => assert!(upstream.upstream_ended(&mut writer).is_ok()),
             _ => assert!(upstream.upstream_received(bytes, &mut writer).is_ok()),

@@ -6,6 +6,7 @@
 //! request body is stored first, see [`spooled_body`]. This module does not know how the program was started, or where its
 //! stream goes afterwards.
 
+mod coded_body;
 mod feed;
 mod gateway_error;
 mod outgoing;
@@ -29,6 +30,7 @@ use crate::transport::TransportInfo;
 use crate::upstream::{Open, OpenError, Opened, Release, ReleaseMode, Upstream, UpstreamProtocol};
 use crate::want::Direction;
 
+use self::coded_body::CodedBody;
 pub(crate) use self::gateway_error::GatewayError;
 pub(crate) use self::outgoing::OUTGOING_BYTES_MAX;
 use self::outgoing::{Outgoing, WriteHalf};
@@ -64,6 +66,8 @@ pub(crate) struct UpstreamExchange {
     outgoing: Outgoing,
     pub(crate) reply: ResponseState,
     watermark: Watermark,
+    /// The response may be compressed.
+    may_be_coded: bool,
     blocked: Blocked,
     /// A stream that is free, until the driver is told.
     released: Option<Release>,
@@ -129,6 +133,7 @@ impl UpstreamExchange {
             spooled: comes_unmeasured.then(|| Box::new(SpooledBody::new())),
             outgoing: Outgoing::default(),
             watermark: Watermark::of_response(),
+            may_be_coded: false,
             blocked: Blocked::default(),
             released: None,
         }
@@ -224,6 +229,8 @@ impl UpstreamExchange {
     ) -> Option<Open> {
         let body_bytes = self.spooled.as_ref().map(|spooled| spooled.bytes());
         let begin = self.request.begin((site, timing), transport, local, is_alone, body_bytes, cx)?;
+        let codings = self.request.accepts.codings().intersection(site.settings.compress_programs);
+        self.may_be_coded = !codings.is_empty();
         self.stage = Stage::Opening;
         Some(begin)
     }
@@ -338,6 +345,25 @@ impl UpstreamExchange {
         }
         self.reply.end(writer)?;
         self.over(ReleaseMode::Ended);
+        Ok(Ended::Well)
+    }
+
+    /// How many bytes of the upstream a loop has time for, if each of them may take long.
+    pub(crate) fn piece_bytes(&self) -> Option<usize> {
+        (self.may_be_coded && self.reply.may_be_coded()).then_some(coded_body::PIECE_BYTES)
+    }
+
+    /// Whether the client lacks bytes that the upstream has written before it paused.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.reply.coded().is_some_and(CodedBody::holds_back)
+    }
+
+    /// The upstream pauses. The client gets all that was written.
+    pub(crate) fn upstream_pauses(
+        &mut self,
+        writer: &mut Writer<'_, impl ResponseSink>,
+    ) -> Result<Ended, GatewayError> {
+        self.reply.flush(writer)?;
         Ok(Ended::Well)
     }
 

@@ -446,7 +446,9 @@ impl World {
         let count = program.take(connection.to_upstream(id));
         match program.deaf {
             true => self.with(client, |connection, cx| connection.upstream_refuses(id, cx)),
-            false if count == 0 => client.connection.upstream_blocked(id, Direction::Out),
+            false if count == 0 => {
+                self.with(client, |connection, cx| connection.upstream_blocked(id, Direction::Out, cx))
+            }
             false => self.with(client, |connection, cx| connection.upstream_sent(id, count, cx)),
         }
     }
@@ -458,7 +460,9 @@ impl World {
                 self.with(client, |connection, cx| connection.upstream_received(id, &bytes, cx))
             }
             (None, true) => self.with(client, |connection, cx| connection.upstream_ended(id, cx)),
-            (None, false) => client.connection.upstream_blocked(id, Direction::In),
+            (None, false) => {
+                self.with(client, |connection, cx| connection.upstream_blocked(id, Direction::In, cx))
+            }
         }
     }
 

@@ -258,7 +258,9 @@ impl H2Client {
                     match program.deaf {
                         true => self.with(world, |connection, cx| connection.upstream_refuses(id, cx)),
                         false if count == 0 => {
-                            self.client.connection.upstream_blocked(id, Direction::Out);
+                            self.with(world, |connection, cx| {
+                                connection.upstream_blocked(id, Direction::Out, cx)
+                            });
                         }
                         false => self.with(world, |connection, cx| connection.upstream_sent(id, count, cx)),
                     }
@@ -270,7 +272,8 @@ impl H2Client {
                             self.with(world, |connection, cx| connection.upstream_received(id, &bytes, cx));
                         }
                         (None, true) => self.with(world, |connection, cx| connection.upstream_ended(id, cx)),
-                        (None, false) => self.client.connection.upstream_blocked(id, Direction::In),
+                        (None, false) => self
+                            .with(world, |connection, cx| connection.upstream_blocked(id, Direction::In, cx)),
                     }
                 }
                 Want::ShutdownUpstream(id) => {

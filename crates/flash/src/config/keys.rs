@@ -46,6 +46,7 @@ const IN_PLACES: [&str; 26] = [
     "header",
     "no-precompressed",
     "compress",
+    "compress-programs",
     "fastcgi",
     "no-programs",
     "serve-backups",
@@ -59,7 +60,8 @@ const IN_PLACES: [&str; 26] = [
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 12] = [
+const NOT_OF_FILES: [&str; 13] = [
+    "compress-programs",
     "list",
     "spa",
     "fallback",

@@ -103,6 +103,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "CODINGS", value_parser = codings::parse, default_value = codings::ALL, help_heading = CONTENT)]
     pub compress: CodingSet,
 
+    /// Compress text that programs answer in these codings, as --compress does with files. Where pages hold secrets, and also words
+    /// of the request, it tells listeners about the secrets (BREACH)
+    #[arg(long, value_name = "CODINGS", value_parser = codings::parse, default_value = codings::OFF, help_heading = CONTENT)]
+    pub compress_programs: CodingSet,
+
     #[command(flatten)]
     pub rules: Rules,
 

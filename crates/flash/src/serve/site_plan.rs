@@ -233,6 +233,7 @@ impl<'s> Planner<'s> {
             methods: (!flags.rules.methods.is_empty())
                 .then(|| Methods::new(flags.rules.methods.iter().copied(), !programs.is_empty())),
             own_missing_page: !pages.has_missing(),
+            compress_programs: flags.compress_programs,
         };
         let disk = Arc::new(disk(flags, &programs, &template));
         let https_required = flags.tls.https == flags::Https::Required;

@@ -8,6 +8,7 @@ use flash_cgi::script::Split;
 use flash_cgi::variables::Ends;
 use flash_http::head::{self, Body, Head, Limits, Parsed, Target, Version};
 use flash_http::method::Method;
+use flash_http::negotiate::Accepts;
 use flash_http::status::Status;
 
 use crate::context::{Context, UpstreamError};
@@ -34,6 +35,8 @@ pub(crate) struct Request {
     pub(crate) variables: Arc<Variables>,
     name: Arc<str>,
     again: bool,
+    /// The codings that the client takes.
+    pub(crate) accepts: Accepts,
     /// The program may write to the client itself.
     pub(crate) is_direct: bool,
     /// The request is idempotent and has no body, so it may be sent twice.
@@ -55,6 +58,7 @@ impl Request {
             variables: Arc::default(),
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
+            accepts: Accepts::of(head.accept_encoding),
             is_direct: false,
             // RFC 9110 §9.2.1.
             may_be_repeated: head.method.is_retrieval() && head.body == Body::None,

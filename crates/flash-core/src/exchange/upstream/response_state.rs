@@ -1,8 +1,10 @@
 //! An upstream's response: its head becomes the response's head, and its body follows (RFC 3875 §6, RFC 9112 §6.3).
 
 use flash_cgi::response::{self, Kind, Limits, Parsed};
+use flash_http::negotiate::Accepts;
 use flash_http::status::Status;
 
+use super::coded_body::{self, CodedBody};
 use super::gateway_error::GatewayError;
 use crate::clock::Now;
 use crate::exchange::respond::Responder;
@@ -18,6 +20,8 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) sink: &'a mut S,
     /// The response to HEAD ends with its head.
     pub(crate) head_only: bool,
+    /// The codings that the client takes.
+    pub(crate) accepts: Accepts,
     /// The status and length of the head, once that is written.
     pub(crate) head: Option<(Status, u64)>,
 }
@@ -32,6 +36,8 @@ pub(crate) enum ResponseState {
     /// The body follows. `left` is the rest of its length, if the head gave one.
     Body {
         left: Option<u64>,
+        /// What compresses it, if that is done.
+        coded: Option<Box<CodedBody>>,
     },
     /// The client has the whole response. What the upstream still writes is dropped, up to this much.
     Discard {
@@ -81,6 +87,26 @@ impl ResponseState {
         matches!(self, Self::Complete)
     }
 
+    /// Whether bytes of the upstream may have to be compressed.
+    pub(super) fn may_be_coded(&self) -> bool {
+        matches!(self, Self::Head { .. } | Self::Body { coded: Some(_), .. })
+    }
+
+    pub(super) fn coded(&self) -> Option<&CodedBody> {
+        match self {
+            Self::Body { coded, .. } => coded.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Gives the client all that was written.
+    pub(super) fn flush(&mut self, writer: &mut Writer<'_, impl ResponseSink>) -> Result<(), GatewayError> {
+        match self {
+            Self::Body { coded: Some(coded), .. } => coded.flush(writer.sink),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
@@ -100,16 +126,21 @@ impl ResponseState {
                 let (form, seen) = (*form, std::mem::take(seen));
                 self.read_head(form, &seen, writer)
             }
-            Self::Body { left: None } => {
-                writer.sink.write(bytes);
-                Ok(())
-            }
-            Self::Body { left: Some(left) } => {
+            Self::Body { left, coded } => {
                 // The client would take bytes beyond the length for the next response.
-                let bytes = &bytes[..bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX))];
-                *left -= bytes.len() as u64;
-                writer.sink.write(bytes);
-                if *left == 0 {
+                let most = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
+                let bytes = &bytes[..bytes.len().min(most)];
+                if let Some(left) = left {
+                    *left -= bytes.len() as u64;
+                }
+                match coded {
+                    Some(coded) => coded.write(bytes, writer.sink)?,
+                    None => writer.sink.write(bytes),
+                }
+                if *left == Some(0) {
+                    if let Some(coded) = coded.take() {
+                        coded.finish(writer.sink)?;
+                    }
                     *self = Self::Complete;
                 }
                 Ok(())
@@ -131,7 +162,7 @@ impl ResponseState {
             Self::Raw if !writer.sink.raw() => self.read_head(HeadForm::Nph, bytes, writer),
             Self::Raw => {
                 writer.head = Some((raw_status(bytes), 0));
-                *self = Self::Body { left: None };
+                *self = Self::Body { left: None, coded: None };
                 self.take(bytes, writer)
             }
             Self::Complete => Ok(()),
@@ -181,10 +212,13 @@ impl ResponseState {
             }
             Self::Raw => return Err(GatewayError::of_program("ended without a word")),
             Self::Head { .. } => return Err(GatewayError::of_program("ended in the middle of its head")),
-            Self::Body { left: Some(_) } => {
+            Self::Body { left: Some(_), .. } => {
                 return Err(GatewayError::of_program("ended before the length that it had promised"));
             }
-            Self::Body { left: None } => writer.sink.end(),
+            Self::Body { left: None, coded } => match coded.take() {
+                Some(coded) => coded.finish(writer.sink)?,
+                None => writer.sink.end(),
+            },
             Self::Discard { .. } | Self::Complete => {}
             Self::Redirect { .. } => return Ok(()),
         }
@@ -197,21 +231,43 @@ impl<S: ResponseSink> Writer<'_, S> {
     fn document(&mut self, head: &response::Head<'_>) -> ResponseState {
         let bodiless = head.status.is_bodiless();
         let left = head.content_length.filter(|_| !bodiless);
+        let varies = coded_body::varies(head, left, self.site);
+        let coding = self.accepts.choose_fastest(self.site.settings.compress_programs).filter(|_| varies);
+        let memory = self.site.routes.as_ref().map(|routes| &routes.answers);
+        let coded = match (coding, memory) {
+            (Some(coding), Some(memory)) if !self.head_only => CodedBody::new(coding, memory),
+            _ => None,
+        };
+        // A response to HEAD says what a response to GET would.
+        let coding = coding.filter(|_| self.head_only || coded.is_some());
         let length = match left {
-            Some(bytes) => BodyLength::Known(bytes),
-            None if bodiless || self.head_only => BodyLength::None,
-            None => BodyLength::Unknown,
+            Some(bytes) if coding.is_none() => BodyLength::Known(bytes),
+            _ if bodiless || self.head_only => BodyLength::None,
+            _ => BodyLength::Unknown,
         };
         let reply = match left {
             Some(0) if !self.head_only => ResponseState::Complete,
             _ if bodiless || self.head_only => ResponseState::Discard { left: DISCARD_BYTES_MAX },
-            _ => ResponseState::Body { left },
+            _ => ResponseState::Body { left, coded },
         };
         let template = &self.site.template;
         let reason = if head.reason.is_empty() { head.status.reason().as_bytes() } else { head.reason };
         let writer = self.sink.head(head.status, reason, self.now, None).lines(&template.fields);
         let fields = head.fields().filter(|(name, _)| template.lets_pass(name));
-        let writer = fields.fold(writer, |writer, (name, value)| writer.field(name, value));
+        let mut buffer = Vec::new();
+        let mut writer = fields.fold(writer, |writer, (name, value)| {
+            let value = match coding {
+                Some(_) => coded_body::coded_field(name, value, &mut buffer),
+                None => Some(value),
+            };
+            value.into_iter().fold(writer, |writer, value| writer.field(name, value))
+        });
+        if let Some(coding) = coding {
+            writer = writer.field(b"Content-Encoding", coding.name().as_bytes());
+        }
+        if varies {
+            writer = writer.field(b"Vary", b"Accept-Encoding");
+        }
         self.head = Some((head.status, writer.length(length).end()));
         reply
     }

@@ -132,6 +132,13 @@ impl Http2 {
         self.hear(id, cx, |upstream, writer| upstream.upstream_received(bytes, writer));
     }
 
+    /// The upstream has nothing more to read for now.
+    pub(crate) fn upstream_pauses(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
+        if self.upstream_of(id).is_some_and(UpstreamExchange::holds_back) {
+            self.hear(id, cx, |upstream, writer| upstream.upstream_pauses(writer));
+        }
+    }
+
     pub(crate) fn upstream_ended(&mut self, id: ExchangeId, cx: &mut Context<'_>) {
         self.hear(id, cx, |upstream, writer| upstream.upstream_ended(writer));
     }
@@ -166,6 +173,7 @@ impl Http2 {
             now: cx.now,
             sink: &mut sink,
             head_only: *head_only,
+            accepts: upstream.request.accepts,
             head: None,
         };
         let heard = what(upstream, &mut writer);

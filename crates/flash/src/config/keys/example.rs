@@ -13,6 +13,7 @@ const VALUES: &[(&str, &str)] = &[
     ("cgi", r#"{ "/cgi-bin" = "/usr/lib/cgi-bin" }"#),
     ("cgi-direct", r#"{ "/out" = "/usr/lib/cgi-bin" }"#),
     ("compress", r#""br,gzip""#),
+    ("compress-programs", r#""zstd,gzip""#),
     ("deny", r#"["*.sql", "/private"]"#),
     ("error-log", r#""/var/log/flash/error.log""#),
     ("error-pages", r#""/srv/errors""#),
