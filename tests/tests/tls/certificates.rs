@@ -7,11 +7,12 @@ use flash_tests::{PROCESSES, Server, need, program, reply, site};
 use rcgen::date_time_ymd;
 
 use crate::client::{Authority, Secured, ask};
-use crate::each;
+use crate::{CLOSE, each};
 
 /// Two sites with certificates of their own, and one that shares the first one's.
 fn sites(authority: &Authority, folder: &str, before: &str) -> String {
-    let (one, one_key) = authority.issue("one", &["one.example", "shared.example"]);
+    let (one, one_key) =
+        authority.issue("one", &["one.example", "shared.example", "unknown.example", "127.0.0.1"]);
     let (other, other_key) = authority.issue("other", &["*.other.example"]);
     format!(
         "{before}\n\
@@ -29,6 +30,23 @@ fn over_http2(flags: &[&str], written: &str, host: &str, url: &str) -> String {
     curl.args(["--write-out", &format!("%{{http_version}} {written}"), "--header", &format!("Host: {host}")]);
     let output = curl.arg(url).output().expect("curl runs");
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_single_site_answers_clients_that_name_no_host_or_another_one() {
+    let folder = site::make();
+    each(|arch| {
+        let authority = Authority::new();
+        let (certificate, key) = authority.issue("site", &["localhost", "unknown.example", "127.0.0.1"]);
+        let flags = ["--tls-certificate", &certificate, "--tls-key", &key];
+        let server = Server::start(arch, folder.path(), &flags);
+        for name in ["127.0.0.1", "unknown.example", "localhost"] {
+            let request = format!("GET /a.txt HTTP/1.1\r\n{CLOSE}");
+            let (_, bytes) = ask(&server, &authority.client(), name, &request).expect("an answer");
+            assert_eq!(reply::only(&bytes).body, b"0123456789", "{arch}: {name}");
+        }
+        server.stop();
+    });
 }
 
 #[test]
@@ -64,6 +82,12 @@ fn a_name_chooses_the_certificate_and_a_request_for_another_one_is_misdirected()
             ("one.example", "nowhere.example", Some(421)),
             // The first certificate answers, and it is not for this name.
             ("nowhere.example", "one.example", None),
+            // It answers for a name that no site has, and for clients that send none.
+            ("unknown.example", "one.example", Some(200)),
+            ("unknown.example", "unknown.example", Some(421)),
+            ("unknown.example", "a.other.example", Some(421)),
+            ("127.0.0.1", "shared.example", Some(200)),
+            ("127.0.0.1", "a.other.example", Some(421)),
         ] {
             assert_eq!(status(name, host), expected, "{arch}: {name} and {host}");
             let port = server.address.port();

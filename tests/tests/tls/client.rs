@@ -95,6 +95,13 @@ impl Secured {
         stream(&self.server, &self.authority.client(), "localhost")
     }
 
+    /// Connects, and asks for HTTP/2.
+    pub(crate) fn connect_http2(&self) -> Stream {
+        let mut config = ClientConfig::clone(&self.authority.client());
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        stream(&self.server, &Arc::new(config), "localhost")
+    }
+
     /// Sends bytes, and returns all that comes back until the server closes with a close_notify.
     pub(crate) fn raw(&self, request: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();

@@ -108,6 +108,18 @@ fn uploads_come_back_while_they_are_sent() {
     });
 }
 
+/// What begins a connection of HTTP/2, and a POST with 1,000 bytes of its body, as frames (RFC 9113 §4.1).
+fn upload(length: &[u8]) -> Vec<u8> {
+    let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        let size = (payload.len() as u32).to_be_bytes();
+        [&size[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+    };
+    // :method POST, :scheme https, :path and :authority as literals (RFC 7541 §6.2.2).
+    let fields = [&[0x83, 0x87, 0x04, 10][..], b"/cgi/whole", &[0x01, 9], b"localhost", length].concat();
+    let (settings, headers) = (frame(4, 0, 0, b""), frame(1, 4, 1, &fields));
+    [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &settings[..], &headers, &frame(0, 0, 1, &[b'x'; 1000])].concat()
+}
+
 #[test]
 fn an_upload_without_its_end_is_not_complete() {
     let (folder, scripts) = (site::make(), scripts::make());
@@ -138,8 +150,22 @@ fn an_upload_without_its_end_is_not_complete() {
                 assert!(!answer.starts_with(b"HTTP/1.1 200"), "{arch}: {head}");
             }
         }
+        // Over HTTP/2, with and without a length.
+        for length in [&b""[..], b"\x0f\x0d\x06100000"] {
+            for says_so in [false, true] {
+                let mut stream = secured.connect_http2();
+                stream.write_all(&upload(length)).expect("a head and a part of the body");
+                if says_so {
+                    stream.conn.send_close_notify();
+                    stream.flush().expect("the end");
+                }
+                stream.sock.shutdown(std::net::Shutdown::Write).expect("the end");
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+        }
         secured.server.stop();
     });
+    // A program that ran to its end would be seen by now.
     thread::sleep(Duration::from_millis(200));
     assert!(!fs::exists(&seen).expect("it can be told"), "a program took a part of a body for the whole");
 }
