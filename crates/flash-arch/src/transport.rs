@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use flash_core::file::Content;
 use flash_core::output::{Front, Output};
+use flash_core::refusal::Refusal;
 use flash_core::{Connection, Context};
 use flash_observe::metrics::LoopMetrics;
+use flash_tls::session::Failure;
 use flash_tls::{Endpoints, Event, Session};
 use rustix::io::Errno;
 use rustix::net::{self, SendFlags};
@@ -179,11 +181,20 @@ impl Tls {
             Arc::clone(endpoints.of(site.and_then(|site| site.certificates)))
         };
         let result = self.session.receive(bytes, choose, |event| match event {
-            Event::Secured(tls, _) => connection.secured(tls, cx),
+            Event::Secured(tls, _, certificate) => connection.secured(tls, certificate, cx),
             Event::Plaintext(bytes) => connection.received(bytes, cx),
             Event::End => connection.received_end(cx),
         });
-        if result.is_err() {
+        if let Err(failure) = result {
+            match &failure {
+                Failure::NoClientCertificate => {
+                    connection.refuse_certificate(Refusal::NoClientCertificate, &"TLS handshake", cx);
+                }
+                Failure::BadClientCertificate(why) => {
+                    connection.refuse_certificate(Refusal::BadClientCertificate, why, cx);
+                }
+                Failure::PlainHttp | Failure::Tls(_) => {}
+            }
             // The alert is for a client that still reads.
             if self.flush(socket) == Flushed::All {
                 let _ = net::shutdown(socket, net::Shutdown::Write);

@@ -4,7 +4,9 @@
 //! Everything here happens in memory: there is no system call. The protocol knows what the bytes mean. The exchange knows
 //! what a request asks for. If a listener requires the [PROXY protocol](crate::proxy_header), its header comes before both.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use flash_h2::frame::PREFACE;
 
@@ -23,7 +25,7 @@ use crate::proxy_header::{NoProxyHeader, ProxyHeader, Reader};
 use crate::record::Peer;
 use crate::refusal::Refusal;
 use crate::server::Settings;
-use crate::transport::{ApplicationProtocol, TlsInfo, TransportInfo};
+use crate::transport::{ApplicationProtocol, ClientCertificate, TlsInfo, TransportInfo};
 use crate::upstream::{Open, Opened};
 use crate::want::{Direction, Want};
 
@@ -40,6 +42,8 @@ pub struct Connection {
     counted: Option<Counted>,
     /// Its client has too many connections, and is yet to be told.
     is_one_too_many: bool,
+    /// What the client has shown in its TLS handshake.
+    certificate: Option<Arc<ClientCertificate>>,
     /// No byte has come that only HTTP/1 begins with.
     is_new: bool,
 }
@@ -60,18 +64,25 @@ impl Connection {
             _ => Protocol::H1(Http1::new(transport, settings, now)),
         };
         // With TLS, the handshake has told (RFC 9113 §3.2).
-        Self { protocol, is_new: transport.tls.is_none(), proxy_header, counted, is_one_too_many: false }
+        Self {
+            protocol,
+            is_new: transport.tls.is_none(),
+            proxy_header,
+            counted,
+            is_one_too_many: false,
+            certificate: None,
+        }
     }
 
     /// The TLS handshake is complete. Nothing has been received before it.
-    pub fn secured(&mut self, tls: TlsInfo, cx: &Context<'_>) {
+    pub fn secured(&mut self, tls: TlsInfo, certificate: Option<Arc<ClientCertificate>>, cx: &Context<'_>) {
         let transport = match &self.protocol {
             Protocol::H1(h1) => h1.transport(),
             Protocol::H2(h2) => h2.transport(),
         };
         let is_one_too_many = self.is_one_too_many;
         let secured = Self::with(transport.secured(tls), self.counted.take(), &cx.server.settings, cx.now);
-        *self = Self { is_one_too_many, ..secured };
+        *self = Self { is_one_too_many, certificate, ..secured };
     }
 
     /// Whether nothing more is received or sent.
@@ -100,7 +111,14 @@ impl Connection {
         let (h1, counted) = (Http1::from_idle(state)?, state.counted(&settings.clients));
         let is_new = h1.has_received_nothing();
         let protocol = Protocol::H1(h1);
-        Some(Self { protocol, is_new, proxy_header: None, counted, is_one_too_many: false })
+        Some(Self {
+            protocol,
+            is_new,
+            proxy_header: None,
+            counted,
+            is_one_too_many: false,
+            certificate: None,
+        })
     }
 
     /// Where the connection is counted.
@@ -214,6 +232,13 @@ impl Connection {
         }
     }
 
+    /// The TLS handshake has failed, because of the client's certificate. `why` says more.
+    #[cold]
+    pub fn refuse_certificate(&mut self, refusal: Refusal, why: &dyn fmt::Display, cx: &mut Context<'_>) {
+        let what = format!("{}: {why}", self.peer());
+        cx.server.refusals.note(refusal, what.as_bytes(), cx.now.ms());
+    }
+
     /// Closes the connection without a response, because nobody says whom the response would be for.
     fn refuse_proxy(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         self.proxy_header = None;
@@ -293,8 +318,8 @@ impl Connection {
     /// route leads there; the connection has then answered itself.
     pub fn begin(&mut self, id: ExchangeId, local: Option<SocketAddr>, cx: &mut Context<'_>) -> Option<Open> {
         match &mut self.protocol {
-            Protocol::H1(h1) => h1.begin(id, local, cx),
-            Protocol::H2(h2) => h2.begin(id, local, cx),
+            Protocol::H1(h1) => h1.begin(id, local, self.certificate.as_deref(), cx),
+            Protocol::H2(h2) => h2.begin(id, local, self.certificate.as_deref(), cx),
         }
     }
 

@@ -30,6 +30,10 @@ pub enum Refusal {
     NoProxyHeader,
     /// A connection that begins with a header of the PROXY protocol is from nobody who is believed.
     UntrustedProxy,
+    /// A client's TLS handshake fails, because its site requires a certificate of it.
+    NoClientCertificate,
+    /// A client's TLS handshake fails, because its certificate is not accepted.
+    BadClientCertificate,
 }
 
 impl Refusal {
@@ -46,6 +50,8 @@ impl Refusal {
         Self::Connections,
         Self::NoProxyHeader,
         Self::UntrustedProxy,
+        Self::NoClientCertificate,
+        Self::BadClientCertificate,
     ];
 
     /// The refusal with this number, as another process sent it.
@@ -70,6 +76,10 @@ impl Refusal {
             Self::NoProxyHeader => {
                 "closed: the connection did not begin with a header of the PROXY protocol, which its listener requires"
             }
+            Self::NoClientCertificate => {
+                "closed: the client has shown no certificate, and --client-certificate requires one"
+            }
+            Self::BadClientCertificate => "closed: --client-ca does not accept the client's certificate",
             Self::UntrustedProxy => {
                 "closed: the listener requires a header of the PROXY protocol, and --trusted-proxies does not name this peer"
             }

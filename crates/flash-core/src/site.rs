@@ -41,6 +41,8 @@ pub struct Site {
     pub places: Option<Places<Site>>,
     /// The certificates that are shown for it, if it is served over TLS.
     pub certificates: Option<CertificatesId>,
+    /// Its clients have to show certificates in their TLS handshake. A trusted proxy cannot do that for them.
+    pub requires_client_certificate: bool,
     /// Requests without TLS are redirected to this port.
     pub https_port: Option<u16>,
     /// The configuration that the site belongs to.

@@ -31,6 +31,33 @@ pub struct TlsInfo {
     pub cipher: u16,
 }
 
+/// What programs learn of the certificate that a client has shown, each in the form that mod_ssl gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Both names are distinguished names (RFC 4514).
+    pub subject: String,
+    pub issuer: String,
+    pub common_name: String,
+    /// In hexadecimal digits.
+    pub serial: String,
+    pub not_before: String,
+    pub not_after: String,
+}
+
+impl ClientCertificate {
+    /// The names of the variables, and their values.
+    pub(crate) fn variables(&self) -> [(&'static str, &str); 6] {
+        [
+            ("SSL_CLIENT_S_DN", &self.subject),
+            ("SSL_CLIENT_I_DN", &self.issuer),
+            ("SSL_CLIENT_S_DN_CN", &self.common_name),
+            ("SSL_CLIENT_M_SERIAL", &self.serial),
+            ("SSL_CLIENT_V_START", &self.not_before),
+            ("SSL_CLIENT_V_END", &self.not_after),
+        ]
+    }
+}
+
 /// The protocol within the connection, by ALPN (RFC 7301). A client that names none speaks HTTP/1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApplicationProtocol {

@@ -33,7 +33,7 @@ pub struct Certificate {
 }
 
 /// By what a changed file is recognized.
-type FileStamp = (u64, u64, i64, i64);
+pub(crate) type FileStamp = (u64, u64, i64, i64);
 
 /// A file of certificates is no longer.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -96,15 +96,21 @@ impl Certificate {
 
     /// Whether one of its files is another one than when it was read. A file that is gone has not changed.
     pub(crate) fn has_changed(&self) -> bool {
-        let now = [&self.files.certificate, &self.files.key]
-            .map(|path| fs::metadata(path).ok().as_ref().map(stamp));
-        self.stamps.iter().zip(now).any(|(then, now)| now.is_some() && *then != now)
+        let files = [&self.files.certificate, &self.files.key];
+        self.stamps.iter().zip(files).any(|(then, path)| has_changed(path, then))
     }
+}
+
+/// Whether a file is another one than it was. One that is gone has not changed.
+pub(crate) fn has_changed(path: &Path, then: &Option<FileStamp>) -> bool {
+    let now = fs::metadata(path).ok().as_ref().map(stamp);
+    now.is_some() && *then != now
 }
 
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
-fn read(path: &Path) -> Result<(Vec<u8>, Option<FileStamp>), String> {
+/// A small file, and what a change of it is recognized by.
+pub(crate) fn read(path: &Path) -> Result<(Vec<u8>, Option<FileStamp>), String> {
     let found = fs::metadata(path).map_err(|error| error.to_string())?;
     if !found.is_file() {
         return Err("it is not a file".into());

@@ -3,15 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use flash_core::transport::CertificatesId;
 use rustls::crypto;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
 
 use crate::certificates::{Certificate, CertificateFiles};
+use crate::client_certificates::ClientAuthorities;
 use crate::names;
-use crate::tickets::Tickets;
+use crate::tickets::{OwnTickets, Tickets};
 
 /// The certificates of the sites that share them.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct Endpoint {
     id: CertificatesId,
     tickets: Arc<Tickets>,
     http2: bool,
+    /// Whose certificates clients show, if they are asked for any.
+    clients: ArcSwapOption<ClientAuthorities>,
     config: ArcSwap<ServerConfig>,
     /// Of the present certificates.
     certificates: ArcSwap<Vec<Certificate>>,
@@ -32,15 +35,17 @@ const APPLICATION_PROTOCOLS: [&[u8]; 2] = [HTTP2, HTTP1];
 
 impl Endpoint {
     /// `certificates` are for the same sites, for example with keys of different kinds. `http2` says whether clients may
-    /// choose HTTP/2.
+    /// choose HTTP/2. If there are `clients`, a client is asked for a certificate.
     pub fn new(
         id: CertificatesId,
         certificates: Vec<Certificate>,
+        clients: Option<ClientAuthorities>,
         tickets: Arc<Tickets>,
         http2: bool,
     ) -> Self {
-        let config = ArcSwap::new(config(&certificates, &tickets, http2));
-        Self { id, tickets, http2, config, certificates: ArcSwap::from_pointee(certificates) }
+        let config = ArcSwap::new(config(&certificates, clients.as_ref(), &tickets, http2));
+        let clients = ArcSwapOption::new(clients.map(Arc::new));
+        Self { id, tickets, http2, clients, config, certificates: ArcSwap::from_pointee(certificates) }
     }
 
     pub fn id(&self) -> CertificatesId {
@@ -61,13 +66,16 @@ impl Endpoint {
     /// # Errors
     /// If a file cannot be used. The certificates then stay as they are.
     pub fn reload(&self) -> Result<bool, String> {
-        let old = self.certificates.load();
-        if !old.iter().any(Certificate::has_changed) {
+        let (old, clients) = (self.certificates.load(), self.clients.load_full());
+        let clients_have_changed = clients.as_ref().is_some_and(|clients| clients.has_changed());
+        if !clients_have_changed && !old.iter().any(Certificate::has_changed) {
             return Ok(false);
         }
         let read = |certificate: &Certificate| Certificate::read(certificate.files());
         let certificates = old.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        self.config.store(config(&certificates, &self.tickets, self.http2));
+        let clients = clients.map(|clients| clients.again()).transpose()?;
+        self.config.store(config(&certificates, clients.as_ref(), &self.tickets, self.http2));
+        self.clients.store(clients.map(Arc::new));
         self.certificates.store(Arc::new(certificates));
         Ok(true)
     }
@@ -83,17 +91,27 @@ pub fn prepare() -> io::Result<()> {
     aws_lc_rs::rand::fill(&mut [0; 32]).map_err(|_| io::Error::other("the system has no random numbers"))
 }
 
-fn config(certificates: &[Certificate], tickets: &Arc<Tickets>, http2: bool) -> Arc<ServerConfig> {
+fn config(
+    certificates: &[Certificate],
+    clients: Option<&ClientAuthorities>,
+    tickets: &Arc<Tickets>,
+    http2: bool,
+) -> Arc<ServerConfig> {
     let keys =
         certificates.iter().map(|certificate| (certificate.names().to_vec(), certificate.key())).collect();
-    let mut config = ServerConfig::builder_with_provider(Arc::new(crypto::aws_lc_rs::default_provider()))
+    let builder = ServerConfig::builder_with_provider(Arc::new(crypto::aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
-        .expect("the provider has the suites of TLS 1.2 and 1.3")
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(Resolver(keys)));
+        .expect("the provider has the suites of TLS 1.2 and 1.3");
+    let mut config = match clients {
+        Some(clients) => builder.with_client_cert_verifier(clients.verifier()),
+        None => builder.with_no_client_auth(),
+    }
+    .with_cert_resolver(Arc::new(Resolver(keys)));
     let offered = APPLICATION_PROTOCOLS.iter().filter(|name| http2 || **name != HTTP2);
     config.alpn_protocols = offered.map(|name| name.to_vec()).collect();
-    config.ticketer = Arc::clone(tickets) as _;
+    // A ticket carries the client's identity, so it is for those alone who would have verified the same.
+    let of_whom = clients.map_or_else(Vec::new, |clients| clients.digest().to_vec());
+    config.ticketer = Arc::new(OwnTickets::new(Arc::clone(tickets), of_whom));
     // Sessions are in tickets alone, which every process can read.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Arc::new(config)

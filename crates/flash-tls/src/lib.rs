@@ -12,6 +12,7 @@
 pub mod authority;
 pub mod certificates;
 pub mod check;
+mod client_certificates;
 pub mod endpoint;
 pub mod endpoints;
 mod names;
@@ -20,6 +21,7 @@ pub mod session;
 pub mod tickets;
 
 pub use certificates::{Certificate, CertificateFiles};
+pub use client_certificates::ClientAuthorities;
 pub use endpoint::Endpoint;
 pub use endpoints::Endpoints;
 pub use scratch::release as release_scratch;

@@ -8,11 +8,12 @@ use std::mem;
 use std::sync::Arc;
 
 use flash_core::TlsInfo;
-use flash_core::transport::{ApplicationProtocol, CertificatesId};
+use flash_core::transport::{ApplicationProtocol, CertificatesId, ClientCertificate};
 use rustls::server::{Acceptor, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{Error, HandshakeKind};
+use rustls::{CertificateError, Error, HandshakeKind};
 
+use crate::client_certificates;
 use crate::endpoint::{Endpoint, HTTP2};
 use crate::scratch;
 
@@ -42,8 +43,8 @@ enum State {
 /// What the client's bytes have brought.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The handshake is complete.
-    Secured(TlsInfo, HandshakeKind),
+    /// The handshake is complete. The client may have shown a certificate, in this handshake or in the one that is resumed.
+    Secured(TlsInfo, HandshakeKind, Option<Arc<ClientCertificate>>),
     Plaintext(&'a [u8]),
     /// The client has closed its side with a close_notify.
     End,
@@ -54,12 +55,20 @@ pub enum Event<'a> {
 pub enum Failure {
     /// The client speaks HTTP without TLS.
     PlainHttp,
+    /// The client has shown no certificate, and one is required.
+    NoClientCertificate,
+    /// The client's certificate is not accepted.
+    BadClientCertificate(CertificateError),
     Tls(Error),
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Failure::Tls(error)
+        match error {
+            Error::NoCertificatesPresented => Failure::NoClientCertificate,
+            Error::InvalidCertificate(why) => Failure::BadClientCertificate(why),
+            error => Failure::Tls(error),
+        }
     }
 }
 
@@ -186,12 +195,13 @@ impl Session {
             let (State::Handshake(tls, _) | State::Open(tls)) = &mut self.state else {
                 return Ok(bytes.len());
             };
-            let UnbufferedStatus { mut discard, state } = tls.process_tls_records(&mut bytes[used..]);
+            let UnbufferedStatus { discard, state } = tls.process_tls_records(&mut bytes[used..]);
+            used += discard;
             let goes_on = match state? {
                 ConnectionState::ReadTraffic(mut traffic) => {
                     while let Some(record) = traffic.next_record() {
                         let record = record?;
-                        discard += record.discard;
+                        used += record.discard;
                         match is_open {
                             true => on(Event::Plaintext(record.payload)),
                             false => first.extend_from_slice(record.payload),
@@ -214,12 +224,10 @@ impl Session {
                 // The rest of the bytes means nothing.
                 ConnectionState::Closed => {
                     used = bytes.len();
-                    discard = 0;
                     false
                 }
                 _ => false,
             };
-            used += discard;
             if let State::Handshake(tls, certificates) = &self.state
                 && !tls.is_handshaking()
             {
@@ -234,6 +242,9 @@ impl Session {
                         cipher: tls.negotiated_cipher_suite().map_or(0, |suite| suite.suite().into()),
                     },
                     tls.handshake_kind().unwrap_or(HandshakeKind::Full),
+                    tls.peer_certificates()
+                        .and_then(|chain| client_certificates::describe(chain.first()?))
+                        .map(Arc::new),
                 ));
                 if let State::Handshake(tls, _) = mem::replace(&mut self.state, State::Failed) {
                     self.state = State::Open(tls);
@@ -248,11 +259,15 @@ impl Session {
         }
     }
 
-    /// Writes the alert that a failure has left.
+    /// Writes the alert that a failure has left. While there is something to write, rustls reads none of the client's bytes, so
+    /// they can be missing.
     fn last_words(&mut self) {
-        while let State::Handshake(tls, _) | State::Open(tls) = &mut self.state {
-            let status = tls.process_tls_records(&mut []);
-            let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } = status else {
+        while let State::Handshake(tls, _) | State::Open(tls) = &mut self.state
+            && tls.wants_write()
+        {
+            let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
+                tls.process_tls_records(&mut [])
+            else {
                 return;
             };
             if encode(&mut self.outgoing, |room| data.encode(room)).is_err() {

@@ -5,7 +5,7 @@
 //! tickets of this period and of the one before, and no older ones.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -42,7 +42,7 @@ impl Tickets {
         Ok(Self { state: Mutex::new(state) })
     }
 
-    fn seal(&self, session: &[u8], period: u64) -> Result<Vec<u8>, Unspecified> {
+    fn seal(&self, session: &[u8], of_whom: &[u8], period: u64) -> Result<Vec<u8>, Unspecified> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.advance(period)?;
         let mut nonce = [0; NONCE_LEN];
@@ -51,13 +51,13 @@ impl Tickets {
         let number = state.period.to_be_bytes();
         state.key.seal_in_place_append_tag(
             Nonce::assume_unique_for_key(nonce),
-            Aad::from(number),
+            Aad::from([&number[..], of_whom].concat()),
             &mut sealed,
         )?;
         Ok([&number[..], &nonce, &sealed].concat())
     }
 
-    fn open(&self, ticket: &[u8], period: u64) -> Option<Vec<u8>> {
+    fn open(&self, ticket: &[u8], of_whom: &[u8], period: u64) -> Option<Vec<u8>> {
         let (number, rest) = ticket.split_first_chunk::<PERIOD_BYTES>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +70,8 @@ impl Tickets {
         };
         let mut session = sealed.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let length = key.open_in_place(nonce, Aad::from(*number), &mut session).ok()?.len();
+        let length =
+            key.open_in_place(nonce, Aad::from([number, of_whom].concat()), &mut session).ok()?.len();
         session.truncate(length);
         Some(session)
     }
@@ -99,7 +100,21 @@ fn period(now: SystemTime) -> u64 {
     since.as_secs() / PERIOD.as_secs()
 }
 
-impl ProducesTickets for Tickets {
+/// The tickets of those who verify clients in the same way. Others cannot read them.
+#[derive(Debug)]
+pub(crate) struct OwnTickets {
+    tickets: Arc<Tickets>,
+    /// Authenticated with each ticket.
+    of_whom: Vec<u8>,
+}
+
+impl OwnTickets {
+    pub(crate) fn new(tickets: Arc<Tickets>, of_whom: Vec<u8>) -> Self {
+        Self { tickets, of_whom }
+    }
+}
+
+impl ProducesTickets for OwnTickets {
     fn enabled(&self) -> bool {
         true
     }
@@ -110,11 +125,11 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, session: &[u8]) -> Option<Vec<u8>> {
-        self.seal(session, period(SystemTime::now())).ok()
+        self.tickets.seal(session, &self.of_whom, period(SystemTime::now())).ok()
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        self.open(ticket, period(SystemTime::now()))
+        self.tickets.open(ticket, &self.of_whom, period(SystemTime::now()))
     }
 }
 
@@ -141,10 +156,10 @@ mod tests {
         let now = parent.state.lock().unwrap().period;
         let (one, other) = (fork(&parent), fork(&parent));
         for issued in [now, now + 1, now + 7] {
-            let ticket = one.seal(b"session", issued).unwrap();
-            assert_eq!(other.open(&ticket, issued).as_deref(), Some(&b"session"[..]), "{issued}");
-            assert_eq!(other.open(&ticket, issued + 1).as_deref(), Some(&b"session"[..]), "{issued}");
-            assert_eq!(other.open(&ticket, issued + 2), None, "{issued}");
+            let ticket = one.seal(b"session", b"", issued).unwrap();
+            assert_eq!(other.open(&ticket, b"", issued).as_deref(), Some(&b"session"[..]), "{issued}");
+            assert_eq!(other.open(&ticket, b"", issued + 1).as_deref(), Some(&b"session"[..]), "{issued}");
+            assert_eq!(other.open(&ticket, b"", issued + 2), None, "{issued}");
         }
     }
 
@@ -152,16 +167,17 @@ mod tests {
     fn what_is_no_ticket_of_this_server_is_none() {
         let tickets = Tickets::new().unwrap();
         let now = tickets.state.lock().unwrap().period;
-        let ticket = tickets.seal(b"session", now).unwrap();
-        assert_eq!(Tickets::new().unwrap().open(&ticket, now), None);
+        let ticket = tickets.seal(b"session", b"", now).unwrap();
+        assert_eq!(Tickets::new().unwrap().open(&ticket, b"", now), None);
         for length in 0..ticket.len() {
-            assert_eq!(tickets.open(&ticket[..length], now), None, "{length}");
+            assert_eq!(tickets.open(&ticket[..length], b"", now), None, "{length}");
         }
         for at in 0..ticket.len() {
             let mut forged = ticket.clone();
             forged[at] ^= 1;
-            assert_eq!(tickets.open(&forged, now), None, "{at}");
+            assert_eq!(tickets.open(&forged, b"", now), None, "{at}");
         }
-        assert!(tickets.open(&ticket, now).is_some());
+        assert!(tickets.open(&ticket, b"", now).is_some());
+        assert_eq!(tickets.open(&ticket, b"another authority", now), None);
     }
 }

@@ -7,8 +7,11 @@ use std::sync::Arc;
 
 use flash_tests::{PATIENCE, Server, connect};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::client::WantsClientCert;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned, crypto};
+use rustls::{
+    ClientConfig, ClientConnection, ConfigBuilder, HandshakeKind, RootCertStore, StreamOwned, crypto,
+};
 use tempfile::TempDir;
 
 /// An authority, and certificates that it has issued.
@@ -68,11 +71,19 @@ impl Authority {
         &self,
         versions: &[&'static rustls::SupportedProtocolVersion],
     ) -> Arc<ClientConfig> {
+        self.client_with(versions, |builder| builder.with_no_client_auth())
+    }
+
+    pub(crate) fn client_with(
+        &self,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        finish: impl FnOnce(ConfigBuilder<ClientConfig, WantsClientCert>) -> ClientConfig,
+    ) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).expect("a root");
         let provider = Arc::new(crypto::aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
-        Arc::new(config.expect("versions").with_root_certificates(roots).with_no_client_auth())
+        Arc::new(finish(config.expect("versions").with_root_certificates(roots)))
     }
 }
 

@@ -5,6 +5,7 @@
 mod bad_clients;
 mod certificates;
 mod client;
+mod client_certificates;
 mod conformance;
 mod http2_clients;
 mod programs;

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{need, reply, scripts, site};
+use flash_tests::{PATIENCE, need, reply, scripts, site};
 
 use crate::client::Secured;
 use crate::real_clients::curl;
@@ -109,13 +109,14 @@ fn uploads_come_back_while_they_are_sent() {
 }
 
 /// What begins a connection of HTTP/2, and a POST with 1,000 bytes of its body, as frames (RFC 9113 §4.1).
-fn upload(length: &[u8]) -> Vec<u8> {
+fn upload(path: &str, length: &[u8]) -> Vec<u8> {
     let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
         let size = (payload.len() as u32).to_be_bytes();
         [&size[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
     };
     // :method POST, :scheme https, :path and :authority as literals (RFC 7541 §6.2.2).
-    let fields = [&[0x83, 0x87, 0x04, 10][..], b"/cgi/whole", &[0x01, 9], b"localhost", length].concat();
+    let path = [&[0x04, path.len() as u8][..], path.as_bytes()].concat();
+    let fields = [&[0x83, 0x87][..], &path, &[0x01, 9], b"localhost", length].concat();
     let (settings, headers) = (frame(4, 0, 0, b""), frame(1, 4, 1, &fields));
     [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &settings[..], &headers, &frame(0, 0, 1, &[b'x'; 1000])].concat()
 }
@@ -123,22 +124,52 @@ fn upload(length: &[u8]) -> Vec<u8> {
 #[test]
 fn an_upload_without_its_end_is_not_complete() {
     let (folder, scripts) = (site::make(), scripts::make());
-    let seen = scripts.path().join("seen");
+    let (begun, seen) = (scripts.path().join("begun"), scripts.path().join("seen"));
+    // One process: where a signal for a group kills `cat` first, its shell could go on.
     let script = format!(
-        "#!/bin/sh\ncat > /dev/null\necho whole >> {}\nprintf 'Content-Type: text/plain\\n\\nok'",
+        "#!/bin/sh\necho $QUERY_STRING $$ >> {}\nwhile read -r line; do :; done\necho $SERVER_PROTOCOL $QUERY_STRING >> {}\n\
+         printf 'Content-Type: text/plain\\n\\nok'",
+        begun.display(),
         seen.display()
     );
     scripts::script(scripts.path(), "whole", &script);
+    let until = |what: &dyn Fn() -> bool| {
+        let give_up = Instant::now() + PATIENCE;
+        while !what() {
+            assert!(Instant::now() < give_up, "it takes too long");
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // The process that answers a request.
+    let process = |query: &str| {
+        let text = fs::read_to_string(&begun).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix(query)?.strip_prefix(' ').map(str::to_owned))
+    };
     each(|arch| {
         let secured = start(arch, folder.path(), scripts.path());
-        for head in ["Content-Length: 100000\r\n", "Transfer-Encoding: chunked\r\n"] {
-            let body = if head.starts_with('C') { vec![b'x'; 50_000] } else { b"5\r\nhello\r\n".to_vec() };
-            for says_so in [false, true] {
-                let mut stream = secured.connect();
-                stream
-                    .write_all(format!("POST /cgi/whole HTTP/1.1\r\n{head}{CLOSE}").as_bytes())
-                    .expect("a head");
-                stream.write_all(&body).expect("a part of the body");
+        let port = secured.server.address.port();
+        let mut number = 0;
+        for is_http2 in [false, true] {
+            for (has_length, says_so) in [(true, false), (true, true), (false, false), (false, true)] {
+                number += 1;
+                let query = format!("{port}-{number}-{}", arch.replace(" ", ""));
+                let path = format!("/cgi/whole?{query}");
+                let (mut stream, request) = if is_http2 {
+                    // content-length: 100000.
+                    let length = if has_length { &b"\x0f\x0d\x06100000"[..] } else { b"" };
+                    (secured.connect_http2(), upload(&path, length))
+                } else {
+                    let field =
+                        if has_length { "Content-Length: 100000" } else { "Transfer-Encoding: chunked" };
+                    let body = if has_length { "x".repeat(1_000) } else { "5\r\nhello\r\n".into() };
+                    let request = format!("POST {path} HTTP/1.1\r\n{field}\r\n{CLOSE}{body}");
+                    (secured.connect(), request.into_bytes())
+                };
+                stream.write_all(&request).expect("a part of a request");
+                if has_length {
+                    // A body without a length is stored before a program starts.
+                    until(&|| process(&query).is_some());
+                }
                 if says_so {
                     stream.conn.send_close_notify();
                     stream.flush().expect("the end");
@@ -147,27 +178,19 @@ fn an_upload_without_its_end_is_not_complete() {
                 let mut answer = Vec::new();
                 // Nothing, or an error.
                 let _ = stream.read_to_end(&mut answer);
-                assert!(!answer.starts_with(b"HTTP/1.1 200"), "{arch}: {head}");
-            }
-        }
-        // Over HTTP/2, with and without a length.
-        for length in [&b""[..], b"\x0f\x0d\x06100000"] {
-            for says_so in [false, true] {
-                let mut stream = secured.connect_http2();
-                stream.write_all(&upload(length)).expect("a head and a part of the body");
-                if says_so {
-                    stream.conn.send_close_notify();
-                    stream.flush().expect("the end");
-                }
-                stream.sock.shutdown(std::net::Shutdown::Write).expect("the end");
-                let _ = stream.read_to_end(&mut Vec::new());
+                assert!(!answer.starts_with(b"HTTP/1.1 200"), "{arch}: {query}");
+                let pid = process(&query);
+                assert_eq!(pid.is_some(), has_length, "{arch}: {query}");
+                // A server that stops closes what its programs read.
+                until(&|| {
+                    pid.as_ref().is_none_or(|pid| !fs::exists(format!("/proc/{pid}/fd/0")).unwrap_or(true))
+                });
             }
         }
         secured.server.stop();
     });
-    // A program that ran to its end would be seen by now.
-    thread::sleep(Duration::from_millis(200));
-    assert!(!fs::exists(&seen).expect("it can be told"), "a program took a part of a body for the whole");
+    let seen = fs::read_to_string(&seen).unwrap_or_default();
+    assert_eq!(seen, "", "a program took a part of a body for the whole");
 }
 
 #[test]

@@ -59,6 +59,14 @@ impl Variables {
         self.push(b"REMOTE_USER", user);
     }
 
+    /// Whether the client has shown a certificate that was verified, and what is in it, in mod_ssl's names.
+    pub fn add_client(&mut self, certificate: Option<&[(&str, &str)]>) {
+        self.push(b"SSL_CLIENT_VERIFY", if certificate.is_some() { b"SUCCESS" } else { b"NONE" });
+        for (name, value) in certificate.unwrap_or_default() {
+            self.push(name.as_bytes(), value.as_bytes());
+        }
+    }
+
     fn add_request_line(&mut self, head: &RequestHead<'_>, protocol: &str) {
         // §4.1.12. The method may be one that the head's parser does not know.
         self.push(b"REQUEST_METHOD", head.method_name);

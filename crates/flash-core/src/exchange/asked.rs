@@ -40,6 +40,9 @@ pub(crate) fn site_asked<'s, 'b>(
         || server.settings.trusted_proxies.client(transport, head.fields).scheme == Scheme::Http;
     let found = pinned.or_else(|| server.hosts.answering(head));
     match found.filter(|site| site.is_served_over(transport)) {
+        Some(site) if site.requires_client_certificate && transport.scheme == Scheme::Http => {
+            (site, Asked::ToHttps)
+        }
         Some(site) if site.https_port.is_some() && is_insecure() => (site, Asked::ToHttps),
         Some(site) => (site, asked(head, site)),
         None => (server.hosts.unnamed(), Asked::Refused(Status::MISDIRECTED_REQUEST)),

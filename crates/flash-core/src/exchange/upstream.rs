@@ -26,7 +26,7 @@ use crate::exchange_id::ExchangeId;
 use crate::memory_budget::Budget;
 use crate::record::Timing;
 use crate::site::Site;
-use crate::transport::TransportInfo;
+use crate::transport::{ClientCertificate, TransportInfo};
 use crate::upstream::{Open, OpenError, Opened, Release, ReleaseMode, Upstream, UpstreamProtocol};
 use crate::want::Direction;
 
@@ -222,7 +222,7 @@ impl UpstreamExchange {
     pub(crate) fn begin(
         &mut self,
         (site, timing): (&Site, Timing),
-        transport: &TransportInfo,
+        transport: (&TransportInfo, Option<&ClientCertificate>),
         local: Option<SocketAddr>,
         is_alone: bool,
         cx: &mut Context<'_>,

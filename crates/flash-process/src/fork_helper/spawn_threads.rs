@@ -302,9 +302,16 @@ fn stdio<'d>(
 /// LD_PRELOAD, BASH_ENV, PERL5OPT.
 fn is_allowed_variable(name: &[u8], what: &ProgramRef) -> bool {
     let prefixes: &[&[u8]] = match what {
-        ProgramRef::Script { .. } => {
-            &[b"HTTP_", b"REQUEST_", b"SERVER_", b"REMOTE_", b"CONTENT_", b"SSL_PROTOCOL", b"SSL_CIPHER"]
-        }
+        ProgramRef::Script { .. } => &[
+            b"HTTP_",
+            b"REQUEST_",
+            b"SERVER_",
+            b"REMOTE_",
+            b"CONTENT_",
+            b"SSL_PROTOCOL",
+            b"SSL_CIPHER",
+            b"SSL_CLIENT_",
+        ],
         ProgramRef::Command { .. } => return name == b"PHP_FCGI_MAX_REQUESTS",
     };
     let others: [&[u8]; 6] =

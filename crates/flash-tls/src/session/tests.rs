@@ -8,6 +8,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, version};
 use super::*;
 use crate::authority;
 use crate::certificates::Certificate;
+use crate::client_certificates::ClientAuthorities;
 use crate::tickets::Tickets;
 
 struct Peers {
@@ -26,11 +27,20 @@ fn endpoint() -> (Arc<Endpoint>, Arc<ClientConfig>) {
 }
 
 fn endpoint_of(versions: &[&'static rustls::SupportedProtocolVersion]) -> (Arc<Endpoint>, Arc<ClientConfig>) {
+    endpoint_with(versions, false)
+}
+
+/// An endpoint, and a client without a certificate.
+fn endpoint_with(
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    requires_client: bool,
+) -> (Arc<Endpoint>, Arc<ClientConfig>) {
     let folder = tempfile::tempdir().unwrap();
     let local = authority::local(folder.path()).unwrap();
     let certificate = Certificate::read(&local.files).unwrap();
     let tickets = Arc::new(Tickets::new().unwrap());
-    let endpoint = Arc::new(Endpoint::new(CertificatesId(7), vec![certificate], tickets, true));
+    let clients = requires_client.then(|| ClientAuthorities::read(&local.authority, true).unwrap());
+    let endpoint = Arc::new(Endpoint::new(CertificatesId(7), vec![certificate], clients, tickets, true));
     let mut roots = RootCertStore::empty();
     use rustls::pki_types::pem::PemObject;
     roots.add(rustls::pki_types::CertificateDer::from_pem_file(&local.authority).unwrap()).unwrap();
@@ -86,7 +96,7 @@ impl Peers {
                 Arc::clone(endpoint)
             },
             |event| match event {
-                Event::Secured(tls, kind) => secured.push((tls, kind)),
+                Event::Secured(tls, kind, _) => secured.push((tls, kind)),
                 Event::Plaintext(bytes) => received.extend_from_slice(bytes),
                 Event::End => *ended = true,
             },
@@ -263,5 +273,33 @@ fn a_record_that_is_too_long_or_forged_ends_the_session() {
         assert!(matches!(peers.serve(&bytes), Err(Failure::Tls(_))));
         assert!(!peers.server.outgoing().is_empty() && peers.received.is_empty());
         assert!(!peers.server.is_open());
+    }
+}
+
+/// The client's other messages are in the same record. rustls remembers where, and must not look for them elsewhere.
+#[test]
+fn a_failure_before_the_end_of_a_record_gets_its_alert() {
+    for version in [&version::TLS13, &version::TLS12] {
+        let (endpoint, config) = endpoint_with(&[version], true);
+        let mut peers = Peers::new(&endpoint, &config);
+        let mut result = Ok(());
+        while result.is_ok() {
+            let mut bytes = Vec::new();
+            while peers.client.wants_write() {
+                peers.client.write_tls(&mut bytes).unwrap();
+            }
+            assert!(!bytes.is_empty(), "{version:?}: it has not failed");
+            result = peers.serve(&bytes);
+            let sent = peers.server.outgoing().to_vec();
+            peers.server.sent(sent.len());
+            if result.is_ok() {
+                peers.deliver(&sent);
+            } else {
+                // An alert: in the clear with TLS 1.2, and encrypted with TLS 1.3.
+                assert!(matches!(sent[0], 21 | 23) && sent.len() < 30, "{version:?}: {sent:?}");
+            }
+        }
+        assert!(matches!(result, Err(Failure::NoClientCertificate)), "{version:?}: {result:?}");
+        assert!(peers.secured.is_empty());
     }
 }

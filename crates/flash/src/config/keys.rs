@@ -27,9 +27,9 @@ mod example;
 const DIR: &str = "dir";
 pub(super) const ROOT: &str = "root";
 /// Keys that may stand in a site, too.
-const IN_SITES: [&str; 4] = ["user-dirs", "tls", "https", "hsts"];
+const IN_SITES: [&str; 6] = ["user-dirs", "tls", "client-ca", "client-certificate", "https", "hsts"];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 26] = [
+const IN_PLACES: [&str; 27] = [
     ROOT,
     "list",
     "index",
@@ -60,7 +60,7 @@ const IN_PLACES: [&str; 26] = [
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 13] = [
+const NOT_OF_FILES: [&str; 15] = [
     "compress-programs",
     "list",
     "spa",
@@ -73,6 +73,8 @@ const NOT_OF_FILES: [&str; 13] = [
     "allow",
     "limit",
     "tls",
+    "client-ca",
+    "client-certificate",
     "https",
 ];
 /// Keys that are about the folder. A place with a folder of its own does not inherit them.

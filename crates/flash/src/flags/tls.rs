@@ -23,6 +23,15 @@ pub(crate) struct Tls {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_certificate", help_heading = TLS)]
     pub tls_key: Vec<PathBuf>,
 
+    /// Ask clients for a certificate of these authorities, a PEM file. Programs see whom it names (SSL_CLIENT_S_DN). The
+    /// handshake fails for any other certificate
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = TLS)]
+    pub client_ca: Option<PathBuf>,
+
+    /// With --client-ca, whether a client without a certificate is refused, or served all the same
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = ClientCertificate::Required, help_heading = TLS)]
+    pub client_certificate: ClientCertificate,
+
     /// Whether requests without TLS are answered, or redirected to the listener with TLS (308)
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Https::Optional, help_heading = TLS)]
     pub https: Https,
@@ -33,6 +42,15 @@ pub(crate) struct Tls {
 }
 
 pub(super) const TLS: &str = "TLS";
+
+/// What becomes of clients without a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+pub(crate) enum ClientCertificate {
+    /// Their handshake fails
+    Required,
+    /// They are served, and programs see SSL_CLIENT_VERIFY=NONE
+    Asked,
+}
 
 /// What becomes of requests without TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -47,5 +65,10 @@ impl Tls {
     /// Whether a certificate is asked for.
     pub(crate) fn is_on(&self) -> bool {
         self.tls || !self.tls_certificate.is_empty()
+    }
+
+    /// Whether a client has to show a certificate.
+    pub(crate) fn requires_client_certificate(&self) -> bool {
+        self.client_ca.is_some() && self.client_certificate == ClientCertificate::Required
     }
 }

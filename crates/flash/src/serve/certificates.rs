@@ -12,7 +12,9 @@ use flash_core::transport::CertificatesId;
 use flash_http::Scheme;
 use flash_observe::ErrorLog;
 use flash_tls::tickets::Tickets;
-use flash_tls::{Certificate, CertificateFiles, Endpoint, Endpoints, authority, check, endpoint};
+use flash_tls::{
+    Certificate, CertificateFiles, ClientAuthorities, Endpoint, Endpoints, authority, check, endpoint,
+};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Https};
@@ -40,21 +42,23 @@ pub(super) fn read(flags: &flags::Serve) -> Result<Option<Certificates>, Failure
     let tickets = Tickets::new().map_err(|_| Failure::Run("cannot make keys of session tickets".into()))?;
     let tickets = Arc::new(tickets);
     let (mut all, mut of_sites, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
-    let mut known: HashMap<Vec<CertificateFiles>, u32> = HashMap::new();
+    let mut known: HashMap<_, u32> = HashMap::new();
     for (flags, hosts) in sites {
         let files = files(flags, &mut remarks)?;
         if files.is_empty() {
             of_sites.push(None);
             continue;
         }
-        let number = match known.get(&files) {
+        let what = (files, flags.tls.client_ca.clone(), flags.tls.client_certificate);
+        let number = match known.get(&what) {
             Some(number) => *number,
             None => {
-                let certificates = endpoint::read(&files).map_err(Failure::Run)?;
+                let certificates = endpoint::read(&what.0).map_err(Failure::Run)?;
+                let clients = clients(flags)?;
                 let number = all.len() as u32;
                 let id = CertificatesId(number);
-                all.push(Arc::new(Endpoint::new(id, certificates, Arc::clone(&tickets), http2)));
-                known.insert(files, number);
+                all.push(Arc::new(Endpoint::new(id, certificates, clients, Arc::clone(&tickets), http2)));
+                known.insert(what, number);
                 number
             }
         };
@@ -137,6 +141,13 @@ fn files(flags: &flags::Serve, remarks: &mut Vec<String>) -> Result<Vec<Certific
         .collect())
 }
 
+/// The authorities of a site's clients.
+fn clients(flags: &flags::Serve) -> Result<Option<ClientAuthorities>, Failure> {
+    let tls = &flags.tls;
+    let read = |path: &PathBuf| ClientAuthorities::read(path, tls.requires_client_certificate());
+    tls.client_ca.as_ref().map(read).transpose().map_err(Failure::Run)
+}
+
 /// Where the user's own data is (XDG Base Directory Specification).
 fn data_folder() -> Result<PathBuf, Failure> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -170,16 +181,16 @@ fn problems(certificates: &[Certificate], hosts: &[HostName]) -> Vec<String> {
 pub(super) fn check(flags: &flags::Serve) -> Vec<(Option<usize>, Failure)> {
     let mut faults = Vec::new();
     for (position, (site, hosts)) in sites(flags).into_iter().enumerate() {
+        let mut wrong: Vec<String> =
+            clients(site).err().map(|failure| failure.to_string()).into_iter().collect();
         // `tls = true` makes files, and a check makes none.
-        if site.tls.tls {
-            continue;
+        if !site.tls.tls {
+            let read = |files: Vec<CertificateFiles>| endpoint::read(&files).map_err(Failure::Run);
+            match files(site, &mut Vec::new()).and_then(read) {
+                Ok(certificates) => wrong.extend(problems(&certificates, hosts)),
+                Err(failure) => wrong.push(failure.to_string()),
+            }
         }
-        let wrong = match files(site, &mut Vec::new())
-            .and_then(|files| endpoint::read(&files).map_err(Failure::Run))
-        {
-            Ok(certificates) => problems(&certificates, hosts),
-            Err(failure) => vec![failure.to_string()],
-        };
         if !wrong.is_empty() {
             let site = (!flags.sites.is_empty()).then_some(position);
             faults.push((site, Failure::Run(wrong.join("; "))));
@@ -192,6 +203,8 @@ pub(super) fn check(flags: &flags::Serve) -> Vec<(Option<usize>, Failure)> {
 pub(super) fn check_listeners(flags: &flags::Serve) -> Result<(), Failure> {
     let is_on = sites(flags).iter().any(|(flags, _)| flags.tls.is_on());
     let https = flags.listen.iter().find(|place| place.scheme() == Scheme::Https);
+    let has_plain = flags.listen.iter().any(|place| place.scheme() == Scheme::Http);
+    let is_bypassed = |tls: &flags::Tls| tls.requires_client_certificate() && tls.https == Https::Optional;
     let is_required = sites(flags).iter().any(|(flags, _)| flags.tls.https == Https::Required);
     let wrong = match (is_on, https) {
         (false, Some(listen)) => format!(
@@ -200,6 +213,13 @@ pub(super) fn check_listeners(flags: &flags::Serve) -> Result<(), Failure> {
         ),
         (true, None) => {
             "a certificate is given, and no listener speaks TLS: write --listen https://:443".into()
+        }
+        _ if sites(flags).iter().any(|(flags, _)| flags.tls.client_ca.is_some() && !flags.tls.is_on()) => {
+            "--client-ca needs TLS: add --tls-certificate and --tls-key, or --tls".into()
+        }
+        _ if has_plain && sites(flags).iter().any(|(flags, _)| is_bypassed(&flags.tls)) => {
+            "--client-certificate required needs --https required: no client shows a certificate without TLS"
+                .into()
         }
         (false, None) if is_required => "--https required needs a listener that speaks TLS".into(),
         _ => match sites(flags)

@@ -71,6 +71,7 @@ struct Common {
     programs: Arc<Programs>,
     /// Requests without TLS are redirected.
     https_required: bool,
+    requires_client_certificate: bool,
 }
 
 /// What is wrong with a site or a place.
@@ -237,7 +238,16 @@ impl<'s> Planner<'s> {
         };
         let disk = Arc::new(disk(flags, &programs, &template));
         let https_required = flags.tls.https == flags::Https::Required;
-        Ok(Common { settings: Arc::new(settings), template, pages, disk, programs, https_required })
+        let requires_client_certificate = flags.tls.requires_client_certificate();
+        Ok(Common {
+            settings: Arc::new(settings),
+            template,
+            pages,
+            disk,
+            programs,
+            https_required,
+            requires_client_certificate,
+        })
     }
 
     /// Rules with the same programs share them.
@@ -406,7 +416,8 @@ impl SiteMaker {
         let number = position as u32;
         let certificates = self.certificates.as_ref().and_then(|certificates| certificates.of(number));
         let site = |rules: &Rules, places| {
-            let Common { settings, template, pages, https_required, .. } = &*rules.common;
+            let Common { settings, template, pages, https_required, requires_client_certificate, .. } =
+                &*rules.common;
             let view = views.get(self.ids[rules.id.0 as usize]).expect("each folder has its number");
             Site {
                 id: view.id,
@@ -419,6 +430,7 @@ impl SiteMaker {
                 places,
                 certificates,
                 https_port: self.https_port.filter(|_| *https_required),
+                requires_client_certificate: *requires_client_certificate,
                 configuration: Arc::clone(&self.number),
             }
         };

@@ -42,6 +42,8 @@ settings! {
     "tls" = flags.tls.tls,
     "tls-certificate" = flags.tls.tls_certificate,
     "tls-key" = flags.tls.tls_key,
+    "client-ca" = flags.tls.client_ca,
+    "client-certificate" = flags.tls.client_certificate,
     "program-buffer-bytes" = flags.programs.program_buffer_bytes,
     "file-cache" = flags.experiments,
     // What the fork helper may run is fixed at its start.
@@ -141,8 +143,10 @@ fn certificates_of(flags: &Serve) -> Option<Vec<String>> {
     }
     let of_sites = flags.sites.iter().map(|site| (&site.hosts, &site.own.flags.tls));
     let has_any = flags.tls.is_on() || of_sites.clone().any(|(_, tls)| tls.is_on());
-    let shown =
-        |(hosts, tls): (_, &Tls)| format!("{:?}", (hosts, tls.tls, &tls.tls_certificate, &tls.tls_key));
+    let shown = |(hosts, tls): (_, &Tls)| {
+        let clients = (&tls.client_ca, tls.client_certificate);
+        format!("{:?}", (hosts, tls.tls, &tls.tls_certificate, &tls.tls_key, clients))
+    };
     has_any.then(|| of_sites.map(shown).collect())
 }
 

@@ -19,7 +19,7 @@ use crate::path::SitePath;
 use crate::record::{Peer, RecordBuilder, Timing};
 use crate::routes::{RouteMatch, Routed};
 use crate::site::Site;
-use crate::transport::TransportInfo;
+use crate::transport::{ClientCertificate, TransportInfo};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
 
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Request {
     pub(crate) fn begin(
         &mut self,
         (site, timing): (&Site, Timing),
-        transport: &TransportInfo,
+        (transport, certificate): (&TransportInfo, Option<&ClientCertificate>),
         local: Option<SocketAddr>,
         is_alone: bool,
         body_bytes: Option<u64>,
@@ -128,6 +128,8 @@ impl Request {
             Variables::of_request(&head, head.framing.version.name(), client.scheme, &place.server, &ends);
         if let Some(tls) = transport.tls {
             variables.add_tls(tls.version_name(), tls.cipher_name());
+            variables
+                .add_client(certificate.map(ClientCertificate::variables).as_ref().map(<[_; 6]>::as_slice));
         }
         if let Some(user) = site.user_of(&head) {
             variables.log_in(user.user());

@@ -14,6 +14,7 @@ use crate::exchange::upstream::{
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::record::RecordBuilder;
+use crate::transport::ClientCertificate;
 use crate::upstream::{Open, Opened};
 use crate::want::{Interest, Want};
 
@@ -74,6 +75,7 @@ impl Http1 {
         &mut self,
         id: ExchangeId,
         local: Option<SocketAddr>,
+        certificate: Option<&ClientCertificate>,
         cx: &mut Context<'_>,
     ) -> Option<Open> {
         // Other input or output of this client would be lost, or land in the middle of the response.
@@ -81,7 +83,8 @@ impl Http1 {
         let transport = self.transport;
         let exchange = self.exchange_mut(id)?;
         let (timing, site) = (exchange.timing, Arc::clone(&exchange.site));
-        let begin = exchange.upstream_mut()?.begin((&site, timing), &transport, local, is_alone, cx);
+        let begin =
+            exchange.upstream_mut()?.begin((&site, timing), (&transport, certificate), local, is_alone, cx);
         if begin.is_none() {
             self.give_up(GatewayError::of_program("stands where no route leads"), cx);
         }

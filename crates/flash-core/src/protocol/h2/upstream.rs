@@ -13,6 +13,7 @@ use crate::exchange::upstream::{
 };
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
+use crate::transport::ClientCertificate;
 use crate::upstream::{Open, Opened};
 use crate::want::Want;
 
@@ -65,13 +66,15 @@ impl Http2 {
         &mut self,
         id: ExchangeId,
         local: Option<SocketAddr>,
+        certificate: Option<&ClientCertificate>,
         cx: &mut Context<'_>,
     ) -> Option<Open> {
         let transport = self.transport;
         let exchange = self.session.streams_mut().get_mut(id.stream())?.user.exchange.as_mut()?;
         let (timing, site) = (exchange.timing, Arc::clone(&exchange.site));
         // Other responses share the client's socket, so no program gets it.
-        let begin = exchange.upstream_mut()?.begin((&site, timing), &transport, local, false, cx);
+        let begin =
+            exchange.upstream_mut()?.begin((&site, timing), (&transport, certificate), local, false, cx);
         if begin.is_none() {
             self.give_up(id.stream(), GatewayError::of_program("stands where no route leads"), cx);
         }
