@@ -1,10 +1,10 @@
-//! Takes a client's bytes apart into frames, however they are cut.
+//! Takes a peer's bytes apart into frames, however they are cut.
 //!
 //! The payload of DATA frames is passed on in the pieces in which it arrives, without a copy. Every other frame is shown whole,
 //! and only one that is cut is copied. A header block in several frames is shown as one. What the frames mean is not known
 //! here.
 
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, ErrorCode};
 use crate::frame::{FrameHeader, HEADER_BYTES, PAYLOAD_BYTES_MAX, PREFACE, flag, kind};
 
 /// What is read into one block of fields, before its decoding.
@@ -80,6 +80,7 @@ pub enum Frame<'s, 'i> {
     },
     RstStream {
         stream: u32,
+        code: ErrorCode,
     },
     Settings {
         payload: &'s [u8],
@@ -89,7 +90,10 @@ pub enum Frame<'s, 'i> {
         data: [u8; 8],
         is_ack: bool,
     },
-    Goaway,
+    Goaway {
+        last_stream: u32,
+        code: ErrorCode,
+    },
     WindowUpdate {
         stream: u32,
         increment: u32,
@@ -312,10 +316,8 @@ impl Reader {
             }
             kind::RST_STREAM => {
                 on_stream(true)?;
-                if payload.len() != 4 {
-                    return exactly();
-                }
-                Frame::RstStream { stream }
+                let Ok(payload) = <[u8; 4]>::try_from(payload) else { return exactly() };
+                Frame::RstStream { stream, code: ErrorCode(u32::from_be_bytes(payload)) }
             }
             kind::SETTINGS => {
                 on_stream(false)?;
@@ -325,7 +327,7 @@ impl Reader {
                     (true, _) => return exactly(),
                 }
             }
-            kind::PUSH_PROMISE => return Err(ConnectionError::protocol("a client has promised to push")),
+            kind::PUSH_PROMISE => return Err(ConnectionError::protocol("a peer has promised to push")),
             kind::PING => {
                 on_stream(false)?;
                 let Ok(data) = payload.try_into() else { return exactly() };
@@ -333,10 +335,11 @@ impl Reader {
             }
             kind::GOAWAY => {
                 on_stream(false)?;
-                if payload.len() < 8 {
+                let Some((last, [c0, c1, c2, c3, ..])) = payload.split_first_chunk::<4>() else {
                     return exactly();
-                }
-                Frame::Goaway
+                };
+                let code = ErrorCode(u32::from_be_bytes([*c0, *c1, *c2, *c3]));
+                Frame::Goaway { last_stream: stream_of(last), code }
             }
             kind::WINDOW_UPDATE => {
                 let Ok(payload) = <[u8; 4]>::try_from(payload) else { return exactly() };

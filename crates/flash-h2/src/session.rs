@@ -241,7 +241,7 @@ impl<T> Inner<T> {
                 self.idle(now_ms, "too many WINDOW_UPDATE frames")?;
                 self.window_update(stream, increment, now_ms)
             }
-            Frame::RstStream { stream } => {
+            Frame::RstStream { stream, .. } => {
                 self.not_idle(stream)?;
                 let Some(stream) = self.streams.remove(stream) else {
                     self.idle(now_ms, "too many RST_STREAM frames")?;
@@ -285,7 +285,7 @@ impl<T> Inner<T> {
                 }
                 Ok(None)
             }
-            Frame::SettingsAck | Frame::Goaway | Frame::Unknown => {
+            Frame::SettingsAck | Frame::Goaway { .. } | Frame::Unknown => {
                 self.idle(now_ms, "too many frames without use")?;
                 Ok(None)
             }

@@ -21,11 +21,12 @@ pub const TABLE_BYTES: u32 = 4_096;
 pub struct PeerSettings {
     pub initial_window: u32,
     pub table_bytes: u32,
+    pub streams_max: u32,
 }
 
 impl Default for PeerSettings {
     fn default() -> Self {
-        Self { initial_window: WINDOW_BYTES, table_bytes: TABLE_BYTES }
+        Self { initial_window: WINDOW_BYTES, table_bytes: TABLE_BYTES, streams_max: u32::MAX }
     }
 }
 
@@ -43,6 +44,7 @@ impl PeerSettings {
             let value = u32::from_be_bytes([setting[2], setting[3], setting[4], setting[5]]);
             match (id, value) {
                 (HEADER_TABLE_SIZE, _) => self.table_bytes = value,
+                (MAX_CONCURRENT_STREAMS, _) => self.streams_max = value,
                 (ENABLE_PUSH, 2..) => {
                     return Err(ConnectionError::protocol("ENABLE_PUSH is neither 0 nor 1"));
                 }

@@ -8,6 +8,8 @@ use super::{huffman, integer, static_table};
 const NAME_BYTES_MAX: usize = 32;
 /// A literal that is not to be kept in a table (RFC 7541 §6.2.2).
 const LITERAL: u8 = 0x00;
+/// A literal that the peer keeps in its dynamic table (RFC 7541 §6.2.1).
+const KEPT_LITERAL: u8 = 0x40;
 /// How the block begins that empties the dynamic table, which a peer may ask for (RFC 7541 §4.2).
 pub const EMPTY_TABLE: u8 = 0x20;
 
@@ -36,7 +38,13 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     string(out, value);
 }
 
-/// The same, without the Huffman code: the value can be written over later. Returns where it begins.
+/// The same, and the peer keeps the field in its dynamic table (RFC 7541 §6.2.1). The caller counts what it has kept.
+pub(crate) fn kept_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    write_name_as(out, (KEPT_LITERAL, 6), name);
+    string(out, value);
+}
+
+/// The same as [`field`], without the Huffman code: the value can be written over later. Returns where it begins.
 pub fn plain_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> usize {
     write_name(out, name);
     literal(out, value);
@@ -52,6 +60,10 @@ pub fn indexed(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 fn write_name(out: &mut Vec<u8>, name: &[u8]) {
+    write_name_as(out, (LITERAL, 4), name);
+}
+
+fn write_name_as(out: &mut Vec<u8>, (first, prefix): (u8, u32), name: &[u8]) {
     let mut buffer = [0; NAME_BYTES_MAX];
     let number = match buffer.get_mut(..name.len()) {
         Some(lower) => {
@@ -61,7 +73,7 @@ fn write_name(out: &mut Vec<u8>, name: &[u8]) {
         }
         None => 0,
     };
-    integer::write(out, LITERAL, 4, number);
+    integer::write(out, first, prefix, number);
     if number == 0 {
         match buffer.get(..name.len()) {
             Some(lower) => string(out, lower),

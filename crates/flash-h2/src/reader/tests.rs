@@ -60,8 +60,8 @@ fn example() -> Vec<u8> {
         raw(kind::PING, 0, 0, b"12345678"),
         raw(kind::WINDOW_UPDATE, 0, 5, &[0x80, 0, 0, 7]),
         raw(kind::PRIORITY_UPDATE, 0, 0, b"\0\0\0\x05u=1"),
-        raw(kind::RST_STREAM, 0, 5, &[0; 4]),
-        raw(kind::GOAWAY, 0, 0, &[0; 9]),
+        raw(kind::RST_STREAM, 0, 5, &[0, 0, 0, 8]),
+        raw(kind::GOAWAY, 0, 0, &[0, 0, 0, 7, 0, 0, 0, 11, b'!']),
     ]
     .concat()
 }
@@ -82,8 +82,8 @@ fn all_kinds_are_read() {
             "Ping { data: [49, 50, 51, 52, 53, 54, 55, 56], is_ack: false }",
             "WindowUpdate { stream: 5, increment: 7 }",
             "PriorityUpdate { stream: 5, value: [117, 61, 49] }",
-            "RstStream { stream: 5 }",
-            "Goaway",
+            "RstStream { stream: 5, code: ErrorCode(8) }",
+            "Goaway { last_stream: 7, code: ErrorCode(11) }",
         ]
     );
 }
