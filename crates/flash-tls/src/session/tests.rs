@@ -303,3 +303,25 @@ fn a_failure_before_the_end_of_a_record_gets_its_alert() {
         assert!(peers.secured.is_empty());
     }
 }
+
+#[test]
+fn a_wrong_message_with_another_behind_it_ends_the_session_and_no_more() {
+    // Two messages "finished" in one record, where others are expected.
+    let messages = [22, 3, 3, 0, 8, 20, 0, 0, 0, 20, 0, 0, 0];
+    for versions in [&[&version::TLS12], &[&version::TLS13]] {
+        let (endpoint, config) = endpoint_of(versions);
+        let mut peers = Peers::new(&endpoint, &config);
+        let mut hello = Vec::new();
+        peers.client.write_tls(&mut hello).unwrap();
+        peers.serve(&hello).unwrap();
+        assert!(peers.serve(&messages).is_err());
+        assert!(!peers.server.outgoing().is_empty(), "an alert");
+        // Behind the ClientHello, in its own record.
+        let mut peers = Peers::new(&endpoint, &config);
+        let mut longer = hello.clone();
+        longer.extend_from_slice(&messages[5..]);
+        let length = (longer.len() as u16 - 5).to_be_bytes();
+        longer[3..5].copy_from_slice(&length);
+        assert!(peers.serve(&longer).is_err());
+    }
+}
