@@ -50,11 +50,13 @@ const NEEDS: [Need; 17] = [
 ];
 
 /// Servers to compare with. Tests do without those that are not there, and say so.
-const PEERS: [Need; 7] = [
+const PEERS: [Need; 8] = [
     Need { package: "apache2-bin", present: || find("apache2").is_ok() },
     Need { package: "caddy", present: || find("caddy").is_ok() },
     Need { package: "h2o", present: || find("h2o").is_ok() },
     Need { package: "lighttpd", present: || find("lighttpd").is_ok() },
+    // A server of HTTP/2 for the tests of `flash load`.
+    Need { package: "nghttp2-server", present: || find("nghttpd").is_ok() },
     Need { package: "nginx", present: || find("nginx").is_ok() },
     // What Flash's modules for them are built with.
     Need { package: "apache2-dev", present: || find("apxs").is_ok() },

@@ -37,7 +37,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::LinkOutside,
         Self::Permission,
         Self::Program,

@@ -56,12 +56,25 @@ enum Table {
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClientEvent<'i> {
     /// The fields that were just shown are a head, or trailers. Interim responses come in the same way.
-    Fields { stream: u32, ends: bool },
-    Data { stream: u32, bytes: &'i [u8], ends: bool },
+    Fields {
+        stream: u32,
+        ends: bool,
+    },
+    Data {
+        stream: u32,
+        bytes: &'i [u8],
+        ends: bool,
+    },
     /// The server has ended the stream before its response was complete.
-    Reset { stream: u32, code: ErrorCode },
+    Reset {
+        stream: u32,
+        code: ErrorCode,
+    },
     /// The server answers no request on a stream above this one.
-    Goaway { last_stream: u32, code: ErrorCode },
+    Goaway {
+        last_stream: u32,
+        code: ErrorCode,
+    },
     /// More may be sent than before: requests, or their bodies.
     Window,
 }
@@ -100,9 +113,8 @@ impl CommonFields {
         let pseudo = [(":scheme", scheme), (":authority", authority)];
         let others: Vec<(&str, &str)> = others.into_iter().collect();
         let all = || pseudo.iter().chain(&others).copied();
-        let is_static = |field: &(&str, &str)| {
-            static_table::TABLE.contains(&(field.0.as_bytes(), field.1.as_bytes()))
-        };
+        let is_static =
+            |field: &(&str, &str)| static_table::TABLE.contains(&(field.0.as_bytes(), field.1.as_bytes()));
         let kept = all().filter(|field| !is_static(field)).count();
         let bytes: usize = all().map(|(name, value)| name.len() + value.len() + ENTRY_BYTES).sum();
         // The field that was kept last has the first number.
@@ -205,7 +217,11 @@ impl Client {
     ) -> u32 {
         let id = self.inner.next_stream;
         self.inner.next_stream += 2;
-        self.inner.streams.push(Stream { id, send_window: self.inner.peer.initial_window.into(), consumed: 0 });
+        self.inner.streams.push(Stream {
+            id,
+            send_window: self.inner.peer.initial_window.into(),
+            consumed: 0,
+        });
         self.take_control(out);
         if !common.fit && self.inner.table == Table::Nothing {
             self.inner.table = Table::Refused;
@@ -272,14 +288,13 @@ impl Inner {
         Ok(match frame {
             Frame::Headers { stream, block, ends_stream, .. } => {
                 let is_open = self.streams.binary_search_by_key(&stream, |stream| stream.id).is_ok();
-                let show = |name: &[u8], value: &[u8]| match is_open {
-                    true => field(stream, name, value),
-                    false => {}
+                let show = |name: &[u8], value: &[u8]| {
+                    if is_open {
+                        field(stream, name, value);
+                    }
                 };
                 let decoded = self.decoder.decode(block, &mut self.scratch, show);
-                decoded.map_err(|error| {
-                    ConnectionError::new(ErrorCode::COMPRESSION_ERROR, error.0)
-                })?;
+                decoded?;
                 self.not_idle(stream)?;
                 if ends_stream {
                     self.forget(stream);

@@ -79,7 +79,7 @@ fn stolen() -> Result<f64, Box<dyn Error>> {
 fn ask(server: SocketAddr, pace: Pace, known: &Known) -> Result<Report, flash_load::Error> {
     let workload = Arc::new(Urls::new(["/".to_owned()], "all"));
     let load = Load {
-        server: Server { address: Address::Tcp(server), authority: server.to_string() },
+        server: Server { address: Address::Tcp(server), authority: server.to_string(), tls: None },
         groups: vec![ClientGroup { workload, pace, options: ClientOptions::default() }],
         threads: 1,
         warm_up: WARM_UP,

@@ -2,7 +2,7 @@
 //! and each class of requests has a row below it. The steps of a search or a sweep follow in the same way.
 
 use crate::report::{ClassReport, Latency, Report};
-use crate::tally::Fault;
+use crate::tally::{Fault, STREAM_RESET};
 
 /// What a row is about: a run, or one class of its requests.
 struct Row<'a> {
@@ -58,12 +58,18 @@ impl Row<'_> {
             let count = report.errors.get(fault.name()).copied().unwrap_or(0);
             cells.add(&format!("errors_{}", fault.name()), class.is_none().then_some(count));
         }
+        let resets = report.errors.iter().filter(|(kind, _)| kind.starts_with(STREAM_RESET));
+        let resets: u64 = resets.map(|(_, count)| count).sum();
+        cells.add("errors_rst_stream", class.is_none().then_some(resets));
         // What follows is of the whole run.
         let whole = class.is_none().then_some(report);
         cells.add("received_bytes", whole.map(|run| run.received_bytes));
         cells.add("asked", whole.map(|run| run.asked));
         cells.add("unanswered", whole.map(|run| run.unanswered));
         cells.add("connections", whole.map(|run| run.connections));
+        cells.add("handshakes_full", whole.map(|run| run.handshakes_full));
+        cells.add("handshakes_resumed", whole.map(|run| run.handshakes_resumed));
+        cells.latency("handshake", whole.map(|run| &run.handshake_us));
         cells.add("retries", whole.map(|run| run.retries));
         cells.latency("lateness", whole.map(|run| &run.lateness_us));
         cells.add("service_inversion", whole.and_then(|run| run.service_inversion));

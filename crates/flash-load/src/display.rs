@@ -178,6 +178,11 @@ fn page(report: &Report) -> String {
     line("rate", format!("{}/s", thousands(report.requests_per_second.round() as u64)));
     line("bandwidth", format!("{:.1} Mb/s", report.megabits_per_second));
     line("connections", thousands(report.connections));
+    if report.handshakes_full + report.handshakes_resumed > 0 {
+        let (full, resumed) = (thousands(report.handshakes_full), thousands(report.handshakes_resumed));
+        let [p50, p99] = [report.handshake_us.p50, report.handshake_us.p99].map(time);
+        line("handshakes", format!("{full} full, {resumed} resumed (p50 {p50}, p99 {p99})"));
+    }
     if report.unanswered > 0 {
         line("unanswered", format!("{} at the end", thousands(report.unanswered)));
     }

@@ -33,7 +33,7 @@ use workload::WorkloadFlags;
 pub(crate) struct Flags {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// http://HOST[:PORT]/PATH; all other targets are on the same server
+    /// http://HOST[:PORT]/PATH or https://…; all other targets are on the same server
     #[arg(required = true)]
     url: Option<String>,
     #[command(flatten)]
@@ -108,13 +108,19 @@ Examples:
   flash load http://localhost:8080/ -c 100 -d 30s
   flash load http://localhost:8080/ --rate 5000 --poisson --json report.json
   flash load http://localhost:8080/ --log access.log.gz --data-set 90M --hot /logo.png --hot-rate 1000
+  flash load https://localhost:8443/ --http2 --streams 32 -c 8
   flash load http://localhost:8080/ --urls list.txt --levels 0.5,0.8,0.95
   flash load make-site /srv/site --specweb 20 && flash load http://localhost:8080/ --specweb 20 --verify";
 
 impl Flags {
     /// Reads the lists, finds the server and connects to it once.
     pub(crate) fn load(&self) -> Result<Load, Error> {
-        let url = Url::parse(self.url.as_deref().unwrap_or_default())?;
+        let text = self.url.as_deref().unwrap_or_default();
+        let url = match self.client.speaks_tls() && !text.contains("://") {
+            true => Url::parse(&format!("https://{text}"))?,
+            false => Url::parse(text)?,
+        };
+        let tls = self.client.tls(&url)?;
         let options = self.client.options()?;
         let mut groups = vec![ClientGroup {
             workload: self.workload.workload(Some(&url), self.seed)?,
@@ -131,7 +137,7 @@ impl Flags {
             None => Server::reach(&url)?,
         };
         Ok(Load {
-            server,
+            server: server.with_tls(tls),
             groups,
             threads: self.threads,
             warm_up: self.warm_up,

@@ -46,7 +46,8 @@ pub struct ClientGroup {
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     pub keep: Keep,
-    /// Requests that may wait for a response at the same time on a connection.
+    pub protocol: Protocol,
+    /// Requests of HTTP/1 that may wait for a response at the same time on a connection.
     pub pipeline: u32,
     pub link: Option<Link>,
     pub method: Method,
@@ -69,6 +70,7 @@ impl Default for ClientOptions {
     fn default() -> ClientOptions {
         ClientOptions {
             keep: Keep::Open,
+            protocol: Protocol::Http1,
             pipeline: 1,
             link: None,
             method: Method::Get,
@@ -80,6 +82,27 @@ impl Default for ClientOptions {
             verify: Verify::Nothing,
         }
     }
+}
+
+impl ClientOptions {
+    /// Requests that may wait for a response at the same time on a connection.
+    pub(crate) fn concurrency(&self) -> u32 {
+        match self.protocol {
+            Protocol::Http1 => self.pipeline,
+            Protocol::Http2 { streams } => streams,
+        }
+    }
+}
+
+/// What is spoken on connections, with TLS or without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Http1,
+    /// Without TLS by prior knowledge (RFC 9113 §3.3).
+    Http2 {
+        /// Requests that may wait for a response at the same time, if the server allows them.
+        streams: u32,
+    },
 }
 
 /// How long a connection lives.
@@ -198,6 +221,9 @@ impl fmt::Display for Load {
             let and = if number > 0 { "; " } else { "" };
             write!(f, "{and}{}, {files} {}", group.pace, if files == 1 { "target" } else { "targets" })?;
         }
-        write!(f, "; against {}", self.server.address)
+        let tls = if self.server.tls.is_some() { ", TLS" } else { "" };
+        let http2 = self.groups.iter().any(|group| group.options.protocol != Protocol::Http1);
+        let protocol = if http2 { ", HTTP/2" } else { "" };
+        write!(f, "; against {}{tls}{protocol}", self.server.address)
     }
 }

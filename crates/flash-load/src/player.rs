@@ -5,6 +5,7 @@
 mod answers;
 mod client_shard;
 mod connection;
+mod http2;
 mod requests;
 mod share;
 
@@ -77,6 +78,8 @@ pub(crate) struct Player<'a> {
     timers: Timers,
     random: fastrand::Rng,
     buffer: Box<[u8]>,
+    /// What is received before it is decrypted.
+    scratch: Box<[u8]>,
     /// Requests that go out together.
     out: Vec<u8>,
     tally: Tally,
@@ -113,7 +116,7 @@ impl<'a> Player<'a> {
             let shard = ClientShard::new(load, group, part, connections.len(), classes, &mut random);
             classes += group.workload.catalogue().classes.len();
             for _ in shard.places.clone() {
-                connections.push(Connection::new(shards.len(), number));
+                connections.push(Connection::new(shards.len(), number, course.start));
                 number += part.of as usize;
             }
             shards.push(shard);
@@ -139,6 +142,7 @@ impl<'a> Player<'a> {
             timers: Timers::default(),
             random,
             buffer: vec![0; BUFFER_BYTES].into(),
+            scratch: vec![0; if load.server.tls.is_some() { BUFFER_BYTES } else { 0 }].into(),
             out: Vec::new(),
             tally: Tally::new(classes, course.start),
             originals: load.groups.iter().map(|_| Originals::default()).collect(),
@@ -224,6 +228,7 @@ impl<'a> Player<'a> {
             }
             self.queue_due(shard, now);
             while let Some(place) = self.shards[shard].place_for_next() {
+                self.connections[place].is_listed = false;
                 self.go(place, now);
             }
             let next = self.shards[shard].next_due(self.course.start);

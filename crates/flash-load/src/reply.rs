@@ -3,9 +3,15 @@
 
 mod bad;
 mod chunks;
+mod fields;
+mod streamed;
+mod whole;
 
 pub(crate) use bad::Bad;
 use chunks::Chunks;
+use fields::Fields;
+pub(crate) use streamed::{Ended, StreamedReply};
+pub(crate) use whole::{Asked, Body, Reply};
 
 /// More than any server sends; a longer head is not a response.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -30,36 +36,6 @@ enum Phase {
     Chunked(Chunks),
     /// All that comes until the server closes.
     ToTheEnd,
-}
-
-/// A whole response.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    /// As it travelled, but without the frames of chunks.
-    pub(crate) body_bytes: u64,
-    /// The connection may be used again.
-    pub(crate) keeps: bool,
-    /// The body has a Content-Encoding, so that its length is not the file's.
-    pub(crate) coded: bool,
-    /// What Content-Range says: the first byte's place, the last one's, and how many the whole has.
-    pub(crate) range: Option<(u64, u64, u64)>,
-    /// ETag, or else Last-Modified, as the field of a conditional request.
-    pub(crate) validator: Option<Box<str>>,
-}
-
-/// What was asked, as far as it decides how the answer is read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
-    pub(crate) head_only: bool,
-    /// Whether anybody wants the validator.
-    pub(crate) validator: bool,
-}
-
-/// Who looks at bodies.
-pub(crate) trait Body {
-    /// These bytes come next in the body of `reply`, whose head is read.
-    fn take(&mut self, reply: &Reply, bytes: &[u8]);
 }
 
 impl Reader {
@@ -199,14 +175,12 @@ fn parse(bytes: &[u8], asked: Asked) -> Result<Option<(usize, Phase, Reply)>, Ba
     };
     let status = head.code.ok_or(Bad)?;
     let mut reply = Reply { status, keeps: head.version == Some(1), ..Reply::default() };
-    let mut content_length = None;
+    let mut fields = Fields::default();
     let mut chunked = None;
-    let mut last_modified = None;
     for field in head.headers.iter() {
         let value = field.value;
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         match field.name.len() {
-            4 if asked.validator && is("etag") => reply.validator = condition("If-None-Match", value),
             10 if is("connection") => {
                 for word in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
                     if word.eq_ignore_ascii_case(b"close") {
@@ -216,28 +190,15 @@ fn parse(bytes: &[u8], asked: Asked) -> Result<Option<(usize, Phase, Reply)>, Ba
                     }
                 }
             }
-            13 if asked.validator && is("last-modified") => {
-                last_modified = condition("If-Modified-Since", value);
-            }
-            13 if is("content-range") => reply.range = range(value),
-            14 if is("content-length") => {
-                let number = number(value).ok_or(Bad)?;
-                // RFC 9112 §6.3: two that differ are an attack or a fault, never an answer.
-                if content_length.is_some_and(|other| other != number) {
-                    return Err(Bad);
-                }
-                content_length = Some(number);
-            }
-            16 if is("content-encoding") => reply.coded = !value.eq_ignore_ascii_case(b"identity"),
             // The last coding is what ends the body.
             17 if is("transfer-encoding") => {
                 let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
                 chunked = Some(last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
             }
-            _ => {}
+            _ => fields.take(field.name.as_bytes(), value, asked, &mut reply)?,
         }
     }
-    reply.validator = reply.validator.or(last_modified);
+    let content_length = fields.finish(&mut reply);
     // RFC 9112 §6.3, in its order.
     let phase = if asked.head_only || matches!(status, 100..200 | 204 | 304) {
         Phase::Head
@@ -253,27 +214,6 @@ fn parse(bytes: &[u8], asked: Asked) -> Result<Option<(usize, Phase, Reply)>, Ba
         }
     };
     Ok(Some((length, phase, reply)))
-}
-
-fn condition(name: &str, value: &[u8]) -> Option<Box<str>> {
-    let value = std::str::from_utf8(value).ok()?;
-    Some(format!("{name}: {value}\r\n").into())
-}
-
-/// Digits and nothing else; Rust's own parser would take a sign.
-fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 19 || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    Some(text.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
-}
-
-/// `bytes 0-99/1000` (RFC 9110 §14.4).
-fn range(value: &[u8]) -> Option<(u64, u64, u64)> {
-    let text = value.strip_prefix(b"bytes ")?;
-    let slash = text.iter().position(|byte| *byte == b'/')?;
-    let dash = text[..slash].iter().position(|byte| *byte == b'-')?;
-    Some((number(&text[..dash])?, number(&text[dash + 1..slash])?, number(&text[slash + 1..])?))
 }
 
 #[cfg(test)]

@@ -35,6 +35,11 @@ pub struct Report {
     pub unanswered: u64,
     /// Connections opened since the start.
     pub connections: u64,
+    /// Handshakes of TLS since the start: whole ones, and those that brought a session back.
+    pub handshakes_full: u64,
+    pub handshakes_resumed: u64,
+    /// From the beginning of a connection to the end of its handshake.
+    pub handshake_us: Latency,
     /// Requests sent again because the server had closed an idle connection.
     pub retries: u64,
     /// The time between the due time of an open loop's request and its sending. It is the clients' own delay, and the wait for
@@ -164,6 +169,9 @@ impl Report {
             asked: tally.asked,
             unanswered: tally.unanswered,
             connections: tally.connections,
+            handshakes_full: tally.handshakes_full,
+            handshakes_resumed: tally.handshakes_resumed,
+            handshake_us: Latency::new(&tally.handshakes),
             retries: tally.retries,
             lateness_us: Latency::new(&tally.lateness),
             service_inversion: tally.windows.inversion(),

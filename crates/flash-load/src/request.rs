@@ -1,10 +1,16 @@
 //! A request's bytes. Everything that all requests of a group have in common is written once.
 
-use crate::load::{ClientOptions, Method};
+use flash_h2::hpack::encoder;
+use flash_h2::{Client, CommonFields};
 use flash_traffic::Message;
+
+use crate::Server;
+use crate::load::{ClientOptions, Method};
 
 pub(crate) struct RequestTemplate {
     method: Method,
+    /// The same for HTTP/2.
+    fields: CommonFields,
     /// From behind the target to the last field that all requests have.
     common: Vec<u8>,
     /// Fields of which a request has one or none.
@@ -34,16 +40,23 @@ pub(crate) fn method(usual: Method, message: Option<&Message>) -> Method {
 }
 
 impl RequestTemplate {
-    pub(crate) fn new(authority: &str, options: &ClientOptions) -> RequestTemplate {
+    pub(crate) fn new(server: &Server, options: &ClientOptions) -> RequestTemplate {
         let agent = concat!("flash-load/", env!("CARGO_PKG_VERSION"));
+        let authority = &server.authority;
         let mut common = format!(" HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {agent}\r\n");
         for field in &options.fields {
             common.push_str(field);
             common.push_str("\r\n");
         }
+        let own: Vec<(String, &str)> =
+            options.fields.iter().filter_map(|field| name_and_value(field)).collect();
+        let own = own.iter().map(|(name, value)| (name.as_str(), *value));
+        let fields =
+            CommonFields::new(server.scheme(), authority, [("user-agent", agent)].into_iter().chain(own));
         let encodings = options.encodings.iter();
         RequestTemplate {
             method: options.method,
+            fields,
             common: common.into_bytes(),
             encodings: encodings.map(|(value, _)| format!("Accept-Encoding: {value}\r\n").into()).collect(),
         }
@@ -74,4 +87,42 @@ impl RequestTemplate {
         }
         out.extend_from_slice(b"\r\n");
     }
+
+    /// The same as a request of HTTP/2. Returns its stream.
+    pub(crate) fn open(&self, target: &str, extras: Extras, client: &mut Client, out: &mut Vec<u8>) -> u32 {
+        let method = method(self.method, extras.message).name();
+        let own = |out: &mut Vec<u8>| {
+            let lines = |text: &str, out: &mut Vec<u8>| {
+                for (name, value) in text.split("\r\n").filter_map(name_and_value) {
+                    encoder::field(out, name.as_bytes(), value.as_bytes());
+                }
+            };
+            if let Some(message) = extras.message {
+                lines(&message.fields, out);
+            }
+            if let Some(bytes) = extras.body_bytes {
+                encoder::field(out, b"content-length", bytes.to_string().as_bytes());
+            }
+            if let Some((first, last)) = extras.range {
+                encoder::field(out, b"range", format!("bytes={first}-{last}").as_bytes());
+            }
+            if let Some(condition) = extras.condition {
+                lines(condition, out);
+            }
+            if let Some(encoding) = extras.encoding {
+                lines(&String::from_utf8_lossy(&self.encodings[usize::from(encoding)]), out);
+            }
+        };
+        let ends = extras.body_bytes.is_none_or(|bytes| bytes == 0);
+        client.open((method, target), &self.fields, own, ends, out)
+    }
+}
+
+/// A field of HTTP/1 as HTTP/2 has it. Those of a connection are left out (RFC 9113 §8.2.2).
+fn name_and_value(line: &str) -> Option<(String, &str)> {
+    let (name, value) = line.split_once(':')?;
+    let name = name.to_ascii_lowercase();
+    let is_of_connection =
+        ["connection", "host", "keep-alive", "transfer-encoding", "upgrade"].contains(&name.as_str());
+    (!is_of_connection).then(|| (name, value.trim()))
 }

@@ -87,7 +87,7 @@ fn check(load: &Load) -> Result<(), Error> {
         return usage("only clients of a closed loop have a bit rate to keep");
     }
     for group in &load.groups {
-        if group.pace.connections_max() == 0 || group.options.pipeline == 0 {
+        if group.pace.connections_max() == 0 || group.options.concurrency() == 0 {
             return usage("nobody would ask: at least one client, connection and request at a time");
         }
         let reasonable = |number: f64| number.is_finite() && number > 0.0;

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use http::Uri;
 
-use crate::Error;
+use crate::{Error, Tls};
 
 /// How long the first connection of all may take.
 const REACH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `http://host[:port]/target`, taken apart. The target stays as it was written.
+/// `http://host[:port]/target` or `https://…`, taken apart. The target stays as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// The scheme is https.
+    pub tls: bool,
     pub host: String,
     pub port: u16,
     /// In origin form, with its query.
@@ -30,11 +32,11 @@ impl Url {
         };
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let uri: Uri = whole.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => return Err(bad("TLS is not spoken here yet; write http://")),
-            _ => return Err(bad("write http://host:port/path")),
-        }
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(bad("write http://host:port/path or https://host:port/path")),
+        };
         let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
         if authority.as_str().contains('@') {
             return Err(bad("a user's name has no place in it"));
@@ -47,17 +49,24 @@ impl Url {
             None if authority.as_str() != authority.host() => {
                 return Err(bad("its port is no number up to 65535"));
             }
-            None => 80,
+            None => default_port(tls),
         };
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        Ok(Url { host: authority.host().to_owned(), port, target })
+        Ok(Url { tls, host: authority.host().to_owned(), port, target })
     }
 
     /// What the Host field says (RFC 9110 §7.2).
     pub fn authority(&self) -> String {
-        if self.port == 80 { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
+        match self.port == default_port(self.tls) {
+            true => self.host.clone(),
+            false => format!("{}:{}", self.host, self.port),
+        }
     }
+}
+
+fn default_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
 }
 
 /// Where connections go.
@@ -76,11 +85,13 @@ impl fmt::Display for Address {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Server {
     pub address: Address,
     /// The Host field of requests.
     pub authority: String,
+    /// How clients speak TLS with it, if they do.
+    pub tls: Option<Tls>,
 }
 
 impl Server {
@@ -94,7 +105,10 @@ impl Server {
         let mut last = format!("the host '{host}' has no address");
         for address in found {
             match TcpStream::connect_timeout(&address, REACH_TIMEOUT) {
-                Ok(_) => return Ok(Server { address: Address::Tcp(address), authority: url.authority() }),
+                Ok(_) => {
+                    let address = Address::Tcp(address);
+                    return Ok(Server { address, authority: url.authority(), tls: None });
+                }
                 Err(error) => last = format!("cannot connect to {address}: {error}"),
             }
         }
@@ -105,7 +119,17 @@ impl Server {
     pub fn reach_unix(path: &Path, url: &Url) -> Result<Server, Error> {
         UnixStream::connect(path)
             .map_err(|error| Error::Run(format!("cannot connect to {}: {error}", path.display())))?;
-        Ok(Server { address: Address::Unix(path.to_owned()), authority: url.authority() })
+        Ok(Server { address: Address::Unix(path.to_owned()), authority: url.authority(), tls: None })
+    }
+
+    /// The same, with TLS.
+    pub fn with_tls(self, tls: Option<Tls>) -> Server {
+        Server { tls, ..self }
+    }
+
+    /// The scheme of its URLs.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 }
 
@@ -121,6 +145,7 @@ mod tests {
             ("127.0.0.1:9001/1k", "127.0.0.1", 9001, "/1k"),
             ("http://[::1]:81/", "[::1]", 81, "/"),
             ("http://localhost?q", "localhost", 80, "/?q"),
+            ("https://localhost/a", "localhost", 443, "/a"),
         ];
         for (text, host, port, target) in good {
             let url = Url::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -130,16 +155,8 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_said_in_one_line() {
-        for text in [
-            "",
-            "http://",
-            "https://a/",
-            "ftp://a/",
-            "http://a:99999/",
-            "http://a:/",
-            "http://u@a/",
-            "http://a b/",
-        ] {
+        for text in ["", "http://", "ftp://a/", "http://a:99999/", "http://a:/", "http://u@a/", "http://a b/"]
+        {
             let error = Url::parse(text).map(|url| format!("{url:?}")).unwrap_err();
             assert!(matches!(error, Error::Usage(_)), "{text}");
             assert!(!error.to_string().contains('\n'), "{error}");

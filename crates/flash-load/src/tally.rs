@@ -13,10 +13,18 @@ use crate::inversion::Windows;
 pub(crate) enum Fault {
     /// No connection could be made.
     Connect,
+    /// TLS could not begin, or it agreed on another protocol.
+    Handshake,
     /// No whole answer in time.
     Timeout,
     /// The connection ended before the answer did.
     Reset,
+    /// A record of TLS was wrong, or the server has given an alert.
+    Tls,
+    /// The server has ended the connection of HTTP/2 with an error, or without an answer to a request for the second time.
+    Goaway,
+    /// The server has ended the request's stream of HTTP/2, with this code (RFC 9113 §7).
+    StreamReset(u32),
     /// What came is no HTTP, or no answer to what was asked.
     BadResponse,
     /// A whole answer of another length than the file's, or one that ended before the length it had promised.
@@ -27,11 +35,14 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// One for each name.
-    pub(crate) const ALL: [Fault; 9] = [
+    /// One for each name, except that the codes of streams' ends have names of their own.
+    pub(crate) const ALL: [Fault; 12] = [
         Fault::Connect,
+        Fault::Handshake,
         Fault::Timeout,
         Fault::Reset,
+        Fault::Tls,
+        Fault::Goaway,
         Fault::BadResponse,
         Fault::WrongLength,
         Fault::WrongContent,
@@ -44,6 +55,12 @@ impl Fault {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Fault::Connect => "connect",
+            Fault::Handshake => "handshake",
+            Fault::Tls => "tls",
+            Fault::Goaway => "goaway",
+            Fault::StreamReset(code) => {
+                STREAM_RESETS.get(code as usize).copied().unwrap_or("rst_stream_unknown")
+            }
             Fault::Timeout => "timeout",
             Fault::Reset => "reset",
             Fault::BadResponse => "bad_response",
@@ -55,6 +72,27 @@ impl Fault {
         }
     }
 }
+
+/// What the name of every reset stream begins with.
+pub(crate) const STREAM_RESET: &str = "rst_stream_";
+
+/// By their codes.
+const STREAM_RESETS: [&str; 14] = [
+    "rst_stream_no_error",
+    "rst_stream_protocol_error",
+    "rst_stream_internal_error",
+    "rst_stream_flow_control_error",
+    "rst_stream_settings_timeout",
+    "rst_stream_stream_closed",
+    "rst_stream_frame_size_error",
+    "rst_stream_refused_stream",
+    "rst_stream_cancel",
+    "rst_stream_compression_error",
+    "rst_stream_connect_error",
+    "rst_stream_enhance_your_calm",
+    "rst_stream_inadequate_security",
+    "rst_stream_http_1_1_required",
+];
 
 /// Requests of one class.
 pub(crate) struct ClassTally {
@@ -74,6 +112,10 @@ pub(crate) struct Tally {
     /// All that came through the sockets, heads and frames too.
     pub(crate) received_bytes: u64,
     pub(crate) connections: u64,
+    pub(crate) handshakes_full: u64,
+    pub(crate) handshakes_resumed: u64,
+    /// From the beginning of a connection to the end of its handshake, in nanoseconds.
+    pub(crate) handshakes: Histogram<u64>,
     pub(crate) retries: u64,
     /// Under way or due when the run ended.
     pub(crate) unanswered: u64,
@@ -96,6 +138,9 @@ impl Tally {
             statuses: BTreeMap::new(),
             received_bytes: 0,
             connections: 0,
+            handshakes_full: 0,
+            handshakes_resumed: 0,
+            handshakes: histogram(),
             retries: 0,
             unanswered: 0,
             asked: 0,
@@ -126,6 +171,14 @@ impl Tally {
         self.classes[class].waits.saturating_record(nanoseconds(wait));
     }
 
+    pub(crate) fn handshake(&mut self, is_resumed: bool, time: Duration) {
+        match is_resumed {
+            true => self.handshakes_resumed += 1,
+            false => self.handshakes_full += 1,
+        }
+        self.handshakes.saturating_record(nanoseconds(time));
+    }
+
     pub(crate) fn late(&mut self, by: Duration) {
         self.lateness.saturating_record(nanoseconds(by));
     }
@@ -145,6 +198,9 @@ impl Tally {
         }
         self.received_bytes += other.received_bytes;
         self.connections += other.connections;
+        self.handshakes_full += other.handshakes_full;
+        self.handshakes_resumed += other.handshakes_resumed;
+        self.handshakes.add(&other.handshakes).expect("all histograms have the same bounds");
         self.retries += other.retries;
         self.unanswered += other.unanswered;
         self.asked += other.asked;

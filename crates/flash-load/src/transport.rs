@@ -1,17 +1,19 @@
-//! A connection's socket. The only way that bytes come and go; whatever else speaks to a server, such as TLS, becomes a
-//! variant here.
+//! A connection's socket, with TLS above it or without. The only way that bytes come and go.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size, set_tcp_nodelay};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, recv, send,
     socket_with,
 };
+use rustls::client::UnbufferedClientConnection;
 use socket2::SockRef;
 
+use crate::received::{Failed, Received};
+use crate::tls::TlsStream;
 use crate::{Address, Link};
 
 /// Of slow lines: what Ethernet carries.
@@ -21,11 +23,18 @@ const LOOPBACK_CONNECTIONS_MAX: usize = 25_000;
 
 pub(crate) enum Transport {
     Plain(OwnedFd),
+    /// Boxed, because it is large.
+    Tls(Box<TlsStream>),
 }
 
 impl Transport {
     /// Begins to connect. `number` tells the connections of a run apart.
-    pub(crate) fn open(address: &Address, link: Option<Link>, number: usize) -> Result<Transport, Errno> {
+    pub(crate) fn open(
+        address: &Address,
+        link: Option<Link>,
+        number: usize,
+        session: Option<UnbufferedClientConnection>,
+    ) -> Result<Transport, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let family = match address {
             Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
@@ -54,32 +63,85 @@ impl Transport {
             Address::Unix(path) => connect(&socket, &SocketAddrUnix::new(path.as_path())?),
         };
         match began {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(Transport::Plain(socket)),
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(match session {
+                Some(session) => Transport::Tls(Box::new(TlsStream::new(socket, session))),
+                None => Transport::Plain(socket),
+            }),
             Err(error) => Err(error),
         }
     }
 
-    pub(crate) fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        let Transport::Plain(socket) = self;
-        send(socket, bytes, SendFlags::NOSIGNAL)
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self {
+            Transport::Plain(socket) => send(socket, bytes, SendFlags::NOSIGNAL),
+            Transport::Tls(stream) => stream.send(bytes),
+        }
     }
 
-    pub(crate) fn receive(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let Transport::Plain(socket) = self;
-        recv(socket, buffer, RecvFlags::empty()).map(|(_, bytes)| bytes)
+    /// Receives up to `room` bytes. With TLS, `scratch` takes what is encrypted.
+    pub(crate) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        room: usize,
+        scratch: &mut [u8],
+    ) -> Result<Received, Failed> {
+        match self {
+            Transport::Plain(socket) => {
+                let bytes = retry_on_intr(|| recv(&*socket, &mut buffer[..room], RecvFlags::empty()))?.1;
+                Ok(Received { bytes, plaintext: bytes, is_all: bytes < room, secured: None })
+            }
+            Transport::Tls(stream) => stream.receive(buffer, room, scratch),
+        }
     }
 
     /// Receives bytes and discards them. TCP does not copy them then; the buffer only limits their number.
-    pub(crate) fn discard(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let Transport::Plain(socket) = self;
-        recv(socket, buffer, RecvFlags::TRUNC).map(|(_, bytes)| bytes)
+    pub(crate) fn discard(&self, buffer: &mut [u8]) -> Result<Received, Failed> {
+        let bytes = retry_on_intr(|| recv(self, &mut *buffer, RecvFlags::TRUNC))?.1;
+        Ok(Received { bytes, plaintext: bytes, is_all: bytes < buffer.len(), secured: None })
+    }
+
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(self, Transport::Tls(_))
+    }
+
+    /// Whether requests may leave: the handshake is complete, if there is one.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Transport::Plain(_) => true,
+            Transport::Tls(stream) => stream.is_open(),
+        }
+    }
+
+    /// Whether the end of the stream is the server's word, and not an accident or an attack (RFC 8446 §6.1).
+    pub(crate) fn ends_rightly(&self) -> bool {
+        match self {
+            Transport::Plain(_) => true,
+            Transport::Tls(stream) => stream.has_ended(),
+        }
+    }
+
+    /// Whether records wait for the socket.
+    pub(crate) fn waits(&self) -> bool {
+        match self {
+            Transport::Plain(_) => false,
+            Transport::Tls(stream) => stream.waits(),
+        }
+    }
+
+    /// Says goodbye, where that is usual.
+    pub(crate) fn close(&mut self) {
+        if let Transport::Tls(stream) = self {
+            stream.close();
+        }
     }
 }
 
 impl AsFd for Transport {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        let Transport::Plain(socket) = self;
-        socket.as_fd()
+        match self {
+            Transport::Plain(socket) => socket.as_fd(),
+            Transport::Tls(stream) => stream.as_fd(),
+        }
     }
 }
 

@@ -120,8 +120,12 @@ fn what_cannot_begin_says_so_in_one_line() {
     let wrong = folder.path().join("wrong");
     std::fs::write(&wrong, "/a\nno target\n").expect("it can be written");
     let [empty, wrong] = [&empty, &wrong].map(|path| path.to_str().expect("a name"));
-    let cases: [(&[&str], i32, &str); 26] = [
-        (&["https://a/"], 2, "TLS"),
+    let cases: [(&[&str], i32, &str); 30] = [
+        (&["ftp://a/"], 2, "https://"),
+        (&["http://a/", "--tls-resume", "on"], 2, "need --tls"),
+        (&[&server, "--tls-groups", "x", "--tls"], 2, "X25519"),
+        (&[&server, "--tls-ca", "/nowhere/ca"], 1, "/nowhere/ca"),
+        (&[&server, "--streams", "3"], 2, "--http2"),
         (&["http://a:x/"], 2, "not a URL"),
         (&[&nobody], 1, "Connection refused"),
         (&["http://no-such-host.invalid/"], 1, "cannot find the host 'no-such-host.invalid'"),

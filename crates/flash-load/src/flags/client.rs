@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use flash_load::{Body, ClientOptions, Error, Keep, Link, Method, Verify};
+use flash_load::{Body, ClientOptions, Error, Keep, Link, Method, Protocol, Tls, Url, Verify};
 
 use super::units::{bytes, part, some_bytes};
 
@@ -17,6 +17,24 @@ pub(super) struct ClientFlags {
     /// Requests that may wait for a response at the same time on a connection (pipelining)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pipeline: u32,
+    /// Speak TLS, as with https:// in the URL; any certificate is accepted
+    #[arg(long)]
+    tls: bool,
+    /// Speak TLS, and accept only certificates that an authority in this file has signed
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Whether a client brings its TLS session back when it connects again
+    #[arg(long, value_name = "on|off", default_value = "off", value_parser = on_off, action = clap::ArgAction::Set)]
+    tls_resume: bool,
+    /// Groups for the key exchange of TLS, such as X25519 or X25519MLKEM768,secp256r1 [default: those of browsers]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tls_groups: Vec<String>,
+    /// Speak HTTP/2: as the handshake agrees with TLS, by prior knowledge without
+    #[arg(long, conflicts_with = "pipeline")]
+    http2: bool,
+    /// Requests that may wait for a response at the same time on a connection of HTTP/2 [default: 1]
+    #[arg(long, value_name = "N", requires = "http2", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    streams: Option<u32>,
     /// Slow lines: bytes a second to each client, or DOWN/UP
     #[arg(long, value_name = "BYTES[/BYTES]", value_parser = link)]
     line: Option<Link>,
@@ -78,6 +96,10 @@ impl ClientFlags {
         }
         Ok(ClientOptions {
             keep: self.requests_per_connection.map_or(Keep::Open, Keep::Requests),
+            protocol: match self.http2 {
+                true => Protocol::Http2 { streams: self.streams.unwrap_or(1) },
+                false => Protocol::Http1,
+            },
             pipeline: self.pipeline,
             link: self.line,
             method,
@@ -92,6 +114,37 @@ impl ClientFlags {
                 (None, None) => Verify::Nothing,
             },
         })
+    }
+
+    /// How clients speak TLS with the URL's server, if they do.
+    pub(super) fn tls(&self, url: &Url) -> Result<Option<Tls>, Error> {
+        if !(url.tls || self.tls || self.tls_ca.is_some()) {
+            if self.tls_resume || !self.tls_groups.is_empty() {
+                return Err(Error::Usage("--tls-resume and --tls-groups need --tls, or https://".into()));
+            }
+            return Ok(None);
+        }
+        let mut tls = Tls::new(&url.host)?.with_resumption(self.tls_resume);
+        if let Some(path) = &self.tls_ca {
+            tls = tls.with_authorities(path)?;
+        }
+        if !self.tls_groups.is_empty() {
+            tls = tls.with_groups(&self.tls_groups)?;
+        }
+        Ok(Some(tls))
+    }
+
+    /// Whether `https://` is meant by a URL without a scheme.
+    pub(super) fn speaks_tls(&self) -> bool {
+        self.tls || self.tls_ca.is_some()
+    }
+}
+
+fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("write on or off".into()),
     }
 }
 

@@ -5,16 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use flash_traffic::FileId;
-use rustix::io::Errno;
 
 use super::connection::{Connection, Line, Pending, State, Why};
 use super::{Course, Player};
 use crate::Pace;
 use crate::load::Method;
-use crate::reply::{Asked, Reply};
+use crate::received::{Failed, Received, Secured};
+use crate::reply::Reply;
 use crate::tally::Fault;
 use crate::timers::Alarm;
-use crate::verify::Look;
+use crate::transport::Transport;
 
 /// How long a client waits before it tries to connect again.
 const BACKOFF: Duration = Duration::from_millis(100);
@@ -28,7 +28,10 @@ impl Player<'_> {
         let mut settled = false;
         loop {
             let connection = &mut self.connections[place];
-            let Some(transport) = connection.transport() else { break };
+            let Connection { state: State::Opening(transport) | State::Open(transport), .. } = connection
+            else {
+                break;
+            };
             let link = self.shards[connection.shard].options.link;
             let mut room = self.buffer.len();
             if let Some(link) = link {
@@ -40,25 +43,29 @@ impl Player<'_> {
             }
             let rest = connection.reader.rest_of_body();
             let looks = self.shards[connection.shard].options.verify.looks();
-            let discards = rest >= DISCARD_BYTES_MIN && !looks;
+            let discards = rest >= DISCARD_BYTES_MIN && !looks && !transport.is_tls();
             let received = if discards {
                 room = room.min(usize::try_from(rest).unwrap_or(usize::MAX));
                 transport.discard(&mut self.buffer[..room])
             } else {
-                transport.receive(&mut self.buffer[..room])
+                transport.receive(&mut self.buffer, room, &mut self.scratch)
             };
             now = Instant::now();
-            let bytes = match received {
-                Ok(0) => {
+            let Received { bytes, plaintext, is_all, secured } = match received {
+                Ok(Received { bytes: 0, .. }) => {
                     settled |= self.ended(place, now);
                     break;
                 }
-                Ok(bytes) => bytes,
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => continue,
-                Err(_) => {
-                    let opening = matches!(connection.state, State::Opening(_));
-                    settled |= self.gone(place, if opening { Fault::Connect } else { Fault::Reset }, now);
+                Ok(received) => received,
+                Err(Failed::Again) => break,
+                Err(failed) => {
+                    let fault = match (failed, &connection.state) {
+                        (Failed::Socket, State::Opening(_)) => Fault::Connect,
+                        _ if !connection.is_open() => Fault::Handshake,
+                        (Failed::Tls, _) => Fault::Tls,
+                        _ => Fault::Reset,
+                    };
+                    settled |= self.gone(place, fault, now);
                     break;
                 }
             };
@@ -70,22 +77,42 @@ impl Player<'_> {
             if is_measured(self.course, self.end, here) {
                 connection.client.received_bytes += bytes as u64;
             }
+            if let Some(secured) = secured {
+                settled |= self.secured(place, secured, now);
+            }
             if discards {
-                if let Some(reply) = connection.reader.skip(bytes as u64) {
-                    self.complete(place, reply, here);
+                if let Some(reply) = self.connections[place].reader.skip(bytes as u64) {
+                    self.complete(place, 0, reply, here);
                     settled = true;
                 }
+            } else if self.connections[place].http2.is_some() {
+                settled |= self.read_frames(place, plaintext, here);
             } else {
-                settled |= self.read(place, bytes, here);
+                settled |= self.read(place, plaintext, here);
             }
-            if bytes < room && why != Why::Ends && link.is_none() {
+            if is_all && why != Why::Ends && link.is_none() {
                 break;
             }
         }
         if settled {
             self.go_on(place, now);
         }
+        if self.connections[place].http2.is_some() {
+            // Control frames, and what windows have been opened for.
+            self.flush(place, now);
+        }
         now
+    }
+
+    /// The handshake is complete. Whether requests were settled by that: the server may speak another protocol.
+    fn secured(&mut self, place: usize, secured: Secured, now: Instant) -> bool {
+        let connection = &mut self.connections[place];
+        self.tally.handshake(secured.is_resumed, now.saturating_duration_since(connection.began));
+        if connection.http2.is_some() && !secured.is_http2 {
+            return self.gone(place, Fault::Handshake, now);
+        }
+        self.flush(place, now);
+        false
     }
 
     /// Reads the bytes in the buffer: whether requests were settled by them.
@@ -101,25 +128,15 @@ impl Player<'_> {
                 self.unasked(place);
                 break;
             };
-            let asked = Asked {
-                head_only: shard.method(pending) == Method::Head,
-                validator: shard.wants_validator(pending.file),
-            };
-            let mut look = Look {
-                verify: &shard.options.verify,
-                originals: &mut self.originals[connection.shard],
-                file: pending.file,
-                target: &shard.file(pending.file).target,
-                by_program: shard.file(pending.file).program,
-                from: pending.range.map_or(0, |(first, _)| first),
-                wrong: &mut pending.wrong,
-            };
+            let asked = shard.asked(pending);
+            let originals = &mut self.originals[connection.shard];
+            let mut look = shard.look(pending.file, pending.range, originals, &mut pending.wrong);
             match connection.reader.feed(&buffer[at..bytes], asked, &mut look) {
                 Ok((consumed, reply)) => {
                     at += consumed;
                     let Some(reply) = reply else { continue };
                     let keeps = reply.keeps;
-                    self.complete(place, reply, here);
+                    self.complete(place, 0, reply, here);
                     settled = true;
                     if !keeps || matches!(self.connections[place].state, State::Closed) {
                         break;
@@ -146,8 +163,12 @@ impl Player<'_> {
     /// The server has closed: whether requests were settled by that.
     fn ended(&mut self, place: usize, now: Instant) -> bool {
         let connection = &mut self.connections[place];
-        if let Some(reply) = connection.reader.closed() {
-            self.complete(place, reply, now);
+        if connection.transport().is_some_and(|transport| !transport.is_open()) {
+            return self.gone(place, Fault::Handshake, now);
+        }
+        let ends_rightly = connection.transport().is_some_and(Transport::ends_rightly);
+        if ends_rightly && let Some(reply) = connection.reader.closed() {
+            self.complete(place, 0, reply, now);
             return true;
         }
         let promised = connection.reader.rest_of_body() > 0;
@@ -159,6 +180,9 @@ impl Player<'_> {
     /// on a new connection (RFC 9112 §9.3.1). A request that is not idempotent is an exception. Returns whether there was a
     /// request.
     pub(super) fn gone(&mut self, place: usize, fault: Fault, now: Instant) -> bool {
+        if self.connections[place].http2.is_some() && !matches!(fault, Fault::Connect | Fault::Handshake) {
+            return self.gone_http2(place, fault, now);
+        }
         let connection = &mut self.connections[place];
         let shard = &self.shards[connection.shard];
         let excused = fault == Fault::Reset
@@ -179,20 +203,20 @@ impl Player<'_> {
             self.connections[place].client.failed += u64::from(is_measured(self.course, self.end, now));
             self.fault(shard, file, due, now, fault);
         }
-        if fault == Fault::Connect {
+        if matches!(fault, Fault::Connect | Fault::Handshake) {
             self.rest_until(place, now + BACKOFF);
         }
         true
     }
 
-    /// A whole answer is there. `now` is when its last byte came, which on a slow line may be in a moment.
-    fn complete(&mut self, place: usize, reply: Reply, now: Instant) {
+    /// A whole answer to the request `at` this place is there. `now` is when its last byte came, which on a slow line may be in a moment.
+    pub(super) fn complete(&mut self, place: usize, at: usize, reply: Reply, now: Instant) {
         let connection = &mut self.connections[place];
-        let pending = connection.pending.pop_front().expect("only answers to requests are read");
+        let pending = connection.pending.remove(at).expect("only answers to requests are read");
         connection.written -= 1;
         connection.answered += 1;
         // An answer that came before all of its request had gone is the last one here: the rest would be read as a request.
-        let early = connection.written == 0 && connection.has_unsent();
+        let early = connection.written == 0 && connection.has_unsent() && connection.http2.is_none();
         let done = early || connection.last && connection.written == 0;
         let shard = connection.shard;
         let counted = self.counts(shard, pending.due, now);
@@ -290,6 +314,6 @@ impl Player<'_> {
 }
 
 /// Whether a moment falls into the measured time.
-fn is_measured(course: &Course, end: Option<Instant>, moment: Instant) -> bool {
+pub(super) fn is_measured(course: &Course, end: Option<Instant>, moment: Instant) -> bool {
     moment >= course.counted_from && end.is_none_or(|end| moment <= end)
 }

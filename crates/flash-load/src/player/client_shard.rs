@@ -5,13 +5,19 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flash_h2::Client;
 use flash_traffic::{Ask, Catalogue, File, FileId, Part, Sequence};
+use rustix::io::Errno;
+use rustls::client::UnbufferedClientConnection;
 
 use super::connection::Pending;
 use super::share::share;
-use crate::load::{ClientOptions, Keep, Method};
+use crate::load::{ClientOptions, Keep, Method, Protocol};
 use crate::pace::Due;
+use crate::reply::{Asked, StreamedReply};
 use crate::request::{Extras, RequestTemplate, method};
+use crate::tls::Connector;
+use crate::verify::{Look, Originals};
 use crate::{Body, ClientGroup, Load, Pace};
 
 /// No session has more requests.
@@ -22,6 +28,8 @@ pub(super) struct ClientShard<'a> {
     pub(super) options: &'a ClientOptions,
     catalogue: Arc<Catalogue>,
     template: RequestTemplate,
+    /// Of a server that speaks TLS.
+    connector: Option<Connector>,
     /// Where its classes begin among all.
     first_class: usize,
     sequence: Box<dyn Sequence>,
@@ -36,7 +44,7 @@ pub(super) struct ClientShard<'a> {
     next: Next,
     /// Requests that are due and have no connection yet.
     queue: VecDeque<(Ask, Instant)>,
-    /// Connections with nothing to do; the one that was busy last is on top, so that no more are opened than needed.
+    /// Connections that have room for a request; the one that was busy last is on top, so that no more are opened than needed.
     idle: Vec<usize>,
     /// Requests queued or pending.
     pub(super) under_way: usize,
@@ -81,7 +89,12 @@ impl<'a> ClientShard<'a> {
             pace: group.pace,
             options: &group.options,
             catalogue: group.workload.catalogue().clone(),
-            template: RequestTemplate::new(&load.server.authority, &group.options),
+            template: RequestTemplate::new(&load.server, &group.options),
+            connector: load
+                .server
+                .tls
+                .as_ref()
+                .map(|tls| Connector::new(tls, matches!(group.options.protocol, Protocol::Http2 { .. }))),
             first_class,
             sequence,
             sessions: vec![VecDeque::new(); if has_sessions { connections } else { 0 }],
@@ -165,11 +178,9 @@ impl<'a> ClientShard<'a> {
         if self.queue.is_empty() { None } else { self.idle.pop() }
     }
 
-    /// A connection of an open loop has nothing to do.
+    /// A connection of an open loop has room for a request.
     pub(super) fn put_idle(&mut self, place: usize) {
-        if !self.is_closed_loop() {
-            self.idle.push(place);
-        }
+        self.idle.push(place);
     }
 
     /// What the client at a place, who may ask now, asks: what is due, or in a closed loop the next request of all.
@@ -223,6 +234,9 @@ impl<'a> ClientShard<'a> {
             closes: ask.closes,
             retried: false,
             wrong: false,
+            stream: 0,
+            body: None,
+            reply: StreamedReply::default(),
         }
     }
 
@@ -250,20 +264,74 @@ impl<'a> ClientShard<'a> {
         method(self.options.method, pending.message.as_deref())
     }
 
-    /// Writes a request's head. Whether it is the connection's last, where it is the `nth` on it.
-    pub(super) fn write(&self, pending: &Pending, body: Option<&Body>, nth: u32, out: &mut Vec<u8>) -> bool {
-        let last = pending.closes || matches!(self.options.keep, Keep::Requests(most) if nth >= most);
+    /// What was asked, for those that read the answer.
+    pub(super) fn asked(&self, pending: &Pending) -> Asked {
+        Asked {
+            head_only: self.method(pending) == Method::Head,
+            validator: self.wants_validator(pending.file),
+        }
+    }
+
+    /// What looks at the body of an answer.
+    pub(super) fn look<'p>(
+        &'p self,
+        file: FileId,
+        range: Option<(u64, u64)>,
+        originals: &'p mut Originals,
+        wrong: &'p mut bool,
+    ) -> Look<'p> {
+        Look {
+            verify: &self.options.verify,
+            originals,
+            file,
+            target: &self.file(file).target,
+            by_program: self.file(file).program,
+            from: range.map_or(0, |(first, _)| first),
+            wrong,
+        }
+    }
+
+    /// Whether a request is its connection's last, where it is the `nth` on it.
+    pub(super) fn is_last(&self, pending: &Pending, nth: u32) -> bool {
+        pending.closes || matches!(self.options.keep, Keep::Requests(most) if nth >= most)
+    }
+
+    /// Writes a request's head.
+    pub(super) fn write(&self, pending: &Pending, body: Option<&Body>, last: bool, out: &mut Vec<u8>) {
+        self.template.write(&self.file(pending.file).target, self.extras(pending, body, last), out);
+    }
+
+    /// The same as a request of HTTP/2. Returns its stream.
+    pub(super) fn open(
+        &self,
+        pending: &Pending,
+        body: Option<&Body>,
+        client: &mut Client,
+        out: &mut Vec<u8>,
+    ) -> u32 {
+        self.template.open(&self.file(pending.file).target, self.extras(pending, body, false), client, out)
+    }
+
+    fn extras<'p>(&'p self, pending: &'p Pending, body: Option<&Body>, last: bool) -> Extras<'p> {
         let condition = if pending.conditional { self.validators.get(&pending.file) } else { None };
-        let extras = Extras {
+        Extras {
             range: pending.range,
             message: pending.message.as_deref(),
             body_bytes: body.map(Body::bytes),
             condition: condition.map(|condition| &**condition),
             encoding: pending.encoding,
             last,
-        };
-        self.template.write(&self.file(pending.file).target, extras, out);
-        last
+        }
+    }
+
+    /// The TLS of a connection, if the server speaks it.
+    pub(super) fn session(&mut self, place: usize) -> Result<Option<UnbufferedClientConnection>, Errno> {
+        let Some(connector) = &mut self.connector else { return Ok(None) };
+        connector.session(place).map(Some).map_err(|_| Errno::PROTO)
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        matches!(self.options.protocol, Protocol::Http2 { .. })
     }
 
     /// Whether an answer's validator is wanted: there are conditional requests, and none is known of this file.

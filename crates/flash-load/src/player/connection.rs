@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flash_h2::Client;
 use flash_traffic::{FileId, Message};
 
 use crate::conformance::ClientTally;
-use crate::reply::Reader;
+use crate::reply::{Reader, StreamedReply};
 use crate::transport::Transport;
 use crate::{Body, Link};
 
@@ -29,6 +30,12 @@ pub(super) struct Connection {
     /// The last request that was written ends the connection.
     pub(super) last: bool,
     pub(super) reader: Reader,
+    /// In place of the reader, on a connection of HTTP/2.
+    pub(super) http2: Option<Box<Http2>>,
+    /// When the socket was opened.
+    pub(super) began: Instant,
+    /// It is among its shard's idle ones.
+    pub(super) is_listed: bool,
     pub(super) unsent: Vec<u8>,
     /// What comes behind that: a body, and how much of it has gone already. No request is written behind it meanwhile.
     pub(super) body: Option<(Body, u64)>,
@@ -39,6 +46,12 @@ pub(super) struct Connection {
     pub(super) line: Line,
     /// What its client has got, on this socket and those before.
     pub(super) client: ClientTally,
+}
+
+pub(super) struct Http2 {
+    pub(super) client: Client,
+    /// The server has ended the connection with an error.
+    pub(super) is_refused: bool,
 }
 
 pub(super) enum State {
@@ -63,6 +76,10 @@ pub(super) struct Pending {
     pub(super) retried: bool,
     /// The body that has come so far is not the file's.
     pub(super) wrong: bool,
+    /// Of HTTP/2: its stream, or 0 before it is sent; what of its body has left; and its response.
+    pub(super) stream: u32,
+    pub(super) body: Option<(Body, u64)>,
+    pub(super) reply: StreamedReply,
 }
 
 /// How far a slow line is booked, each way.
@@ -86,7 +103,7 @@ pub(super) enum Why {
 }
 
 impl Connection {
-    pub(super) fn new(shard: usize, number: usize) -> Connection {
+    pub(super) fn new(shard: usize, number: usize, now: Instant) -> Connection {
         Connection {
             shard,
             number,
@@ -98,6 +115,9 @@ impl Connection {
             answered: 0,
             last: false,
             reader: Reader::default(),
+            http2: None,
+            began: now,
+            is_listed: false,
             unsent: Vec::new(),
             body: None,
             has_deadline: false,
@@ -120,17 +140,36 @@ impl Connection {
     }
 
     pub(super) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty() || self.body.is_some()
+        !self.unsent.is_empty() || self.body.is_some() || self.transport().is_some_and(Transport::waits)
+    }
+
+    /// Whether a request can be sent or received, and not only a handshake.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(&self.state, State::Open(transport) if transport.is_open())
     }
 
     /// Drops the bytes of the request that the server will not take any more.
     pub(super) fn drop_unsent(&mut self) {
         self.unsent.clear();
         self.body = None;
+        self.pending.iter_mut().for_each(|pending| pending.body = None);
     }
 
     /// Lets the next piece of a body follow what has gone. Whether there was one.
     pub(super) fn refill(&mut self) -> bool {
+        if let Some(http2) = &mut self.http2 {
+            // A frame of each body in turn.
+            for pending in self.pending.iter_mut().take(self.written) {
+                let Some((body, sent)) = &mut pending.body else { continue };
+                let piece = body.next(*sent);
+                let is_last = *sent + piece.len() as u64 == body.bytes();
+                *sent += http2.client.send_data(pending.stream, piece, is_last, &mut self.unsent) as u64;
+                if *sent == body.bytes() {
+                    pending.body = None;
+                }
+            }
+            return !self.unsent.is_empty();
+        }
         let Some((body, sent)) = &mut self.body else { return false };
         let piece = body.next(*sent);
         self.unsent.extend_from_slice(piece);
@@ -143,7 +182,14 @@ impl Connection {
 
     /// The socket is closed; what was asked on it and has no answer is to be asked again.
     pub(super) fn close(&mut self) {
+        if let State::Open(transport) = &mut self.state {
+            transport.close();
+        }
         self.state = State::Closed;
+        self.http2 = None;
+        for pending in &mut self.pending {
+            (pending.stream, pending.reply) = (0, StreamedReply::default());
+        }
         self.generation = self.generation.wrapping_add(1);
         self.written = 0;
         self.asked = 0;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::connection::{Line, State, Why};
+use super::connection::{Http2, Line, State, Why};
 use super::{Player, interest, take_from};
 use crate::tally::Fault;
 use crate::timers::Alarm;
@@ -45,8 +45,16 @@ impl Player<'_> {
         if oldest.due + self.load.timeout > now {
             return self.watch(place);
         }
-        self.gone(place, Fault::Timeout, now);
+        let connection = &self.connections[place];
+        if connection.http2.is_some() && connection.is_open() && connection.written > 0 {
+            // Only its stream ends.
+            self.reset_stream(place, 0, Fault::Timeout, now);
+            self.flush(place, now);
+        } else {
+            self.gone(place, Fault::Timeout, now);
+        }
         self.go_on(place, now);
+        self.watch(place);
     }
 
     /// Sees to it that the oldest request of a connection does not wait for ever.
@@ -82,7 +90,8 @@ impl Player<'_> {
             return;
         }
         let shard = &mut self.shards[connection.shard];
-        while connection.pending.len() < shard.options.pipeline as usize {
+        let concurrency = shard.options.concurrency() as usize;
+        while connection.pending.len() < concurrency {
             let counted = now >= self.course.counted_from;
             if shard.is_closed_loop() && !shard.is_exhausted() && !take_from(&mut self.budget, counted) {
                 shard.exhaust();
@@ -95,10 +104,16 @@ impl Player<'_> {
             }
             connection.pending.push_back(shard.draw(ask, due, &mut self.random));
         }
-        if connection.pending.is_empty() {
-            return shard.put_idle(place);
+        // Requests of HTTP/1 wait behind each other, those of HTTP/2 do not.
+        let room = if shard.is_http2() { concurrency } else { 1 };
+        let has_room = !shard.is_closed_loop() && connection.pending.len() < room;
+        if has_room && !std::mem::replace(&mut connection.is_listed, true) {
+            shard.put_idle(place);
         }
-        if matches!(connection.state, State::Closed) && self.open(place).is_err() {
+        if connection.pending.is_empty() {
+            return;
+        }
+        if matches!(connection.state, State::Closed) && self.open(place, now).is_err() {
             self.gone(place, Fault::Connect, now);
             return;
         }
@@ -107,10 +122,16 @@ impl Player<'_> {
         self.watch(place);
     }
 
-    fn open(&mut self, place: usize) -> Result<(), Errno> {
+    fn open(&mut self, place: usize, now: Instant) -> Result<(), Errno> {
         let connection = &mut self.connections[place];
-        let link = self.shards[connection.shard].options.link;
-        let transport = Transport::open(&self.load.server.address, link, connection.number)?;
+        let shard = &mut self.shards[connection.shard];
+        let session = shard.session(place)?;
+        let link = shard.options.link;
+        let transport = Transport::open(&self.load.server.address, link, connection.number, session)?;
+        connection.began = now;
+        connection.http2 = shard
+            .is_http2()
+            .then(|| Box::new(Http2 { client: flash_h2::Client::default(), is_refused: false }));
         let token = EventData::new_u64(connection.token(place));
         epoll::add(&self.epoll, &transport, token, interest())?;
         connection.state = State::Opening(transport);
@@ -141,13 +162,28 @@ impl Player<'_> {
     fn write(&mut self, place: usize) {
         let connection = &mut self.connections[place];
         let shard = &self.shards[connection.shard];
-        while let (false, None, Some(pending)) =
-            (connection.last, &connection.body, connection.pending.get(connection.written))
+        if let Some(http2) = &mut connection.http2 {
+            http2.client.take_control(&mut self.out);
+            while !connection.last
+                && http2.client.can_open()
+                && let Some(pending) = connection.pending.get_mut(connection.written)
+            {
+                connection.written += 1;
+                connection.asked += 1;
+                let body = shard.body(pending);
+                pending.stream = shard.open(pending, body.as_ref(), &mut http2.client, &mut self.out);
+                pending.body = body.filter(|body| body.bytes() > 0).map(|body| (body, 0));
+                connection.last = shard.is_last(pending, connection.asked);
+            }
+        }
+        while let (None, false, None, Some(pending)) =
+            (&connection.http2, connection.last, &connection.body, connection.pending.get(connection.written))
         {
             connection.written += 1;
             connection.asked += 1;
             let body = shard.body(pending);
-            connection.last = shard.write(pending, body.as_ref(), connection.asked, &mut self.out);
+            connection.last = shard.is_last(pending, connection.asked);
+            shard.write(pending, body.as_ref(), connection.last, &mut self.out);
             connection.body = body.filter(|body| body.bytes() > 0).map(|body| (body, 0));
         }
         // What waits already goes first.
@@ -160,11 +196,12 @@ impl Player<'_> {
     pub(super) fn flush(&mut self, place: usize, now: Instant) {
         self.flush_written(place, now);
         // Nothing has been left, so there is room for more.
-        while self.connections[place].unsent.is_empty() && self.connections[place].transport().is_some() {
+        while self.connections[place].unsent.is_empty()
+            && self.connections[place].transport().is_some_and(|transport| !transport.waits())
+        {
             if !self.connections[place].refill() {
-                let behind = self.connections[place].written;
                 self.write(place);
-                if self.connections[place].written == behind {
+                if self.out.is_empty() && self.connections[place].unsent.is_empty() {
                     return;
                 }
             }
@@ -177,10 +214,10 @@ impl Player<'_> {
         if let Some(link) = self.shards[connection.shard].options.link {
             return self.flush_slowly(place, link.up_bytes_per_second, now);
         }
-        let (State::Opening(transport) | State::Open(transport)) = &connection.state else { return };
+        let (State::Opening(transport) | State::Open(transport)) = &mut connection.state else { return };
         let fresh = connection.unsent.is_empty();
         let bytes = if fresh { &self.out } else { &connection.unsent };
-        let result = if bytes.is_empty() { Ok(0) } else { transport.send(bytes) };
+        let result = if bytes.is_empty() && !transport.waits() { Ok(0) } else { transport.send(bytes) };
         match result {
             Ok(sent) if fresh => connection.unsent.extend_from_slice(&self.out[sent..]),
             Ok(sent) => _ = connection.unsent.drain(..sent),
@@ -199,7 +236,7 @@ impl Player<'_> {
     fn flush_slowly(&mut self, place: usize, bytes_per_second: u64, now: Instant) {
         loop {
             let connection = &mut self.connections[place];
-            let State::Open(transport) = &connection.state else { return };
+            let State::Open(transport) = &mut connection.state else { return };
             match connection.line.up {
                 Some((at, bytes)) if at <= now => match transport.send(&connection.unsent[..bytes]) {
                     Ok(sent) => {

@@ -132,7 +132,7 @@ impl Workload for OneFile {
 /// A load of one group on one thread.
 pub(crate) fn load(server: SocketAddr, pace: Pace, options: ClientOptions, until: Until) -> Load {
     Load {
-        server: Server { address: Address::Tcp(server), authority: server.to_string() },
+        server: Server { address: Address::Tcp(server), authority: server.to_string(), tls: None },
         groups: vec![ClientGroup { workload: one(), pace, options }],
         threads: 1,
         warm_up: Duration::ZERO,
