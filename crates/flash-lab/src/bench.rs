@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use flash_rig::{
-    Cgroup, Cpus, Disk, Dynamic, Limits, Php, ReadAhead, Running, ServerSpec, Setup, Slow, SlowMount,
-    drop_pages, empty_caches, interrupt, is_root,
+    Cgroup, Cpus, Disk, Dynamic, Limits, LocalCertificate, Php, ReadAhead, Running, ServerSpec, Setup, Slow,
+    SlowMount, drop_pages, empty_caches, interrupt, is_root,
 };
 
 use crate::environment;
-use crate::plan::{At, Axis, Extent, Plan, Waiters, Workload};
+use crate::plan::{At, Axis, Extent, Plan, Protocol, Waiters, Workload};
 use crate::record::Figures;
 use crate::run::{Bench, Trouble};
 use crate::schedule::Cell;
@@ -199,7 +199,15 @@ impl<'a> Rig<'a> {
         // It comes first: who is told of it would not find it.
         let php = site.needs_php().then(|| self.place.machine.start_php(setup)).transpose()?;
         let dynamic = Dynamic { php: php.as_ref().map(|php| &*php.socket) };
-        let setup = Setup { dynamic: site.has_programs().then_some(dynamic), ..setup.clone() };
+        let certificate = match clients.load.protocol {
+            Protocol::Http1 => None,
+            Protocol::Http1Tls | Protocol::Http2Tls => Some(LocalCertificate::make(&self.run_folder)?),
+        };
+        let setup = Setup {
+            dynamic: site.has_programs().then_some(dynamic),
+            tls: certificate.as_ref().map(LocalCertificate::files),
+            ..setup.clone()
+        };
         let server = self.place.machine.start(spec, &setup)?;
         if let Some(Workload::Idle) = self.plan.workload(self.extent, &cell.at) {
             return idle::measure(server, clients.count);

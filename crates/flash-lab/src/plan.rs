@@ -17,6 +17,6 @@ pub use self::at::{At, Extent};
 pub use self::check::{Bounds, Check, Finding, Pick, Term};
 pub use self::contents::{Axis, Case, MachineNeeds, Paper, Plan, Quick, ServerEntry, Sweep, Variant};
 pub use self::drawing::{Drawing, Kind, PaperSeries, Scale};
-pub use self::load::{Conform, Connections, Load, Waiters};
+pub use self::load::{Conform, Connections, Load, Protocol, Waiters};
 pub use self::read::{BuiltIn, PlanError, built_in, find};
 pub use self::workload::{Ask, Dynamic, Log, Workload};

@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+mod certificate;
 mod cgroup;
 mod cpus;
 mod disk;
@@ -55,6 +56,7 @@ mod undo;
 mod usage;
 mod variants;
 
+pub use crate::certificate::LocalCertificate;
 pub use crate::cgroup::{Cgroup, Limits};
 pub use crate::cpus::Cpus;
 pub use crate::disk::{Disk, ReadAhead, drop_pages, empty_caches};
@@ -68,6 +70,6 @@ pub use crate::process::{Ended, Process};
 pub use crate::programs::{Missing, apt_get, find, find_own, install};
 pub use crate::rights::is_root;
 pub use crate::server::{Running, ServerSpec};
-pub use crate::setup::{Dynamic, Setup};
+pub use crate::setup::{Dynamic, Setup, TlsFiles};
 pub use crate::usage::{Held, Memory, Usage};
 pub use crate::variants::{Program, VARIANTS, Variant};

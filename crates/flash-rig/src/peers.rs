@@ -83,13 +83,17 @@ fn fill(template: &str, variant: &Variant, setup: &Setup, port: u16) -> Result<S
         ("@PHP@", text(php.unwrap_or(Path::new("")))?),
         ("@PHP-PROCESSES@", PHP_PROCESSES.to_string()),
         ("@PHP-CONNECTIONS@", PHP_PROCESSES.div_ceil(2 * loops).to_string()),
+        ("@CERTIFICATE@", text(setup.tls.map_or(Path::new(""), |tls| tls.certificate))?),
+        ("@KEY@", text(setup.tls.map_or(Path::new(""), |tls| tls.key))?),
         ("@REUSE-PORT@", if loops > 1 { " reuseport" } else { "" }.to_owned()),
     ];
-    // Lines about programs are for those who have some.
+    // Lines about programs and TLS are for those who have some.
     let lines = template.lines().filter_map(|line| match line.trim_start().split_once("@ ") {
         Some(("@WITH-CGI", rest)) => setup.dynamic.map(|_| rest),
         Some(("@WITH-PHP", rest)) => php.map(|_| rest),
         Some(("@WITH-HELPER", rest)) => module.as_ref().map(|_| rest),
+        Some(("@WITH-TLS", rest)) => setup.tls.map(|_| rest),
+        Some(("@WITHOUT-TLS", rest)) => setup.tls.is_none().then_some(rest),
         _ => Some(line),
     });
     let mut filled: String = lines.flat_map(|line| [line, "\n"]).collect();
@@ -138,7 +142,7 @@ pub fn raise_descriptors(connections: usize) -> Result<()> {
 mod tests {
     use super::*;
     use crate::cpus::Cpus;
-    use crate::setup::Dynamic;
+    use crate::setup::{Dynamic, TlsFiles};
     use crate::variants::VARIANTS;
 
     #[test]
@@ -163,6 +167,12 @@ mod tests {
                 assert!(!filled.lines().any(|line| told(&line)) && !filled.contains("cgi-bin"), "{filled}");
                 let filled = fill(template, variant, &with_programs, 8099).expect("plain paths");
                 assert!(!filled.contains('@'), "{}: {filled}", variant.name);
+                let tls = TlsFiles { certificate: "/the/certificate".as_ref(), key: "/the/key".as_ref() };
+                let encrypted = Setup { tls: Some(tls), ..setup.clone() };
+                let encrypted = fill(template, variant, &encrypted, 8099).expect("plain paths");
+                let speaks = matches!(program, Program::Nginx | Program::H2o | Program::Caddy);
+                assert!(!encrypted.contains('@'), "{encrypted}");
+                assert_eq!(encrypted.contains("/the/certificate") && encrypted.contains("/the/key"), speaks);
                 let (cgi, php) = (filled.contains("cgi-bin/"), filled.contains("/the/php"));
                 let runs_cgi = matches!(program, Program::Apache | Program::Lighttpd);
                 assert_eq!((cgi, php), (runs_cgi, runs_cgi || program == Program::Nginx), "{filled}");

@@ -102,6 +102,11 @@ impl Machine {
         {
             bail!("{spec} is not set up for programs here");
         }
+        if setup.tls.is_some()
+            && matches!(spec.variant.program, Program::Floor | Program::Lighttpd | Program::Apache)
+        {
+            bail!("{spec} is not set up for TLS here");
+        }
         let program = match setup.program {
             Some(program) => program.to_path_buf(),
             None => spec.find()?,
@@ -196,7 +201,7 @@ const PHP: &str = "@PHP@";
 fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> Result<()> {
     command.arg("serve").arg(setup.root).arg("--verbose");
     let mut ours = vec![
-        ("--listen", format!("127.0.0.1:{port}")),
+        ("--listen", format!("{}127.0.0.1:{port}", if setup.tls.is_some() { "https://" } else { "" })),
         ("--arch", spec.variant.name.to_owned()),
         ("--loops", setup.loops.to_string()),
         // As the peers': who is idle for a minute is still a client.
@@ -209,6 +214,11 @@ fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> 
         _ => None,
     };
     ours.extend(waiters.zip(setup.threads.map(|threads| threads.to_string())));
+    if let Some(tls) = setup.tls {
+        for (flag, file) in [("--tls-certificate", tls.certificate), ("--tls-key", tls.key)] {
+            ours.push((flag, file.to_str().context("a path that is not UTF-8")?.to_owned()));
+        }
+    }
     let given = |flag: &str| {
         spec.flags
             .iter()

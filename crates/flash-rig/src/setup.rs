@@ -16,6 +16,13 @@ pub struct Dynamic<'a> {
     pub php: Option<&'a Path>,
 }
 
+/// What a server of TLS needs: a certificate with its intermediates, and its key, in PEM.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsFiles<'a> {
+    pub certificate: &'a Path,
+    pub key: &'a Path,
+}
+
 /// Where CGI programs lie in a site.
 pub(crate) const CGI_FOLDER: &str = "cgi-bin";
 
@@ -44,6 +51,8 @@ pub struct Setup<'a> {
     pub program: Option<&'a Path>,
     /// Programs that answer instead of files. Flash, nginx, Apache and lighttpd are set up for them; nginx runs no CGI.
     pub dynamic: Option<Dynamic<'a>>,
+    /// The port speaks TLS, with HTTP/1.1 and HTTP/2. Flash, nginx, h2o and Caddy are set up for it.
+    pub tls: Option<TlsFiles<'a>>,
     /// What the floor sends.
     pub answer: &'a [u8],
 }
@@ -61,6 +70,7 @@ impl<'a> Setup<'a> {
             port: None,
             program: None,
             dynamic: None,
+            tls: None,
             answer: b"",
         }
     }

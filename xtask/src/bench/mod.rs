@@ -12,6 +12,7 @@ mod options;
 mod programs;
 mod report;
 mod servers;
+mod tls;
 mod why;
 mod wrk;
 
@@ -74,6 +75,7 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
         floor: &floor,
         group: None,
         dynamic: None,
+        tls: None,
     };
 
     let mut bars: Vec<Bar> = Vec::new();
@@ -92,6 +94,12 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> Result<bool> {
         idle::print(&figures);
         bars.extend(idle::bars(&figures));
         json.insert("idle".into(), idle::json(&figures));
+    }
+    if options.wants("tls") {
+        let figures = tls::run(&place, &servers, options.rounds, options.seconds)?;
+        tls::print(&figures);
+        bars.extend(tls::bars(&figures));
+        json.insert("tls".into(), tls::json(&figures));
     }
     if options.wants("hot-cold") {
         let rounds = if options.quick { 1 } else { options.rounds };

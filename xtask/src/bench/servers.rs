@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use flash_rig::{Cgroup, Cpus, Dynamic, Machine, Running, ServerSpec, Setup};
+use flash_rig::{Cgroup, Cpus, Dynamic, Machine, Running, ServerSpec, Setup, TlsFiles};
 
 /// Everything that starting a server needs to know.
 #[derive(Clone, Copy)]
@@ -19,6 +19,7 @@ pub(crate) struct Place<'a> {
     pub(crate) group: Option<&'a Cgroup>,
     /// Programs behind the server.
     pub(crate) dynamic: Option<Dynamic<'a>>,
+    pub(crate) tls: Option<TlsFiles<'a>>,
 }
 
 /// A server program and its variant.
@@ -114,7 +115,8 @@ pub(crate) fn start(server: Server, place: &Place, answer: &[u8]) -> Result<Runn
         _ => server.is_flash().then_some(place.flash),
     };
     let usual = Setup::new(place.root, place.work, place.cpus);
-    let setup = Setup { group: place.group, dynamic: place.dynamic, program, answer, ..usual };
+    let setup =
+        Setup { group: place.group, dynamic: place.dynamic, tls: place.tls, program, answer, ..usual };
     place.machine.start(&server.spec(place.flash_args)?, &setup)
 }
 

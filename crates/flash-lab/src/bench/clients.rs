@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flash_load::{
-    Arrivals, ClientGroup, ClientOptions, Keep, Link, Live, Load, Pace, Report, Server, Until, Url, Urls,
+    Arrivals, ClientGroup, ClientOptions, Keep, Link, Live, Load, Pace, Report, Server, Tls, Until, Url, Urls,
 };
 use flash_rig::{Cgroup, Php, Running, Usage, interrupt};
 
 use super::blocked::{Blocked, Sleeps};
 use super::runnable::Runnable;
 use super::site::{HOT_TARGET, Site};
-use crate::plan::{self, Connections};
+use crate::plan::{self, Connections, Protocol};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -126,18 +126,25 @@ impl Clients {
             let bytes_per_second = conform.line_bits_per_second / 8;
             Link { down_bytes_per_second: bytes_per_second, up_bytes_per_second: bytes_per_second }
         });
-        let options = ClientOptions { keep, link, ..ClientOptions::default() };
+        let (scheme, protocol) = match self.load.protocol {
+            Protocol::Http1 => ("http", flash_load::Protocol::Http1),
+            Protocol::Http1Tls => ("https", flash_load::Protocol::Http1),
+            Protocol::Http2Tls => ("https", flash_load::Protocol::Http2 { streams: 1 }),
+        };
+        let options = ClientOptions { keep, link, protocol, ..ClientOptions::default() };
         let mut groups = vec![ClientGroup { workload: site.workload.clone(), pace, options }];
         if let Some(per_second) = self.load.hot_per_second {
             let connections_max = HOT_CONNECTIONS;
             groups.push(ClientGroup {
                 workload: Arc::new(Urls::new(vec![HOT_TARGET.into()], "hot")),
                 pace: Pace::Open { per_second, arrivals: Arrivals::Constant, connections_max },
-                options: ClientOptions::default(),
+                options: ClientOptions { protocol, ..ClientOptions::default() },
             });
         }
+        let url = Url::parse(&format!("{scheme}://127.0.0.1:{port}/"))?;
+        let tls = url.tls.then(|| Tls::new(&url.host)).transpose()?;
         Ok(Load {
-            server: Server::reach(&Url::parse(&format!("http://127.0.0.1:{port}/"))?)?,
+            server: Server::reach(&url)?.with_tls(tls),
             groups,
             threads: processors.clamp(1, THREADS_MAX) as u32,
             warm_up: Duration::from_secs_f64(self.load.warm_up_seconds),

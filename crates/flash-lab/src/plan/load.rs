@@ -13,6 +13,9 @@ pub struct Load {
     /// Beside all that, one hot file of 1 KB is asked for so many times a second on a fixed schedule. Its waits count
     /// from the time meant, and are told apart (`hot.latency_p99_ms`) from the others' (`cold.`).
     pub hot_per_second: Option<f64>,
+    /// The protocol of all connections. HTTP/2 needs TLS here, and so do browsers.
+    #[serde(default)]
+    pub protocol: Protocol,
     /// What each of the connections that are held beside has asked for, once: a file of its own of so many times 1,024
     /// bytes.
     #[serde(default)]
@@ -25,6 +28,16 @@ pub struct Load {
     pub warm_up_seconds: f64,
     /// How long what they get counts.
     pub seconds: f64,
+}
+
+/// What clients speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    #[default]
+    Http1,
+    Http1Tls,
+    Http2Tls,
 }
 
 /// How many requests a connection serves.

@@ -45,6 +45,7 @@ pub fn built_in() -> &'static [BuiltIn] {
         "flashpache-data-set-size",
         "flashpache-burstiness",
         "hot-cold",
+        "hot-cold-h2",
         "memory-short",
         "metadata",
         "device-class",
