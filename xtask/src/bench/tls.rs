@@ -91,7 +91,14 @@ pub(crate) fn run(place: &Place, servers: &[Server], rounds: usize, seconds: u64
                 if matches!(kind, Kind::Idle { .. }) && matches!(server, Server::Mt | Server::Mp) {
                     continue;
                 }
-                match measure(one, &certificate.certificate, *kind, seconds) {
+                let measured = match kind {
+                    // On a server of its own, that has no memory left of others.
+                    Kind::Idle { http2 } => servers::start(*server, &place, &[])
+                        .and_then(|fresh| idle::measure(&fresh, &certificate.certificate, *http2)),
+                    Kind::Kept(file, words) => kept(one, file, words, seconds),
+                    Kind::Handshakes { resumed } => shaken(one, *resumed, seconds),
+                };
+                match measured {
                     Ok(figure) => {
                         eprint!("  {} {}", server.name(), number(figure));
                         figures.0.entry((row, *server)).or_default().push(figure);
@@ -108,28 +115,27 @@ pub(crate) fn run(place: &Place, servers: &[Server], rounds: usize, seconds: u64
     Ok(figures)
 }
 
-fn measure(running: &Running, certificate: &Path, kind: Kind, seconds: u64) -> Result<f64> {
-    let cpu_ns = || -> Result<u64> { Ok(running.process.usage()?.cpu_ns) };
-    let per =
-        |before: u64, count: u64| -> Result<f64> { Ok((cpu_ns()? - before) as f64 / count as f64 / 1000.0) };
-    match kind {
-        Kind::Kept(file, words) => {
-            h2load(running.port, file, words, WARM_UP_SECONDS)?;
-            let before = cpu_ns()?;
-            let requests = h2load(running.port, file, words, seconds)?;
-            per(before, requests)
-        }
-        Kind::Handshakes { resumed } => {
-            handshakes(running, resumed, WARM_UP_SECONDS)?;
-            let before = cpu_ns()?;
-            let report = handshakes(running, resumed, seconds)?;
-            let (full, again) = (report.handshakes_full, report.handshakes_resumed);
-            let stray = if resumed { full.saturating_sub(HANDSHAKE_CLIENTS.into()) } else { again };
-            ensure!(stray * 20 <= full + again, "{full} full handshakes, {again} resumed");
-            per(before, full + again)
-        }
-        Kind::Idle { http2 } => idle::measure(running, certificate, http2),
-    }
+/// Processor time that a server has used since then for each of so many, in microseconds.
+fn microseconds(running: &Running, before_ns: u64, count: u64) -> Result<f64> {
+    ensure!(count > 0, "nothing was done in this time");
+    Ok((running.process.usage()?.cpu_ns - before_ns) as f64 / count as f64 / 1000.0)
+}
+
+fn kept(running: &Running, file: &str, words: &[&str], seconds: u64) -> Result<f64> {
+    h2load(running.port, file, words, WARM_UP_SECONDS)?;
+    let before = running.process.usage()?.cpu_ns;
+    let requests = h2load(running.port, file, words, seconds)?;
+    microseconds(running, before, requests)
+}
+
+fn shaken(running: &Running, resumed: bool, seconds: u64) -> Result<f64> {
+    handshakes(running, resumed, WARM_UP_SECONDS)?;
+    let before = running.process.usage()?.cpu_ns;
+    let report = handshakes(running, resumed, seconds)?;
+    let (full, again) = (report.handshakes_full, report.handshakes_resumed);
+    let stray = if resumed { full.saturating_sub(HANDSHAKE_CLIENTS.into()) } else { again };
+    ensure!(stray * 20 <= full + again, "{full} full handshakes, {again} resumed");
+    microseconds(running, before, full + again)
 }
 
 /// Runs `h2load`, and returns the number of requests. Any error among them is one here.
