@@ -267,7 +267,7 @@ fn the_servers_settings_hold_for_sites_and_flags_win_over_both() {
     for more in ["helpers = 'process'", "cgi = { '/x' = '/bin' }"] {
         let (_folder, path) = sites(more);
         let (code, _, said) = run(&["check"], &path);
-        assert!(code == Some(2) && said.contains("a single site"), "{said}");
+        assert!(code == Some(2) && said.contains("several sites"), "{said}");
     }
 }
 

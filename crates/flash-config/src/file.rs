@@ -16,6 +16,8 @@ pub struct File {
     /// Where relative paths in the file begin.
     folder: PathBuf,
     text: String,
+    /// Where each line but the first begins.
+    lines: Vec<u32>,
 }
 
 impl File {
@@ -27,7 +29,8 @@ impl File {
 
     fn new(path: &Path, absolute: PathBuf, text: String) -> File {
         let folder = absolute.parent().map_or_else(|| "/".into(), Path::to_owned);
-        File { path: path.into(), folder, text }
+        let lines = text.match_indices('\n').map(|(at, _)| at as u32 + 1).collect();
+        File { path: path.into(), folder, text, lines }
     }
 
     pub fn path(&self) -> &Path {
@@ -40,8 +43,7 @@ impl File {
 
     /// The line of this byte, as `FILE:LINE`.
     pub(crate) fn line(&self, at: usize) -> String {
-        let before = &self.text.as_bytes()[..at.min(self.text.len())];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = self.lines.partition_point(|&begin| begin as usize <= at) + 1;
         format!("{}:{line}", self.path.display())
     }
 
