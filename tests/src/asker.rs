@@ -67,6 +67,12 @@ impl Daemon {
         self.socket.clone()
     }
 
+    /// The time that it has computed, in hundredths of a second.
+    pub fn computed(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("the daemon runs");
+        stat.split(' ').skip(13).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+    }
+
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("the daemon runs").count()
     }

@@ -16,6 +16,7 @@ use flash_slowdisk::{Kind, SlowDisk};
 use flash_tests::asker::{Asker, Daemon, Message, content, find, memory};
 use flash_tests::{PATIENCE, program, site};
 use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tempfile::TempDir;
 
 struct Rooted {
@@ -269,6 +270,25 @@ fn an_asker_that_takes_nothing_is_disconnected_and_leaves_nothing_behind() {
         assert!(Instant::now() < give_up, "{} descriptors, {before} before", daemon.descriptors());
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn an_asker_for_whom_no_descriptor_is_free_waits_and_costs_nothing() {
+    let rooted = Rooted::new();
+    let daemon = rooted.daemon(&[]);
+    // It is ready, with all descriptors that it needs itself.
+    assert_eq!(daemon.asker().kind("/a.html"), AnswerKind::File);
+    let pid = Pid::from_raw(daemon.pid() as i32);
+    // Enough for those who wait for a few descriptors, and none is free.
+    let none = Rlimit { current: Some(3), maximum: rustix::process::getrlimit(Resource::Nofile).maximum };
+    let usual = prlimit(pid, Resource::Nofile, none).unwrap();
+    let waiting = Asker::connect_silently(&daemon.socket);
+    let before = daemon.computed();
+    thread::sleep(Duration::from_millis(500));
+    let ticks = daemon.computed() - before;
+    prlimit(pid, Resource::Nofile, usual).unwrap();
+    assert!(matches!(waiting.receive(), Message::Hello(_)), "it is accepted later");
+    assert!(ticks < 15, "{ticks} hundredths of a second for nothing");
 }
 
 /// A root with a local file, and a slow mount below it.

@@ -46,6 +46,8 @@ pub struct Daemon {
     local: LocalCache,
     buffer: Box<[u8; BUFFER_BYTES]>,
     now_ms: u64,
+    /// No descriptor was free for an asker. Until then the listener is not watched, or it would wake the loop all the time.
+    accepts_from_ms: Option<u64>,
 }
 
 const LISTENER: u64 = 0;
@@ -58,7 +60,7 @@ const ASKERS: u64 = 16;
 const TURN_MAX: usize = 64;
 /// How often roots and askers that take nothing are looked at, while there are askers.
 const LOOK_MS: u64 = 500;
-/// When to send again what the kernel refused for the number of descriptors on their way.
+/// When to try again what the kernel refused for want of descriptors, or for the number of those on their way.
 const RETRY_MS: u64 = 20;
 const EVENTS_MAX: usize = 256;
 
@@ -84,6 +86,7 @@ impl Daemon {
             local: LocalCache::new(0),
             buffer: Box::new([0; BUFFER_BYTES]),
             now_ms: 0,
+            accepts_from_ms: None,
         })
     }
 
@@ -134,6 +137,7 @@ impl Daemon {
             }
             self.expire();
             self.retry();
+            self.listen_again()?;
         }
     }
 
@@ -143,10 +147,10 @@ impl Daemon {
     }
 
     fn timeout(&self) -> Option<Timespec> {
-        if self.askers.is_empty() {
+        if self.askers.is_empty() && self.accepts_from_ms.is_none() {
             return None;
         }
-        let retries = self.askers.iter().any(|(_, asker)| asker.retries);
+        let retries = self.accepts_from_ms.is_some() || self.askers.iter().any(|(_, asker)| asker.retries);
         let most = self.now_ms + if retries { RETRY_MS } else { LOOK_MS };
         let due = self.questions.next_due_ms().map_or(most, |due_ms| due_ms.min(most));
         // A millisecond more, because the clock counts whole ones.
@@ -157,7 +161,20 @@ impl Daemon {
     fn accept(&mut self) {
         static REFUSED: RateLimit = RateLimit::every(Duration::from_secs(5));
         static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
-        while let Ok(socket) = self.listener.accept() {
+        static NO_ROOM: RateLimit = RateLimit::every(Duration::from_secs(5));
+        loop {
+            let socket = match self.listener.accept() {
+                Ok(socket) => socket,
+                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    let log = self.service.error_log();
+                    log.log_limited(&NO_ROOM, format_args!("no asker can be accepted now: {error}"));
+                    let data = EventData::new_u64(LISTENER);
+                    let is_unwatched = epoll::modify(&self.epoll, &self.listener, data, EventFlags::empty());
+                    self.accepts_from_ms = is_unwatched.is_ok().then_some(self.now_ms + RETRY_MS);
+                    return;
+                }
+                Err(_) => return,
+            };
             let Ok(peer) = socket_peercred(&socket) else { continue };
             let (user, process) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
             let log = self.service.error_log();
@@ -186,6 +203,15 @@ impl Daemon {
             entry.insert(asker);
             self.greet(key);
         }
+    }
+
+    /// Watches the listener again, when descriptors may be free.
+    fn listen_again(&mut self) -> io::Result<()> {
+        if self.accepts_from_ms.take_if(|from_ms| *from_ms <= self.now_ms).is_some() {
+            let data = EventData::new_u64(LISTENER);
+            epoll::modify(&self.epoll, &self.listener, data, EventFlags::IN)?;
+        }
+        Ok(())
     }
 
     fn greet(&mut self, key: usize) {
