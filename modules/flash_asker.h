@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -177,6 +178,30 @@ static inline enum flash_residency flash_resident(int file, uint64_t start, uint
     }
     uint64_t pages = (start + bytes + FLASH_PAGE_BYTES - 1) / FLASH_PAGE_BYTES - start / FLASH_PAGE_BYTES;
     return told[0] >= pages ? FLASH_RESIDENT : FLASH_ABSENT;
+}
+
+/*
+ * Whether all pages of a resident window are complete. cachestat also counts pages that are still being read, for which sendfile
+ * would wait. The mapping is named to mincore only, and never read.
+ */
+static inline int flash_is_complete(int file, uint64_t start, uint64_t bytes)
+{
+    unsigned char pages[FLASH_WINDOW_BYTES_MAX / FLASH_PAGE_BYTES + 1];
+    uint64_t first = start / FLASH_PAGE_BYTES * FLASH_PAGE_BYTES;
+    size_t length = start + bytes - first, count = (length + FLASH_PAGE_BYTES - 1) / FLASH_PAGE_BYTES;
+    if (bytes == 0 || count > sizeof(pages)) {
+        return bytes == 0;
+    }
+    void *at = mmap(NULL, length, PROT_READ, MAP_SHARED, file, (off_t) first);
+    if (at == MAP_FAILED) {
+        return 0;
+    }
+    int is_complete = mincore(at, length, pages) == 0;
+    for (size_t i = 0; i < count && is_complete; i++) {
+        is_complete = pages[i] & 1;
+    }
+    munmap(at, length);
+    return is_complete;
 }
 
 /*

@@ -81,6 +81,9 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
             residency = FLASH_ABSENT;
         }
         size_t bytes = end - ctx->at;
+        if (residency == FLASH_RESIDENT && bytes > COPIED_MAX && !flash_is_complete(ctx->file.fd, ctx->at, bytes)) {
+            residency = FLASH_ABSENT;
+        }
         if (residency == FLASH_UNTOLD || (residency == FLASH_RESIDENT && bytes <= COPIED_MAX)) {
             /* The buffer is free again, because the window before is sent. In a subrequest it may not be. */
             if (ctx->buffer == NULL || r != r->main) {

@@ -1,6 +1,7 @@
 //! Questions that lead to a file by its path: *find*, and *load* without a descriptor.
 
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use flash_core::entry::{Entry, Resource, STALE_AFTER};
@@ -9,6 +10,7 @@ use flash_core::job::{Done, Failure, Find, Job, Worth};
 use flash_core::path::SitePath;
 use flash_core::site_id::SiteId;
 use flash_os::cachestat;
+use flash_os::residency::Residency;
 
 use super::Daemon;
 use crate::answer::{
@@ -89,9 +91,7 @@ impl Daemon {
             Sent::Open(open) => {
                 // A helper has read the beginning, or the whole content of a small file.
                 let is_read = by_helper && (window.start == 0 || matches!(file.content, Content::Memory(_)));
-                let is_ready = window.is_empty()
-                    || is_read
-                    || cachestat::holds(open.as_fd(), window.clone()).is_ok_and(|held| held);
+                let is_ready = window.is_empty() || is_read || is_complete(open.as_fd(), window.clone());
                 match is_ready {
                     true => self.answer_with_file(serial, file, window),
                     false => self.load(serial, file),
@@ -129,6 +129,13 @@ impl Daemon {
         };
         self.answer(serial, outgoing);
     }
+}
+
+/// Whether a window is in memory. Pages that are still being read count for the first look, and not for the second.
+fn is_complete(file: BorrowedFd<'_>, window: Range<u64>) -> bool {
+    let bytes = window.end - window.start;
+    cachestat::holds(file, window.clone()).is_ok_and(|held| held)
+        && Residency::new(file, window.end).is_ok_and(|look| look.resident_bytes(window) == bytes)
 }
 
 /// What of a window is loaded at a time.
