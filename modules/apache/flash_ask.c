@@ -26,10 +26,10 @@ static void flash_disconnect(void)
         close(asker.s);
     }
     for (unsigned i = 0; i < asker.roots_count; i++) {
-        if (asker.roots[i].folder != -1) {
+        if (asker.roots[i].path != NULL) {
             close(asker.roots[i].folder);
+            free(asker.roots[i].path);
         }
-        free(asker.roots[i].path);
     }
     memset(asker.roots, 0, sizeof(asker.roots));
     asker.roots_count = asker.roots_told = 0;
@@ -133,11 +133,11 @@ int flash_reach(const flash_conf_t *conf)
     return asker.s != -1;
 }
 
-/* Whether one more worker may wait. */
+/* Whether one more worker may wait. A restart has removed the semaphore of old children, which finish without one. */
 static int flash_enter(void)
 {
     struct sembuf take = {.sem_op = -1, .sem_flg = IPC_NOWAIT | SEM_UNDO};
-    return cold_semaphore == -1 || semop(cold_semaphore, &take, 1) == 0;
+    return cold_semaphore == -1 || semop(cold_semaphore, &take, 1) == 0 || errno == EINVAL || errno == EIDRM;
 }
 
 static void flash_leave(void)
