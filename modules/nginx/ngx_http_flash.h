@@ -9,6 +9,7 @@
 #include "../flash_asker.h"
 
 #define ROOTS_MAX 64
+#define FLASH_BLOCKS (-100) /* of no other meaning to nginx: make the window again, which may now wait for the disk */
 #define LOST_MAX 2 /* a request is not asked again if the daemon is lost for the second time */
 
 typedef struct {
@@ -50,8 +51,9 @@ typedef struct {
     loc_conf_t *conf;
     uint32_t root;
     ngx_str_t path; /* from the root on, with its slash, and a zero byte behind it */
-    ngx_file_t file, memory;
-    uint64_t memory_start, memory_end; /* what of the file is in the descriptor `memory` */
+    ngx_file_t file;
+    ngx_file_t *memory; /* NULL: none. Each has its own, because a subrequest's windows wait to be sent */
+    uint64_t memory_start, memory_end; /* what of the file is in `memory` */
     struct flash_stamp stamp;
     uint64_t at, end;
     uint64_t loaded_end; /* the daemon has read up to here */
@@ -91,9 +93,10 @@ void flash_forget(flash_ctx_t *ctx);
 /* Sending. */
 ngx_int_t flash_send_file(flash_ctx_t *ctx);
 ngx_int_t flash_body(flash_ctx_t *ctx);
+ngx_int_t flash_go_on(flash_ctx_t *ctx, ngx_int_t rc);
 ngx_int_t flash_take_window(flash_ctx_t *ctx, const struct flash_answer *answer, int memory);
 
-/* The request. */
+/* The request. flash_unavailable may return FLASH_BLOCKS while the body is sent. */
 ngx_int_t flash_begin(flash_ctx_t *ctx);
 ngx_int_t flash_unavailable(flash_ctx_t *ctx, const char *why);
 ngx_int_t flash_take_file(flash_ctx_t *ctx, const struct flash_answer *answer, int file);

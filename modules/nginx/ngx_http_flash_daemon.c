@@ -43,11 +43,11 @@ static void flash_start_timer(flash_ctx_t *ctx)
     ngx_add_timer(&ctx->timer, ctx->conf->deadline + 1000);
 }
 
-static void flash_finish(flash_ctx_t *ctx, ngx_int_t rc)
+/* Ends a step of a request. After NGX_DONE the request may be gone already. */
+static void flash_finish(ngx_connection_t *c, ngx_http_request_t *r, ngx_int_t rc)
 {
-    ngx_connection_t *c = ctx->request->connection;
     if (rc != NGX_DONE) {
-        ngx_http_finalize_request(ctx->request, rc);
+        ngx_http_finalize_request(r, rc);
     }
     ngx_http_run_posted_requests(c);
 }
@@ -55,16 +55,20 @@ static void flash_finish(flash_ctx_t *ctx, ngx_int_t rc)
 /* Goes on with a request that has waited. */
 static void flash_resume(flash_ctx_t *ctx)
 {
-    ngx_http_set_log_request(ctx->request->connection->log, ctx->request);
-    flash_finish(ctx, ctx->is_sending ? flash_body(ctx) : flash_begin(ctx));
+    ngx_http_request_t *r = ctx->request;
+    ngx_connection_t *c = r->connection;
+    ngx_http_set_log_request(c->log, r);
+    flash_finish(c, r, ctx->is_sending ? flash_body(ctx) : flash_begin(ctx));
 }
 
 static void flash_timeout(ngx_event_t *ev)
 {
     flash_ctx_t *ctx = ev->data;
+    ngx_http_request_t *r = ctx->request;
+    ngx_connection_t *c = r->connection;
     flash_forget(ctx);
-    ngx_http_set_log_request(ctx->request->connection->log, ctx->request);
-    flash_finish(ctx, flash_unavailable(ctx, "it has not answered in time:"));
+    ngx_http_set_log_request(c->log, r);
+    flash_finish(c, r, flash_go_on(ctx, flash_unavailable(ctx, "it has not answered in time:")));
 }
 
 static void flash_lost(flash_daemon_t *d)
@@ -140,6 +144,10 @@ static void flash_take_root(flash_daemon_t *d, const struct flash_root *root, ss
         ngx_log_error(NGX_LOG_ERR, log, 0, "flash helper: root %uD cannot be used", root->root);
         if (folder != -1) {
             close(folder);
+        } else if (root->root < d->roots_count) {
+            /* It is not told again on this connection. */
+            d->retry = ngx_current_msec + RETRY_MS;
+            flash_lost(d);
         }
         return;
     }
@@ -249,10 +257,12 @@ static void flash_read(ngx_event_t *ev)
             continue;
         }
         flash_ctx_t *ctx = (flash_ctx_t *) ((u_char *) node - offsetof(flash_ctx_t, node));
+        ngx_http_request_t *r = ctx->request;
+        ngx_connection_t *of_client = r->connection;
         flash_forget(ctx);
-        ngx_http_set_log_request(ctx->request->connection->log, ctx->request);
-        flash_finish(ctx, ctx->is_sending ? flash_take_window(ctx, &message.answer, file)
-                                          : flash_take_file(ctx, &message.answer, file));
+        ngx_http_set_log_request(of_client->log, r);
+        flash_finish(of_client, r, ctx->is_sending ? flash_take_window(ctx, &message.answer, file)
+                                                   : flash_take_file(ctx, &message.answer, file));
     }
 }
 

@@ -14,10 +14,11 @@ static void flash_cleanup(void *data)
     if (ctx->file.fd != NGX_INVALID_FILE) {
         close(ctx->file.fd);
     }
-    if (ctx->memory.fd != NGX_INVALID_FILE) {
-        close(ctx->memory.fd);
+    if (ctx->memory != NULL) {
+        close(ctx->memory->fd);
     }
-    ctx->file.fd = ctx->memory.fd = NGX_INVALID_FILE;
+    ctx->file.fd = NGX_INVALID_FILE;
+    ctx->memory = NULL;
 }
 
 /* What a path leads to, if it is no file. */
@@ -43,7 +44,7 @@ ngx_int_t flash_unavailable(flash_ctx_t *ctx, const char *why)
     ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0, "flash helper: %s \"%V\"", why, &ctx->path);
     if (ctx->conf->blocks && ctx->is_sending && !ctx->is_remote) {
         ctx->must_block = 1;
-        return flash_body(ctx);
+        return FLASH_BLOCKS;
     }
     if (ctx->is_sending) {
         return NGX_ERROR;
@@ -140,22 +141,49 @@ static ngx_uint_t flash_accepts(ngx_http_request_t *r, ngx_uint_t bits)
     return accepted;
 }
 
+/*
+ * Opens a compressed copy, if it is a regular file that is no older than the file it was made of. -1 with EAGAIN means: ask.
+ */
+static int flash_open_coded(root_t *root, flash_ctx_t *ctx, const ngx_str_t *suffix, int *access_times, struct stat *stat)
+{
+    struct stat whole;
+    u_char *end = ctx->path.data + ctx->path.len;
+    const char *path = (char *) ctx->path.data + 1;
+    int access_ignored = 0;
+    *ngx_cpymem(end, suffix->data, suffix->len) = '\0';
+    int file = flash_open(root->folder, path, access_times, stat);
+    *end = '\0';
+    if (file == -1) {
+        return -1;
+    }
+    int identity = flash_open(root->folder, path, &access_ignored, &whole);
+    int error = identity == -1 ? errno : ENOENT;
+    int is_fresh = identity != -1 && S_ISREG(stat->st_mode) && S_ISREG(whole.st_mode)
+                   && !flash_is_later(&whole.st_mtim, &stat->st_mtim);
+    if (identity != -1) {
+        close(identity);
+    }
+    if (!is_fresh) {
+        close(file);
+        errno = error;
+        return -1;
+    }
+    return file;
+}
+
 /* Tries what is in memory. NGX_AGAIN if the daemon has to be asked. */
 static ngx_int_t flash_inline(flash_ctx_t *ctx, root_t *root, ngx_uint_t accepts)
 {
     struct stat stat;
-    u_char *end = ctx->path.data + ctx->path.len;
     int file = -1, access_times = 0;
     for (ngx_uint_t i = 0; i <= FLASH_CODINGS && file == -1; i++) {
         if (i < FLASH_CODINGS && !(accepts & flash_codings[i].bit)) {
             continue;
         }
-        if (i < FLASH_CODINGS) {
-            *ngx_cpymem(end, flash_codings[i].suffix.data, flash_codings[i].suffix.len) = '\0';
-        }
         access_times = (root->flags & FLASH_ACCESS_TIMES) != 0;
-        file = flash_open(root->folder, (char *) ctx->path.data + 1, &access_times, &stat);
-        *end = '\0';
+        file = i < FLASH_CODINGS
+                   ? flash_open_coded(root, ctx, &flash_codings[i].suffix, &access_times, &stat)
+                   : flash_open(root->folder, (char *) ctx->path.data + 1, &access_times, &stat);
         if (file != -1) {
             ctx->coding = i < FLASH_CODINGS ? flash_codings[i].coding : FLASH_IDENTITY;
         } else if (errno == EAGAIN) {
@@ -217,6 +245,8 @@ ngx_int_t flash_begin(flash_ctx_t *ctx)
     }
     ctx->path.data += best;
     ctx->path.len -= best;
+    /* nginx logs it if the file is cut short while it is sent. */
+    ctx->file.name = ctx->path;
     ngx_uint_t accepts = flash_accepts(r, ctx->conf->accepts);
     if (root->flags & FLASH_INLINE) {
         ngx_int_t rc = flash_inline(ctx, root, accepts);
@@ -280,8 +310,8 @@ static ngx_int_t flash_handler(ngx_http_request_t *r)
     cleanup->data = ctx;
     ctx->request = r;
     ctx->conf = conf;
-    ctx->file.fd = ctx->memory.fd = NGX_INVALID_FILE;
-    ctx->file.log = ctx->memory.log = r->connection->log;
+    ctx->file.fd = NGX_INVALID_FILE;
+    ctx->file.log = r->connection->log;
     ngx_http_set_ctx(r, ctx, ngx_http_flash_module);
     return flash_begin(ctx);
 }

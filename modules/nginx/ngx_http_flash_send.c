@@ -59,9 +59,9 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
 {
     ngx_http_request_t *r = ctx->request;
     uint64_t end = ngx_min(ctx->end, ctx->at + FLASH_WINDOW_BYTES_MAX);
-    if (ctx->memory.fd != NGX_INVALID_FILE && ctx->at >= ctx->memory_start && ctx->at < ctx->memory_end) {
+    if (ctx->memory != NULL && ctx->at >= ctx->memory_start && ctx->at < ctx->memory_end) {
         b->in_file = 1;
-        b->file = &ctx->memory;
+        b->file = ctx->memory;
         b->file_pos = ctx->at - ctx->memory_start;
         b->file_last = ngx_min(ctx->end, ctx->memory_end) - ctx->memory_start;
         return NGX_OK;
@@ -117,11 +117,30 @@ static ngx_int_t flash_window(flash_ctx_t *ctx, ngx_buf_t *b)
     return NGX_OK;
 }
 
+/* Whether what was sent waits for the client. Filters of nginx set other bits, for which no event comes. */
+static int flash_waits_for_client(ngx_http_request_t *r)
+{
+    unsigned waits = NGX_HTTP_WRITE_BUFFERED;
+#if (NGX_SSL)
+    waits |= NGX_SSL_BUFFERED;
+#endif
+#if (NGX_HTTP_V2)
+    waits |= NGX_HTTP_V2_BUFFERED;
+#endif
+    return r->buffered || r->postponed || ((r == r->main || r == r->connection->data) && (r->connection->buffered & waits));
+}
+
+/* Goes on with the body after a step that has failed, if blocking is allowed. */
+ngx_int_t flash_go_on(flash_ctx_t *ctx, ngx_int_t rc)
+{
+    return rc == FLASH_BLOCKS ? flash_body(ctx) : rc;
+}
+
 ngx_int_t flash_body(flash_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
     for (;;) {
-        if (r->buffered || r->postponed || (r == r->main && r->connection->buffered)) {
+        if (flash_waits_for_client(r)) {
             return flash_writable_later(ctx);
         }
         if (r->connection->write->timer_set && !r->connection->write->delayed) {
@@ -132,6 +151,9 @@ ngx_int_t flash_body(flash_ctx_t *ctx)
             return NGX_ERROR;
         }
         ngx_int_t rc = flash_window(ctx, out.buf);
+        if (rc == FLASH_BLOCKS) {
+            rc = flash_window(ctx, out.buf);
+        }
         if (rc != NGX_OK) {
             return rc;
         }
@@ -223,35 +245,66 @@ ngx_int_t flash_send_file(flash_ctx_t *ctx)
     return flash_body(ctx);
 }
 
+/* Takes over a window that is in memory. */
+static ngx_int_t flash_take_memory(flash_ctx_t *ctx, int memory)
+{
+    ngx_pool_t *pool = ctx->request->pool;
+    ngx_file_t *file = ngx_pcalloc(pool, sizeof(ngx_file_t));
+    if (file == NULL) {
+        close(memory);
+        return NGX_ERROR;
+    }
+    file->fd = memory;
+    file->log = ctx->file.log;
+    file->name = ctx->path;
+    if (ctx->memory != NULL && ctx->request == ctx->request->main) {
+        close(ctx->memory->fd);
+    } else if (ctx->memory != NULL) {
+        /* A subrequest's windows before may not be sent yet: they stay open until the request ends. */
+        ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(pool, sizeof(ngx_pool_cleanup_file_t));
+        if (cleanup == NULL) {
+            close(memory);
+            return NGX_ERROR;
+        }
+        cleanup->handler = ngx_pool_cleanup_file;
+        *(ngx_pool_cleanup_file_t *) cleanup->data =
+            (ngx_pool_cleanup_file_t) {ctx->memory->fd, ctx->path.data, ctx->file.log};
+    }
+    ctx->memory = file;
+    return NGX_OK;
+}
+
 /* The answer to a load. */
 ngx_int_t flash_take_window(flash_ctx_t *ctx, const struct flash_answer *answer, int memory)
 {
+    uint64_t end = answer->window_start + answer->window_bytes;
+    int is_memory = (answer->flags & FLASH_MEMORY) != 0;
+    if (memory != -1 && (answer->kind != FLASH_WINDOW || !is_memory)) {
+        close(memory);
+        memory = -1;
+    }
+    /* A file that has shrunk has nothing there. To ask again would bring the same answer. */
+    if (answer->kind == FLASH_CHANGED || (answer->kind == FLASH_WINDOW && (ctx->at < answer->window_start || ctx->at >= end))) {
+        ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0, "flash helper: \"%V\" has changed", &ctx->path);
+        if (memory != -1) {
+            close(memory);
+        }
+        return NGX_ERROR;
+    }
     if (answer->kind != FLASH_WINDOW) {
-        if (answer->kind == FLASH_CHANGED) {
-            ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0, "flash helper: \"%V\" has changed", &ctx->path);
+        return flash_go_on(ctx, flash_unavailable(ctx, "a window cannot be read of"));
+    }
+    if (is_memory && memory == -1) {
+        return flash_go_on(ctx, flash_unavailable(ctx, "there is no room for a window of"));
+    }
+    if (is_memory) {
+        if (flash_take_memory(ctx, memory) != NGX_OK) {
             return NGX_ERROR;
         }
-        return flash_unavailable(ctx, "a window cannot be read of");
-    }
-    if ((answer->flags & FLASH_MEMORY) && memory != -1) {
-        if (ctx->request != ctx->request->main) {
-            /* A subrequest's windows before may not be sent yet: they stay open until the request ends. */
-            ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(ctx->request->pool, sizeof(ngx_pool_cleanup_file_t));
-            if (cleanup != NULL && ctx->memory.fd != NGX_INVALID_FILE) {
-                ngx_pool_cleanup_file_t *file = cleanup->data;
-                cleanup->handler = ngx_pool_cleanup_file;
-                *file = (ngx_pool_cleanup_file_t) {ctx->memory.fd, ctx->path.data, ctx->request->connection->log};
-            }
-        } else if (ctx->memory.fd != NGX_INVALID_FILE) {
-            close(ctx->memory.fd);
-        }
-        ctx->memory.fd = memory;
         ctx->memory_start = answer->window_start;
-        ctx->memory_end = answer->window_start + answer->window_bytes;
-    } else if (memory != -1) {
-        close(memory);
+        ctx->memory_end = end;
     }
-    ctx->loaded_end = answer->window_start + answer->window_bytes;
+    ctx->loaded_end = end;
     ctx->is_loaded = 1;
     ctx->is_access_due = 0;
     return flash_body(ctx);
