@@ -74,6 +74,8 @@ impl Kind {
             Self::Apache(_) => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
         };
         let log = fs::File::create(folder.path().join("output")).expect("a log");
+        // What is freed is overwritten at once, so a use of it is a crash.
+        command.env("MALLOC_PERTURB_", "165");
         // Apache ends its whole process group.
         let child =
             command.process_group(0).stdin(Stdio::null()).stderr(log).spawn().expect("the server starts");
@@ -150,6 +152,19 @@ impl Peer {
         self.child.id()
     }
 
+    /// Its processes that serve.
+    pub fn workers(&self) -> Vec<u32> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        let children = fs::read_to_string(path).unwrap_or_default();
+        children.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
+    }
+
+    /// Whether a worker has crashed.
+    pub fn has_crashed(&self) -> bool {
+        let said = self.said();
+        said.contains("exited on signal") || said.contains("exit signal")
+    }
+
     /// The response to GET.
     pub fn get(&self, path: &str) -> reply::Reply {
         ask(self.with, "GET", path, "").expect("a whole response")
@@ -167,6 +182,7 @@ impl Drop for Peer {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        assert!(thread::panicking() || !self.has_crashed(), "a worker has crashed: {}", self.said());
     }
 }
 
@@ -176,13 +192,17 @@ pub fn ask(server: SocketAddr, method: &str, path: &str, fields: &str) -> Option
     let request = format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n");
     let mut stream = connect(server);
     stream.write_all(request.as_bytes()).ok()?;
-    let bytes = read_all(&mut stream);
+    whole(&read_all(&mut stream), method)
+}
+
+/// The response in these bytes. `None` if it was cut.
+pub fn whole(bytes: &[u8], method: &str) -> Option<reply::Reply> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
     let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
     let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
     let is_whole = method == "HEAD" || head.contains("chunked") || bytes.len() - end >= length;
-    is_whole.then(|| reply::all(&bytes, |_| method == "HEAD").remove(0))
+    is_whole.then(|| reply::all(bytes, |_| method == "HEAD").remove(0))
 }
 
 fn free() -> u16 {

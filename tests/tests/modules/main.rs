@@ -3,6 +3,9 @@
 
 #![forbid(unsafe_code)]
 
+mod faults;
+mod nginx;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,0 +1,113 @@
+//! What only nginx has: subrequests, filters that change the body, compressed copies, requests that follow one another.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::thread;
+use std::time::Duration;
+
+use flash_slowdisk::SlowDisk;
+use flash_tests::peer::{Kind, Peer, ask};
+use flash_tests::{connect, read_all, reply, site};
+
+use super::{cold, daemon, folder, kinds, make_site, slow_site};
+
+fn of_nginx() -> impl Iterator<Item = Kind> {
+    kinds().filter(|kind| matches!(kind, Kind::Nginx(_)))
+}
+
+/// Asks, and returns the connection after the first bytes of the response.
+fn begun(peer: &Peer, path: &str, fields: &str) -> (std::net::TcpStream, Vec<u8>) {
+    let mut stream = connect(peer.with);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut first = vec![0; 300];
+    let count = stream.read(&mut first).unwrap();
+    first.truncate(count);
+    (stream, first)
+}
+
+#[test]
+fn a_folder_whose_index_is_found_on_the_disk_ends_its_request_once() {
+    for kind in of_nginx() {
+        let Some((_image, root)) = slow_site("") else { return };
+        let beside = folder();
+        let daemon = daemon(&root, &beside, &[]);
+        let peer = kind.start(root.path(), &daemon.socket, "");
+        let mut stream = connect(peer.with);
+        stream.write_all(b"GET /sub/ HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        stream.write_all(b"GET /sub/ HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let replies = reply::all(&read_all(&mut stream), |_| false);
+        let bodies: Vec<&[u8]> = replies.iter().map(|reply| &reply.body[..]).collect();
+        assert_eq!(bodies, [b"index", b"index"], "{kind:?}: {}", peer.said());
+    }
+}
+
+#[test]
+fn a_large_file_within_a_page_comes_whole_to_a_slow_client() {
+    if let Some(missing) = flash_slowdisk::missing() {
+        eprintln!("NOT TESTED, a slow disk cannot be mounted: {missing}");
+        return;
+    }
+    let (behind, root, beside) = (make_site(), folder(), folder());
+    let whole = site::pattern(24 << 20);
+    site::write(&behind.path().join("huge"), &whole);
+    site::write(&behind.path().join("page.html"), b"<!--# include virtual=\"/huge\" -->");
+    let _disk = SlowDisk::mount(behind.path(), root.path(), "").unwrap();
+    for kind in of_nginx() {
+        let daemon = daemon(&root, &beside, &[]);
+        let peer = kind.start(root.path(), &daemon.socket, "; ssi on");
+        let (mut stream, mut bytes) = begun(&peer, "/page.html", "");
+        // What the sockets hold is full, and more windows wait.
+        thread::sleep(Duration::from_millis(500));
+        bytes.extend(read_all(&mut stream));
+        let reply = reply::only(&bytes);
+        assert!(reply.body == whole, "{kind:?}: {} bytes: {}", reply.body.len(), peer.said());
+    }
+}
+
+#[test]
+fn a_compressed_response_whose_daemon_is_lost_ends_once() {
+    for kind in of_nginx() {
+        let Some((image, root)) = slow_site("") else { return };
+        let beside = folder();
+        let daemon = daemon(&root, &beside, &[]);
+        let words = "fallback=block; gzip on; gzip_types *; gzip_min_length 1";
+        let peer = kind.start(root.path(), &daemon.socket, words);
+        // The first window is in memory, and the next one is not.
+        let file = fs::File::open(root.path().join(&cold(1)[1..])).unwrap();
+        drop(ask(peer.with, "GET", &cold(1), "Range: bytes=0-10\r\n"));
+        image.disk().rule("read delay fixed:300ms").unwrap();
+        let (mut stream, mut bytes) = begun(&peer, &cold(1), "Accept-Encoding: gzip\r\n");
+        drop(file);
+        daemon.kill();
+        bytes.extend(read_all(&mut stream));
+        let reply = reply::only(&bytes);
+        assert_eq!(reply.field("Content-Encoding"), Some("gzip"), "{kind:?}");
+        let said = peer.said();
+        let is_lost = said.contains("it is gone") || said.contains("it takes no more questions");
+        assert!(is_lost, "{kind:?}: the daemon was not asked: {said}");
+    }
+}
+
+#[test]
+fn a_compressed_copy_that_is_older_than_its_file_or_no_file_is_not_sent() {
+    let (root, beside) = (make_site(), folder());
+    site::write(&root.path().join("page.html.gz"), b"gzipped");
+    site::write(&root.path().join("a.txt.gz"), b"gzipped");
+    fs::create_dir(root.path().join("middle.gz")).unwrap();
+    // A moment later than its copy.
+    fs::write(root.path().join("page.html"), b"changed").unwrap();
+    for kind in of_nginx() {
+        let daemon = daemon(&root, &beside, &[]);
+        let peer = kind.start(root.path(), &daemon.socket, "precompressed");
+        for _ in 0..2 {
+            for (path, coding, bytes) in
+                [("/page.html", None, 7), ("/middle", None, 200_000), ("/a.txt", Some("gzip"), 7)]
+            {
+                let reply = ask(peer.with, "GET", path, "Accept-Encoding: gzip\r\n").unwrap();
+                let got = (reply.status, reply.field("Content-Encoding"), reply.body.len());
+                assert_eq!(got, (200, coding, bytes), "{kind:?} {path}: {}", peer.said());
+            }
+        }
+    }
+}
