@@ -106,6 +106,12 @@ fn get(stream: &mut BufReader<TcpStream>, path: &str) -> (u16, String) {
             }
         },
     }
+    // The copies of the releases only say that they are compressed. What Flash makes is.
+    if body.starts_with(&[0x1f, 0x8b]) {
+        let mut plain = Vec::new();
+        libflate::gzip::Decoder::new(&*body).unwrap().read_to_end(&mut plain).unwrap();
+        body = plain;
+    }
     (status, String::from_utf8(body).unwrap())
 }
 
