@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask ci         every check, as CI runs them: 16 minutes on two processors
+cargo xtask ci         every check, as CI runs them: 25 minutes on two processors
 cargo xtask test       unit and end-to-end tests: five minutes after a build
 cargo xtask check      the invariants of the workspace
 cargo xtask figures    draws the diagrams of docs from their texts
