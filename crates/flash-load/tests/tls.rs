@@ -28,6 +28,14 @@ const FILE_BYTES: usize = 150_001;
 
 impl Drop for Peer {
     fn drop(&mut self) {
+        // A parent that is killed leaves its workers behind.
+        if let Some(pid) = rustix::process::Pid::from_raw(self.process.id() as i32) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
