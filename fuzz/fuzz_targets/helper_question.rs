@@ -1,12 +1,8 @@
-//! A message of an asker: any bytes are a question or not, and a question is the same after another round.
+//! Looks for bytes that break the [property](property).
+
 #![no_main]
 
-use flash_helper::protocol::Question;
-use libfuzzer_sys::fuzz_target;
+#[path = "../properties/helper_question.rs"]
+mod property;
 
-fuzz_target!(|message: &[u8]| {
-    if let Ok(question) = Question::decode(message) {
-        assert!(question.window.start <= question.window.end);
-        assert_eq!(Question::decode(&question.encode()), Ok(question));
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| property::check(input));
