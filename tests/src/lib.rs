@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod asker;
 pub mod family;
 pub mod peer;
 pub mod reply;
 pub mod scripts;
 pub mod site;
+pub mod systemd;
 pub mod terminal;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -48,19 +50,20 @@ impl Server {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("serve").arg(folder);
         command.args(["--verbose", "--listen", "127.0.0.1:0", "--arch"]).args(arch.split(' ')).args(flags);
+        command.stdin(Stdio::null());
         Self::of(command)
     }
 
     /// Starts it with a configuration file.
     pub fn start_configured(file: &Path, flags: &[&str]) -> Self {
         let mut command = Command::new(program());
-        command.args(["serve", "--config"]).arg(file).args(flags);
+        command.args(["serve", "--config"]).arg(file).args(flags).stdin(Stdio::null());
         Self::of(command)
     }
 
     /// Starts it, and waits until it says where it serves.
-    fn of(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("flash starts");
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("flash starts");
         let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let mut first = String::new();
         // Something may be said before that.
@@ -201,6 +204,14 @@ pub fn program() -> PathBuf {
     let beside = own.ancestors().nth(2).expect("target/PROFILE/deps/test").join("flash");
     assert!(beside.exists(), "{} is missing: run cargo build -p flash, or set FLASH_BIN", beside.display());
     beside
+}
+
+/// `flash-NAME`, which cargo builds with the tests.
+pub fn tool(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("a test has a path");
+    let built = own.ancestors().nth(2).expect("target/PROFILE/deps/test").join(format!("flash-{name}"));
+    assert!(built.exists(), "{} is missing: run cargo build --workspace", built.display());
+    built
 }
 
 /// The test of conformance to HTTP/2 that `cargo xtask prepare` builds, or an installed one.

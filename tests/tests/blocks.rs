@@ -11,8 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowImage;
-use flash_tests::{PATIENCE, PROCESSES, Server, family, site};
-use rustix::process::Signal;
+use flash_tests::{PATIENCE, PROCESSES, Server, admin, family, site};
 
 const FILES: usize = 40;
 
@@ -34,7 +33,9 @@ fn serve_cold(wrapper: &[&str], arch: &str, flags: &[&str]) -> Option<[String; 2
     }
     allow_everybody(folder.path());
     let image = SlowImage::mount(folder.path(), mountpoint.path(), 16, "").unwrap();
-    let flags = [&["--loops", "1"], flags].concat();
+    let socket = mountpoint.path().with_extension("admin");
+    let admin = format!("unix:{}", socket.display());
+    let flags = [&["--loops", "1", "--admin", &admin], flags].concat();
     let server = Server::start_under(wrapper, arch, image.mountpoint(), &flags);
     image.disk().rule("read delay fixed:2ms").unwrap();
     for _ in 0..2 {
@@ -46,7 +47,7 @@ fn serve_cold(wrapper: &[&str], arch: &str, flags: &[&str]) -> Option<[String; 2
             }
         }
     }
-    server.signal(Signal::USR2);
+    admin::log_counters(&socket);
     let asked = Instant::now();
     while !server.said().contains("\nflash: blocks: ") {
         assert!(asked.elapsed() < PATIENCE, "no causes: {}", server.said());

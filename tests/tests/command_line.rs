@@ -121,3 +121,24 @@ fn what_a_preview_shows_can_be_chosen() {
     assert!(seen.lines().last().unwrap().starts_with("flash: stopped: served 2 requests, "), "{seen}");
     assert!(preview(&["--log-format", "json"]).contains("\"request\":\"GET /a.txt HTTP/1.0\""));
 }
+
+#[test]
+fn an_unknown_command_gets_the_nearest_one() {
+    for (word, said) in [
+        ("serv", "there is no command 'serv': did you mean 'flash serve'?"),
+        ("laod", "there is no command 'laod': did you mean 'flash load'?"),
+        ("xyzzy", "there is no command 'xyzzy' (see flash --help)"),
+    ] {
+        let output = Command::new(program()).arg(word).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), text.trim_end()), (Some(2), &*format!("flash: {said}")));
+    }
+}
+
+#[test]
+fn a_reload_without_a_file_says_how_to_name_the_server() {
+    let output = Command::new(program()).args(["reload", "--config", "/no/such/file.toml"]).output().unwrap();
+    let said = "flash: there is no /no/such/file.toml: say --config with the server's file, or --admin with its \
+                socket (unix:PATH)\n";
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(2), said));
+}

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ struct Site {
     a: SlowDisk,
     b: SlowDisk,
     root: TempDir,
-    _behind: TempDir,
+    behind: TempDir,
 }
 
 const FILES: usize = 5000;
@@ -37,7 +38,7 @@ impl Site {
             fs::create_dir(&point).unwrap();
             SlowDisk::mount(behind.path(), &point, "lookup delay fixed:1ms").unwrap()
         };
-        Some(Self { a: mount("a"), b: mount("b"), root, _behind: behind })
+        Some(Self { a: mount("a"), b: mount("b"), root, behind })
     }
 
     fn serve(&self, flags: &[&str]) -> Server {
@@ -157,6 +158,48 @@ fn a_server_stops_while_a_mount_hangs() {
     thread::sleep(Duration::from_millis(200));
     server.signal(rustix::process::Signal::TERM);
     assert_eq!(server.wait(PATIENCE), Some(Some(0)));
+}
+
+/// The root that hangs is a folder of its mount, because a slow disk answers for its own root at once.
+#[test]
+fn a_deploy_is_seen_while_the_root_of_another_site_hangs() {
+    let Some(site) = Site::mount() else { return };
+    fs::create_dir(site.behind.path().join("site")).unwrap();
+    site::write(&site.behind.path().join("site/far.txt"), b"far");
+    let releases = TempDir::new().unwrap();
+    let publish = |release: &str| {
+        fs::create_dir(releases.path().join(release)).unwrap();
+        site::write(&releases.path().join(release).join("a.txt"), release.as_bytes());
+        let (next, current) = (releases.path().join("next"), releases.path().join("current"));
+        symlink(release, &next).unwrap();
+        fs::rename(next, current).unwrap();
+    };
+    publish("one");
+    let file = releases.path().join("flash.toml");
+    let (far, near) = (site.root.path().join("a/site"), releases.path().join("current"));
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\nrevalidate = \"200ms\"\n\
+         [site.\"a.example\"]\nroot = {far:?}\n[site.\"b.example\"]\nroot = {near:?}\n"
+    );
+    fs::write(&file, text).unwrap();
+    let server = Server::start_configured(&file, &["--admin", "off"]);
+    let get = |host: &str, path: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        String::from_utf8(server.raw(head.as_bytes())).unwrap()
+    };
+    assert!(get("a.example", "/far.txt").ends_with("\r\n\r\nfar"));
+    assert!(get("b.example", "/a.txt").ends_with("\r\n\r\none"));
+    site.a.rule("hang prefix /").unwrap();
+    // Until a look at the root has begun to wait.
+    thread::sleep(Duration::from_millis(1500));
+    publish("two");
+    let give_up = Instant::now() + Duration::from_millis(1500);
+    while !get("b.example", "/a.txt").ends_with("\r\n\r\ntwo") {
+        assert!(Instant::now() < give_up, "{}", get("b.example", "/a.txt"));
+        thread::sleep(Duration::from_millis(20));
+    }
+    site.a.clear();
+    server.stop();
 }
 
 /// What clients of everybody else see while one mount is asked for more than it answers.

@@ -5,11 +5,10 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, Server, need, read_all, reply, site};
+use flash_tests::{ARCHITECTURES, Server, admin, family, need, read_all, reply, site};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 const REQUEST: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -301,15 +300,17 @@ fn logs_are_right_and_can_be_moved_away() {
 
 #[test]
 fn loops_tell_what_they_have_done_when_they_are_asked() {
-    let site = site::make();
+    let (site, folder) = (site::make(), tempfile::tempdir().unwrap());
+    let socket = folder.path().join("admin.sock");
+    let admin = format!("unix:{}", socket.display());
     for arch in ["amped", "sped"] {
-        let server = Server::start(arch, site.path(), &["--loops", "1"]);
+        let server = Server::start(arch, site.path(), &["--loops", "1", "--admin", &admin]);
         for path in ["/a.txt", "/a.txt", "/3000000.bin", "/none"] {
             server.get(path);
         }
         // What a turn has done is counted at its end, when clients may have their answers already.
         wait_for(|| {
-            server.signal(Signal::USR2);
+            admin::log_counters(&socket);
             let said = server.said();
             said.contains("serving: requests=4 connections=4 ") && said.contains("loop-0: turns=")
         });
@@ -332,11 +333,13 @@ fn wait_for(condition: impl Fn() -> bool) {
 fn a_worker_that_dies_is_replaced() {
     let site = site::make();
     let server = Server::start("mp", site.path(), &["--processes", "2"]);
-    let children = format!("/proc/{0}/task/{0}/children", server.pid());
-    let workers = || fs::read_to_string(&children).unwrap_or_default();
-    let first = workers().split_whitespace().next().expect("a worker").to_owned();
-    Command::new("kill").args(["-9", &first]).status().unwrap();
-    wait_for(|| workers().split_whitespace().count() == 2 && !workers().contains(&first));
+    let workers = || {
+        let family = family::of(&server).into_iter();
+        family.filter(|process| process.name().starts_with("worker-")).collect::<Vec<_>>()
+    };
+    let first = workers()[0];
+    first.kill();
+    wait_for(|| workers().len() == 2 && !workers().contains(&first));
     for _ in 0..8 {
         assert_eq!(server.get("/a.txt").status, 200);
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use flash_core::TransportInfo;
 use flash_observe::RateLimit;
+use flash_observe::metrics::Count;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -31,6 +32,8 @@ pub(crate) struct Acceptor {
     /// A spare descriptor. When descriptors run out, it is closed for a moment, so that one connection can be
     /// accepted and get a 503.
     reserve: Option<OwnedFd>,
+    /// Until it has left the listeners for good.
+    watching: Option<Arc<()>>,
 }
 
 /// A connection that was accepted.
@@ -53,7 +56,8 @@ impl Acceptor {
     /// `token` makes the poller's token from a listener's number.
     pub(crate) fn new(shared: &ServerState, token: fn(usize) -> u64) -> io::Result<Self> {
         let listeners = shared.listeners.load_full();
-        Ok(Self { listeners, token, state: State::Closed, reserve: Some(reserve()?) })
+        let watching = Some(Arc::clone(&shared.acceptors));
+        Ok(Self { listeners, token, state: State::Closed, reserve: Some(reserve()?), watching })
     }
 
     pub(crate) fn open(&mut self, poller: &mut impl Poller) -> io::Result<()> {
@@ -100,6 +104,7 @@ impl Acceptor {
 
     pub(crate) fn close(&mut self, poller: &mut impl Poller) {
         self.leave(poller, State::Closed);
+        self.watching = None;
     }
 
     /// Watches a listener again, after its connections were accepted, or enough of them for a turn.
@@ -173,11 +178,12 @@ impl Acceptor {
             }
             Err(error) => {
                 shared.error_log.log_limited(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
-                shared.metrics.shed.add(1);
+                shared.metrics.add(Count::Shed, 1);
                 if error == Errno::MFILE
                     && self.reserve.take().is_some()
                     && let Ok((socket, _)) = listener.accept(SocketFlags::NONBLOCK)
                 {
+                    shared.count_refusal(503);
                     turn_away(&socket);
                     drop(socket);
                     self.reserve = reserve().ok();

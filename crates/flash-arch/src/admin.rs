@@ -2,63 +2,151 @@
 //!
 //! It is HTTP/1.1 at a Unix socket, so `curl --unix-socket` speaks it. Threads of its own answer, and wait for no loop and no disk.
 //! So they answer at full load, during a disk hang and while the server drains. Only root and the server's user may use it.
-//! What a server can tell and do is behind [`Administered`].
+//!
+//! A second listener may stand at an address. Whoever reaches that may read, and change nothing. What a server can tell and do is
+//! behind [`Administered`].
 
 mod administered;
+pub(crate) mod gather;
+mod history;
+mod open_metrics;
+mod page;
 mod request;
-mod status;
+mod response;
+pub mod snapshot;
+mod watchers;
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use flash_core::Server;
+use flash_process::UpgradeRequest;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::socket_peercred;
 
 pub(crate) use self::administered::Administered;
-use self::request::{HEAD_BYTES_MAX, Response, respond};
-pub(crate) use self::status::Status;
+use self::request::{Access, HEAD_BYTES_MAX, respond};
+use self::response::Response;
+pub(crate) use self::snapshot::Snapshot;
+use self::watchers::Watchers;
+use crate::admin_listeners::AdminListeners;
 use crate::listener::Listener;
 use crate::reload_request::reload;
 use crate::server_state::ServerState;
+use crate::upgrade;
 
-/// More connections at once are refused.
+/// More connections at once to one listener are refused.
 const CONNECTIONS_MAX: usize = 16;
 /// How long a client may take to send its request, and to take the response.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the last clients may take to leave a server that has a successor, and how often it looks.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
+const LEAVE_PAUSE: Duration = Duration::from_millis(5);
 /// Between a failure to accept and the next attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 const STACK_BYTES: usize = 256 << 10;
 
-/// Starts the thread that accepts.
-pub(crate) fn start(socket: Listener, server: Arc<impl Administered + 'static>) -> io::Result<()> {
-    thread::Builder::new()
-        .name("admin".into())
-        .stack_size(STACK_BYTES)
-        .spawn(move || accept(&socket, &server))?;
-    Ok(())
+/// The thread that accepts at a listener. When this is dropped, the thread has ended, and the listener is closed.
+#[must_use]
+pub(crate) struct AdminThread {
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    connections: Arc<AtomicUsize>,
 }
 
-fn accept(socket: &Listener, server: &Arc<impl Administered + 'static>) {
+/// Starts a thread for each listener.
+pub(crate) fn start(
+    listeners: AdminListeners,
+    server: &Arc<impl Administered + 'static>,
+) -> io::Result<Vec<AdminThread>> {
+    let AdminListeners { socket, read_only } = listeners;
+    let all: Vec<_> = [(socket, Access::Full), (read_only, Access::ReadOnly)]
+        .into_iter()
+        .filter_map(|(listener, access)| Some((listener?, access)))
+        .collect();
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    let watchers = Watchers::start(Arc::clone(server) as Arc<dyn Administered>)?;
+    let start = |(listener, access)| start_thread(listener, access, Arc::clone(server), Arc::clone(&watchers));
+    all.into_iter().map(start).collect()
+}
+
+fn start_thread(
+    socket: Listener,
+    access: Access,
+    server: Arc<impl Administered + 'static>,
+    watchers: Arc<Watchers>,
+) -> io::Result<AdminThread> {
+    socket.set_nonblocking()?;
+    let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+    let stopping = Arc::clone(&stop);
     let connections = Arc::new(AtomicUsize::new(0));
+    let all = Arc::clone(&connections);
+    let thread = thread::Builder::new().name("admin".into()).stack_size(STACK_BYTES).spawn(move || {
+        accept(&socket, access, &stopping, &server, &all, &watchers);
+        watchers.stop();
+    })?;
+    Ok(AdminThread { stop, thread: Some(thread), connections })
+}
+
+impl AdminThread {
+    /// Accepts no more. What has been asked is answered.
+    pub(crate) fn stop(&mut self) {
+        if let Some(thread) = self.thread.take()
+            && rustix::io::write(&self.stop, &1_u64.to_ne_bytes()).is_ok()
+        {
+            // One that panicked has closed the socket too.
+            let _ = thread.join();
+        }
+    }
+
+    /// Waits for a moment until all clients have left.
+    pub(crate) fn wait_for_clients(&self) {
+        let give_up = Instant::now() + LEAVE_PATIENCE;
+        while self.connections.load(Ordering::Relaxed) > 0 && Instant::now() < give_up {
+            thread::sleep(LEAVE_PAUSE);
+        }
+    }
+}
+
+impl Drop for AdminThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn accept(
+    socket: &Listener,
+    access: Access,
+    stop: &OwnedFd,
+    server: &Arc<impl Administered + 'static>,
+    connections: &Arc<AtomicUsize>,
+    watchers: &Arc<Watchers>,
+) {
     loop {
+        let mut events = [PollFd::new(socket, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        // If it fails, the next call waits, or accepting says what is wrong.
+        let _ = poll(&mut events, None);
+        if !events[1].revents().is_empty() {
+            return;
+        }
         match socket.accept(SocketFlags::empty()) {
             Ok((client, _)) => {
-                let connection = Connection::new(&connections);
-                let server = Arc::clone(server);
-                let life = move || serve(client.into(), &*server, connection);
+                let connection = Connection::new(connections);
+                let (server, watchers) = (Arc::clone(server), Arc::clone(watchers));
+                let life = move || serve(client.into(), access, &*server, &watchers, connection);
                 // Without a thread the client sees the connection close.
                 let _ = thread::Builder::new().name("admin".into()).stack_size(STACK_BYTES).spawn(life);
             }
-            // The listener is shut.
-            Err(Errno::INVAL) => return,
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             Err(_) => thread::sleep(PAUSE),
         }
     }
@@ -84,17 +172,32 @@ impl Drop for Connection {
 }
 
 /// Answers one request. A client that does not follow the protocol, or has left, is of no concern.
-fn serve(mut client: UnixStream, server: &dyn Administered, connection: Connection) {
+///
+/// The calls of a `UnixStream` are those of any stream socket.
+fn serve(
+    mut client: UnixStream,
+    access: Access,
+    server: &dyn Administered,
+    watchers: &Watchers,
+    connection: Connection,
+) {
     let response = match () {
-        () if !may_ask(&client) => Response::text(403, "only root and the server's user may ask here\n"),
-        () if connection.is_one_too_many => Response::text(503, "too many connections to the admin socket\n"),
+        () if access == Access::Full && !may_ask(&client) => {
+            Response::text(403, "only root and the server's user may ask here\n")
+        }
+        () if connection.is_one_too_many => Response::text(503, "too many connections to this listener\n"),
         () => match read_head(&mut client) {
-            Ok(head) => respond(&head, server),
+            Ok(head) => respond(&head, access, server, watchers),
             Err(_) => return,
         },
     };
-    let _ = client.set_write_timeout(Some(PATIENCE));
-    let _ = client.write_all(&response.bytes());
+    if response.is_stream() {
+        // Those who watch are counted apart, so that they leave room for others.
+        drop(connection);
+        let _ = client.set_write_timeout(Some(PATIENCE));
+        return watchers.watch(&mut client, &response.bytes());
+    }
+    let _ = send(&mut client, &response.bytes());
     let _ = client.shutdown(Shutdown::Write);
     // What is left of the request is read, or the kernel would reset the connection before the client has the response.
     let _ = client.set_read_timeout(Some(PATIENCE / 10));
@@ -104,6 +207,23 @@ fn serve(mut client: UnixStream, server: &dyn Administered, connection: Connecti
             break;
         }
     }
+}
+
+/// Sends a response, if its client takes it in time.
+fn send(client: &mut UnixStream, mut response: &[u8]) -> io::Result<()> {
+    let give_up = Instant::now() + PATIENCE;
+    while !response.is_empty() {
+        let left = give_up.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        client.set_write_timeout(Some(left))?;
+        match client.write(response)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => response = &response[count..],
+        }
+    }
+    Ok(())
 }
 
 /// Whether the client is root or the server's user. The socket's mode says the same, but it can be changed.
@@ -132,20 +252,8 @@ fn read_head(client: &mut UnixStream) -> io::Result<Vec<u8>> {
 }
 
 impl Administered for ServerState {
-    fn status(&self) -> Status {
-        let configuration = self.configuration();
-        let Server { number, .. } = &configuration.server;
-        // The totals come first, and the causes of sleeps last.
-        let mut report = self.metrics.report().into_iter();
-        Status {
-            pid: std::process::id(),
-            generation: number.0,
-            generations_in_use: self.present().in_use(),
-            is_draining: self.is_draining(),
-            connections: Some(self.permits.connections()),
-            counters: report.next().unwrap_or_default(),
-            loops: report.filter(|line| line.contains(": turns=")).collect(),
-        }
+    fn snapshot(&self) -> Snapshot {
+        gather::of_process(self)
     }
 
     fn is_draining(&self) -> bool {
@@ -161,5 +269,14 @@ impl Administered for ServerState {
 
     fn reopen_logs(&self) {
         Self::reopen_logs(self);
+    }
+
+    fn log_counters(&self) {
+        self.log_metrics("serving");
+    }
+
+    fn upgrade(&self, request: UpgradeRequest) -> Result<u32, String> {
+        let queue = self.upgrades.get().ok_or(upgrade::STOPPING)?;
+        upgrade::ask(queue, request, || Self::is_draining(self))
     }
 }

@@ -10,7 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_core::TransportInfo;
+use flash_core::record::ResponseEnd;
 use flash_observe::RateLimit;
+use flash_observe::metrics::Count;
 
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
@@ -21,13 +23,13 @@ impl ServerState {
     /// A permit for a new connection, if there is one.
     pub(crate) fn permit(&self) -> Option<ConnectionPermit> {
         let permit = self.permits.take()?;
-        self.metrics.connections.add(1);
+        self.metrics.add(Count::Connections, 1);
         Some(permit)
     }
 
     /// The permit of a connection that was closed, for a new connection.
     pub(crate) fn reuse(&self, permit: ConnectionPermit) -> ConnectionPermit {
-        self.metrics.connections.add(1);
+        self.metrics.add(Count::Connections, 1);
         permit
     }
 
@@ -39,11 +41,12 @@ impl ServerState {
         }
         static MANY: RateLimit = RateLimit::every(Duration::from_secs(60));
         let peer = transport.peer;
-        self.metrics.shed.add(1);
+        self.metrics.add(Count::Shed, 1);
         self.error_log.log_limited(
             &MANY,
             format_args!("{peer}: 429: the client has as many connections as --connections-per-client says"),
         );
+        self.count_refusal(429);
         listener::turn_away_client(socket);
         false
     }
@@ -105,10 +108,17 @@ impl ServerState {
     fn turn_away(&self, socket: &OwnedFd) {
         static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
         let most = self.permits.connections_max();
-        self.metrics.shed.add(1);
+        self.metrics.add(Count::Shed, 1);
         self.error_log
             .log_limited(&FULL, format_args!("{most} connections are open: one more was turned away"));
+        self.count_refusal(503);
         listener::turn_away(socket);
+    }
+
+    /// Counts the response to a connection that is turned away, of which no site is known.
+    pub(crate) fn count_refusal(&self, status: u16) {
+        let end = ResponseEnd { site: 0, status, cut: false, body_bytes: 0, duration_us: 0 };
+        self.metrics.memory().count_refusal(&end);
     }
 }
 
@@ -163,7 +173,7 @@ mod tests {
         let permits = [shared.permit().unwrap(), shared.permit().unwrap()];
         assert!(shared.permit().is_none());
         let [one, other] = permits.map(|permit| shared.reuse(permit));
-        assert_eq!(shared.metrics.connections.get(), 4, "a reused permit is a connection more");
+        assert_eq!(shared.metrics.get(Count::Connections), 4, "a reused permit is a connection more");
         drop(one);
         assert!(shared.permit().is_some());
         drop(other);

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use flash_core::job::{Done, Failure};
 use flash_core::local::LocalCache;
 use flash_core::upstream::Opened;
-use flash_core::{Connection, ExchangeId, Interest, TransportInfo, Want};
+use flash_core::{Connection, Drain, ExchangeId, Interest, TransportInfo, Want};
 use flash_observe::RateLimit;
+use flash_observe::metrics::Count;
 use flash_os::allocator::Collected;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -60,6 +61,9 @@ pub(crate) trait Source {
 
     /// Notes that the worker waits for the next request of its connection, or has stopped to wait for it.
     fn awaits_request(&mut self, _awaits: bool) {}
+
+    /// Takes a step of a handshake when a processor is left for it. Returns whether it was taken: `patience` may pass before.
+    fn take_step(&self, patience: Duration, step: &mut dyn FnMut()) -> bool;
 
     /// The worker is to wait for the check of a log-in. Returns whether it may: some workers are left for other requests.
     fn begin_login(&mut self) -> bool;
@@ -147,7 +151,7 @@ impl<S: Source> Blocking<S> {
                     self.serve_client(&shared, client);
                 }
                 Some(Arrival::Failed(error)) => {
-                    shared.metrics.shed.add(1);
+                    shared.metrics.add(Count::Shed, 1);
                     shared
                         .error_log
                         .log_limited(&NO_ROOM, format_args!("cannot accept a connection: {error}"));
@@ -243,6 +247,15 @@ impl<S: Source> Blocking<S> {
             }
             if connection.deadline_ms() <= self.worker.clock.now.ms() {
                 socket::expire(connection, socket, &mut self.worker.cx());
+            }
+            if transport.has_step() && !connection.is_over() {
+                let patience = connection.deadline_ms().saturating_sub(self.worker.clock.now.ms());
+                let (source, worker) = (&self.source, &mut self.worker);
+                source.take_step(Duration::from_millis(patience).min(LOOK_UP), &mut || {
+                    transport.step(socket, connection, &mut worker.cx());
+                });
+                self.worker.clock.read();
+                continue;
             }
             if transport.holds_back(socket, connection, &mut self.worker.cx()) {
                 self.worker.clock.read();
@@ -363,7 +376,7 @@ impl<S: Source> Blocking<S> {
     ) -> Option<After> {
         let shared = &self.worker.shared;
         // While the server drains, this worker closes the connection itself.
-        if !shared.is_draining() && self.source.parks(connection, transport) {
+        if shared.drain_state() != Drain::AtOnce && self.source.parks(connection, transport) {
             return Some(After::Park);
         }
         // No other worker is left, and this one could be free.
@@ -450,7 +463,7 @@ impl<S: Source> Blocking<S> {
         let shared = Arc::clone(&self.worker.shared);
         let cx = &mut self.worker.cx();
         if self.logins == 0 && !self.source.begin_login() {
-            shared.metrics.logins_refused.add(1);
+            shared.metrics.add(Count::LoginsRefused, 1);
             drop(connection.check(id));
             return connection.completed(id, Done::Failed(Failure::Overloaded).into(), cx);
         }

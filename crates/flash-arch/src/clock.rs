@@ -42,6 +42,6 @@ pub fn server_us(at: Instant) -> u64 {
     at.saturating_duration_since(*START.get_or_init(Instant::now)).as_micros() as u64
 }
 
-fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use flash_core::compressed::CompressionResult;
 use flash_core::compression::Compression;
+use flash_observe::metrics::Count;
 use flash_os::allocator;
 
 use crate::clock::Clock;
@@ -78,6 +79,6 @@ fn compress(shared: &ServerState, wanted: &Compression) {
         CompressionResult::Failed
     });
     if configuration.server.cache_compressed(wanted, &file, &result, now.ms()) {
-        shared.metrics.compressed.add(1);
+        shared.metrics.add(Count::Compressed, 1);
     }
 }

@@ -11,6 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use flash_core::Server;
 use flash_core::configuration_number::ConfigurationNumber;
 use flash_observe::AccessLog;
+use flash_tls::Endpoint;
 use parking_lot::Mutex;
 
 use crate::limits::Limits;
@@ -20,6 +21,8 @@ pub(crate) struct Configuration {
     pub(crate) server: Server,
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) limits: Limits,
+    /// What answers the TLS handshakes of its sites.
+    pub(crate) endpoints: Arc<Vec<Arc<Endpoint>>>,
 }
 
 /// The present configuration of a process.

@@ -3,16 +3,42 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::admin;
-use crate::listener::{Listener, Listeners};
+use flash_observe::metrics::MetricsMemory;
+use flash_process::{ServiceManager, Upgrader};
+
+use crate::admin::{self, AdminThread};
+use crate::admin_listeners::AdminListeners;
+use crate::listener::Listeners;
 use crate::reload::{self, Configurator};
 use crate::server_state::{ServerParts, ServerState};
+use crate::service_watchdog;
+use crate::upgrade::{UpgradeQueue, Upgrades};
+
+/// What goes on with a server that serves.
+#[derive(Default)]
+pub(crate) struct Controlled {
+    /// The admin socket is closed when this is dropped.
+    pub(crate) admin: Vec<AdminThread>,
+    pub(crate) upgrades: Upgrades,
+}
+
+impl Controlled {
+    /// A server with a successor may end soon, and whoever has asked for that gets the answer before.
+    pub(crate) fn leave_to_successor(&self) {
+        self.admin.iter().for_each(AdminThread::wait_for_clients);
+    }
+}
 
 /// How a server is configured, and where administrators reach it.
 pub struct Control {
     pub configurator: Box<dyn Configurator>,
-    /// The admin socket, if there is one.
-    pub admin: Option<Listener>,
+    pub admin: AdminListeners,
+    /// What has started the server, if it wants to know how it does.
+    pub manager: ServiceManager,
+    /// Where all processes of the server count.
+    pub metrics_memory: Arc<MetricsMemory>,
+    /// What starts the server that takes this one's place in an upgrade.
+    pub upgrader: Option<Upgrader>,
 }
 
 impl Control {
@@ -25,8 +51,14 @@ impl Control {
         self,
         shared: &Arc<ServerState>,
         wake: impl Fn(&Arc<Listeners>) + Send + 'static,
-    ) -> io::Result<()> {
+    ) -> io::Result<Controlled> {
+        shared.set_manager(self.manager);
+        service_watchdog::start(shared)?;
         reload::start(shared, self.configurator, wake)?;
-        self.admin.map_or(Ok(()), |socket| admin::start(socket, Arc::clone(shared)))
+        let again = self.admin.try_clone()?;
+        let _ = shared.upgrades.set(UpgradeQueue::new()?);
+        let upgrades = Upgrades::new(self.upgrader, again);
+        let admin = admin::start(self.admin, shared)?;
+        Ok(Controlled { admin, upgrades })
     }
 }

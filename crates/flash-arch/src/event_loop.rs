@@ -53,6 +53,8 @@ pub(crate) struct EventLoop<D, P: Poller> {
     generation: u32,
     timers: TimerWheel,
     deferred: VecDeque<Deferred>,
+    /// Connections whose handshakes wait for their next step, in the order of arrival. A connection that closes leaves its token.
+    handshakes: VecDeque<u64>,
     upstream_io: UpstreamIo,
     streams: Streams,
     longest_idle: LongestIdle,
@@ -104,6 +106,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             generation: 0,
             streams: Streams::default(),
             deferred: VecDeque::new(),
+            handshakes: VecDeque::new(),
             longest_idle: LongestIdle::default(),
             arrivals: Vec::new(),
         })
@@ -137,6 +140,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 self.accept(listener);
             }
             self.run_deferred(events);
+            self.run_handshake();
             self.expire();
             self.worker.report();
             self.metrics.end(turn);
@@ -157,7 +161,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     }
 
     fn timeout(&self, give_up_ms: u64) -> Option<Duration> {
-        if !self.deferred.is_empty() {
+        if !(self.deferred.is_empty() && self.handshakes.is_empty()) {
             return Some(Duration::ZERO);
         }
         let now_ms = self.worker.clock.now.ms();
@@ -233,8 +237,19 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         }
     }
 
+    /// Takes one step of the handshake that has waited for longest. One step may cost as much as a round of events.
+    fn run_handshake(&mut self) {
+        while let Some(token) = self.handshakes.pop_front() {
+            if slot_of(&self.slots, token).is_some() {
+                return self.turn(token, |slot, _, cx| {
+                    slot.transport.step(&slot.socket, &mut slot.connection, cx);
+                });
+            }
+        }
+    }
+
     fn complete(&mut self, token: u64, id: ExchangeId, outcome: Outcome) {
-        self.metrics.spend(&outcome.spent);
+        self.metrics.shard.spend(&outcome.spent);
         self.turn(token, |slot, _, cx| slot.connection.completed(id, outcome, cx));
     }
 
@@ -346,6 +361,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             what(slot, Io { poller: &mut self.poller, streams: &mut self.streams }, cx);
             let turn_cx = TurnContext {
                 deferred: &mut self.deferred,
+                handshakes: &mut self.handshakes,
                 metrics: &self.metrics,
                 upstream_io: &mut self.upstream_io,
                 streams: &mut self.streams,
@@ -389,5 +405,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     }
 }
 
+#[cfg(test)]
+mod handshakes;
 #[cfg(test)]
 mod simulation;

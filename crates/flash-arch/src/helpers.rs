@@ -29,6 +29,7 @@ pub(crate) use self::queue::{Client, FairQueue, Lane};
 use self::submission::Submission;
 pub(crate) use self::submission::{SubmitError, Waiter};
 use self::watchdog::Watchdog;
+use crate::admin::snapshot::{DeviceSnapshot, KnowsDevices};
 use crate::server_state::ServerState;
 
 pub(crate) struct Helpers {
@@ -60,8 +61,10 @@ impl Helpers {
     pub(crate) fn start(limits: HelperLimits, shared: Arc<ServerState>) -> io::Result<Arc<Self>> {
         let watchdog = Arc::new(Watchdog::new(shared.configuration().server.settings.disk_deadline_ms));
         let common = Pools::start(Device::ELSEWHERE, limits, &shared, &watchdog, None)?;
-        let (others, met) = (ArcSwap::default(), mpsc::Queue::new());
+        let (others, met, shared_state) = (ArcSwap::default(), mpsc::Queue::new(), Arc::clone(&shared));
         let helpers = Arc::new(Self { limits, shared, common, others, met, watchdog });
+        let known: Arc<dyn KnowsDevices> = helpers.clone();
+        shared_state.helpers.lock().push(Arc::downgrade(&known));
         let watching = Arc::clone(&helpers);
         let builder = thread::Builder::new().name("pools".into()).stack_size(STACK_BYTES);
         builder.spawn(move || watching.watch_pools())?;
@@ -111,6 +114,17 @@ impl Helpers {
                 }
             }
         }
+    }
+}
+
+impl KnowsDevices for Helpers {
+    fn devices(&self) -> Vec<DeviceSnapshot> {
+        let others = self.others.load();
+        let of = |pools: &Pools| {
+            let listings = pools.listings.as_ref().map(|pool| pool.snapshot("listings"));
+            [pools.files.snapshot("files")].into_iter().chain(listings).collect::<Vec<_>>()
+        };
+        [&self.common].into_iter().chain(others.iter()).flat_map(of).collect()
     }
 }
 

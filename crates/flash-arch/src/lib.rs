@@ -14,6 +14,7 @@
 
 mod acceptor;
 mod admin;
+mod admin_listeners;
 mod admission;
 mod amped;
 mod blocking;
@@ -31,11 +32,11 @@ mod epoll;
 mod epoll_registration;
 mod event_loop;
 mod file_service;
+mod gates;
 mod helper_processes;
 mod helpers;
 mod limits;
 pub mod listener;
-mod login_gates;
 mod login_pool;
 mod longest_idle;
 mod loops;
@@ -49,23 +50,30 @@ mod reload_request;
 mod root_watch;
 pub mod sandbox;
 mod server_state;
+mod service_watchdog;
 mod signals;
+mod slowest;
 mod socket;
 mod sped;
 #[cfg(test)]
 mod testing;
 mod timer_wheel;
 mod transport;
+mod upgrade;
 mod upstream_io;
 pub mod uring;
 mod worker;
 
-use std::io;
+use std::num::NonZero;
 use std::sync::Arc;
+use std::{io, thread};
 
 use flash_core::clients::Clients;
+use flash_observe::metrics::MetricsMemory;
 use flash_process::Child;
 
+pub use crate::admin::snapshot;
+pub use crate::admin_listeners::AdminListeners;
 pub use crate::clock::server_us;
 pub use crate::control::Control;
 use crate::epoll::Epoll;
@@ -107,6 +115,25 @@ pub enum Arch {
         processes: usize,
         processes_max: usize,
     },
+}
+
+impl Arch {
+    /// The memory in which a server of this architecture counts. Made before any fork, all its processes share it.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn metrics_memory(self) -> io::Result<MetricsMemory> {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        match self {
+            Self::Amped { loops, .. } | Self::Uring { loops, .. } | Self::Sped { loops } => {
+                MetricsMemory::for_loops(loops)
+            }
+            Self::Pipelined { pools, .. } => MetricsMemory::for_loops(pools * pipelined::STEPS),
+            Self::Mt { threads_max: workers, .. } | Self::Mp { processes_max: workers, .. } => {
+                MetricsMemory::for_workers(workers.min(processors))
+            }
+        }
+    }
 }
 
 /// Serves until a signal to stop comes, or a needed process ends. Each process that serves asks the configurator for its parts.

@@ -1,10 +1,12 @@
 //! Listening sockets, and accepting from them.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,10 +27,12 @@ use rustix::net::{
 pub struct Listener {
     socket: OwnedFd,
     place: Place,
+    /// What it is called where it is passed on.
+    name: String,
     /// Whether each connection begins with a header of the PROXY protocol.
-    proxy_header: bool,
+    proxy_header: AtomicBool,
     /// Whether connections begin with a TLS handshake.
-    scheme: Scheme,
+    tls: AtomicBool,
     /// Whether a loop is accepting now.
     taken: AtomicBool,
     /// How many loops watch it.
@@ -41,8 +45,11 @@ pub(crate) type Listeners = Vec<Option<Arc<Listener>>>;
 #[derive(Clone, Debug)]
 enum Place {
     Inet(SocketAddr),
-    /// A name that is removed in the end.
-    Unix(PathBuf),
+    Unix {
+        path: PathBuf,
+        /// Whether this server has made the name, and removes it in the end.
+        is_own: bool,
+    },
 }
 
 /// Who may connect to a UNIX socket. What is not given stays as the system makes it.
@@ -92,14 +99,7 @@ impl Listener {
         net::bind(&socket, &address)?;
         net::listen(&socket, BACKLOG)?;
         let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
-        Ok(Self {
-            socket,
-            place: Place::Inet(bound),
-            proxy_header: false,
-            scheme: Scheme::Http,
-            taken: AtomicBool::new(false),
-            loops: AtomicUsize::new(0),
-        })
+        Ok(Self::new(socket, Place::Inet(bound)))
     }
 
     /// Listens at a UNIX socket. Takes over a path that a server left behind, but none that a server listens at.
@@ -113,44 +113,104 @@ impl Listener {
         // Until it listens, connections are refused.
         access.apply(path)?;
         net::listen(&socket, BACKLOG)?;
-        Ok(Self {
+        Ok(Self::new(socket, Place::Unix { path: path.to_owned(), is_own: true }))
+    }
+
+    /// Takes a socket at which another process has begun to listen. The name of a Unix socket stays that process's.
+    ///
+    /// # Errors
+    /// If it is not a listening socket of TCP or a Unix stream socket.
+    pub fn inherited(socket: OwnedFd) -> io::Result<Self> {
+        let wrong = |what: &str| Err(io::Error::other(what.to_owned()));
+        match sockopt::socket_type(&socket) {
+            Err(Errno::NOTSOCK) => return wrong("it is not a socket"),
+            Err(error) => return Err(error.into()),
+            Ok(SocketType::STREAM) => {}
+            Ok(_) => return wrong("it is not a stream socket"),
+        }
+        if !sockopt::socket_acceptconn(&socket)? {
+            return wrong("nobody listens at it");
+        }
+        let address = net::getsockname(&socket)?;
+        if let Ok(address) = SocketAddr::try_from(address.clone()) {
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            tcp::defer_accept(&socket, DEFER_SECONDS)?;
+            return Ok(Self::new(socket, Place::Inet(address)));
+        }
+        let Ok(address) = SocketAddrUnix::try_from(address) else {
+            return wrong("it is neither a TCP socket nor a Unix socket");
+        };
+        let path = match (address.path_bytes(), address.abstract_name()) {
+            (Some(path), _) => OsStr::from_bytes(path).into(),
+            (None, name) => format!("@{}", name.unwrap_or_default().escape_ascii()).into(),
+        };
+        Ok(Self::new(socket, Place::Unix { path, is_own: false }))
+    }
+
+    fn new(socket: OwnedFd, place: Place) -> Self {
+        Self {
             socket,
-            place: Place::Unix(path.to_owned()),
-            proxy_header: false,
-            scheme: Scheme::Http,
+            place,
+            name: String::new(),
+            proxy_header: AtomicBool::new(false),
+            tls: AtomicBool::new(false),
             taken: AtomicBool::new(false),
             loops: AtomicUsize::new(0),
-        })
+        }
     }
 
-    /// Requires each connection to begin with a header of the PROXY protocol.
-    pub fn requiring_proxy_header(self) -> Self {
-        Self { proxy_header: true, ..self }
+    /// Calls it so where it is passed on.
+    pub fn named(self, name: String) -> Self {
+        Self { name, ..self }
     }
 
-    /// Speaks HTTP within TLS.
-    pub fn with_tls(self) -> Self {
-        Self { scheme: Scheme::Https, ..self }
+    /// What it is called where it is passed on.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes over from the server that has made the socket: the name of a Unix socket is this server's from now on.
+    pub fn taken_over(self) -> Self {
+        let place = match self.place {
+            Place::Unix { path, .. } => Place::Unix { path, is_own: true },
+            place @ Place::Inet(_) => place,
+        };
+        Self { place, ..self }
+    }
+
+    /// Sets how connections begin from now on: with a TLS handshake or not, and before that with a header of the PROXY protocol or
+    /// not.
+    pub fn speak(&self, scheme: Scheme, proxy_header: bool) {
+        self.tls.store(scheme == Scheme::Https, Ordering::Relaxed);
+        self.proxy_header.store(proxy_header, Ordering::Relaxed);
     }
 
     /// What its connections speak.
     pub fn scheme(&self) -> Scheme {
-        self.scheme
+        if self.tls.load(Ordering::Relaxed) { Scheme::Https } else { Scheme::Http }
     }
 
     /// The address and port that the system has given.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.place {
             Place::Inet(address) => Some(*address),
-            Place::Unix(_) => None,
+            Place::Unix { .. } => None,
         }
     }
 
-    /// The name of a UNIX socket, to be removed in the end.
+    /// The path of a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
             Place::Inet(_) => None,
-            Place::Unix(path) => Some(path),
+            Place::Unix { path, .. } => Some(path),
+        }
+    }
+
+    /// The name of a Unix socket that this server has made, to be removed in the end.
+    pub fn own_name(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Unix { path, is_own: true } => Some(path),
+            Place::Inet(_) | Place::Unix { .. } => None,
         }
     }
 
@@ -158,13 +218,21 @@ impl Listener {
         Ok(rustix::io::ioctl_fionbio(&self.socket, true)?)
     }
 
-    /// Wakes threads that wait for a connection, and refuses later connections.
-    pub fn shut(&self) {
-        // It fails only if the socket is shut already.
-        let _ = net::shutdown(&self.socket, net::Shutdown::Both);
-        if let Place::Unix(path) = &self.place {
-            // A successor may have taken the name over.
-            let _ = socket_name::remove_abandoned(path);
+    /// Closes the socket in this process, whoever still refers to it here. Later calls fail with EINVAL. It wakes nobody.
+    ///
+    /// The socket is never shut down, because it may be a successor's or the service manager's as well. If no other process has it,
+    /// later connections are refused.
+    pub fn close(&self) {
+        // Without a descriptor in its place it stays open until the process ends.
+        let _ = flash_os::descriptor::close_in_place(&self.socket);
+        self.remove_name();
+    }
+
+    /// Removes the name that this server has made, if no process listens there.
+    pub fn remove_name(&self) {
+        if let Some(name) = self.own_name() {
+            // One that stays is taken over by the next server.
+            let _ = socket_name::remove_abandoned(name);
         }
     }
 
@@ -173,14 +241,9 @@ impl Listener {
     /// # Errors
     /// If there is no descriptor for it.
     pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self {
-            socket: self.socket.try_clone()?,
-            place: self.place.clone(),
-            proxy_header: self.proxy_header,
-            scheme: self.scheme,
-            taken: AtomicBool::new(false),
-            loops: AtomicUsize::new(0),
-        })
+        let clone = Self::new(self.socket.try_clone()?, self.place.clone()).named(self.name.clone());
+        clone.speak(self.scheme(), self.proxy_header.load(Ordering::Relaxed));
+        Ok(clone)
     }
 
     /// Accepts for a loop. The kernel locks a listener while it accepts, and other loops would sleep meanwhile. Here
@@ -196,10 +259,20 @@ impl Listener {
 
     /// Accepts a connection, and says what carries its bytes.
     pub(crate) fn accept(&self, flags: SocketFlags) -> Result<(OwnedFd, TransportInfo), Errno> {
-        let (socket, address) = acceptfrom_with(&self.socket, flags | SocketFlags::CLOEXEC)?;
+        let accepted = acceptfrom_with(&self.socket, flags | SocketFlags::CLOEXEC);
+        // It is closed, and something else is in its place.
+        let (socket, address) =
+            accepted.map_err(|error| if error == Errno::NOTSOCK { Errno::INVAL } else { error })?;
         let peer = address.map_or(Peer::Unix, peer);
         let plain = TransportInfo::plain(peer);
-        Ok((socket, TransportInfo { scheme: self.scheme, proxy_header: self.proxy_header, ..plain }))
+        Ok((
+            socket,
+            TransportInfo {
+                scheme: self.scheme(),
+                proxy_header: self.proxy_header.load(Ordering::Relaxed),
+                ..plain
+            },
+        ))
     }
 }
 
@@ -219,9 +292,11 @@ impl AsFd for Listener {
 impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Inet(address) => write!(f, "{}://{address}/", self.scheme.name()),
-            Place::Unix(path) if self.scheme == Scheme::Https => write!(f, "https://unix:{}", path.display()),
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+            Place::Inet(address) => write!(f, "{}://{address}/", self.scheme().name()),
+            Place::Unix { path, .. } if self.scheme() == Scheme::Https => {
+                write!(f, "https://unix:{}", path.display())
+            }
+            Place::Unix { path, .. } => write!(f, "unix:{}", path.display()),
         }
     }
 }

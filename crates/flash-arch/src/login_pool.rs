@@ -2,7 +2,7 @@
 //!
 //! It has half as many threads as there are processors, at the lowest priority. Its queue is bounded and [fair](FairQueue): a
 //! flood of one client's guesses sheds that client's own. Equal log-ins are checked once. Processes of mp have a thread each, and
-//! [gates](crate::login_gates) that all of them share. What a check does is not known here.
+//! [gates](crate::gates) that all of them share. What a check does is not known here.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,15 +16,15 @@ use flash_core::job::{Done, Failure};
 use flash_core::login::{Check, CheckKey};
 use flash_core::{Connection, Context, ExchangeId, Server};
 use flash_observe::ErrorLog;
-use flash_observe::metrics::Metrics;
+use flash_observe::metrics::{Count, Metrics};
 use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
 use parking_lot::Mutex;
 
 use crate::clock::server_us;
 use crate::completion_queue::CompletionQueue;
+use crate::gates::ProcessGates;
 use crate::helpers::{Client, FairQueue, HELPER_NICE, Lane, Waiter};
-use crate::login_gates::LoginGates;
 
 pub(crate) struct LoginPool {
     submissions: mpsc::Queue<Submission>,
@@ -96,7 +96,11 @@ impl LoginPool {
     ///
     /// # Errors
     /// If there can be no thread.
-    pub(crate) fn start_for(self: &Arc<Self>, server: &Server, gates: Option<&LoginGates>) -> io::Result<()> {
+    pub(crate) fn start_for(
+        self: &Arc<Self>,
+        server: &Server,
+        gates: Option<&ProcessGates>,
+    ) -> io::Result<()> {
         let mut threads = self.threads.lock();
         let wanted = match gates {
             _ if !server.settings.has_users => 0,
@@ -143,7 +147,7 @@ impl LoginPool {
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
         if waiting >= UNSORTED_MAX {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.metrics.logins_refused.add(1);
+            self.metrics.add(Count::LoginsRefused, 1);
             return Err(Failure::Overloaded);
         }
         self.submissions.push(Submission { check, waiter, came: Instant::now() });
@@ -158,14 +162,14 @@ impl LoginPool {
     }
 
     /// The body of a thread.
-    fn run(&self, gates: Option<&LoginGates>) {
+    fn run(&self, gates: Option<&ProcessGates>) {
         // On Linux this sets the priority of this thread alone. If the kernel refuses, the thread runs all the same.
         let _ = rustix::process::nice(HELPER_NICE);
         loop {
             if self.work.wait(IDLE)
                 && let Some(task) = self.take()
             {
-                let _gate = gates.map(LoginGates::pass);
+                let _gate = gates.map(ProcessGates::pass);
                 self.perform(&task);
             }
         }
@@ -183,12 +187,12 @@ impl LoginPool {
         let done = match came.elapsed() > PATIENCE {
             true => Done::Failed(Failure::TimedOut),
             false => {
-                self.metrics.logins.add(1);
+                self.metrics.add(Count::Logins, 1);
                 // The time of the result, so that it is remembered for long enough.
                 let run = || check.run(server_us(Instant::now()) / 1000);
                 catch_unwind(AssertUnwindSafe(run)).map_or_else(
                     |_| {
-                        self.metrics.panics.add(1);
+                        self.metrics.add(Count::Panics, 1);
                         self.error_log.log(format_args!("internal error, a log-in could not be checked"));
                         Done::Failed(Failure::Broken)
                     },
@@ -230,7 +234,7 @@ impl LoginPool {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         for waiter in state.pending.remove(&task.check.key()).into_iter().flat_map(|pending| pending.waiters)
         {
-            self.metrics.logins_refused.add(1);
+            self.metrics.add(Count::LoginsRefused, 1);
             waiter.tell(Done::Failed(Failure::Overloaded).into());
         }
     }

@@ -36,15 +36,19 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
         threads.push(event_loop.spawn(number)?);
     }
     let woken = queues.clone();
-    control.start(shared, move |_| woken.iter().for_each(|completions| completions.wake()))?;
+    let mut controlled =
+        control.start(shared, move |_| woken.iter().for_each(|completions| completions.wake()))?;
     ready();
-    let stopped = signals.wait_for_stop(shared, needed);
+    let stopped = signals.wait_for_stop(shared, needed, &mut controlled);
     shared.drain();
-    shared.shut_listeners();
-    shared.helper_kind.tidy_up();
     for completions in &queues {
         completions.wake();
     }
+    shared.close_listeners();
+    if shared.has_successor() {
+        controlled.leave_to_successor();
+    }
+    shared.helper_kind.tidy_up();
     for thread in threads {
         // A loop that panicked has logged that itself.
         let _ = thread.join();

@@ -13,12 +13,14 @@ mod scoreboard;
 mod worker;
 
 use std::io;
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flash_core::clients::Clients;
 use flash_observe::RateLimit;
-use flash_process::{Child, Supervisor, child};
+use flash_process::{Child, Supervisor, UpgradeRequest, child};
 use rustix::process::Signal;
 
 use crate::clock::server_us;
@@ -29,13 +31,17 @@ use crate::mp::admin::{AdminRequest, Questions};
 use crate::mp::generations::Generations;
 use crate::mp::parking::Parking;
 use crate::mp::scoreboard::Scoreboard;
+use crate::service_watchdog::Ticks;
 use crate::signals::{SignalEvent, Signals};
+use crate::upgrade::{STOPPING, Upgrades};
 
 /// Between a failure to start a process and the next attempt.
 const START_PAUSE: Duration = Duration::from_secs(1);
 /// The most processes that start at once. The first time it is one, and twice as many each time within a second.
 const BATCH_MAX: usize = 32;
 const BATCH_PAUSE: Duration = Duration::from_secs(1);
+/// A connection takes less than that from one process to another.
+const QUIET: Duration = Duration::from_millis(400);
 
 pub(crate) fn serve(
     (processes, processes_max): (usize, usize),
@@ -51,7 +57,8 @@ pub(crate) fn serve(
     for listener in &listeners {
         listener.set_nonblocking()?;
     }
-    let Control { configurator, admin } = control;
+    let Control { configurator, admin, manager, metrics_memory, upgrader } = control;
+    let mut upgrades = Upgrades::new(upgrader, admin.try_clone()?);
     let parking = Parking::new(clients.clone())?;
     let mut generations =
         Generations::new((processes, processes_max), (listeners, limits), configurator, parking)?;
@@ -59,11 +66,17 @@ pub(crate) fn serve(
     generations.start(&mut supervisor)?;
     // It answers for as long as workers drain.
     let mut beside = Supervisor::new(&[]);
-    let mut questions = admin.map(|socket| admin::start(socket, &mut beside)).transpose()?;
+    let is_administered = admin.all().next().is_some();
+    let mut questions =
+        is_administered.then(|| admin::start(admin, &metrics_memory, &mut beside)).transpose()?;
     // The workers have signal handlers of their own, so these come after the forks.
     let mut signals = Signals::new()?;
     let mut growth = Growth::default();
     generations.wait_for_first();
+    let watchdog = manager.watchdog().map(Ticks::new).transpose()?;
+    let mut is_reloading = false;
+    let mut succession: Option<Succession> = None;
+    let log = |line: &str| child::log(format_args!("{line}"));
     ready();
     let lost = 'serving: loop {
         // A process may have ended before its signal could be received, so this comes first.
@@ -73,7 +86,9 @@ pub(crate) fn serve(
         beside.reap();
         generations.forget_ended();
         growth.grow(&generations.present.scoreboard, |number| supervisor.start(generations.role(number)));
-        let events = wait(&mut signals, &supervisor, &generations, questions.as_ref())?;
+        let asked = questions.as_ref().map(Questions::events);
+        let others = [asked, watchdog.as_ref().map(AsFd::as_fd), upgrades.events()];
+        let events = wait(&mut signals, &supervisor, &generations, &others)?;
         for event in events {
             match event {
                 SignalEvent::Stop => break 'serving None,
@@ -83,33 +98,69 @@ pub(crate) fn serve(
                     supervisor.signal(|at| if at == 0 { Signal::HUP } else { Signal::USR1 });
                     generations.begin_reload(None, &mut supervisor);
                 }
-                SignalEvent::LogMetrics => supervisor.signal(|_| Signal::USR2),
+                SignalEvent::Upgrade if succession.is_some() => log(STOPPING),
+                SignalEvent::Upgrade => {
+                    let listeners = generations.present.listeners.borrow();
+                    upgrades.begin(&UpgradeRequest::default(), listeners.iter(), None, &log);
+                }
             }
         }
         while let Some(request) = questions.as_mut().and_then(|questions| questions.next(&generations)) {
             match request {
                 AdminRequest::Reload(asker) => generations.begin_reload(Some(asker), &mut supervisor),
                 AdminRequest::Reopen => supervisor.signal(|_| Signal::USR1),
+                // One of them logs what all have counted.
+                AdminRequest::LogCounters => supervisor.signal_first(Signal::USR2),
+                AdminRequest::Upgrade(request, reply) => {
+                    let listeners = generations.present.listeners.borrow();
+                    upgrades.begin(&request, listeners.iter(), Some(reply), &log);
+                }
             }
         }
+        if upgrades.turn(&manager, &log, || questions.take().into_iter().for_each(Questions::leave)) {
+            if let Err(error) = generations.succeeded(&mut supervisor) {
+                child::log(format_args!("connections between two requests are closed at once: {error}"));
+                break None;
+            }
+            succession = Some(Succession::new(generations.present.limits.drain));
+        }
         generations.turn(&mut supervisor);
+        if watchdog.as_ref().is_some_and(Ticks::take) {
+            manager.alive(format_args!("serves: {}", generations.shown()));
+        }
+        match (mem::replace(&mut is_reloading, generations.is_reloading()), is_reloading) {
+            (false, true) => manager.reloading(),
+            (true, false) => manager.ready(format_args!("serves: {}", generations.shown())),
+            (false, false) | (true, true) => {}
+        }
         let idle_max = generations.present.limits.connections_max.saturating_sub(generations.busy());
-        let is_short = generations.with_parking(|parking| parking.turn(idle_max, growth.is_short));
+        let busy = generations.busy();
+        let keep_ticking = growth.is_short || succession.is_some();
+        let is_short = generations.with_parking(|parking| parking.turn(idle_max, keep_ticking));
         growth.is_short |= is_short.unwrap_or_default();
+        let connections = busy + generations.with_parking(|parking| parking.len()).unwrap_or_default();
+        if succession.as_mut().is_some_and(|succession| succession.is_over(connections)) {
+            break None;
+        }
     };
+    manager.stopping();
     if let Some(lost) = &lost {
         signals.stopping();
         child::log(format_args!("{}", lost.farewell()));
     }
     for listener in &*generations.present.listeners.borrow() {
-        listener.shut();
+        listener.close();
     }
     // From now on the parent answers no questions.
     drop(questions);
     // Idle connections are closed at once.
     generations.close_idle();
-    supervisor.end(generations.present.limits.drain + Duration::from_secs(1));
-    beside.end(Duration::ZERO);
+    let drain = if succession.is_some() { Duration::ZERO } else { generations.present.limits.drain };
+    supervisor.end(drain + Duration::from_secs(1));
+    // It ends at once, and its socket has to be closed before the name is removed.
+    beside.end(Duration::from_secs(1));
+    // Workers had the sockets until now.
+    generations.remove_names();
     child::log(format_args!("stopped"));
     lost.map_or(Ok(()), |lost| Err(lost.into()))
 }
@@ -119,13 +170,35 @@ fn wait(
     signals: &mut Signals,
     supervisor: &Supervisor<'_>,
     generations: &Generations,
-    questions: Option<&Questions>,
+    others: &[Option<BorrowedFd<'_>>],
 ) -> io::Result<Vec<SignalEvent>> {
-    let asked = questions.map(Questions::events);
     let parking = generations.parking();
     let parking = parking.as_ref().expect("only workers drop it");
-    let others = [Some(parking.events()), generations.events(), asked];
-    signals.wait(supervisor, &others.into_iter().flatten().collect::<Vec<_>>())
+    let own = [Some(parking.events()), generations.events()];
+    signals.wait(supervisor, &own.iter().chain(others).flatten().copied().collect::<Vec<_>>())
+}
+
+/// The time after another server has taken this one's place, until the last connection has ended.
+struct Succession {
+    give_up: Option<Instant>,
+    /// Since when there was no connection. One may be on its way between two processes.
+    quiet_since: Option<Instant>,
+}
+
+impl Succession {
+    fn new(drain: Duration) -> Self {
+        Self { give_up: Instant::now().checked_add(drain), quiet_since: None }
+    }
+
+    /// With so many connections.
+    fn is_over(&mut self, connections: usize) -> bool {
+        let now = Instant::now();
+        if connections > 0 {
+            self.quiet_since = None;
+        }
+        let quiet_since = (connections == 0).then(|| *self.quiet_since.get_or_insert(now));
+        quiet_since.is_some_and(|since| now >= since + QUIET) || self.give_up.is_some_and(|at| now >= at)
+    }
 }
 
 /// When processes are started, and how many.

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
 use crate::compressor;
 use crate::control::Control;
+use crate::gates::{ThreadGates, steps_at_once};
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::mt::shared_poller::{Event, SharedPoller};
@@ -56,6 +57,7 @@ pub(crate) fn serve(
         poller: SharedPoller::new()?,
         logins: AtomicUsize::new(0),
         logins_max: (threads_max / THREADS_PER_LOGIN).max(1),
+        handshakes: ThreadGates::new(steps_at_once()),
     });
     shared.listen(listeners)?;
     pool.poller.watch(&shared.listeners.load())?;
@@ -65,7 +67,7 @@ pub(crate) fn serve(
         pool.start_thread()?;
     }
     let reloaded = Arc::clone(&pool);
-    control.start(&shared, move |listeners| {
+    let mut controlled = control.start(&shared, move |listeners| {
         if let Err(error) = reloaded.poller.watch(listeners) {
             reloaded
                 .shared
@@ -74,9 +76,12 @@ pub(crate) fn serve(
         }
     })?;
     ready();
-    let stopped = signals.wait_for_stop(&shared, needed);
+    let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
     shared.drain();
     pool.poller.drain();
+    if shared.has_successor() {
+        controlled.leave_to_successor();
+    }
     shared.wait_for_connections(LOOK_UP * 2);
     shared.close(true);
     stopped
@@ -89,6 +94,7 @@ struct Pool {
     /// Threads that wait for the check of a log-in, and how many may.
     logins: AtomicUsize,
     logins_max: usize,
+    handshakes: ThreadGates,
 }
 
 impl Pool {
@@ -160,6 +166,10 @@ impl Source for Waiter {
 
     fn may_wait(&self) -> bool {
         !self.pool.threads.is_short()
+    }
+
+    fn take_step(&self, patience: Duration, step: &mut dyn FnMut()) -> bool {
+        self.pool.handshakes.pass(patience).map(|_gate| step()).is_some()
     }
 
     fn begin_login(&mut self) -> bool {

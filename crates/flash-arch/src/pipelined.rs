@@ -73,12 +73,16 @@ pub(crate) fn serve(
     shared.set_loops(pools.iter().map(|pool| Arc::clone(pool.queues[0].completions())).collect());
     let queues: Vec<_> =
         pools.iter().map(|pool| (Arc::clone(&pool.eventfd), Arc::clone(&pool.queues))).collect();
-    control.start(&shared, move |_| queues.iter().for_each(|(accept, steps)| wake(accept, steps)))?;
+    let mut controlled =
+        control.start(&shared, move |_| queues.iter().for_each(|(accept, steps)| wake(accept, steps)))?;
     ready();
-    let stopped = signals.wait_for_stop(&shared, needed);
+    let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
     shared.drain();
-    shared.shut_listeners();
     pools.iter().for_each(Pool::wake);
+    shared.close_listeners();
+    if shared.has_successor() {
+        controlled.leave_to_successor();
+    }
     pools.into_iter().for_each(Pool::join);
     shared.close(true);
     stopped
@@ -88,8 +92,11 @@ pub(crate) struct Pool {
     eventfd: Arc<CompletionQueue>,
     queues: Arc<Queues>,
     accept: JoinHandle<()>,
-    steps: [JoinHandle<()>; 4],
+    steps: [JoinHandle<()>; STEPS],
 }
+
+/// Threads of a pool that answer requests.
+pub(crate) const STEPS: usize = 4;
 
 impl Pool {
     pub(crate) fn start(number: usize, helpers: HelperLimits, shared: &Arc<ServerState>) -> io::Result<Self> {

@@ -17,8 +17,10 @@ use flash_core::Server;
 use flash_core::configuration_number::ConfigurationNumber;
 use flash_core::upstream::Upstreams;
 use flash_disk::{Disk, NextSites};
+use flash_observe::metrics::Count;
 use flash_observe::{AccessLog, ErrorLog, LogSink};
 use flash_process::socket_name;
+use flash_tls::Endpoint;
 
 use crate::compressor;
 use crate::configuration::Configuration;
@@ -87,6 +89,8 @@ pub struct Next {
     pub listeners: Vec<Arc<Listener>>,
     /// What opens the upstreams of its sites.
     pub upstreams: Option<Arc<dyn Upstreams>>,
+    /// What answers the TLS handshakes of its sites.
+    pub endpoints: Arc<Vec<Arc<Endpoint>>>,
 }
 
 type Wake = Box<dyn Fn(&Arc<Listeners>) + Send>;
@@ -162,8 +166,10 @@ impl Reloader {
     }
 
     fn handle(&mut self, request: &ReloadRequest) {
+        let manager = self.shared.manager();
+        manager.reloading();
         let reloaded = catch_unwind(AssertUnwindSafe(|| self.reload())).unwrap_or_else(|_| {
-            self.shared.metrics.panics.add(1);
+            self.shared.metrics.add(Count::Panics, 1);
             Err("an internal error, which standard error tells".into())
         });
         match &reloaded {
@@ -182,6 +188,8 @@ impl Reloader {
                     .log(format_args!("a reload failed: the configuration stays what it was"));
             }
         }
+        let failed = if reloaded.is_err() { "; a reload failed" } else { "" };
+        manager.ready(format_args!("{}{failed}", self.shared.shown()));
         if let Some(reply) = &request.reply {
             // It may have left.
             let _ = reply.try_send(reloaded);
@@ -229,11 +237,13 @@ impl Reloader {
             |left: &&Arc<Listener>| !listeners.iter().flatten().any(|other| Arc::ptr_eq(left, other));
         let names = before.iter().flatten().filter(is_left);
         let names = names.filter_map(|left| {
-            let (listener, name) = (Arc::downgrade(left), left.path()?.to_owned());
+            let (listener, name) = (Arc::downgrade(left), left.own_name()?.to_owned());
             Some(DroppedSocket { listener, name, tries_left: REMOVALS_MAX })
         });
         self.dropped.extend(names);
         drop(before);
+        // A loop knows its sites' endpoints by their numbers, whichever configuration it holds.
+        shared.tls.replace(next.endpoints.iter().chain(&*shared.tls.all()));
         let number = next.server.number.0;
         let logs = next.access_log.is_some();
         document_root::tell_all(&shared.disk, &next.server.hosts);
@@ -241,6 +251,7 @@ impl Reloader {
             server: next.server,
             access_log: next.access_log,
             limits: next.limits,
+            endpoints: next.endpoints,
         });
         // A root that was replaced meanwhile was told to the configuration before.
         document_root::tell_all(&shared.disk, &shared.configuration().server.hosts);
@@ -271,19 +282,29 @@ impl Reloader {
         if self.earlier.is_empty() {
             return;
         }
+        let mut has_freed = false;
         for earlier in &mut self.earlier {
             let is_free = |held: &mut Arc<Configuration>| Arc::strong_count(held) == 1;
-            if let Some(configuration) = earlier.configuration.take_if(is_free)
-                && earlier.closes_log
-                && let Some(log) = &configuration.access_log
-            {
+            let Some(configuration) = earlier.configuration.take_if(is_free) else { continue };
+            has_freed = true;
+            if let (true, Some(log)) = (earlier.closes_log, &configuration.access_log) {
                 log.clone().close();
             }
+        }
+        if has_freed {
+            self.forget_unused_endpoints();
         }
         self.earlier.retain(|earlier| earlier.number.strong_count() > 0);
         let Self { shared, .. } = self;
         shared.disk.forget_unused_sites();
         shared.configuration().server.paths.retain_sites(|site| shared.disk.is_present(site));
+    }
+
+    fn forget_unused_endpoints(&self) {
+        let held = self.earlier.iter().rev().filter_map(|earlier| earlier.configuration.as_ref());
+        let held: Vec<_> = held.map(|configuration| Arc::clone(&configuration.endpoints)).collect();
+        let present = Arc::clone(&self.shared.configuration().endpoints);
+        self.shared.tls.replace([&present].into_iter().chain(&held).flat_map(|endpoints| endpoints.iter()));
     }
 }
 

@@ -1,15 +1,18 @@
-//! The thread that looks where DIR leads: often enough that a new root is seen within `--revalidate`.
+//! The threads that look where DIR leads: often enough that a new root is seen within `--revalidate`.
 //!
-//! It looks whether anybody asks for something or not, so that the first request after a pause need not wait. A look is one
-//! system call. What changes with a new root is the [disk](flash_disk::Disk::look_at_root)'s business.
+//! They look whether anybody asks for something or not, so that the first request after a pause need not wait. A look is one
+//! system call. With several sites each device has a thread of its own, so that a mount that hangs delays no deploy elsewhere. What
+//! changes with a new root is the [disk](flash_disk::Disk::look_at_root)'s business.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use flash_core::site_id::SiteId;
+use parking_lot::Mutex;
 
 use crate::document_root;
 use crate::server_state::ServerState;
@@ -17,21 +20,87 @@ use crate::server_state::ServerState;
 /// With `--revalidate 0`. So DIR itself is looked at fifty times a second at most.
 const PERIOD_MIN_MS: u64 = 20;
 const STACK_BYTES: usize = 128 << 10;
+/// The roots on more devices than these are left to the first thread.
+const THREADS_MAX: usize = 64;
 
-/// The thread ends with the state. With `logs` it tells the error log what it sees; of several processes one is enough.
+/// Its major and minor number.
+type Device = (u32, u32);
+
+/// What such a thread knows.
+#[derive(Clone)]
+struct Watch {
+    state: Weak<ServerState>,
+    /// Whether the error log is told what is seen.
+    logs: bool,
+    /// The devices that have a thread.
+    watched: Arc<Mutex<HashSet<Device>>>,
+    /// Where it looks. `None` for the first thread, which looks at what has no thread, and stays.
+    device: Option<Device>,
+}
+
+/// The threads end with the state. With `logs` they tell the error log what they see; of several processes one is enough.
 pub(crate) fn start(shared: &Arc<ServerState>, logs: bool) -> io::Result<()> {
-    // A folder counts as gone at the second look only.
-    let period =
-        Duration::from_millis((shared.configuration().server.settings.revalidate_ms / 2).max(PERIOD_MIN_MS));
-    let state = Arc::downgrade(shared);
-    let life = move || {
-        loop {
-            thread::sleep(period);
-            let Some(shared) = state.upgrade() else { return };
-            shared.disk.open_sites().into_iter().for_each(|site| look(&shared, site, logs));
+    Watch { state: Arc::downgrade(shared), logs, watched: Arc::default(), device: None }.start()
+}
+
+impl Watch {
+    fn start(self) -> io::Result<()> {
+        let life = move || {
+            while let Some(shared) = self.state.upgrade() {
+                let stays = match self.device {
+                    None => {
+                        self.look_at_others(&shared);
+                        true
+                    }
+                    Some(device) => self.look_at_device(&shared, device),
+                };
+                let revalidate_ms = shared.configuration().server.settings.revalidate_ms;
+                drop(shared);
+                if !stays {
+                    return;
+                }
+                // A folder counts as gone at the second look only.
+                thread::sleep(Duration::from_millis((revalidate_ms / 2).max(PERIOD_MIN_MS)));
+            }
+        };
+        thread::Builder::new().name("root".into()).stack_size(STACK_BYTES).spawn(life).map(drop)
+    }
+
+    /// Looks at the roots on a device. If there are none any more, its thread ends.
+    fn look_at_device(&self, shared: &ServerState, device: Device) -> bool {
+        let sites = shared.disk.open_sites();
+        let there: Vec<SiteId> =
+            sites.into_iter().filter(|site| shared.disk.root_device(*site) == Some(device)).collect();
+        if there.is_empty() {
+            self.watched.lock().remove(&device);
+            return false;
         }
-    };
-    thread::Builder::new().name("root".into()).stack_size(STACK_BYTES).spawn(life).map(drop)
+        there.into_iter().for_each(|site| look(shared, site, self.logs));
+        true
+    }
+
+    /// Looks at the roots whose device has no thread. If several sites are open, each device gets one.
+    fn look_at_others(&self, shared: &ServerState) {
+        let sites = shared.disk.open_sites();
+        let several = sites.len() > 1;
+        let others = sites.into_iter().filter(|site| {
+            shared.disk.root_device(*site).is_some_and(|device| !self.is_watched(device, several))
+        });
+        // All threads begin before a look may wait.
+        let others: Vec<SiteId> = others.collect();
+        others.into_iter().for_each(|site| look(shared, site, self.logs));
+    }
+
+    /// Whether a device has a thread. If not, it gets one, if it may and can.
+    fn is_watched(&self, device: Device, may_begin: bool) -> bool {
+        let mut watched = self.watched.lock();
+        let begins = |watched: &HashSet<Device>| {
+            may_begin
+                && watched.len() < THREADS_MAX
+                && Self { device: Some(device), ..self.clone() }.start().is_ok()
+        };
+        watched.contains(&device) || (begins(&watched) && watched.insert(device))
+    }
 }
 
 fn look(shared: &ServerState, site: SiteId, logs: bool) {

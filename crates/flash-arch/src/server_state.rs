@@ -3,32 +3,39 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 use flash_core::job::{Done, Failure, Job, Outcome};
 use flash_core::upstream::Upstreams;
-use flash_core::{Server, TransportInfo};
+use flash_core::{Drain, Server, TransportInfo};
 use flash_disk::Disk;
 use flash_http::Scheme;
-use flash_observe::metrics::Metrics;
+use flash_observe::metrics::{Count, Metrics, MetricsMemory};
 use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, RateLimit};
+use flash_process::ServiceManager;
 use flash_tls::Endpoints;
 use parking_lot::Mutex;
 
+use crate::admin::snapshot::KnowsDevices;
 use crate::completion_queue::CompletionQueue;
 use crate::compression_queue::CompressionQueue;
 use crate::configuration::{Configuration, PresentConfiguration};
 use crate::connection_permit::ConnectionPermits;
 use crate::document_root;
+use crate::gates::ProcessGates;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::listener::{Listener, Listeners};
-use crate::login_gates::LoginGates;
 use crate::login_pool::LoginPool;
 use crate::reload_request::ReloadRequest;
+use crate::slowest::Slowest;
 use crate::transport::Transport;
+use crate::upgrade::UpgradeQueue;
+
+/// How long loops that stop may take to leave their listeners.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The parts of a process that serves.
 pub struct ServerParts {
@@ -41,8 +48,10 @@ pub struct ServerParts {
     pub programs: Option<Arc<dyn Upstreams>>,
     /// Explains why loops slept.
     pub sleep_recorder: ConnectRecorder,
-    /// What answers TLS handshakes, if a listener speaks TLS.
-    pub tls: Option<Arc<Endpoints>>,
+    /// What answers TLS handshakes.
+    pub tls: Arc<Endpoints>,
+    /// Where it counts. The processes of mp share it.
+    pub metrics_memory: Arc<MetricsMemory>,
     /// Log every counter at the end.
     pub verbose: bool,
 }
@@ -56,19 +65,31 @@ pub struct ServerState {
     pub(crate) helper_kind: HelperKind,
     /// Those of the start, until the thread that reloads has them.
     programs: Mutex<Option<Arc<dyn Upstreams>>>,
-    tls: Option<Arc<Endpoints>>,
+    /// Of all configurations that loops hold.
+    pub(crate) tls: Arc<Endpoints>,
     pub(crate) compressions: CompressionQueue,
     pub(crate) metrics: Arc<Metrics>,
+    /// All helpers, for administrators.
+    pub(crate) helpers: Mutex<Vec<Weak<dyn KnowsDevices>>>,
+    pub(crate) slowest: Slowest,
     /// Checks the passwords of users.
     pub(crate) logins: Arc<LoginPool>,
     sleep_recorder: ConnectRecorder,
     verbose: bool,
     pub(crate) permits: Arc<ConnectionPermits>,
+    /// Each acceptor that watches the listeners holds a clone.
+    pub(crate) acceptors: Arc<()>,
     /// The completion queues of all loops that may have idle connections.
     pub(crate) loops: OnceLock<Vec<Arc<CompletionQueue>>>,
     reloads: OnceLock<Sender<ReloadRequest>>,
+    /// What administrators ask of the thread that upgrades.
+    pub(crate) upgrades: OnceLock<UpgradeQueue>,
+    /// What has started the server. Processes of mp have none.
+    manager: OnceLock<ServiceManager>,
     /// Finish requests under way, and accept nothing new.
     draining: AtomicBool,
+    /// A successor accepts in this server's place.
+    has_successor: AtomicBool,
     /// The time to drain has passed: workers that block end what is under way.
     gave_up: AtomicBool,
 }
@@ -84,13 +105,15 @@ impl ServerState {
             programs,
             sleep_recorder,
             tls,
+            metrics_memory,
             verbose,
         } = parts;
         document_root::tell_all(&disk, &server.hosts);
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Arc::new(Metrics::new(metrics_memory));
+        let endpoints = tls.all();
         let logins = LoginPool::new(Arc::clone(&metrics), error_log.clone());
         Arc::new(Self {
-            configuration: PresentConfiguration::new(Configuration { server, access_log, limits }),
+            configuration: PresentConfiguration::new(Configuration { server, access_log, limits, endpoints }),
             listeners: ArcSwap::default(),
             disk,
             error_log,
@@ -99,24 +122,33 @@ impl ServerState {
             tls,
             compressions: CompressionQueue::default(),
             metrics,
+            helpers: Mutex::default(),
+            slowest: Slowest::default(),
             logins,
             sleep_recorder,
             verbose,
             permits: ConnectionPermits::new(limits.connections_max),
+            acceptors: Arc::default(),
             loops: OnceLock::new(),
             reloads: OnceLock::new(),
+            upgrades: OnceLock::new(),
+            manager: OnceLock::new(),
             draining: AtomicBool::new(false),
+            has_successor: AtomicBool::new(false),
             gave_up: AtomicBool::new(false),
         })
     }
 
     /// The transport of a new connection, which its listener has described.
     pub(crate) fn transport(&self, info: &TransportInfo) -> Transport {
-        Transport::new(self.tls.as_ref().filter(|_| info.scheme == Scheme::Https))
+        match info.scheme {
+            Scheme::Https => Transport::tls(&self.tls, &self.metrics),
+            Scheme::Http => Transport::default(),
+        }
     }
 
     /// Starts the threads that check log-ins, if a site has users. The processes of mp share `gates`.
-    pub(crate) fn start_logins(&self, gates: Option<&LoginGates>) -> io::Result<()> {
+    pub(crate) fn start_logins(&self, gates: Option<&ProcessGates>) -> io::Result<()> {
         self.logins.start_for(&self.configuration().server, gates)
     }
 
@@ -149,9 +181,14 @@ impl ServerState {
         Ok(())
     }
 
-    /// Refuses later connections.
-    pub(crate) fn shut_listeners(&self) {
-        self.listeners.load().iter().flatten().for_each(|listener| listener.shut());
+    /// Closes the listeners once no loop watches them. A loop would be woken for the connections of a successor that has the same
+    /// sockets.
+    pub(crate) fn close_listeners(&self) {
+        let give_up = Instant::now() + LEAVE_PATIENCE;
+        while Arc::strong_count(&self.acceptors) > 1 && Instant::now() < give_up {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.listeners.load().iter().flatten().for_each(|listener| listener.close());
     }
 
     /// The present configuration, for a call that does not last.
@@ -198,8 +235,55 @@ impl ServerState {
         self.draining.load(Ordering::Relaxed)
     }
 
+    /// Sets what has started the server.
+    pub(crate) fn set_manager(&self, manager: ServiceManager) {
+        let _ = self.manager.set(manager);
+    }
+
+    /// What wants to know how the server does.
+    pub(crate) fn manager(&self) -> ServiceManager {
+        self.manager.get().cloned().unwrap_or_default()
+    }
+
+    /// What the server does, in a line.
+    pub(crate) fn shown(&self) -> String {
+        let (number, connections) = (self.configuration().server.number.0, self.permits.connections());
+        let (requests, blocks) = (self.metrics.requests(), self.metrics.loop_blocks());
+        format!(
+            "serves configuration {number}: {connections} connections, {requests} requests, {blocks} blocks of loops"
+        )
+    }
+
+    /// Begins to drain.
     pub(crate) fn drain(&self) {
+        if !self.has_successor() {
+            self.manager().stopping();
+        }
         self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins to drain, or ends sooner what waits for one more request.
+    pub(crate) fn drain_at_once(&self) {
+        self.has_successor.store(false, Ordering::Relaxed);
+        self.drain();
+    }
+
+    /// Another server accepts at the same sockets.
+    pub(crate) fn succeeded(&self) {
+        self.has_successor.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_successor(&self) -> bool {
+        self.has_successor.load(Ordering::Relaxed)
+    }
+
+    /// When connections come to their end. A client that is sending its next request to this server gets its answer here.
+    pub(crate) fn drain_state(&self) -> Drain {
+        match (self.is_draining(), self.has_successor()) {
+            (false, _) => Drain::No,
+            (true, true) => Drain::AfterNextRequest,
+            (true, false) => Drain::AtOnce,
+        }
     }
 
     /// Waits until all connections are closed. When the time to drain has passed, has workers end the others, and waits for
@@ -261,7 +345,7 @@ impl ServerState {
             .copied()
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("unknown");
-        self.metrics.panics.add(1);
+        self.metrics.add(Count::Panics, 1);
         self.error_log.log_limited(&PANICS, format_args!("internal error, one connection closed: {what}"));
     }
 }

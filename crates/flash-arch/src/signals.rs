@@ -1,4 +1,4 @@
-//! Signals: stop, stop at once, reopen the logs, log the metrics.
+//! Signals: stop, stop at once, reopen the logs, reload, upgrade. Administrators' requests to upgrade come to the same thread.
 //!
 //! SIGHUP has two meanings. From an operator it reloads and reopens the logs, because many log rotators send it. From a terminal that was
 //! closed it stops the server in order, so that a preview does not outlive its window.
@@ -10,15 +10,18 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flash_process::{Child, Supervisor};
+use flash_process::{Child, Supervisor, UpgradeRequest};
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
+use crate::admin::AdminThread;
+use crate::control::Controlled;
 use crate::reload_request::reload_and_log;
 use crate::server_state::ServerState;
+use crate::upgrade::{Asked, Reply, UpgradeQueue};
 
 pub(crate) struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
@@ -35,7 +38,7 @@ pub(crate) enum SignalEvent {
     Reopen,
     /// SIGHUP from an operator: as `Reopen`, and a reload.
     HangUp,
-    LogMetrics,
+    Upgrade,
 }
 
 /// The log line after SIGHUP. What comes of the reload follows.
@@ -78,7 +81,7 @@ impl Signals {
             SIGUSR1 => Some(SignalEvent::Reopen),
             // A closed terminal is no longer a terminal.
             SIGHUP if terminals() == self.terminals => Some(SignalEvent::HangUp),
-            SIGUSR2 => Some(SignalEvent::LogMetrics),
+            SIGUSR2 => Some(SignalEvent::Upgrade),
             _ => {
                 self.stopping();
                 Some(SignalEvent::Stop)
@@ -91,22 +94,38 @@ impl Signals {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until a signal to stop comes, or a needed process has ended.
+    /// Waits until a signal to stop comes, a needed process has ended, or another server has taken this one's place.
     ///
     /// # Errors
     /// If a needed process has ended. The server then stops in order, and reports the error.
-    pub(crate) fn wait_for_stop(mut self, shared: &ServerState, needed: &[Child]) -> io::Result<()> {
+    pub(crate) fn wait_for_stop(
+        mut self,
+        shared: &ServerState,
+        needed: &[Child],
+        controlled: &mut Controlled,
+    ) -> io::Result<()> {
+        let Controlled { admin, upgrades } = controlled;
         let mut supervisor = Supervisor::new(needed);
         loop {
             // A process may have ended before its signal could be received, so this comes first.
             if let Some(lost) = supervisor.reap() {
                 self.stopping();
                 shared.error_log.log(format_args!("{}", lost.farewell()));
+                upgrades.abandon();
                 return Err(lost.into());
             }
-            for event in self.wait(&supervisor, &[])? {
+            let queue = shared.upgrades.get();
+            let others = [queue.map(|queue| queue.eventfd()), upgrades.events()];
+            let events = self.wait(&supervisor, &others.into_iter().flatten().collect::<Vec<_>>())?;
+            let log = |line: &str| shared.error_log.log(format_args!("{line}"));
+            let listeners = shared.listeners.load();
+            let listeners = || listeners.iter().flatten();
+            for event in events {
                 match event {
-                    SignalEvent::Stop => return Ok(()),
+                    SignalEvent::Stop => {
+                        upgrades.abandon();
+                        return Ok(());
+                    }
                     SignalEvent::Reopen => shared.reopen_logs(),
                     SignalEvent::HangUp => {
                         shared.reopen_logs();
@@ -116,8 +135,22 @@ impl Signals {
                             reload_and_log(reloads);
                         }
                     }
-                    SignalEvent::LogMetrics => shared.log_metrics("serving"),
+                    SignalEvent::Upgrade if upgrades.are_possible() => {
+                        upgrades.begin(&UpgradeRequest::default(), listeners(), None, &log);
+                    }
+                    // The parent of mp asks its workers.
+                    SignalEvent::Upgrade => shared.log_metrics("serving"),
                 }
+            }
+            for Asked { request, reply } in queue.into_iter().flat_map(UpgradeQueue::take) {
+                // The one who asked may have left.
+                let reply: Reply = Box::new(move |outcome| _ = reply.try_send(outcome.clone()));
+                upgrades.begin(&request, listeners(), Some(reply), &log);
+            }
+            if upgrades.turn(&shared.manager(), &log, || admin.iter_mut().for_each(AdminThread::stop)) {
+                self.stopping();
+                shared.succeeded();
+                return Ok(());
             }
         }
     }

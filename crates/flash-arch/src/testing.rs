@@ -17,6 +17,7 @@ use flash_core::server::{Server, Settings};
 use flash_core::site::Site;
 use flash_disk::{Disk, FollowLinks, SendMode};
 use flash_http::negotiate::CodingSet;
+use flash_observe::metrics::MetricsMemory;
 use flash_observe::{Destination, ErrorLog};
 
 pub(crate) use self::random::{Random, each_seed};
@@ -56,7 +57,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
     };
     let cache = CacheLimits { entries_max: 100, bytes_max: 1 << 20, descriptors_max: 100, threads: 1 };
     ServerParts {
-        tls: None,
+        tls: Arc::default(),
         server: Server {
             number: Arc::default(),
             settings: Settings { disk_deadline_ms, ..Settings::default() },
@@ -70,6 +71,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
         helper_kind: HelperKind::Threads,
         programs: None,
         sleep_recorder: flash_observe::recorder_thread(),
+        metrics_memory: MetricsMemory::for_loops(1).unwrap().into(),
         verbose: false,
     }
 }

@@ -3,6 +3,10 @@
 //! Each driver asks its connection's transport at the same places: for received bytes, for output, before a want, and at the
 //! end. Records that a socket did not take come before all else. Meanwhile only a connection that exchanges with an upstream
 //! goes on.
+//!
+//! A step of a handshake costs a processor as much as many small requests. So each driver bounds how many are taken at a time.
+//! A loop takes one between two rounds of events. Threads and processes that block take as many as there are processors. Others
+//! wait in the order of their arrival.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,8 +16,8 @@ use flash_core::file::Content;
 use flash_core::output::{Front, Output};
 use flash_core::refusal::Refusal;
 use flash_core::{Connection, Context};
-use flash_observe::metrics::LoopMetrics;
-use flash_tls::session::Failure;
+use flash_observe::metrics::{Count, LoopMetrics, Metrics};
+use flash_tls::session::{Failure, HandshakeKind};
 use flash_tls::{Endpoints, Event, Session};
 use rustix::io::Errno;
 use rustix::net::{self, SendFlags};
@@ -33,8 +37,23 @@ pub(crate) enum Transport {
 pub(crate) struct Tls {
     session: Session,
     endpoints: Arc<Endpoints>,
+    metrics: Arc<Metrics>,
+    handshake: Handshake,
     /// The socket's sending direction is to be shut when the records have left.
     shuts: bool,
+}
+
+/// How far a handshake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handshake {
+    /// The client has sent nothing.
+    Unbegun,
+    AwaitsClient,
+    /// It can take a step. The driver has not learned of it.
+    HasStep,
+    /// It waits for its turn to take a step.
+    Queued,
+    Over,
 }
 
 /// What became of the records that waited.
@@ -46,12 +65,15 @@ pub(crate) enum Flushed {
 }
 
 impl Transport {
-    /// TLS, if there are endpoints.
-    pub(crate) fn new(endpoints: Option<&Arc<Endpoints>>) -> Self {
-        endpoints.map_or(Self::Plain, |endpoints| {
-            let endpoints = Arc::clone(endpoints);
-            Self::Tls(Box::new(Tls { session: Session::default(), endpoints, shuts: false }))
-        })
+    /// TLS, whose handshake one of the endpoints will answer. `metrics` count it.
+    pub(crate) fn tls(endpoints: &Arc<Endpoints>, metrics: &Arc<Metrics>) -> Self {
+        Self::Tls(Box::new(Tls {
+            session: Session::default(),
+            endpoints: Arc::clone(endpoints),
+            metrics: Arc::clone(metrics),
+            handshake: Handshake::Unbegun,
+            shuts: false,
+        }))
     }
 
     pub(crate) fn is_tls(&self) -> bool {
@@ -70,6 +92,31 @@ impl Transport {
         match self {
             Self::Plain => connection.received(bytes, cx),
             Self::Tls(tls) => tls.received(bytes, socket, connection, cx),
+        }
+    }
+
+    /// Whether the handshake can take a step. Until then nothing more is received.
+    #[inline]
+    pub(crate) fn has_step(&self) -> bool {
+        matches!(self, Self::Tls(tls) if matches!(tls.handshake, Handshake::HasStep | Handshake::Queued))
+    }
+
+    /// Notes that the handshake waits for its turn. Returns whether it did not yet.
+    pub(crate) fn queue_step(&mut self) -> bool {
+        let Self::Tls(tls) = self else { return false };
+        let is_new = tls.handshake == Handshake::HasStep;
+        if is_new {
+            tls.handshake = Handshake::Queued;
+        }
+        is_new
+    }
+
+    /// Takes a step of the handshake, if it can.
+    pub(crate) fn step(&mut self, socket: &OwnedFd, connection: &mut Connection, cx: &mut Context<'_>) {
+        if self.has_step()
+            && let Self::Tls(tls) = self
+        {
+            tls.step(socket, connection, cx);
         }
     }
 
@@ -175,32 +222,65 @@ impl Tls {
                 return;
             }
         }
-        let (hosts, endpoints) = (&cx.server.hosts, &self.endpoints);
+        let (server, endpoints) = (&cx.server, &self.endpoints);
         let choose = |name: Option<&str>| {
-            let site = name.and_then(|name| hosts.find(Some(name.as_bytes())));
-            Arc::clone(endpoints.of(site.and_then(|site| site.certificates)))
+            let site = name.and_then(|name| server.hosts.find(Some(name.as_bytes())));
+            let own = site.and_then(|site| site.certificates.as_ref()).map(|own| own.present);
+            endpoints.of(own.or(server.settings.certificates)?)
         };
-        let result = self.session.receive(bytes, choose, |event| match event {
-            Event::Secured(tls, _, certificate) => connection.secured(tls, certificate, cx),
-            Event::Plaintext(bytes) => connection.received(bytes, cx),
-            Event::End => connection.received_end(cx),
-        });
-        if let Err(failure) = result {
-            match &failure {
-                Failure::NoClientCertificate => {
-                    connection.refuse_certificate(Refusal::NoClientCertificate, &"TLS handshake", cx);
-                }
-                Failure::BadClientCertificate(why) => {
-                    connection.refuse_certificate(Refusal::BadClientCertificate, why, cx);
-                }
-                Failure::PlainHttp | Failure::Tls(_) => {}
-            }
-            // The alert is for a client that still reads.
-            if self.flush(socket) == Flushed::All {
-                let _ = net::shutdown(socket, net::Shutdown::Write);
-            }
-            connection.abort(cx);
+        let result = self.session.receive(bytes, choose, |event| give(event, connection, cx));
+        if self.handshake == Handshake::Unbegun {
+            self.handshake = Handshake::AwaitsClient;
         }
+        if self.session.has_step() {
+            self.handshake = Handshake::HasStep;
+            self.metrics.handshakes_waiting.add(1);
+        }
+        self.judge(result, socket, connection, cx);
+    }
+
+    fn step(&mut self, socket: &OwnedFd, connection: &mut Connection, cx: &mut Context<'_>) {
+        self.metrics.handshakes_waiting.subtract(1);
+        self.handshake = Handshake::AwaitsClient;
+        let (metrics, handshake) = (&self.metrics, &mut self.handshake);
+        let result = self.session.step(|event| {
+            if let Event::Secured(_, kind, _) = &event {
+                *handshake = Handshake::Over;
+                match kind {
+                    HandshakeKind::Resumed => metrics.add(Count::HandshakesResumed, 1),
+                    HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => {
+                        metrics.add(Count::HandshakesFull, 1);
+                    }
+                }
+            }
+            give(event, connection, cx);
+        });
+        self.judge(result, socket, connection, cx);
+    }
+
+    /// Ends the connection if its session has failed.
+    fn judge(
+        &mut self,
+        result: Result<(), Failure>,
+        socket: &OwnedFd,
+        connection: &mut Connection,
+        cx: &mut Context<'_>,
+    ) {
+        let Err(failure) = result else { return };
+        match &failure {
+            Failure::NoClientCertificate => {
+                connection.refuse_certificate(Refusal::NoClientCertificate, &"TLS handshake", cx);
+            }
+            Failure::BadClientCertificate(why) => {
+                connection.refuse_certificate(Refusal::BadClientCertificate, why, cx);
+            }
+            Failure::PlainHttp | Failure::Tls(_) => {}
+        }
+        // The alert is for a client that still reads.
+        if self.flush(socket) == Flushed::All {
+            let _ = net::shutdown(socket, net::Shutdown::Write);
+        }
+        connection.abort(cx);
     }
 
     fn flush(&mut self, socket: &OwnedFd) -> Flushed {
@@ -254,6 +334,28 @@ impl Tls {
             Sent::Broken => None,
         });
         sealed.map_or(Sent::Broken, |count| Sent::Bytes(count as u64))
+    }
+}
+
+impl Drop for Tls {
+    fn drop(&mut self) {
+        match self.handshake {
+            Handshake::Unbegun | Handshake::Over => {}
+            Handshake::AwaitsClient => self.metrics.add(Count::HandshakesFailed, 1),
+            Handshake::HasStep | Handshake::Queued => {
+                self.metrics.handshakes_waiting.subtract(1);
+                self.metrics.add(Count::HandshakesFailed, 1);
+            }
+        }
+    }
+}
+
+/// Tells a connection what its session has brought.
+fn give(event: Event<'_>, connection: &mut Connection, cx: &mut Context<'_>) {
+    match event {
+        Event::Secured(tls, _, certificate) => connection.secured(tls, certificate, cx),
+        Event::Plaintext(bytes) => connection.received(bytes, cx),
+        Event::End => connection.received_end(cx),
     }
 }
 

@@ -1,13 +1,16 @@
 //! The state that each loop and each blocking worker passes to the request path: a clock, buffers, metrics.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use flash_core::buffer_pool::BufferPool;
 use flash_core::local::LocalCache;
+use flash_core::request_id::RequestIds;
 use flash_core::{Connection, Context, Release, Tally, TransportInfo, UpstreamError};
 use flash_observe::AccessLog;
-use flash_observe::metrics::LoopMetrics;
+use flash_observe::metrics::{Count, LoopMetrics};
 use flash_os::allocator;
+use rustix::rand::GetRandomFlags;
 
 use crate::clock::Clock;
 use crate::configuration::{Configuration, ConfigurationHandle};
@@ -21,13 +24,17 @@ pub(crate) struct Worker {
     local: LocalCache,
     buffers: BufferPool,
     tally: Tally,
+    ids: RequestIds,
     access_log: Option<AccessLog>,
+    /// Where its slow requests are listed.
+    slow_list: usize,
     /// Log lines wait here, because another thread held the log's buffer.
     unreported: bool,
 }
 
 impl Worker {
     pub(crate) fn new(shared: Arc<ServerState>, local: LocalCache) -> Self {
+        let slow_list = shared.slowest.list();
         let metrics = shared.metrics.loop_metrics(shared.error_log.clone());
         Self {
             shared,
@@ -37,7 +44,9 @@ impl Worker {
             local,
             buffers: BufferPool::default(),
             tally: Tally::default(),
+            ids: RequestIds::new(random_words()),
             access_log: None,
+            slow_list,
             unreported: false,
         }
     }
@@ -85,7 +94,8 @@ impl Worker {
             local: &mut self.local,
             buffers: &mut self.buffers,
             tally: &mut self.tally,
-            draining: self.shared.is_draining(),
+            ids: &mut self.ids,
+            drain: self.shared.drain_state(),
         }
     }
 
@@ -111,18 +121,34 @@ impl Worker {
 
     /// Adds the tally to the metrics, and passes log records on. Never waits.
     pub(crate) fn report(&mut self) {
-        self.metrics.requests.add(std::mem::take(&mut self.tally.responses));
-        self.metrics.sent_bytes.add(std::mem::take(&mut self.tally.sent_bytes));
-        self.metrics.send_us.add(std::mem::take(&mut self.tally.send_us));
+        let (shard, tally) = (&self.metrics.shard, &mut self.tally);
+        for (what, count) in [
+            (Count::Begun, &mut tally.begun),
+            (Count::Abandoned, &mut tally.abandoned),
+            (Count::SentBytes, &mut tally.sent_bytes),
+            (Count::SendUs, &mut tally.send_us),
+            (Count::CacheHits, &mut tally.cache_hits),
+            (Count::CacheMisses, &mut tally.cache_misses),
+            (Count::Limited, &mut tally.limited),
+        ] {
+            shard.add(what, take(count));
+        }
+        shard.add(Count::Requests, tally.ended.len() as u64);
+        for end in tally.ended.drain(..) {
+            shard.response(&end);
+        }
         for wanted in self.tally.compressions.drain(..) {
             self.shared.compressions.submit(wanted);
         }
         for UpstreamError { request, reason } in self.tally.upstream_errors.drain(..) {
             self.shared.error_log.log(format_args!("{request}: its program: {reason}"));
         }
+        for record in &self.tally.records {
+            self.shared.slowest.add(self.slow_list, record);
+        }
         match &mut self.access_log {
             Some(log) => self.unreported = !log.push(&mut self.tally.records),
-            // A reload has switched the log off.
+            // There is no log, or a reload has switched it off.
             None => self.tally.records.clear(),
         }
     }
@@ -140,4 +166,13 @@ impl Worker {
     pub(crate) fn has_unreported(&self) -> bool {
         self.unreported
     }
+}
+
+/// For the ids of the worker's requests.
+fn random_words() -> [u64; 2] {
+    let mut words = [[0; 8]; 2];
+    let filled = rustix::rand::getrandom(words.as_flattened_mut(), GetRandomFlags::empty());
+    // getrandom(2): up to 256 bytes come at once, and whole.
+    assert_eq!(filled, Ok(16), "the kernel has random bytes");
+    words.map(u64::from_ne_bytes)
 }

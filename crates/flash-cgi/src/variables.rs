@@ -67,6 +67,18 @@ impl Variables {
         pairs::push(&mut self.pairs, name, value);
     }
 
+    /// Removes the pairs with these names, if there are any.
+    pub fn remove(&mut self, names: &[&[u8]]) {
+        if !self.iter().any(|(name, _)| names.contains(&name)) {
+            return;
+        }
+        let mut kept = Vec::with_capacity(self.pairs.len());
+        for (name, value) in self.iter().filter(|(name, _)| !names.contains(name)) {
+            pairs::push(&mut kept, name, value);
+        }
+        self.pairs = kept;
+    }
+
     /// What is known when the script has been found. `file` is its absolute path, for a program that reads scripts
     /// itself or wants to know where it lies; `document_root` as in [`Server::new`].
     pub fn add_script(&mut self, split: &Split<'_>, file: Option<&[u8]>, document_root: &[u8]) {

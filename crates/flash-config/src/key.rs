@@ -74,7 +74,8 @@ impl Keys {
 }
 
 /// The known name that a wrong one is most like, if it is like any.
-pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+#[must_use]
+pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let scored = known.map(|known| (strsim::jaro_winkler(name, known), known));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
     best.filter(|(score, _)| *score >= SIMILARITY_MIN).map(|(_, known)| known)

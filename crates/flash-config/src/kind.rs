@@ -27,6 +27,8 @@ pub enum Kind {
     FileOrOff,
     /// A file, `-` or `off`.
     Log,
+    /// As [`Kind::Log`], and never off.
+    ErrorLog,
     /// An address, or `unix:` and a path.
     Address,
     /// A target, or a table of it and a status.
@@ -58,7 +60,8 @@ impl Kind {
             Kind::Folder => "the path of a folder, in quotes".into(),
             Kind::File => "the path of a file, in quotes".into(),
             Kind::FileOrOff => "the path of a file, in quotes, or \"off\"".into(),
-            Kind::Log => "the path of a file, \"-\" or \"off\"".into(),
+            Kind::Log => "the path of a file, \"syslog:…\", \"journald\", \"-\" or \"off\"".into(),
+            Kind::ErrorLog => "the path of a file, \"syslog:…\" or \"journald\"".into(),
             Kind::Address => "an address in quotes".into(),
             Kind::Redirect => "a target in quotes, or a table such as { to = \"/new\", status = 301 }".into(),
             Kind::Table { .. } => "a table, such as { name = \"value\" }".into(),
@@ -77,7 +80,9 @@ impl Kind {
             (Kind::Folder | Kind::File, DeValue::String(text)) if !text.is_empty() => path(text),
             (Kind::FileOrOff, DeValue::String(text)) if !matches!(&**text, "" | "off") => path(text),
             (Kind::FileOrOff, DeValue::String(text)) if !text.is_empty() => Some(text.to_string()),
+            (Kind::Log | Kind::ErrorLog, DeValue::String(text)) if is_daemon(text) => Some(text.to_string()),
             (Kind::Log, DeValue::String(text)) if !matches!(&**text, "" | "-" | "off") => path(text),
+            (Kind::ErrorLog, DeValue::String(text)) if !text.is_empty() => path(text),
             (Kind::Address, DeValue::String(text)) => match text.strip_prefix("unix:") {
                 Some(rest) if !rest.is_empty() && !rest.starts_with(',') => {
                     path(rest).map(|path| format!("unix:{path}"))
@@ -93,6 +98,12 @@ impl Kind {
             _ => None,
         }
     }
+}
+
+/// Whether a log goes to a daemon and to no file.
+fn is_daemon(text: &str) -> bool {
+    let rest = text.strip_prefix("journald");
+    text.starts_with("syslog:") || rest.is_some_and(|rest| matches!(rest.as_bytes(), [] | [b':' | b',', ..]))
 }
 
 /// `{ to = "/new", status = 301 }` as `301 /new`.

@@ -25,7 +25,7 @@ mod secret;
 pub use config::{Config, Place, Setting, Site, Value};
 pub use file::{File, Files};
 pub use host::Host;
-pub use key::{Key, Keys, Stands, Validate};
+pub use key::{Key, Keys, Stands, Validate, nearest};
 pub use kind::Kind;
 pub use page::page;
 pub use place::PlaceName;

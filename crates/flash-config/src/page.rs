@@ -41,12 +41,19 @@ fn row(key: &Key) -> String {
     cells.iter().fold(String::from("|"), |row, text| format!("{row} {} |", cell(text)))
 }
 
+/// So many choices are words of a sentence. More are one piece of code.
+const WORDS_APART_MAX: usize = 12;
+
 /// What the file takes, where the key stands.
 fn takes(key: &Key) -> String {
     let one = match &key.kind {
-        Kind::Choice(words) => {
+        Kind::Choice(words) if words.len() <= WORDS_APART_MAX => {
             let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
             format!("one of {}", words.join(", "))
+        }
+        Kind::Choice(words) => {
+            let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+            format!("one of `{}`", words.join(", "))
         }
         kind => kind.expected(),
     };

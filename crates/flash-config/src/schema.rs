@@ -76,7 +76,7 @@ fn form(kind: &Kind) -> Value {
             { "type": "string", "pattern": "^(0|[0-9]+(ms|s|m|min|h))$" },
         ] }),
         Kind::Choice(words) => json!({ "enum": words }),
-        Kind::Log | Kind::Address => json!({ "type": "string" }),
+        Kind::Log | Kind::ErrorLog | Kind::Address => json!({ "type": "string" }),
         Kind::Text => json!({ "anyOf": [{ "type": "string" }, secret()] }),
         Kind::Folder | Kind::File | Kind::FileOrOff => json!({ "type": "string", "minLength": 1 }),
         Kind::Redirect => json!({ "anyOf": [

@@ -242,6 +242,11 @@ impl<S: BuildHasher> PathCache<S> {
         self.sum(|room| room.bytes)
     }
 
+    /// Entries that had to leave for others, or for want of memory.
+    pub fn evictions(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.0.read().map_or(0, |shard| shard.evictions())).sum()
+    }
+
     fn sum(&self, what: impl Fn(Room) -> u64) -> u64 {
         self.shards.iter().map(|shard| shard.0.read().map_or(0, |shard| what(shard.used()))).sum()
     }

@@ -1,16 +1,13 @@
-//! What a driver lends to every call of a connection, and the results that it collects afterwards.
+//! What a driver lends to every call of a connection.
 //!
 //! A context lives for one call. It holds no state of a connection or of an exchange.
 
-use std::sync::Arc;
-
 use crate::buffer_pool::BufferPool;
 use crate::clock::Now;
-use crate::compression::Compression;
 use crate::local::LocalCache;
-use crate::record::Record;
+use crate::request_id::RequestIds;
 use crate::server::Server;
-use crate::upstream::Release;
+pub use crate::tally::{Tally, UpstreamError};
 
 /// What the driver lends to every call.
 pub struct Context<'a> {
@@ -19,33 +16,26 @@ pub struct Context<'a> {
     pub local: &'a mut LocalCache,
     pub buffers: &'a mut BufferPool,
     pub tally: &'a mut Tally,
-    /// The server is stopping: finish the requests under way, and begin no new ones.
-    pub draining: bool,
+    pub ids: &'a mut RequestIds,
+    pub drain: Drain,
 }
 
-/// Results since the driver last collected them.
-#[derive(Debug, Default)]
-pub struct Tally {
-    /// Response heads that were written.
-    pub responses: u64,
-    /// Bytes that sockets took, heads among them.
-    pub sent_bytes: u64,
-    /// How long output waited for sockets.
-    pub send_us: u64,
-    /// Exchanges that ended, for the access log. Empty if the log is off.
-    pub records: Vec<Record>,
-    /// Streams whose exchanges are over. The driver takes each stream out of its poller and calls [`Release::finish`]. It
-    /// does so before the next want, and before it drops the connection.
-    pub released: Vec<Release>,
-    /// What clients would have got in another coding, if Flash had compressed it.
-    pub compressions: Vec<Compression>,
-    /// Errors of upstreams, for the error log.
-    pub upstream_errors: Vec<UpstreamError>,
+/// When connections of a server that stops come to their end. Requests under way are answered in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drain {
+    /// The server goes on.
+    #[default]
+    No,
+    /// A successor accepts connections. Each one here gets the response to its next request, which says that it closes.
+    AfterNextRequest,
+    /// Each one that waits for a request is closed.
+    AtOnce,
 }
 
-/// What an upstream did wrong, and with which request.
-#[derive(Debug)]
-pub struct UpstreamError {
-    pub request: Arc<str>,
-    pub reason: &'static str,
+impl Drain {
+    /// Whether the server stops.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self != Self::No
+    }
 }

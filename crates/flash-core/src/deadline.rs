@@ -152,6 +152,13 @@ impl Deadline {
         }
     }
 
+    /// An idle client has been idle since then, although it was sent something later.
+    pub(crate) fn is_idle_since(&mut self, since_ms: u64, settings: &Settings) {
+        if matches!(self.waiting, Waiting::Idle | Waiting::Flush) {
+            self.ms = self.ms.min(since_ms.saturating_add(settings.idle_timeout_ms));
+        }
+    }
+
     /// A job ended. The next job gets a deadline of its own, unless this job made no progress.
     pub(crate) fn job_ended(&mut self, stands_still: bool) {
         if !stands_still {

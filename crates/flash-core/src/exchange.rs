@@ -11,6 +11,8 @@ pub(crate) mod asked;
 pub(crate) mod body;
 pub(crate) mod login;
 pub(crate) mod lookup;
+pub(crate) mod passed_id;
+pub(crate) mod recording;
 pub(crate) mod respond;
 pub(crate) mod sink;
 pub(crate) mod upstream;
@@ -38,7 +40,7 @@ pub(crate) struct Exchange {
     pub(crate) head_only: bool,
     /// How many local redirections of programs have led to this request.
     pub(crate) redirects: u8,
-    /// For the access log, once the response's head is written.
+    /// Once the response's head is written, until its end is in the output.
     pub(crate) record: Option<RecordBuilder>,
 }
 
@@ -111,6 +113,15 @@ impl Exchange {
     /// Whether the request's body may be of use.
     pub(crate) fn may_take_body(&self) -> bool {
         matches!(self.state, ExchangeState::Login(_) | ExchangeState::Lookup(_) | ExchangeState::Upstream(_))
+    }
+
+    /// Whether no byte of a response was written.
+    pub(crate) fn has_no_response(&self) -> bool {
+        match &self.state {
+            ExchangeState::Login(_) | ExchangeState::Lookup(_) => true,
+            ExchangeState::Body(_) => false,
+            ExchangeState::Upstream(upstream) => !upstream.reply.has_begun(),
+        }
     }
 
     pub(crate) fn upstream(&self) -> Option<&UpstreamExchange> {

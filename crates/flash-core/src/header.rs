@@ -161,14 +161,13 @@ impl HeaderBlock {
         false
     }
 
-    /// Appends the 200 head: the block with the current date, and the end that the connection needs. A modification time in
-    /// the future is replaced by the current time (RFC 9110 §8.8.2.1).
+    /// Appends the 200 head without its end: the block with the current date. A modification time in the future is replaced by
+    /// the current time (RFC 9110 §8.8.2.1).
     pub(crate) fn write_ok(
         &self,
         date: &[u8; DATE_BYTES],
         is_modified_later: bool,
         age_s: Option<u64>,
-        end_of_head: &[u8],
         out: &mut Vec<u8>,
     ) {
         let start = out.len() + OK_LINE.len();
@@ -181,7 +180,6 @@ impl HeaderBlock {
         if let Some(age_s) = age_s {
             let _ = write!(out, "Age: {age_s}\r\n");
         }
-        out.extend_from_slice(end_of_head);
     }
 
     /// Appends the 200 head as a block of HPACK, as [`HeaderBlock::write_ok`] does for HTTP/1.

@@ -27,6 +27,17 @@ pub enum HostName {
     Any,
 }
 
+/// As the configuration names it.
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(&String::from_utf8_lossy(name)),
+            Self::Below(name) => write!(f, "*.{}", String::from_utf8_lossy(name)),
+            Self::Any => f.write_str("*"),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Hosts {
     /// In the order in which they were given.

@@ -45,21 +45,24 @@ pub mod proxy_header;
 pub mod record;
 pub mod redirect;
 pub mod refusal;
+pub mod request_id;
 pub mod root;
 pub mod routes;
 pub mod server;
 pub mod site;
 pub mod site_id;
 pub mod stamp;
+mod tally;
 #[cfg(test)]
 mod testing;
+pub mod trace;
 pub mod transport;
 pub mod upstream;
 pub mod want;
 
 pub use clock::Now;
 pub use connection::Connection;
-pub use context::{Context, Tally, UpstreamError};
+pub use context::{Context, Drain, Tally, UpstreamError};
 pub use exchange_id::ExchangeId;
 pub use idle_state::IdleState;
 pub use server::Server;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 
 use crate::file::{Content, File, Window};
-use crate::record::{Record, RecordBuilder};
+use crate::record::RecordBuilder;
+use crate::tally::Tally;
 
 /// A buffer that is reused is no larger.
 const BYTES_KEPT_MAX: usize = 64 << 10;
@@ -41,9 +42,9 @@ enum Segment {
     /// A range whose window was given up during a wait, in the middle of a frame. It is made ready again before it is sent.
     Missing(Arc<File>, Range<u64>),
     /// A response ends here: a final one, with its record, or an interim one.
-    End(Option<Box<RecordBuilder>>),
+    End(Option<RecordBuilder>),
     /// One of several responses ends here, whose body had this many bytes.
-    StreamEnd(Box<RecordBuilder>, u64),
+    StreamEnd(RecordBuilder, u64),
 }
 
 /// The bytes at the front of an output, and how to send them.
@@ -130,7 +131,7 @@ impl Output {
     }
 
     pub(crate) fn push_end(&mut self, exchange: RecordBuilder) {
-        self.segments.push_back(Segment::End(Some(Box::new(exchange))));
+        self.segments.push_back(Segment::End(Some(exchange)));
     }
 
     /// Ends an interim response. Its bytes do not count for the response that follows.
@@ -168,7 +169,7 @@ impl Output {
     }
 
     /// Takes `sent` bytes off the front, and records the responses that end there.
-    pub(crate) fn sent(&mut self, mut sent: u64, now_us: u64, records: &mut Vec<Record>) {
+    pub(crate) fn sent(&mut self, mut sent: u64, now_us: u64, tally: &mut Tally) {
         while let Some(segment) = self.segments.front_mut() {
             let (taken, gone) = match segment {
                 Segment::Bytes(length) => {
@@ -198,11 +199,12 @@ impl Output {
             }
             match self.segments.pop_front() {
                 Some(Segment::End(exchange)) => {
-                    records
-                        .extend(exchange.map(|exchange| exchange.finish(self.response_bytes_sent, now_us)));
+                    if let Some(exchange) = exchange {
+                        tally.end(exchange.finish(self.response_bytes_sent, now_us));
+                    }
                     self.response_bytes_sent = 0;
                 }
-                Some(Segment::StreamEnd(exchange, bytes)) => records.push(exchange.finish(bytes, now_us)),
+                Some(Segment::StreamEnd(exchange, bytes)) => tally.end(exchange.finish(bytes, now_us)),
                 _ => {}
             }
         }
@@ -235,7 +237,7 @@ impl Output {
     }
 
     /// Ends one of several responses whose bytes alternate. Its body had this many bytes.
-    pub(crate) fn push_stream_end(&mut self, exchange: Box<RecordBuilder>, body_bytes: u64) {
+    pub(crate) fn push_stream_end(&mut self, exchange: RecordBuilder, body_bytes: u64) {
         self.segments.push_back(Segment::StreamEnd(exchange, body_bytes));
     }
 
@@ -298,14 +300,16 @@ impl Output {
     }
 
     /// The connection ends here: records the responses under way, and drops everything.
-    pub(crate) fn abandon(&mut self, now_us: u64, records: &mut Vec<Record>) {
+    pub(crate) fn abandon(&mut self, now_us: u64, tally: &mut Tally) {
         for segment in self.segments.drain(..) {
             match segment {
                 Segment::End(exchange) => {
-                    records.extend(exchange.map(|exchange| exchange.cut(self.response_bytes_sent, now_us)));
+                    if let Some(exchange) = exchange {
+                        tally.end(exchange.cut(self.response_bytes_sent, now_us));
+                    }
                     self.response_bytes_sent = 0;
                 }
-                Segment::StreamEnd(exchange, bytes) => records.push(exchange.cut(bytes, now_us)),
+                Segment::StreamEnd(exchange, bytes) => tally.end(exchange.cut(bytes, now_us)),
                 _ => {}
             }
         }

@@ -1,16 +1,18 @@
-//! The access log's data of one exchange.
+//! What is left of an exchange when it has ended: what metrics count, and the data of the access log.
 //!
-//! The request path fills it in. `flash-observe` formats and writes it.
+//! The request path fills it in. `flash-observe` counts, formats and writes it.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use flash_http::basic::Credentials;
-use flash_http::head::{Reject, RequestHead};
+use flash_http::head::{Head, Reject};
 use flash_http::status::Status;
 
 use crate::clock::Now;
 use crate::job::Spent;
+use crate::request_id::{LoggedId, RequestId, RequestIds};
+use crate::trace::Span;
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,16 @@ pub struct Record {
     pub spent: Spent,
     /// The part of the duration from the response's first byte on, without waits for the disk.
     pub send_us: u64,
+    /// None for bytes that were no request.
+    pub id: Option<LoggedId>,
+    /// The span of a trace that the request belongs to.
+    pub span: Option<Span>,
+    /// The protocol's name and version. Empty for bytes that were no request.
+    pub protocol: &'static str,
+    /// How the client asked. A trusted proxy may have said so. Empty for bytes that were no request.
+    pub scheme: &'static str,
+    /// The version of TLS between Flash and its client, if there is TLS.
+    pub tls_version: Option<&'static str>,
     /// Who has logged in; empty if nobody had to.
     pub user: Box<[u8]>,
     /// The request line as received, without its CRLF. For a refused request, the part that was read, up to a kibibyte.
@@ -60,25 +72,58 @@ pub struct Record {
     pub cut: bool,
 }
 
-/// When a request's head was complete, and the time that its jobs have taken since.
+/// Which request it is, when its head was complete, and the time that its jobs have taken since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
+    pub(crate) id: RequestId,
     pub(crate) started_us: u64,
     pub(crate) spent: Spent,
 }
 
 impl Timing {
-    pub(crate) fn from(now_us: u64) -> Self {
-        Self { started_us: now_us, spent: Spent::default() }
+    pub(crate) fn begin(ids: &mut RequestIds, now: &Now) -> Self {
+        Self { id: ids.next(), started_us: now.us, spent: Spent::default() }
     }
+}
+
+/// Whose request it is, and by which names it is followed.
+pub(crate) struct Origin {
+    pub(crate) peer: Peer,
+    pub(crate) scheme: &'static str,
+    pub(crate) tls_version: Option<&'static str>,
+    pub(crate) id: LoggedId,
+    pub(crate) span: Option<Span>,
+}
+
+/// The end of a response, as metrics count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseEnd {
+    /// The number under which responses of its site are counted.
+    pub site: u32,
+    pub status: u16,
+    /// The same as in [`Record`].
+    pub cut: bool,
+    pub body_bytes: u64,
+    pub duration_us: u64,
+}
+
+/// A request whose response begins no sooner has a record even without an access log, for the list of slow requests.
+pub const SLOW_US: u64 = 1000;
+
+/// A response under way: what its end is counted by, and its record if there is an access log.
+#[derive(Default, Debug)]
+pub struct RecordBuilder {
+    site: u32,
+    status: u16,
+    head_bytes: u64,
+    started_us: u64,
+    log: Option<Box<LogBuilder>>,
 }
 
 /// The record of an exchange under way.
 #[derive(Debug)]
-pub struct RecordBuilder {
+struct LogBuilder {
     record: Record,
-    head_bytes: u64,
-    started_us: u64,
     /// When the response's head was written.
     begun_us: u64,
     /// Waits for the disk since then.
@@ -86,63 +131,92 @@ pub struct RecordBuilder {
 }
 
 impl RecordBuilder {
-    /// An exchange whose head was complete at `started_us`, and whose jobs have taken `spent` since.
+    /// An exchange whose head was complete at `started_us`, and whose jobs have taken `spent` since. `site` is the number under
+    /// which it is counted. `origin` is for the log, if there is one.
     pub(crate) fn new(
-        head: &RequestHead<'_>,
-        request_line: &[u8],
-        peer: Peer,
+        head: &Head<'_>,
+        origin: Option<Origin>,
+        site: u32,
         (status, head_bytes): (Status, u64),
-        Timing { started_us, spent }: Timing,
+        Timing { started_us, spent, .. }: Timing,
         now: &Now,
     ) -> Self {
-        let bytes = |value: Option<&[u8]>| value.unwrap_or_default().into();
-        let record = Record {
-            unix_ms: now.unix_ms.saturating_sub(now.us.saturating_sub(started_us) / 1000),
-            spent,
-            request_line: request_line.into(),
-            host: bytes(head.host),
-            referer: bytes(head.referer),
-            user_agent: bytes(head.user_agent),
-            ..Record::new(peer, status, now)
+        let log = |origin: Origin| {
+            let bytes = |value: Option<&[u8]>| value.unwrap_or_default().into();
+            let record = Record {
+                unix_ms: now.unix_ms.saturating_sub(now.us.saturating_sub(started_us) / 1000),
+                spent,
+                id: Some(origin.id),
+                span: origin.span,
+                protocol: head.framing.version.name(),
+                scheme: origin.scheme,
+                tls_version: origin.tls_version,
+                request_line: head.framing.request_line.into(),
+                host: bytes(head.host),
+                referer: bytes(head.referer),
+                user_agent: bytes(head.user_agent),
+                ..Record::new(origin.peer, status, now)
+            };
+            Box::new(LogBuilder { record, begun_us: now.us, waited_ns: 0 })
         };
-        Self { record, head_bytes, started_us, begun_us: now.us, waited_ns: 0 }
+        let log = origin.map(log);
+        Self { site, status: status.0, head_bytes, started_us, log }
     }
 
     /// The request is from this user.
-    pub(crate) fn by(mut self, user: Option<Credentials>) -> Self {
-        if let Some(user) = user {
-            self.record.user = user.user().into();
+    pub(crate) fn by(mut self, user: impl FnOnce() -> Option<Credentials>) -> Self {
+        if let Some(log) = &mut self.log
+            && let Some(user) = user()
+        {
+            log.record.user = user.user().into();
         }
         self
     }
 
     /// For bytes that were no request. `bytes` are the first of them.
-    pub(crate) fn of_refusal(peer: Peer, reject: Reject, bytes: &[u8], head_bytes: u64, now: &Now) -> Self {
+    pub(crate) fn of_refusal(
+        (peer, site): (Option<Peer>, u32),
+        reject: Reject,
+        bytes: &[u8],
+        head_bytes: u64,
+        now: &Now,
+    ) -> Self {
         let Reject { status, reason } = reject;
-        let request_line = line_so_far(bytes).into();
-        let record = Record { request_line, reason, ..Record::new(peer, status, now) };
-        Self { record, head_bytes, started_us: now.us, begun_us: now.us, waited_ns: 0 }
+        let log = |peer| {
+            let request_line = line_so_far(bytes).into();
+            let record = Record { request_line, reason, ..Record::new(peer, status, now) };
+            Box::new(LogBuilder { record, begun_us: now.us, waited_ns: 0 })
+        };
+        let log = peer.map(log);
+        Self { site, status: status.0, head_bytes, started_us: now.us, log }
     }
 
     /// A job for the response's body has taken this time.
     pub(crate) fn spend(&mut self, spent: Spent) {
-        self.record.spent += spent;
-        self.waited_ns += spent.queue_ns + spent.help_ns;
+        if let Some(log) = &mut self.log {
+            log.record.spent += spent;
+            log.waited_ns += spent.queue_ns + spent.help_ns;
+        }
     }
 
     /// As [`RecordBuilder::finish`], for a response that ended before its last byte left.
-    pub(crate) fn cut(self, bytes_sent: u64, now_us: u64) -> Record {
-        Record { cut: true, ..self.finish(bytes_sent, now_us) }
+    pub(crate) fn cut(self, bytes_sent: u64, now_us: u64) -> (ResponseEnd, Option<Record>) {
+        let (end, record) = self.finish(bytes_sent, now_us);
+        (ResponseEnd { cut: true, ..end }, record.map(|record| Record { cut: true, ..record }))
     }
 
-    /// `bytes_sent` includes the head.
-    pub fn finish(self, bytes_sent: u64, now_us: u64) -> Record {
-        Record {
-            body_bytes: bytes_sent.saturating_sub(self.head_bytes),
-            duration_us: now_us.saturating_sub(self.started_us),
-            send_us: now_us.saturating_sub(self.begun_us + self.waited_ns / 1000),
-            ..self.record
-        }
+    /// The response has ended. `bytes_sent` includes the head.
+    pub fn finish(self, bytes_sent: u64, now_us: u64) -> (ResponseEnd, Option<Record>) {
+        let Self { site, status, head_bytes, started_us, log } = self;
+        let body_bytes = bytes_sent.saturating_sub(head_bytes);
+        let duration_us = now_us.saturating_sub(started_us);
+        let record = log.map(|log| Record {
+            body_bytes,
+            duration_us,
+            send_us: now_us.saturating_sub(log.begun_us + log.waited_ns / 1000),
+            ..log.record
+        });
+        (ResponseEnd { site, status, cut: false, body_bytes, duration_us }, record)
     }
 }
 
@@ -155,6 +229,11 @@ impl Record {
             duration_us: 0,
             spent: Spent::default(),
             send_us: 0,
+            id: None,
+            span: None,
+            protocol: "",
+            scheme: "",
+            tls_version: None,
             user: nothing(),
             request_line: nothing(),
             reason: "",

@@ -11,7 +11,8 @@ use crate::forwarded::TrustedProxies;
 use crate::hosts::Hosts;
 use crate::job::{Done, Job};
 use crate::refusal::RefusalLog;
-use crate::transport::TransportInfo;
+use crate::trace::TraceContext;
+use crate::transport::{CertificatesId, TransportInfo};
 
 #[derive(Debug)]
 pub struct Server {
@@ -48,12 +49,16 @@ pub struct Settings {
     pub http2: bool,
     /// Whether exchanges are recorded.
     pub log: bool,
+    /// What is done with the traces that requests belong to.
+    pub trace_context: TraceContext,
     /// Who may say which client a request is from.
     pub trusted_proxies: TrustedProxies,
     /// What each client has used of its limits.
     pub clients: Clients,
     /// Whether some site or place has users who log in.
     pub has_users: bool,
+    /// What clients are shown that name no host, or one that no site has, if there are certificates.
+    pub certificates: Option<CertificatesId>,
 }
 
 impl Default for Settings {
@@ -70,9 +75,11 @@ impl Default for Settings {
             jobs_in_turn: false,
             http2: true,
             log: false,
+            trace_context: TraceContext::default(),
             trusted_proxies: TrustedProxies::default(),
             clients: Clients::unlimited(),
             has_users: false,
+            certificates: None,
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::redirect::Redirect;
 use crate::root::Generation;
 use crate::routes::Routes;
 use crate::site_id::SiteId;
-use crate::transport::{CertificatesId, TransportInfo};
+use crate::transport::{SiteCertificates, TransportInfo};
 
 #[derive(Debug, Default)]
 pub struct Site {
@@ -40,11 +40,13 @@ pub struct Site {
     /// Parts of the site with rules of their own. A place has none.
     pub places: Option<Places<Site>>,
     /// The certificates that are shown for it, if it is served over TLS.
-    pub certificates: Option<CertificatesId>,
+    pub certificates: Option<SiteCertificates>,
     /// Its clients have to show certificates in their TLS handshake. A trusted proxy cannot do that for them.
     pub requires_client_certificate: bool,
     /// Requests without TLS are redirected to this port.
     pub https_port: Option<u16>,
+    /// The number under which its responses are counted. 0 stands for all sites without a name.
+    pub counted_as: u32,
     /// The configuration that the site belongs to.
     pub configuration: Arc<ConfigurationNumber>,
 }
@@ -72,6 +74,8 @@ pub struct SiteSettings {
     pub own_missing_page: bool,
     /// The codings in which the answers of programs are compressed.
     pub compress_programs: CodingSet,
+    /// Clients and programs get each request's id.
+    pub request_id: bool,
 }
 
 impl Default for SiteSettings {
@@ -88,6 +92,7 @@ impl Default for SiteSettings {
             methods: None,
             own_missing_page: false,
             compress_programs: CodingSet::EMPTY,
+            request_id: false,
         }
     }
 }
@@ -110,7 +115,8 @@ impl Site {
     /// 9110 §15.5.20).
     #[inline]
     pub(crate) fn is_served_over(&self, transport: &TransportInfo) -> bool {
-        transport.tls.is_none_or(|tls| self.certificates == Some(tls.certificates))
+        let own = |shown| self.certificates.as_ref().is_some_and(|own| own.include(shown));
+        transport.tls.is_none_or(|tls| own(tls.certificates))
     }
 
     /// The site itself, or the place in it that this target belongs to. Does not allocate if the target is canonical.

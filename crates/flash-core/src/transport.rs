@@ -4,6 +4,7 @@
 //! encryption, are below the request path.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use flash_http::Scheme;
 
@@ -67,8 +68,23 @@ pub enum ApplicationProtocol {
 }
 
 /// Sites with the same number have the same certificates, and the same rules for those of clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CertificatesId(pub u32);
+
+/// The certificates of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteCertificates {
+    pub present: CertificatesId,
+    /// What it had before reloads, with the same rules for clients. Clients that were shown these go on over their connections.
+    pub earlier: Arc<[CertificatesId]>,
+}
+
+impl SiteCertificates {
+    /// Whether a client that was shown these was shown the site's own.
+    pub fn include(&self, shown: CertificatesId) -> bool {
+        self.present == shown || self.earlier.contains(&shown)
+    }
+}
 
 impl TlsInfo {
     /// The version, as OpenSSL names it.

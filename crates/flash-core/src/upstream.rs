@@ -61,7 +61,7 @@ pub struct Direct {
     /// The client's socket, still non-blocking. The driver adds it.
     pub socket: Option<OwnedFd>,
     /// The record is completed with the number of bytes that the client got, when the program has ended.
-    pub record: Option<RecordBuilder>,
+    pub record: RecordBuilder,
 }
 
 /// The result of [`Open`]. The driver keeps the stream, and tells the exchange the rest.

@@ -147,6 +147,11 @@ impl Disk {
         self.sites.opened()
     }
 
+    /// Major and minor number of the device that the root of an open site is on.
+    pub fn root_device(&self, site: SiteId) -> Option<(u32, u32)> {
+        Some(self.sites.get(site)?.device())
+    }
+
     /// The root that the first site is served from.
     pub fn root(&self) -> Arc<SiteRoot> {
         self.sites.first().current_owned()
@@ -171,7 +176,7 @@ impl Disk {
     }
 
     /// Looks where the folder of an open site leads now, and serves from there. `open` opens the new root. Returns a change,
-    /// and the folder as it was given. May wait for the disk; to be called by one thread.
+    /// and the folder as it was given. May wait for the disk.
     pub fn look_at_root(
         &self,
         site: SiteId,

@@ -22,6 +22,11 @@ impl Identity {
         Self::of(folder, Path::new(""), AtFlags::EMPTY_PATH)
     }
 
+    /// Major and minor number of its device.
+    pub(crate) const fn device(self) -> (u32, u32) {
+        self.device
+    }
+
     /// Of what the path leads to from there.
     pub(crate) fn of(place: impl AsFd, path: &Path, flags: AtFlags) -> Result<Self, Errno> {
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MNT_ID;

@@ -6,8 +6,8 @@
 //!
 //! Sites on one disk share the list of mounts and the name tables. Each root has a number in them.
 //!
-//! A thread that may wait [looks](SiteRoots::look) from time to time. It alone drops a root, because to close a folder may
-//! be disk work. When it looks, and who opens the new root, is decided elsewhere.
+//! A thread that may wait [looks](SiteRoots::look) from time to time. Only such a thread drops a root, because to close a folder
+//! may be disk work. When it looks, and who opens the new root, is decided elsewhere.
 
 use std::fmt;
 use std::io;
@@ -65,6 +65,8 @@ pub(crate) struct SiteRoots {
     generation: Arc<Generation>,
     /// Earlier ones that may still be used.
     retired: Mutex<Vec<Arc<SiteRoot>>>,
+    /// Held during a look.
+    looks: Mutex<()>,
     /// At the last look DIR was gone.
     is_missed: AtomicBool,
     is_refused: AtomicBool,
@@ -104,6 +106,7 @@ impl SiteRoots {
             current: ArcSwap::from_pointee(first),
             generation,
             retired: Mutex::default(),
+            looks: Mutex::default(),
             is_missed: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
         })
@@ -123,6 +126,11 @@ impl SiteRoots {
         self.current.load_full()
     }
 
+    /// Major and minor number of the present root's device.
+    pub(crate) fn device(&self) -> (u32, u32) {
+        self.current().identity.device()
+    }
+
     pub(crate) fn generation(&self) -> &Arc<Generation> {
         &self.generation
     }
@@ -131,8 +139,9 @@ impl SiteRoots {
         self.current().root.mounts().watch(closer)
     }
 
-    /// Looks where DIR leads, and opens what is new with `open`. May wait for the disk. To be called by one thread.
+    /// Looks where DIR leads, and opens what is new with `open`. May wait for the disk. Does nothing while another thread looks.
     pub(crate) fn look(&self, open: impl FnOnce(&Path) -> io::Result<Opened>) -> Option<RootChange> {
+        let _alone = self.looks.try_lock().ok()?;
         self.retired().retain(|root| Arc::strong_count(root) > 1);
         let current = self.current_owned();
         let found = Identity::of(CWD, &self.path, AtFlags::empty());

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use flash_os::activation;
+use flash_os::activation::{self, Passed};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
@@ -51,7 +51,7 @@ impl Listener {
     /// If it is not one SEQPACKET socket.
     pub fn passed() -> io::Result<Option<Self>> {
         let mut sockets = activation::take_sockets()?;
-        let Some(socket) = sockets.pop() else { return Ok(None) };
+        let Some(Passed { socket, .. }) = sockets.pop() else { return Ok(None) };
         if !sockets.is_empty() {
             return Err(io::Error::other("LISTEN_FDS names several sockets: flash helper takes one"));
         }

@@ -97,6 +97,7 @@ fn complete<'b>(input: &'b [u8], limits: &Limits, wire: Wire) -> Result<(Head<'b
         accept_encoding: Values::default(),
         referer: None,
         user_agent: None,
+        traceparent: None,
         fields: Fields::default(),
     };
     let framing = Framing { version: line.version, request_line: line.bytes, keep_alive: false };

@@ -28,6 +28,7 @@ pub mod range;
 pub mod scan;
 pub mod scheme;
 pub mod status;
+pub mod trace_context;
 pub mod values;
 
 pub use fields::Fields;

@@ -7,13 +7,13 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use flash_observe::metrics::Metrics;
+use flash_observe::metrics::{Metrics, MetricsMemory};
 use flash_observe::{Destination, ErrorLog, Limits};
 
 const TURNS: u32 = 2_000_000;
 
 fn main() -> std::io::Result<()> {
-    let totals = Metrics::default();
+    let totals = Metrics::new(MetricsMemory::for_loops(1)?.into());
     let metrics = totals.loop_metrics(ErrorLog::open(Destination::Stderr, Limits::default())?);
     // A loop reads the clock in any case.
     let bare = nanoseconds(|| {

@@ -107,7 +107,7 @@ impl AccessLog {
 
 impl Clone for AccessLog {
     fn clone(&self) -> AccessLog {
-        AccessLog { format: self.format, spool: self.spool.clone(), lines: Vec::new() }
+        AccessLog { format: self.format.clone(), spool: self.spool.clone(), lines: Vec::new() }
     }
 }
 

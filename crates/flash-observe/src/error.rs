@@ -57,6 +57,11 @@ impl ErrorLog {
         self.spool.reopen();
     }
 
+    /// Lines dropped so far, because the destination was too slow or took nothing.
+    pub fn dropped(&self) -> u64 {
+        self.spool.dropped()
+    }
+
     /// Writes the rest of the buffer and ends the writer, waiting at most [`Limits::close_wait`].
     pub fn close(self) -> Closed {
         self.spool.close()

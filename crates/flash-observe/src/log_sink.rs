@@ -1,4 +1,5 @@
-//! The sink of a log: a file, opened at start, opened again after a rotation, written in whole batches.
+//! The sink of a log: a file or the socket of a log daemon. It is opened at start and again after a rotation, and gets whole
+//! batches.
 //!
 //! Every call here may wait for the destination without limit, so only a log's writer thread makes them. The one exception is
 //! the opening at the start, because its failure should end the start. This module knows no buffers.
@@ -12,6 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod daemon;
+mod daemon_socket;
+
+pub use self::daemon::{LogDaemon, Severity};
+use self::daemon_socket::DaemonSocket;
+
 /// Where a log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
@@ -19,6 +26,7 @@ pub enum Destination {
     Stderr,
     /// A file, made if there is none, appended to otherwise; or a FIFO, whether or not anybody reads it.
     Path(PathBuf),
+    Daemon(LogDaemon),
 }
 
 impl fmt::Display for Destination {
@@ -27,27 +35,33 @@ impl fmt::Display for Destination {
             Destination::Stdout => f.write_str("standard output"),
             Destination::Stderr => f.write_str("standard error"),
             Destination::Path(path) => path.display().fmt(f),
+            Destination::Daemon(daemon) => daemon.fmt(f),
         }
     }
 }
 
 impl Destination {
-    pub fn open(&self) -> io::Result<File> {
-        match self {
+    /// Opens the file of a log.
+    pub fn open_path(path: &Path) -> io::Result<File> {
+        let fifo = path.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
+        // fifo(7): on Linux, opening a FIFO for both ways waits for nobody. Only a full one makes us
+        // wait, and then in write(), on the writer thread.
+        let mut options = OpenOptions::new();
+        match fifo {
+            true => options.read(true).write(true),
+            false => options.append(true).create(true).mode(0o640),
+        };
+        options.open(path)
+    }
+
+    fn open(&self, opener: Option<&Opener>) -> io::Result<Output> {
+        match (self, opener) {
             // A descriptor of our own: the standard library's handles would add a lock and a buffer.
-            Destination::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
-            Destination::Stderr => Ok(io::stderr().as_fd().try_clone_to_owned()?.into()),
-            Destination::Path(path) => {
-                let fifo = path.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
-                // fifo(7): on Linux, opening a FIFO for both ways waits for nobody. Only a full one makes us
-                // wait, and then in write(), on the writer thread.
-                let mut options = OpenOptions::new();
-                match fifo {
-                    true => options.read(true).write(true),
-                    false => options.append(true).create(true).mode(0o640),
-                };
-                options.open(path)
-            }
+            (Destination::Stdout, _) => Ok(Output::File(io::stdout().as_fd().try_clone_to_owned()?.into())),
+            (Destination::Stderr, _) => Ok(Output::File(io::stderr().as_fd().try_clone_to_owned()?.into())),
+            (Destination::Path(path), Some(opener)) => opener(path).map(Output::File),
+            (Destination::Path(path), None) => Destination::open_path(path).map(Output::File),
+            (Destination::Daemon(daemon), _) => DaemonSocket::open(daemon).map(Output::Daemon),
         }
     }
 }
@@ -58,10 +72,15 @@ pub type Opener = Arc<dyn Fn(&Path) -> io::Result<File> + Send + Sync>;
 /// An open destination.
 pub struct LogSink {
     destination: Destination,
-    file: File,
+    output: Output,
     opener: Option<Opener>,
     /// The last write broke off inside a line.
     torn: bool,
+}
+
+enum Output {
+    File(File),
+    Daemon(DaemonSocket),
 }
 
 /// What a write could not do.
@@ -72,22 +91,24 @@ pub(crate) struct WriteError {
 
 impl LogSink {
     pub fn open(destination: Destination) -> io::Result<LogSink> {
-        let file = destination.open()?;
-        Ok(LogSink { destination, file, opener: None, torn: false })
+        LogSink::open_by(destination, None)
     }
 
     /// Opens a destination by `opener`, if there is one. It opens the path later, too.
     pub fn open_by(destination: Destination, opener: Option<Opener>) -> io::Result<LogSink> {
-        let file = open(&destination, opener.as_ref())?;
-        Ok(LogSink { destination, file, opener, torn: false })
+        let output = destination.open(opener.as_ref())?;
+        Ok(LogSink { destination, output, opener, torn: false })
     }
 
     /// The same destination for another writer: opened anew, since the file may have been renamed, or shared with this
     /// one where that fails. If there is an `opener`, it opens the path from now on.
     pub fn again(&self, opener: Option<Opener>) -> io::Result<LogSink> {
         let destination = self.destination.clone();
-        let file = open(&destination, opener.as_ref()).or_else(|_| self.file.try_clone())?;
-        Ok(LogSink { destination, file, opener, torn: false })
+        let output = destination.open(opener.as_ref()).or_else(|_| match &self.output {
+            Output::File(file) => file.try_clone().map(Output::File),
+            Output::Daemon(socket) => socket.again().map(Output::Daemon),
+        })?;
+        Ok(LogSink { destination, output, opener, torn: false })
     }
 
     pub fn destination(&self) -> &Destination {
@@ -96,13 +117,20 @@ impl LogSink {
 
     /// Opens the path again, after a rotation renamed the file. On failure the old file stays in use.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
-        self.file = open(&self.destination, self.opener.as_ref())?;
+        match (&mut self.output, &self.destination) {
+            (Output::Daemon(socket), Destination::Daemon(daemon)) => socket.reopen(daemon)?,
+            (output, destination) => *output = destination.open(self.opener.as_ref())?,
+        }
         self.torn = false;
         Ok(())
     }
 
     /// Writes whole lines, in one system call where the destination takes them at once.
     pub(crate) fn write(&mut self, mut lines: &[u8]) -> Result<(), WriteError> {
+        if let (Output::Daemon(socket), Destination::Daemon(daemon)) = (&mut self.output, &self.destination) {
+            let written = socket.write(daemon, lines);
+            return written.map_err(|(why, lines_lost)| WriteError { why, lines_lost });
+        }
         if self.torn && !lines.is_empty() {
             // End the torn line, lest it spoil the first of the new ones.
             self.write_all(&mut &b"\n"[..])
@@ -120,8 +148,9 @@ impl LogSink {
     /// Moves `bytes` on past what was written, so that the caller sees how far it got.
     fn write_all(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
         const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+        let Output::File(file) = &mut self.output else { return Ok(()) };
         while !bytes.is_empty() {
-            match self.file.write(bytes) {
+            match file.write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(n) => *bytes = &bytes[n..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -131,13 +160,6 @@ impl LogSink {
             }
         }
         Ok(())
-    }
-}
-
-fn open(destination: &Destination, opener: Option<&Opener>) -> io::Result<File> {
-    match (destination, opener) {
-        (Destination::Path(path), Some(opener)) => opener(path),
-        (destination, _) => destination.open(),
     }
 }
 

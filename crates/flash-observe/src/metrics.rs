@@ -1,54 +1,54 @@
 //! Metrics: counters of the server's work, and of sleeps of loops outside their wait.
 //!
-//! Any thread counts rare events here. Each loop or worker counts the events of every request in [`LoopMetrics`] of its own. So
-//! processors do not contend for a cache line. A report sums them up.
+//! Any thread counts rare events here. Each loop counts the events of every request in a [`Shard`] of its own. So processors do
+//! not contend for a cache line. A report sums them up.
 
 mod blocks;
+mod last_block;
 mod loop_metrics;
+mod shard;
+mod site_names;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flash_core::job::Spent;
+pub use last_block::LastBlock;
 pub use loop_metrics::{LoopMetrics, Turn};
 use parking_lot::Mutex;
 
 use self::blocks::{Blocks, Causes};
+pub use self::shard::{CLASSES, Count, DURATION_BOUNDS_US, MetricsMemory, Responses, Shard};
+pub use self::site_names::SiteNames;
 use crate::error::ErrorLog;
 use crate::format::shown_bytes;
 use crate::sleep_recorder::ConnectRecorder;
 
-/// Totals since the server's start.
-#[derive(Debug, Default)]
+/// What a process counts since the server's start.
+#[derive(Debug)]
 pub struct Metrics {
-    pub connections: Counter,
-    /// Connections turned away because there were too many, or no descriptor for them.
-    pub shed: Counter,
-    pub helper_jobs: Counter,
-    /// Misses that waited for a job already under way.
-    pub joined: Counter,
-    /// Jobs refused because the helpers' queue was full.
-    pub queue_full: Counter,
-    /// Log-ins that were checked.
-    pub logins: Counter,
-    /// Log-ins refused because too many waited for their check.
-    pub logins_refused: Counter,
-    pub panics: Counter,
-    /// Files that were compressed for the cache, or found not to be worth it.
-    pub compressed: Counter,
+    memory: Arc<MetricsMemory>,
+    /// For rare events, of any thread.
+    rare: Shard,
+    /// TLS handshakes that wait for their turn to take a step.
+    pub handshakes_waiting: Gauge,
     loops: Mutex<Vec<Arc<LoopMetrics>>>,
     blocks: Arc<Blocks>,
     /// Those of workers that have ended, among `loops`.
     unused: Mutex<Vec<Arc<LoopMetrics>>>,
 }
 
+/// A count of what there is at present.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct Gauge(AtomicU64);
 
-impl Counter {
+impl Gauge {
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub fn subtract(&self, count: u64) {
+        self.0.fetch_sub(count, Ordering::Relaxed);
     }
 
     pub fn get(&self) -> u64 {
@@ -57,12 +57,39 @@ impl Counter {
 }
 
 impl Metrics {
+    /// Counts in this memory.
+    pub fn new(memory: Arc<MetricsMemory>) -> Self {
+        let rare = memory.common();
+        Self {
+            memory,
+            rare,
+            handshakes_waiting: Gauge::default(),
+            loops: Mutex::default(),
+            blocks: Arc::default(),
+            unused: Mutex::default(),
+        }
+    }
+
+    /// Counts an event that is rare.
+    pub fn add(&self, what: Count, count: u64) {
+        self.rare.add(what, count);
+    }
+
+    /// What all processes that share the memory have counted.
+    pub fn get(&self, what: Count) -> u64 {
+        self.memory.sum(what)
+    }
+
+    pub fn memory(&self) -> &Arc<MetricsMemory> {
+        &self.memory
+    }
+
     /// The metrics of one more loop or worker, which logs to `error_log` when it was caught sleeping.
     pub fn loop_metrics(&self, error_log: ErrorLog) -> Arc<LoopMetrics> {
         if let Some(unused) = self.unused.lock().pop() {
             return unused;
         }
-        let metrics = Arc::new(LoopMetrics::new(error_log, Arc::clone(&self.blocks)));
+        let metrics = Arc::new(LoopMetrics::new(self.memory.shard(), error_log, Arc::clone(&self.blocks)));
         self.loops.lock().push(Arc::clone(&metrics));
         metrics
     }
@@ -84,7 +111,17 @@ impl Metrics {
     /// second.
     pub fn report(&self) -> Vec<String> {
         let causes = self.blocks.causes(self.loop_blocks());
-        [vec![self.totals(&causes)], self.loops(), causes.lines()].concat()
+        [vec![self.totals(&causes)], self.loop_lines(), causes.lines()].concat()
+    }
+
+    /// The causes of loops' sleeps with their number and microseconds, the longest first. It may take a tenth of a second.
+    pub fn block_causes(&self) -> Vec<(String, u64, u64)> {
+        self.blocks.causes(self.loop_blocks()).list()
+    }
+
+    /// The metrics of each loop or worker.
+    pub fn loops(&self) -> Vec<Arc<LoopMetrics>> {
+        self.loops.lock().clone()
     }
 
     /// A worker has ended. The next one goes on counting in its metrics.
@@ -93,12 +130,22 @@ impl Metrics {
     }
 
     pub fn requests(&self) -> u64 {
-        self.sum(|metrics| metrics.requests.get())
+        self.get(Count::Requests)
     }
 
     /// Sleeps of loops outside their wait.
     pub fn loop_blocks(&self) -> u64 {
         self.sum(LoopMetrics::blocks)
+    }
+
+    /// The loops that have not come to the end of a turn, each with the turn's number.
+    pub fn turns_under_way(&self) -> Vec<(String, u64)> {
+        let loops = self.loops.lock();
+        // The name only of those that have begun: the first to ask gives it.
+        let turn = |metrics: &Arc<LoopMetrics>| {
+            metrics.turn_under_way().map(|number| (metrics.name().to_owned(), number))
+        };
+        loops.iter().filter_map(turn).collect()
     }
 
     fn sum(&self, what: impl Fn(&LoopMetrics) -> u64) -> u64 {
@@ -107,7 +154,7 @@ impl Metrics {
 
     /// What a person wants to know at the end. Threads and processes that wait for the disk themselves count no such waits.
     pub fn summary(&self) -> String {
-        let (requests, sent) = (self.requests(), shown_bytes(self.sum(|metrics| metrics.sent_bytes.get())));
+        let (requests, sent) = (self.requests(), shown_bytes(self.get(Count::SentBytes)));
         let requests = format!("served {requests} request{}, {sent}", if requests == 1 { "" } else { "s" });
         match (self.sum(LoopMetrics::turns), self.loop_blocks()) {
             (0, _) => requests,
@@ -116,33 +163,37 @@ impl Metrics {
         }
     }
 
-    fn loops(&self) -> Vec<String> {
+    fn loop_lines(&self) -> Vec<String> {
         let loops = self.loops.lock();
         loops.iter().filter(|metrics| metrics.turns() > 0).map(|metrics| metrics.to_string()).collect()
     }
 
     /// `requests=… connections=…`.
     fn totals(&self, causes: &Causes) -> String {
-        let spent_us = |of: fn(&Spent) -> u64| self.sum(|metrics| of(&metrics.spent())) / 1000;
+        let us = |what| self.get(what) / 1000;
         let counts = [
             ("requests", self.requests()),
-            ("connections", self.connections.get()),
-            ("shed", self.shed.get()),
-            ("helper_jobs", self.helper_jobs.get()),
-            ("joined", self.joined.get()),
-            ("queue_full", self.queue_full.get()),
-            ("logins", self.logins.get()),
-            ("logins_refused", self.logins_refused.get()),
+            ("connections", self.get(Count::Connections)),
+            ("shed", self.get(Count::Shed)),
+            ("helper_jobs", self.get(Count::HelperJobs)),
+            ("joined", self.get(Count::Joined)),
+            ("queue_full", self.get(Count::QueueFull)),
+            ("logins", self.get(Count::Logins)),
+            ("logins_refused", self.get(Count::LoginsRefused)),
+            ("handshakes_full", self.get(Count::HandshakesFull)),
+            ("handshakes_resumed", self.get(Count::HandshakesResumed)),
+            ("handshakes_failed", self.get(Count::HandshakesFailed)),
+            ("handshakes_waiting", self.handshakes_waiting.get()),
             ("loop_blocks", self.loop_blocks()),
-            ("panics", self.panics.get()),
-            ("compressed", self.compressed.get()),
-            ("walk_us", spent_us(|spent| spent.walk_ns)),
-            ("open_us", spent_us(|spent| spent.open_ns)),
-            ("read_us", spent_us(|spent| spent.read_ns)),
-            ("queue_us", spent_us(|spent| spent.queue_ns)),
-            ("help_us", spent_us(|spent| spent.help_ns)),
-            ("send_us", self.sum(|metrics| metrics.send_us.get())),
-            ("sent_bytes", self.sum(|metrics| metrics.sent_bytes.get())),
+            ("panics", self.get(Count::Panics)),
+            ("compressed", self.get(Count::Compressed)),
+            ("walk_us", us(Count::WalkNs)),
+            ("open_us", us(Count::OpenNs)),
+            ("read_us", us(Count::ReadNs)),
+            ("queue_us", us(Count::QueueNs)),
+            ("help_us", us(Count::HelpNs)),
+            ("send_us", self.get(Count::SendUs)),
+            ("sent_bytes", self.get(Count::SentBytes)),
         ];
         let counts = counts.map(|(name, count)| format!("{name}={count}"));
         format!("{} block_causes={causes}", counts.join(" "))

@@ -8,6 +8,8 @@ pub mod allocator;
 pub mod cachestat;
 pub mod channel;
 pub mod cpu_clock;
+pub mod descriptor;
+pub mod exec;
 pub mod fork;
 pub mod mpsc;
 pub mod namespace;

@@ -21,14 +21,16 @@ pub fn mlock_program() -> io::Result<()> {
     result
 }
 
-/// The range of a line of `/proc/self/maps`, if a file lies behind it and it can be read.
+/// The range of a line of `/proc/self/maps`, if a file lies behind it and it can be read. Memory that is shared with other processes
+/// has a name there too, and is no part of the program.
 fn of_file(line: &str) -> Option<(usize, usize)> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
-    let readable = fields.next()?.starts_with('r');
+    let rights = fields.next()?;
     let path = fields.nth(3)?;
     let address = |text| usize::from_str_radix(text, 16).ok();
-    (readable && path.starts_with('/')).then_some((address(start)?, address(end)?))
+    let is_program = rights.starts_with('r') && rights.ends_with('p') && path.starts_with('/');
+    is_program.then_some((address(start)?, address(end)?))
 }
 
 /// Makes the table of this process's descriptors large enough for so many, while no other thread uses it. Later, each growth
@@ -66,6 +68,7 @@ mod tests {
             "7f00-8000 rw-p 00000000 00:00 0",
             "7f00-8000 rw-p 00000000 00:00 0 [stack]",
             "7f00-8000 ---p 00000000 08:01 123 /usr/bin/x",
+            "7f00-8000 rw-s 00000000 00:01 123 /dev/zero (deleted)",
             "",
         ] {
             assert_eq!(of_file(other), None, "{other}");

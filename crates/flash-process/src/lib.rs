@@ -1,5 +1,5 @@
 //! Processes behind a server: the supervisor, which starts and watches all others by their roles, and the roles that
-//! serve programs and logs.
+//! serve programs and logs. The [`Upgrader`] executes the next server in an upgrade.
 //!
 //! A [`Supervisor`] replaces processes that end. The [`SupervisorProcess`] is one that a server with threads has start
 //! processes for it. All talk over one [`ipc`].
@@ -18,28 +18,34 @@ mod fork_helper_handle;
 pub mod ipc;
 mod line_limiter;
 mod log_opener;
+pub mod predecessor;
 mod process_monitor;
 mod protocol;
 mod reporter;
 mod restart;
 mod role;
 mod script;
+mod service_manager;
 mod setup;
 pub mod socket_name;
 mod start_record;
 mod supervisor;
 mod supervisor_process;
+mod upgrader;
 
 pub use flash_os::spawn::{Limit, Resource};
 pub use fork_helper_handle::{ForkHelper, descriptor_limit};
 pub use line_limiter::LineLimiter;
 pub use log_opener::LogOpener;
+pub use predecessor::Predecessor;
 pub use process_monitor::{
     Limits, ProcessHandle, ProcessMonitor, ProcessObserver, SpawnRequest, Started, Stdio,
 };
 pub use protocol::{ExitStatus, ProgramRef};
 pub use reporter::{LogLine, Reporter, StderrLine};
 pub use role::{OnEnd, Role};
+pub use service_manager::ServiceManager;
 pub use setup::{Command, Folder, Setup};
 pub use supervisor::{Child, Lost, Supervisor};
 pub use supervisor_process::{RequestedRole, SupervisorProcess, SupervisorSetup};
+pub use upgrader::{Upgrade, UpgradeRequest, Upgrader};

@@ -162,6 +162,11 @@ impl<'a> Supervisor<'a> {
         self.running.iter().enumerate().for_each(|(at, running)| running.signal(signal(at)));
     }
 
+    /// Sends a signal to the process that was started first.
+    pub fn signal_first(&self, signal: Signal) {
+        self.running.iter().take(1).for_each(|running| running.signal(signal));
+    }
+
     /// Ends at once the processes that were started on request.
     pub fn kill_requested(&self) {
         let requested = self.running.iter().filter(|running| running.role.on_end == OnEnd::Forget);

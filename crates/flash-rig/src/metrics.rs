@@ -1,4 +1,4 @@
-//! What Flash says of itself, as values: its last words, and the same when it is asked (SIGUSR2).
+//! What Flash says of itself, as values: its last words, and the same when it is asked (`POST /counters`).
 //!
 //! ```text
 //! flash: stopped: requests=2 connections=2 … loop_blocks=0 …

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
@@ -13,7 +15,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Signal, kill_process};
 
 use crate::fetch::fetch;
 use crate::machine::Machine;
@@ -87,7 +88,8 @@ impl ServerSpec {
 pub struct Running {
     pub port: u16,
     pub process: Process,
-    is_flash: bool,
+    /// Flash's admin socket.
+    admin: Option<PathBuf>,
 }
 
 impl Machine {
@@ -134,7 +136,8 @@ impl Machine {
                 .is_ok_and(|stream| stream.local_addr().is_ok_and(|us| us.port() != port))
         };
         process.wait_ready(&format!("port {port}"), accepts).with_context(|| format!("starting {spec}"))?;
-        Ok(Running { port, process, is_flash: spec.is_flash() })
+        let admin = spec.is_flash().then(|| admin_socket(setup, port));
+        Ok(Running { port, process, admin })
     }
 }
 
@@ -144,11 +147,12 @@ impl Running {
     /// # Errors
     /// When it has ended, or says nothing.
     pub fn metrics(&mut self) -> Result<Option<Metrics>> {
-        if !self.is_flash {
-            return Ok(None);
-        }
+        let Some(socket) = &self.admin else { return Ok(None) };
         let said = self.process.stderr().len();
-        kill_process(self.process.pid(), Signal::USR2).context("asking for the metrics")?;
+        let mut admin = UnixStream::connect(socket).context("asking for the metrics")?;
+        admin
+            .write_all(b"POST /counters HTTP/1.1\r\nHost: flash\r\n\r\n")
+            .context("asking for the metrics")?;
         let end = Instant::now() + Duration::from_secs(TELL_SECONDS_MAX);
         let mut before = String::new();
         loop {
@@ -172,7 +176,7 @@ impl Running {
     pub fn stop(self) -> Option<Metrics> {
         let text = self.process.stop();
         // What it said when it was asked is not what it did in all.
-        let end = text.rfind("flash: stopped: requests=").filter(|_| self.is_flash)?;
+        let end = text.rfind("flash: stopped: requests=").filter(|_| self.admin.is_some())?;
         Metrics::parse(&text[end..])
     }
 
@@ -198,12 +202,18 @@ impl Running {
 const CGI: &str = "@CGI@";
 const PHP: &str = "@PHP@";
 
+/// Where Flash is asked for its metrics.
+fn admin_socket(setup: &Setup, port: u16) -> PathBuf {
+    setup.work.join(format!("{port}.sock"))
+}
+
 fn flash(command: &mut Command, spec: &ServerSpec, setup: &Setup, port: u16) -> Result<()> {
     command.arg("serve").arg(setup.root).arg("--verbose");
     let mut ours = vec![
         ("--listen", format!("{}127.0.0.1:{port}", if setup.tls.is_some() { "https://" } else { "" })),
         ("--arch", spec.variant.name.to_owned()),
         ("--loops", setup.loops.to_string()),
+        ("--admin", format!("unix:{}", admin_socket(setup, port).display())),
         // As the peers': who is idle for a minute is still a client.
         ("--idle-timeout", "600s".to_owned()),
     ];

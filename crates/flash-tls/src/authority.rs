@@ -15,7 +15,7 @@ use rcgen::{
     GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
 };
 
-use crate::certificates::{Certificate, CertificateFiles};
+use crate::certificates::{self, Certificate, CertificateFiles};
 use crate::check;
 
 /// What [`local`] has found or made.
@@ -68,7 +68,7 @@ pub fn local(folder: &Path) -> io::Result<Local> {
 
 fn is_good(files: &CertificateFiles) -> bool {
     let hosts = NAMES.map(str::to_owned);
-    Certificate::read(files)
+    Certificate::read(files, &certificates::open)
         .is_ok_and(|found| check::problems(&found, &hosts, seconds(SystemTime::now())).is_empty())
 }
 

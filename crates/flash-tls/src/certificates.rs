@@ -2,7 +2,8 @@
 //!
 //! The files are read whole, because they are small. Whether a certificate suits its sites is [`check`](crate::check)'s.
 
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,11 +30,16 @@ pub struct Certificate {
     key: Arc<CertifiedKey>,
     /// The names that it is for, in lower case: hosts, `*.` patterns and addresses.
     names: Vec<String>,
+    /// When it expires, in seconds since the Unix epoch.
+    not_after_unix_s: u64,
     stamps: [Option<FileStamp>; 2],
 }
 
 /// By what a changed file is recognized.
 pub(crate) type FileStamp = (u64, u64, i64, i64);
+
+/// Opens a file of certificates. A process without the rights for that may have another one open it.
+pub type Open<'a> = dyn Fn(&Path) -> io::Result<File> + 'a;
 
 /// A file of certificates is no longer.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -42,16 +48,17 @@ impl Certificate {
     /// # Errors
     /// If a file cannot be read, or holds no certificate or key, or if the key is another certificate's. The text names the
     /// file.
-    pub fn read(files: &CertificateFiles) -> Result<Self, String> {
+    pub fn read(files: &CertificateFiles, open: &Open<'_>) -> Result<Self, String> {
         let of_certificate = |why: String| format!("{}: {why}", files.certificate.display());
         let of_key = |why: String| format!("{}: {why}", files.key.display());
-        let (pem, certificate_stamp) = read(&files.certificate).map_err(of_certificate)?;
+        let (pem, certificate_stamp) = read(&files.certificate, open).map_err(of_certificate)?;
         let chain = CertificateDer::pem_slice_iter(&pem)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| of_certificate(format!("no certificate in the form of PEM: {error}")))?;
         let leaf = chain.first().ok_or_else(|| of_certificate("there is no certificate in it".into()))?;
         let names = names_of(leaf).map_err(of_certificate)?;
-        let (pem, key_stamp) = read(&files.key).map_err(of_key)?;
+        let not_after_unix_s = not_after(leaf).map_err(of_certificate)?;
+        let (pem, key_stamp) = read(&files.key, open).map_err(of_key)?;
         let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| {
             of_key(match pem.windows(ENCRYPTED.len()).any(|text| text == ENCRYPTED) {
                 true => "the key is encrypted with a passphrase; write it without one".into(),
@@ -70,7 +77,7 @@ impl Certificate {
             }
         }
         let stamps = [certificate_stamp, key_stamp];
-        Ok(Self { files: files.clone(), key: Arc::new(key), names, stamps })
+        Ok(Self { files: files.clone(), key: Arc::new(key), names, not_after_unix_s, stamps })
     }
 
     pub fn files(&self) -> &CertificateFiles {
@@ -79,6 +86,11 @@ impl Certificate {
 
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// When it expires, in seconds since the Unix epoch.
+    pub fn not_after_unix_s(&self) -> u64 {
+        self.not_after_unix_s
     }
 
     /// Whether it is for this host.
@@ -94,36 +106,55 @@ impl Certificate {
         &self.key.cert
     }
 
-    /// Whether one of its files is another one than when it was read. A file that is gone has not changed.
-    pub(crate) fn has_changed(&self) -> bool {
-        let files = [&self.files.certificate, &self.files.key];
-        self.stamps.iter().zip(files).any(|(then, path)| has_changed(path, then))
+    /// Of the files of the certificate and of its key, when they were read.
+    pub(crate) fn stamps(&self) -> [Option<FileStamp>; 2] {
+        self.stamps
     }
 }
 
-/// Whether a file is another one than it was. One that is gone has not changed.
-pub(crate) fn has_changed(path: &Path, then: &Option<FileStamp>) -> bool {
-    let now = fs::metadata(path).ok().as_ref().map(stamp);
-    now.is_some() && *then != now
+/// What a file is now, if it is there.
+pub(crate) fn stamp_of(path: &Path, open: &Open<'_>) -> Option<FileStamp> {
+    open(path).and_then(|file| file.metadata()).ok().as_ref().map(stamp)
 }
 
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
 /// A small file, and what a change of it is recognized by.
-pub(crate) fn read(path: &Path) -> Result<(Vec<u8>, Option<FileStamp>), String> {
-    let found = fs::metadata(path).map_err(|error| error.to_string())?;
+pub(crate) fn read(path: &Path, open: &Open<'_>) -> Result<(Vec<u8>, Option<FileStamp>), String> {
+    let unread = |error: io::Error| format!("cannot read it: {error}");
+    let file = open(path).map_err(unread)?;
+    let found = file.metadata().map_err(unread)?;
     if !found.is_file() {
         return Err("it is not a file".into());
     }
     if found.len() > FILE_BYTES_MAX {
         return Err("it is larger than 1 MiB".into());
     }
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(unread)?;
     Ok((bytes, Some(stamp(&found))))
+}
+
+/// Opens a file with the rights of this process. It never waits for the other end of a pipe.
+///
+/// # Errors
+/// If it cannot be read, or is not a file.
+pub fn open(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    File::open(path)
 }
 
 fn stamp(found: &Metadata) -> FileStamp {
     (found.ino(), found.len(), found.mtime(), found.mtime_nsec())
+}
+
+/// When a certificate expires. One that expired before 1970 counts as expired then.
+fn not_after(leaf: &CertificateDer<'_>) -> Result<u64, String> {
+    let (_, leaf) =
+        X509Certificate::from_der(leaf).map_err(|error| format!("no certificate of X.509: {error}"))?;
+    Ok(u64::try_from(leaf.validity().not_after.timestamp()).unwrap_or_default())
 }
 
 /// The names that a certificate is for (RFC 9525 §4.1).

@@ -13,6 +13,20 @@ const DAY_SECONDS: i64 = 24 * 3600;
 /// What is wrong with a certificate, each with the path of its file. `hosts` are names of its sites, `now` is in seconds since
 /// 1970.
 pub fn problems(certificate: &Certificate, hosts: &[String], now: i64) -> Vec<String> {
+    found(certificate, hosts, now, SOON_SECONDS)
+}
+
+/// Why no client may be shown a certificate in the place of `present`, if `present` has no such fault itself.
+pub(crate) fn fault_of_renewal(present: &Certificate, renewed: &Certificate, now: i64) -> Option<String> {
+    let has_common_name = renewed.names().iter().any(|name| present.names().contains(name));
+    let hosts = if has_common_name { &[][..] } else { present.names() };
+    let faults = found(renewed, hosts, now, 0);
+    let is_better = found(present, &[], now, 0).is_empty();
+    faults.into_iter().next().filter(|_| is_better)
+}
+
+/// Expiry within `soon_seconds` is among what is wrong.
+fn found(certificate: &Certificate, hosts: &[String], now: i64, soon_seconds: i64) -> Vec<String> {
     let mut problems = Vec::new();
     let chain: Vec<X509Certificate<'_>> = certificate
         .chain()
@@ -32,7 +46,7 @@ pub fn problems(certificate: &Certificate, hosts: &[String], now: i64) -> Vec<St
             problems.push(format!("{which} expired {} ago", days(now - ends)));
         } else if begins > now {
             problems.push(format!("{which} is not valid for another {}", days(begins - now)));
-        } else if number == 0 && ends - now < SOON_SECONDS {
+        } else if number == 0 && ends - now < soon_seconds {
             problems.push(format!("{which} expires in {}", days(ends - now)));
         }
     }

@@ -16,7 +16,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, crypto};
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Name};
 
-use crate::certificates::{self, FileStamp};
+use crate::certificates::{self, FileStamp, Open};
 
 /// The authorities whose certificates clients show, and whether each client has to.
 #[derive(Clone, Debug)]
@@ -32,9 +32,9 @@ pub struct ClientAuthorities {
 impl ClientAuthorities {
     /// # Errors
     /// If the file cannot be read, or holds no certificate of an authority. The text names the file.
-    pub fn read(path: &Path, is_required: bool) -> Result<Self, String> {
+    pub fn read(path: &Path, is_required: bool, open: &Open<'_>) -> Result<Self, String> {
         let of_file = |why: String| format!("{}: {why}", path.display());
-        let (pem, stamp) = certificates::read(path).map_err(of_file)?;
+        let (pem, stamp) = certificates::read(path, open).map_err(of_file)?;
         let mut roots = RootCertStore::empty();
         for root in CertificateDer::pem_slice_iter(&pem) {
             let root =
@@ -54,12 +54,17 @@ impl ClientAuthorities {
     }
 
     /// Reads the file again.
-    pub(crate) fn again(&self) -> Result<Self, String> {
-        Self::read(&self.path, self.is_required)
+    pub(crate) fn again(&self, open: &Open<'_>) -> Result<Self, String> {
+        Self::read(&self.path, self.is_required, open)
     }
 
-    pub(crate) fn has_changed(&self) -> bool {
-        certificates::has_changed(&self.path, &self.stamp)
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Of the file, when it was read.
+    pub(crate) fn stamp(&self) -> Option<FileStamp> {
+        self.stamp
     }
 
     pub(crate) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
@@ -175,9 +180,9 @@ mod tests {
             ("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", "cannot be used"),
         ] {
             std::fs::write(&path, text).unwrap();
-            let said = ClientAuthorities::read(&path, true).unwrap_err();
+            let said = ClientAuthorities::read(&path, true, &certificates::open).unwrap_err();
             assert!(said.contains(why) && said.contains("ca.pem"), "{said}");
         }
-        assert!(ClientAuthorities::read(&folder.path().join("none"), true).is_err());
+        assert!(ClientAuthorities::read(&folder.path().join("none"), true, &certificates::open).is_err());
     }
 }

@@ -9,7 +9,8 @@ use rustls::crypto;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
 
-use crate::certificates::{Certificate, CertificateFiles};
+use crate::certificates::{self, Certificate, CertificateFiles, FileStamp, Open};
+use crate::check;
 use crate::client_certificates::ClientAuthorities;
 use crate::names;
 use crate::tickets::{OwnTickets, Tickets};
@@ -25,7 +26,12 @@ pub struct Endpoint {
     config: ArcSwap<ServerConfig>,
     /// Of the present certificates.
     certificates: ArcSwap<Vec<Certificate>>,
+    /// What the files were when they were last read, whether they could be used or not.
+    seen: ArcSwap<Stamps>,
 }
+
+/// Of each certificate and its key, and at last of the clients' authorities.
+type Stamps = Vec<Option<FileStamp>>;
 
 /// ALPN's names of protocols (RFC 7301 §6).
 pub(crate) const HTTP1: &[u8] = b"http/1.1";
@@ -44,8 +50,9 @@ impl Endpoint {
         http2: bool,
     ) -> Self {
         let config = ArcSwap::new(config(&certificates, clients.as_ref(), &tickets, http2));
+        let seen = ArcSwap::from_pointee(stamps_of(&certificates, clients.as_ref()));
         let clients = ArcSwapOption::new(clients.map(Arc::new));
-        Self { id, tickets, http2, clients, config, certificates: ArcSwap::from_pointee(certificates) }
+        Self { id, tickets, http2, clients, config, certificates: ArcSwap::from_pointee(certificates), seen }
     }
 
     pub fn id(&self) -> CertificatesId {
@@ -60,30 +67,70 @@ impl Endpoint {
         self.certificates.load_full()
     }
 
-    /// Reads the files again if they have changed. Returns whether they had. Connections keep the certificates of their
-    /// handshakes.
+    /// Reads the files again if they have changed, at `now` in seconds since 1970. Returns whether they are used. Connections keep
+    /// the certificates of their handshakes.
     ///
     /// # Errors
-    /// If a file cannot be used. The certificates then stay as they are.
-    pub fn reload(&self) -> Result<bool, String> {
-        let (old, clients) = (self.certificates.load(), self.clients.load_full());
-        let clients_have_changed = clients.as_ref().is_some_and(|clients| clients.has_changed());
-        if !clients_have_changed && !old.iter().any(Certificate::has_changed) {
+    /// If a file cannot be used, or if the new certificate has a fault that the present one has not. The certificates then stay
+    /// as they are. The same files are no error again.
+    pub fn reload(&self, now: i64, open: &Open<'_>) -> Result<bool, String> {
+        let seen = self.seen.load_full();
+        let stamps = self.stamps(&seen, open);
+        if stamps == *seen {
             return Ok(false);
         }
-        let read = |certificate: &Certificate| Certificate::read(certificate.files());
-        let certificates = old.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let clients = clients.map(|clients| clients.again()).transpose()?;
+        self.seen.store(Arc::new(stamps));
+        let (certificates, clients) = self.read_again(open)?;
+        let present = self.certificates.load();
+        let mut renewals = present.iter().zip(&certificates);
+        if let Some(fault) = renewals.find_map(|(old, new)| check::fault_of_renewal(old, new, now)) {
+            return Err(fault);
+        }
         self.config.store(config(&certificates, clients.as_ref(), &self.tickets, self.http2));
         self.clients.store(clients.map(Arc::new));
         self.certificates.store(Arc::new(certificates));
         Ok(true)
     }
+
+    /// The endpoint after a reload of the server, which may still fail: another one if something has changed.
+    ///
+    /// # Errors
+    /// If a file cannot be used.
+    pub fn next(self: &Arc<Self>, http2: bool, open: &Open<'_>) -> Result<Arc<Self>, String> {
+        let present = stamps_of(&self.certificates.load(), self.clients.load().as_deref());
+        if http2 == self.http2 && self.stamps(&present, open) == present {
+            return Ok(Arc::clone(self));
+        }
+        let (certificates, clients) = self.read_again(open)?;
+        Ok(Arc::new(Self::new(self.id, certificates, clients, Arc::clone(&self.tickets), http2)))
+    }
+
+    /// By what changes of the files are recognized. A file that is gone is the same as `before`.
+    fn stamps(&self, before: &Stamps, open: &Open<'_>) -> Stamps {
+        let (certificates, clients) = (self.certificates.load(), self.clients.load());
+        let files = certificates.iter().map(Certificate::files);
+        let paths = files.flat_map(|files| [&*files.certificate, &*files.key]);
+        let paths = paths.chain(clients.iter().map(|clients| clients.path()));
+        paths.zip(before).map(|(path, before)| certificates::stamp_of(path, open).or(*before)).collect()
+    }
+
+    fn read_again(&self, open: &Open<'_>) -> Result<(Vec<Certificate>, Option<ClientAuthorities>), String> {
+        let read = |certificate: &Certificate| Certificate::read(certificate.files(), open);
+        let certificates = self.certificates.load().iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let clients = self.clients.load().as_ref().map(|clients| clients.again(open)).transpose()?;
+        Ok((certificates, clients))
+    }
+}
+
+/// Of the files when they were read.
+fn stamps_of(certificates: &[Certificate], clients: Option<&ClientAuthorities>) -> Stamps {
+    let of_certificates = certificates.iter().flat_map(Certificate::stamps);
+    of_certificates.chain(clients.map(ClientAuthorities::stamp)).collect()
 }
 
 /// The files of an endpoint, read and checked.
-pub fn read(files: &[CertificateFiles]) -> Result<Vec<Certificate>, String> {
-    files.iter().map(Certificate::read).collect()
+pub fn read(files: &[CertificateFiles], open: &Open<'_>) -> Result<Vec<Certificate>, String> {
+    files.iter().map(|files| Certificate::read(files, open)).collect()
 }
 
 /// Makes ready what cryptography needs of the system, before the server gives its rights up.

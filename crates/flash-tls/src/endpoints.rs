@@ -1,27 +1,34 @@
-//! The endpoints of a server, each once.
+//! The endpoints of a process: those of its present configuration, and of earlier ones that loops still hold.
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use flash_core::transport::CertificatesId;
 
 use crate::endpoint::Endpoint;
 
-#[derive(Debug)]
-pub struct Endpoints(Vec<Arc<Endpoint>>);
+#[derive(Debug, Default)]
+pub struct Endpoints(ArcSwap<Vec<Arc<Endpoint>>>);
 
 impl Endpoints {
-    /// Each has its place among them as its number. There is at least one.
-    pub fn new(endpoints: Vec<Arc<Endpoint>>) -> Self {
-        assert!(!endpoints.is_empty(), "a server of TLS has a certificate");
-        Self(endpoints)
+    /// Puts these in the place of the present ones. Of two with the same number, the first is taken.
+    pub fn replace<'a>(&self, endpoints: impl IntoIterator<Item = &'a Arc<Endpoint>>) {
+        let mut endpoints: Vec<_> = endpoints.into_iter().cloned().collect();
+        // Stable: the first of equals stays the first.
+        endpoints.sort_by_key(|endpoint| endpoint.id());
+        endpoints.dedup_by_key(|endpoint| endpoint.id());
+        self.0.store(Arc::new(endpoints));
     }
 
-    /// The endpoint of a site. The first one answers for a name that no site has, and for clients that send no name.
-    pub fn of(&self, certificates: Option<CertificatesId>) -> &Arc<Endpoint> {
-        certificates.and_then(|number| self.0.get(number.0 as usize)).unwrap_or(&self.0[0])
+    /// What answers the handshakes of the sites with these certificates.
+    pub fn of(&self, certificates: CertificatesId) -> Option<Arc<Endpoint>> {
+        let endpoints = self.0.load();
+        let found = endpoints.binary_search_by_key(&certificates, |endpoint| endpoint.id()).ok()?;
+        Some(Arc::clone(&endpoints[found]))
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
-        self.0.iter()
+    /// All of them.
+    pub fn all(&self) -> Arc<Vec<Arc<Endpoint>>> {
+        self.0.load_full()
     }
 }

@@ -2,6 +2,11 @@
 //!
 //! The driver passes on what the socket has received, and sends what the session has to send. Plaintext is passed on at once.
 //! Records that a socket does not take wait here: at most those of one call. An idle session holds no buffer.
+//!
+//! A step of a handshake costs up to half a millisecond of a processor. So [`Session::receive`] takes none: the driver chooses
+//! when to call [`Session::step`].
+
+mod records;
 
 use std::io::IoSlice;
 use std::mem;
@@ -9,10 +14,12 @@ use std::sync::Arc;
 
 use flash_core::TlsInfo;
 use flash_core::transport::{ApplicationProtocol, CertificatesId, ClientCertificate};
+pub use rustls::HandshakeKind;
 use rustls::server::{Acceptor, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{CertificateError, Error, HandshakeKind};
+use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
+use rustls::{CertificateError, Error};
 
+use self::records::{RECORD_BYTES, RECORD_OVERHEAD, Slices, drive, encode, encrypt};
 use crate::client_certificates;
 use crate::endpoint::{Endpoint, HTTP2};
 use crate::scratch;
@@ -20,8 +27,10 @@ use crate::scratch;
 #[derive(Debug)]
 pub struct Session {
     state: State,
-    /// The beginning of a record whose rest has not arrived.
+    /// The beginning of a record whose rest has not arrived, or what the next step of the handshake reads.
     incoming: Vec<u8>,
+    /// The handshake can take a step.
+    has_step: bool,
     /// Records that wait for the socket.
     outgoing: Vec<u8>,
     outgoing_sent: usize,
@@ -72,10 +81,6 @@ impl From<Error> for Failure {
     }
 }
 
-/// The plaintext of a whole record (RFC 8446 §5.1).
-const RECORD_BYTES: usize = 16 << 10;
-/// What encryption adds to a record at most: header, type, tag, and the explicit nonce of TLS 1.2.
-const RECORD_OVERHEAD: usize = 64;
 /// The records that one call makes, and that may so wait for a slow client.
 const RECORDS_MAX: u8 = 4;
 /// A ClientHello, or another flight of handshake messages, is no longer.
@@ -91,6 +96,7 @@ impl Default for Session {
         Self {
             state: State::Hello(None),
             incoming: Vec::new(),
+            has_step: false,
             outgoing: Vec::new(),
             outgoing_sent: 0,
             records_max: RECORDS_MAX,
@@ -100,46 +106,68 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Takes bytes of the client. `choose` returns the endpoint for a server name.
+    /// Takes bytes of the client. `choose` returns the endpoint for a server name, if there is any. Bytes of a handshake wait for
+    /// its next [step](Session::step).
     ///
     /// # Errors
     /// If the session ends here. What is in [`Session::outgoing`] is to be sent all the same.
     pub fn receive(
         &mut self,
         ciphertext: &[u8],
-        choose: impl FnOnce(Option<&str>) -> Arc<Endpoint>,
+        choose: impl FnOnce(Option<&str>) -> Option<Arc<Endpoint>>,
         mut on: impl FnMut(Event<'_>),
     ) -> Result<(), Failure> {
-        if matches!(self.state, State::Failed) {
+        match self.state {
+            State::Failed => Ok(()),
+            State::Hello(_) => {
+                self.incoming.extend_from_slice(ciphertext);
+                match self.hello(ciphertext, choose) {
+                    Ok(is_complete) => {
+                        self.has_step = is_complete;
+                        Ok(())
+                    }
+                    Err(failure) => self.fail(failure),
+                }
+            }
+            State::Handshake(..) => {
+                self.incoming.extend_from_slice(ciphertext);
+                self.has_step = true;
+                Ok(())
+            }
+            State::Open(_) if !self.incoming.is_empty() => {
+                let mut bytes = mem::take(&mut self.incoming);
+                bytes.extend_from_slice(ciphertext);
+                self.process_all(&mut bytes, &mut on)
+            }
+            State::Open(_) => scratch::with(|scratch| {
+                scratch.incoming.extend_from_slice(ciphertext);
+                self.process_all(&mut scratch.incoming, &mut on)
+            }),
+        }
+    }
+
+    /// Whether the handshake can take a step.
+    pub fn has_step(&self) -> bool {
+        self.has_step
+    }
+
+    /// Takes a step of the handshake, with the bytes that were received.
+    ///
+    /// # Errors
+    /// As for [`Session::receive`].
+    pub fn step(&mut self, mut on: impl FnMut(Event<'_>)) -> Result<(), Failure> {
+        if !mem::take(&mut self.has_step) {
             return Ok(());
         }
-        if let State::Hello(_) = self.state {
-            self.incoming.extend_from_slice(ciphertext);
-            return match self.hello(ciphertext, choose) {
-                Ok(false) => Ok(()),
-                Ok(true) => {
-                    let mut bytes = mem::take(&mut self.incoming);
-                    self.process_all(&mut bytes, &mut on)
-                }
-                Err(failure) => self.fail(failure),
-            };
-        }
-        if !self.incoming.is_empty() {
-            let mut bytes = mem::take(&mut self.incoming);
-            bytes.extend_from_slice(ciphertext);
-            return self.process_all(&mut bytes, &mut on);
-        }
-        scratch::with(|scratch| {
-            scratch.incoming.extend_from_slice(ciphertext);
-            self.process_all(&mut scratch.incoming, &mut on)
-        })
+        let mut bytes = mem::take(&mut self.incoming);
+        self.process_all(&mut bytes, &mut on)
     }
 
     /// Reads the ClientHello. Returns whether it is complete.
     fn hello(
         &mut self,
         mut bytes: &[u8],
-        choose: impl FnOnce(Option<&str>) -> Arc<Endpoint>,
+        choose: impl FnOnce(Option<&str>) -> Option<Arc<Endpoint>>,
     ) -> Result<bool, Failure> {
         let State::Hello(acceptor) = &mut self.state else { return Ok(true) };
         // A record of a handshake begins with 22 (RFC 8446 §5.1), and a method of HTTP with a letter.
@@ -156,7 +184,8 @@ impl Session {
             match acceptor.accept() {
                 Ok(None) => {}
                 Ok(Some(accepted)) => {
-                    let endpoint = choose(accepted.client_hello().server_name());
+                    let endpoint = choose(accepted.client_hello().server_name())
+                        .ok_or_else(|| Error::General("there are no certificates".into()))?;
                     let tls = UnbufferedServerConnection::new(Arc::clone(&endpoint.config()))?;
                     self.state = State::Handshake(Box::new(tls), endpoint.id());
                     return Ok(true);
@@ -282,6 +311,7 @@ impl Session {
         }
         self.state = State::Failed;
         self.incoming = Vec::new();
+        self.has_step = false;
         self.is_closed = true;
         Err(failure)
     }
@@ -364,116 +394,6 @@ impl std::fmt::Debug for State {
             State::Open(_) => "Open",
             State::Failed => "Failed",
         })
-    }
-}
-
-type Traffic<'c> = rustls::unbuffered::WriteTraffic<'c, rustls::server::ServerConnectionData>;
-
-/// Appends what `encode` writes.
-fn encode(
-    outgoing: &mut Vec<u8>,
-    mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
-) -> Result<(), Error> {
-    let start = outgoing.len();
-    let mut written = encode(&mut []);
-    if let Err(EncodeError::InsufficientSize(error)) = &written {
-        outgoing.resize(start + error.required_size, 0);
-        written = encode(&mut outgoing[start..]);
-    }
-    let count = written.map_err(|_| Error::EncryptError)?;
-    outgoing.truncate(start + count);
-    Ok(())
-}
-
-/// Encrypts a piece of at most a record.
-fn encrypt(
-    tls: &mut UnbufferedServerConnection,
-    incoming: &mut Vec<u8>,
-    piece: &[u8],
-    outgoing: &mut Vec<u8>,
-) -> Result<(), Error> {
-    let mut waiting = Vec::new();
-    let start = outgoing.len();
-    let result = drive(tls, incoming, &mut waiting, |traffic| {
-        outgoing.resize(start + piece.len() + RECORD_OVERHEAD, 0);
-        match traffic.encrypt(piece, &mut outgoing[start..]) {
-            Ok(count) => Ok(count),
-            // A message of the handshake goes before the piece.
-            Err(rustls::unbuffered::EncryptError::InsufficientSize(error)) => {
-                outgoing.resize(start + error.required_size, 0);
-                traffic.encrypt(piece, &mut outgoing[start..])
-            }
-            Err(error) => Err(error),
-        }
-    })?;
-    let count = result.map_err(|_| Error::EncryptError)?;
-    outgoing.truncate(start + count);
-    if !waiting.is_empty() {
-        outgoing.splice(start..start, waiting);
-    }
-    Ok(())
-}
-
-/// Brings the session to where it may encrypt, and calls `write`. Messages of the handshake that come before are appended to
-/// `outgoing`. `incoming` is the beginning of a record, which the session may have looked at.
-fn drive<T>(
-    tls: &mut UnbufferedServerConnection,
-    incoming: &mut Vec<u8>,
-    outgoing: &mut Vec<u8>,
-    write: impl FnOnce(&mut Traffic<'_>) -> T,
-) -> Result<T, Error> {
-    loop {
-        let UnbufferedStatus { discard, state } = tls.process_tls_records(incoming);
-        match state? {
-            ConnectionState::WriteTraffic(mut traffic) => return Ok(write(&mut traffic)),
-            ConnectionState::EncodeTlsData(mut data) => encode(outgoing, |room| data.encode(room))?,
-            ConnectionState::TransmitTlsData(data) => data.done(),
-            ConnectionState::PeerClosed => {}
-            _ => return Err(Error::HandshakeNotComplete),
-        }
-        incoming.drain(..discard);
-    }
-}
-
-/// The plaintext that is left.
-struct Slices<'a> {
-    slices: &'a [IoSlice<'a>],
-    /// How many bytes of the first slice have been taken.
-    at: usize,
-}
-
-impl<'a> Slices<'a> {
-    /// The plaintext of the next record: a part of one slice as it is, or the beginnings of several in `buffer`.
-    fn record<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]>
-    where
-        'a: 'b,
-    {
-        let (first, others) = self.slices.split_first()?;
-        let slice: &'a [u8] = &first[self.at..];
-        if slice.len() >= RECORD_BYTES || others.is_empty() {
-            let count = slice.len().min(RECORD_BYTES);
-            self.take(count);
-            return Some(&slice[..count]).filter(|piece| !piece.is_empty());
-        }
-        buffer.clear();
-        while buffer.len() < RECORD_BYTES
-            && let Some(slice) = self.slices.first()
-        {
-            let slice = &slice[self.at..];
-            let count = slice.len().min(RECORD_BYTES - buffer.len());
-            buffer.extend_from_slice(&slice[..count]);
-            self.take(count);
-        }
-        Some(&buffer[..]).filter(|piece| !piece.is_empty())
-    }
-
-    /// `count` bytes of the first slice are taken.
-    fn take(&mut self, count: usize) {
-        self.at += count;
-        if self.slices.first().is_some_and(|slice| slice.len() == self.at) {
-            self.slices = &self.slices[1..];
-            self.at = 0;
-        }
     }
 }
 

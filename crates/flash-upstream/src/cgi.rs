@@ -64,7 +64,7 @@ impl Upstreams for Cgi {
                 let observer = DirectObserver {
                     written_before: bytes_written(&ours).unwrap_or_default(),
                     client: ours,
-                    record,
+                    record: Some(record),
                     log_detached: Arc::clone(&self.log_detached),
                     silence_max: self.silence_max,
                     progress: None,

@@ -1,18 +1,69 @@
-//! `flash reload` and `flash reopen`: asks a running server at its admin socket, and prints what it says.
+//! Asks a running server at its admin socket. `flash reload`, `flash reopen` and `flash upgrade` print what it says.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{self, Path};
 
 use crate::config;
 use crate::failure::Failure;
-use crate::flags::{AdminAt, Administered};
+use crate::flags::{AdminAt, Administered, Upgrade};
 
 /// More than any server says.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// Posts to this path, and prints the answer. A refusal is printed on standard error.
+/// Posts to this path, and prints the answer.
 pub(crate) fn ask(to: &Administered, path: &str) -> Result<(), Failure> {
+    post(to, path)?.print()
+}
+
+/// Asks for an upgrade, and prints the answer.
+pub(crate) fn upgrade(flags: &Upgrade) -> Result<(), Failure> {
+    let mut path = format!("/upgrade?ms={}", flags.ready_within.as_millis());
+    if let Some(binary) = &flags.binary {
+        // The server may be in another folder.
+        let binary = path::absolute(binary).map_err(|error| Failure::Usage(format!("--binary: {error}")))?;
+        path.push_str("&binary=");
+        for byte in binary.as_os_str().as_bytes() {
+            match byte {
+                b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                    path.push(char::from(*byte))
+                }
+                _ => path.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+    ask(&flags.to, &path)
+}
+
+/// What a server answered.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+}
+
+/// Posts to this path.
+///
+/// # Errors
+/// When there is no such server.
+pub(crate) fn post(to: &Administered, path: &str) -> Result<Answer, Failure> {
+    request(to, "POST", path)
+}
+
+/// Gets what is at this path.
+///
+/// # Errors
+/// When there is no such server, or it has no such path.
+pub(crate) fn get(to: &Administered, path: &str) -> Result<String, Failure> {
+    let Answer { status, text } = request(to, "GET", path)?;
+    match status {
+        200 => Ok(text),
+        404 => Err(Failure::Run(format!("the server is of another version: it does not have {path}"))),
+        _ => Err(Failure::Run(format!("the server answers {path} with {status}: {}", text.trim_end()))),
+    }
+}
+
+fn request(to: &Administered, method: &str, path: &str) -> Result<Answer, Failure> {
     let socket = match &to.admin {
         Some(admin) => admin.clone(),
         None => reached_at(&to.config)?,
@@ -20,34 +71,47 @@ pub(crate) fn ask(to: &Administered, path: &str) -> Result<(), Failure> {
     let AdminAt::Unix(socket) = socket else {
         return Err(Failure::Usage("the server has no admin socket (--admin off): send it SIGHUP".into()));
     };
-    let (status, text) = exchange(&socket, path).map_err(|error| unreachable(&socket, &error))?;
-    if status == 200 {
-        return flash_cli::print(text.as_bytes());
+    exchange(&socket, method, path).map_err(|error| unreachable(&socket, &error))
+}
+
+impl Answer {
+    /// Prints it. A refusal is printed on standard error, but for its last line, which is the failure.
+    pub(crate) fn print(&self) -> Result<(), Failure> {
+        if self.status == 200 {
+            return flash_cli::print(self.text.as_bytes());
+        }
+        let text = self.text.trim_end();
+        let (errors, last) = text.rsplit_once('\n').unwrap_or(("", text));
+        if !errors.is_empty() {
+            // Nobody is left to tell if standard error is gone.
+            let _ = writeln!(io::stderr(), "{errors}");
+        }
+        Err(Failure::Run(last.into()))
     }
-    let (errors, last) = text.trim_end().rsplit_once('\n').unwrap_or(("", text.trim_end()));
-    if !errors.is_empty() {
-        // Nobody is left to tell if standard error is gone.
-        let _ = writeln!(io::stderr(), "{errors}");
-    }
-    Err(Failure::Run(last.into()))
 }
 
 /// Where a server with this configuration file is reached.
 fn reached_at(file: &Path) -> Result<AdminAt, Failure> {
+    if !file.exists() {
+        let file = file.display();
+        return Err(Failure::Usage(format!(
+            "there is no {file}: say --config with the server's file, or --admin with its socket (unix:PATH)"
+        )));
+    }
     let Some(text) = config::value_of(file, "admin")? else { return Ok(AdminAt::usual()) };
     text.parse().map_err(|why| Failure::Usage(format!("{}: admin: {why}", file.display())))
 }
 
-fn exchange(socket: &Path, path: &str) -> io::Result<(u16, String)> {
+fn exchange(socket: &Path, method: &str, path: &str) -> io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
-    let request = format!("POST {path} HTTP/1.1\r\nHost: flash\r\nConnection: close\r\n\r\n");
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: flash\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);
     let parts = answer.split_once("\r\n\r\n").and_then(|(head, body)| {
         let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
-        Some((status, body.to_owned()))
+        Some(Answer { status, text: body.to_owned() })
     });
     parts.ok_or_else(|| io::Error::other("its answer makes no sense"))
 }

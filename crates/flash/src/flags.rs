@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
@@ -39,6 +40,7 @@ mod rules;
 mod serve;
 mod size;
 mod tls;
+mod usual_listen;
 mod value;
 
 pub(crate) use admin::AdminAt;
@@ -50,13 +52,13 @@ pub(crate) use field::{CacheControl, Field};
 pub(crate) use foreign::instead;
 pub(crate) use helper::Helper;
 pub(crate) use listen::{Listen, Place, UnixPlace};
-pub(crate) use log::{LogFormat, LogTo};
+pub(crate) use log::{ErrorLogTo, LogField, LogFormat, LogTo, TraceContext};
 pub(crate) use programs::{Programs, Spawn};
 pub(crate) use route::{RouteFlag, Upstream, Words};
 pub(crate) use rules::Rules;
 pub(crate) use serve::{Arch, FollowLinks, ForwardedField, Helpers, RulesFlags, Sandbox, Serve, SiteFlags};
 pub(crate) use size::shown as shown_size;
-pub(crate) use tls::{Https, Tls};
+pub(crate) use tls::{ClientCertificate, Https, Tls};
 pub(crate) use value::Switch;
 
 /// A web server whose event loop never waits for a disk.
@@ -106,12 +108,33 @@ pub(crate) enum Command {
     /// that from the next request on. Requests under way keep what they began with, and no connection is closed. If anything is
     /// wrong, nothing changes: every error is printed, and the exit code is 1.
     #[command(
-        after_help = "Examples:\n  flash reload\n  flash reload --config site.toml\n  flash reload --admin unix:/run/site.sock"
+        after_help = "Examples:\n  flash reload\n  flash reload --config site.toml\n  flash reload --admin unix:/run/site.sock\n  flash reload --watch"
     )]
-    Reload(Administered),
-    /// Have a running server open its logs again, after they were renamed
+    Reload(Reload),
+    /// Have a running server open renamed logs again
     #[command(after_help = "Example, for logrotate:\n  postrotate\n    flash reopen\n  endscript")]
     Reopen(Administered),
+    /// Put another server in a running one's place
+    ///
+    /// The server has its program executed again, as it is on the disk now, or another one. The new server gets the arguments, the
+    /// environment and the listening sockets of the old one. Once it accepts, the old one stops to accept and finishes what is
+    /// under way. If the new one does not start, the old one goes on, the reason is printed, and the exit code is 1.
+    #[command(
+        after_help = "Examples:\n  flash upgrade\n  flash upgrade --config site.toml\n  flash upgrade --binary /usr/bin/flash.old"
+    )]
+    Upgrade(Upgrade),
+    /// Say what a running server does
+    ///
+    /// Prints a summary: the server's state, its traffic, its busiest loop, its devices and its certificates. The exit code is 0
+    /// if it serves and its devices answer. It is 1 if it drains or a device is down, and 2 if it cannot be asked.
+    #[command(after_help = "Examples:\n  flash status\n  flash status --admin unix:/run/site.sock --json")]
+    Status(Status),
+    /// Show what a running server does, each second
+    ///
+    /// Shows the status page on a terminal: traffic, devices, sites, loops and slow requests. Keys: q quits, arrows scroll.
+    /// If standard output is no terminal, it prints the page once.
+    #[command(after_help = "Examples:\n  flash top\n  flash top --admin unix:/run/site.sock --once")]
+    Top(Top),
     /// Say what a request gets, and why
     ///
     /// Answers a request as the server with this configuration file would, without a server. It prints the listener, the site
@@ -139,6 +162,51 @@ pub(crate) enum Command {
     },
     #[command(external_subcommand)]
     Sibling(Vec<OsString>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reload {
+    /// Stay, and ask for another reload whenever the configuration file has changed or leads elsewhere, as a Kubernetes ConfigMap
+    /// does. Flash looks every two seconds
+    #[arg(long, conflicts_with = "admin")]
+    pub watch: bool,
+
+    #[command(flatten)]
+    pub to: Administered,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Upgrade {
+    /// The program that the new server is. Without it: the program of the running server
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub binary: Option<PathBuf>,
+
+    /// How long the new server may take until it accepts connections
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, default_value = "30s")]
+    pub ready_within: Duration,
+
+    #[command(flatten)]
+    pub to: Administered,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// Print all that the server knows of itself, as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub to: Administered,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Print the page once
+    #[arg(long)]
+    pub once: bool,
+
+    #[command(flatten)]
+    pub to: Administered,
 }
 
 /// Which server a command is for.

@@ -70,7 +70,7 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
         refusals: RefusalLog::new(move |line| log.log(line)).into(),
     };
     let parts = ServerParts {
-        tls: None,
+        tls: Arc::default(),
         server,
         disk,
         access_log: None,
@@ -79,6 +79,9 @@ pub(crate) fn run(flags: &flags::Helper) -> Result<(), Failure> {
         programs: None,
         // No loop of it reads files.
         sleep_recorder: flash_observe::recorder_thread(),
+        metrics_memory: flash_observe::metrics::MetricsMemory::for_loops(1)
+            .map_err(|error| cannot(format_args!("start the helpers"), &error))?
+            .into(),
         verbose: flags.verbose,
     };
     let helpers = HelperLimits {

@@ -24,6 +24,9 @@ mod helper;
 mod manual;
 mod serve;
 mod sibling;
+mod status;
+mod top;
+mod watch;
 
 fn main() -> ExitCode {
     flash_cli::finish("flash", config::read(std::env::args_os()).and_then(run))
@@ -33,14 +36,18 @@ fn run(flags: Flags) -> Result<(), Failure> {
     match flags.command {
         None => manual::print_help(),
         Some(Command::Serve(flags)) => serve::run(flags, config::READER),
-        Some(Command::Reload(to)) => administer::ask(&to, "/reload"),
+        Some(Command::Reload(flags)) if flags.watch => watch::run(&flags.to),
+        Some(Command::Reload(flags)) => administer::ask(&flags.to, "/reload"),
         Some(Command::Reopen(to)) => administer::ask(&to, "/reopen"),
+        Some(Command::Upgrade(flags)) => administer::upgrade(&flags),
+        Some(Command::Status(flags)) => status::run(&flags),
+        Some(Command::Top(flags)) => top::run(&flags),
         Some(Command::Helper(flags)) => helper::run(&flags),
         Some(Command::Check { config }) => config::check(&config),
         Some(Command::Explain(flags)) => explain::run(&flags),
         Some(Command::Schema) => config::print_schema(),
         Some(Command::Man { command }) => manual::print_page(&command),
         Some(Command::Completions { shell }) => manual::print_completions(shell),
-        Some(Command::Sibling(words)) => sibling::become_sibling(&words),
+        Some(Command::Sibling(words)) => sibling::become_sibling(&words, &flags::command()),
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn print_help() -> Result<(), Failure> {
 /// The page `flash-COMMAND(1)`; without a command, `flash(1)`. A program of its own prints its own page.
 pub(crate) fn print_page(command: &[String]) -> Result<(), Failure> {
     match command.split_first() {
-        Some((name, below)) if sibling::is_known(name) => sibling::print_page(name, below),
+        Some((name, below)) if sibling::is_known(name) => sibling::print_page(name, below, &flags::command()),
         _ => print(&page(command)?),
     }
 }

@@ -2,22 +2,27 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+use std::process;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use flash_arch::{Control, Listener};
+use flash_arch::Control;
 use flash_core::cache::PathCache;
 use flash_core::clients::Clients;
 use flash_core::memory_budget::Budget;
 use flash_core::refusal::RefusalLog;
 use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
+use flash_observe::metrics::MetricsMemory;
 use flash_os::allocator;
-use flash_process::Child;
+use flash_process::{Child, Predecessor, ServiceManager, Upgrader, socket_name};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen};
+use crate::serve::certificates::Watch;
 use crate::serve::configured::Configured;
 use crate::serve::dir::Dir;
+use crate::serve::inherited::Inherited;
 use crate::serve::listeners::Listeners;
 use crate::serve::logs::Logs;
 use crate::serve::memory::pressure::MemoryFiles;
@@ -31,6 +36,7 @@ mod access;
 mod admin;
 mod around;
 mod browser;
+mod certificate_numbers;
 mod certificates;
 mod check;
 mod configured;
@@ -39,6 +45,7 @@ mod descriptors;
 mod dir;
 mod fallback;
 mod folders;
+mod inherited;
 mod listeners;
 mod logs;
 mod memory;
@@ -68,6 +75,23 @@ pub(crate) use rehearsal::{Answer, Found, Rehearsal};
 pub(crate) use site_plan::Fault;
 
 pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failure> {
+    // Before anything else is opened.
+    let (inherited, predecessor) = Inherited::take()?;
+    let predecessor = predecessor.map(Rc::new);
+    let served = serve(flags, reader, inherited, predecessor.clone());
+    if let (Some(predecessor), Err(failure)) = (predecessor, &served) {
+        predecessor.failed(failure);
+    }
+    served
+}
+
+/// In the place of the predecessor, if there is one.
+fn serve(
+    flags: Box<flags::Serve>,
+    reader: Reader,
+    mut inherited: Inherited,
+    predecessor: Option<Rc<Predecessor>>,
+) -> Result<(), Failure> {
     let flags: Arc<flags::Serve> = flags.into();
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
     allocator::collect();
@@ -80,8 +104,9 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
     let mut plan = Plan::new(flags, &dir)?;
     // Before this process gives its rights up.
-    plan.certificates = certificates::read(&plan.flags)?.map(Arc::new);
+    plan.certificates = certificates::read(&plan.flags)?.into();
     plan.forget_sites();
+    allocator::collect();
     let flags = Arc::clone(&plan.flags);
     // What is wrong with the folders shall be said before anybody listens.
     let file_bytes_max = PathCache::new(plan.cache_limits(0)).file_bytes_max();
@@ -89,12 +114,21 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
     dir.open()
         .and_then(open)
         .map_err(|error| cannot(format_args!("serve {}", flags.dir.display()), &error))?;
-    let supervisor::Started { process, fork_helper } =
-        supervisor::start(&flags, &dir, reader, plan.sites.first_programs().setup(), &open)?;
-    let listeners = Listeners::open(&flags, &Listeners::default())?;
+    let upgrader = Upgrader::start(privileges::are_given_up(&flags))
+        .map_err(|error| cannot(format_args!("start the upgrader"), &error))?;
+    let sockets = supervisor::socket_names(&flags, &inherited);
+    let supervisor::Started { process: supervisor, fork_helper } =
+        supervisor::start(&flags, &dir, reader, plan.sites.first_programs().setup(), &sockets, &open)?;
+    let listeners = Listeners::open(&flags, &Listeners::default(), &mut inherited)?;
+    listeners.speak();
     let places = listeners.shown();
-    let admin = admin::open(&flags)?;
-    let logs = Logs::open(&flags, &supervisor::socket_paths(&flags))?;
+    let admin = admin::open(&flags, &mut inherited)?;
+    inherited.check_all_taken()?;
+    let logs = Logs::open(&flags, &sockets)?;
+    let manager = ServiceManager::of_environment().unwrap_or_else(|error| {
+        let _ = writeln!(io::stderr(), "flash: cannot reach the service manager (NOTIFY_SOCKET): {error}");
+        ServiceManager::default()
+    });
     if flags.open {
         browser::open(&listeners.all());
     }
@@ -104,8 +138,10 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
     // Refused or not, the server serves. In a sandbox they would be refused.
     let _ = flash_os::preload::disable_huge_pages();
     let _ = flash_os::preload::grow_descriptor_table(plan.table.limit.min(DESCRIPTORS_READY));
-    let privileges = Privileges::give_up(&flags, &site, process.as_ref())?;
+    let privileges = Privileges::give_up(&flags, &site, supervisor.as_ref())?;
     let (arch, limits) = (plan.arch, plan.limits());
+    let metrics_memory =
+        arch.metrics_memory().map(Arc::new).map_err(|error| cannot(format_args!("serve"), &error))?;
     let shown = {
         let folder = match plan.sites.len() {
             1 => dir.real_path.display().to_string(),
@@ -117,22 +153,26 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
     let warnings = [plan.table.warning(), plan.table.folders_warning(), dir.warning()].into_iter().flatten();
     let warnings: Vec<String> = warnings.chain(privileges.unenforced()).collect();
     let programs = plan.sites.shared_programs();
-    let (clients, certificates) = (plan.clients.clone(), plan.certificates.clone());
+    let (clients, certificates) = (plan.clients.clone(), Arc::clone(&plan.certificates));
+    let ready_manager = manager.clone();
     let ready = move || {
+        if let Some(Err(error)) = predecessor.map(|predecessor| predecessor.ready()) {
+            // Nothing has begun here that has to end in order.
+            let _ = writeln!(io::stderr(), "flash: {error}");
+            process::exit(1);
+        }
+        ready_manager.ready(format_args!("{}", shown.trim_start_matches("flash: ").trim_end()));
         // With standard error closed there is nobody who waits for this line.
         let _ = io::stderr().write_all(shown.as_bytes());
-        if let Some(certificates) = &certificates {
-            certificates::say(&certificates.remarks);
-        }
+        certificates::say(&certificates.remarks);
         let refusals = programs.iter().flat_map(|programs| programs.refusals());
         for warning in warnings.into_iter().chain(refusals) {
             let _ = writeln!(io::stderr(), "flash: {warning}");
         }
     };
-    let needed: Vec<Child> = process.iter().map(|process| process.child()).collect();
+    let needed: Vec<Child> = supervisor.iter().map(|supervisor| supervisor.child()).collect();
     let (log_opener, helper_kind) = (logs.log_opener(), privileges.helper_kind());
-    let admin_again = admin.as_ref().map(Listener::try_clone).transpose();
-    let admin_again = admin_again.map_err(|error| cannot(format_args!("open the admin socket"), &error))?;
+    let admin_name = admin.socket.as_ref().and_then(|admin| admin.own_name().map(Path::to_owned));
     let answers = Budget::new(plan.shares.program_buffer_bytes);
     let sockets = listeners.all();
     let configured = Configured {
@@ -147,12 +187,21 @@ pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failur
         answers,
         memory,
         detached_log: DetachedLog::default(),
+        watch: Watch::default(),
+        metrics_memory: Arc::clone(&metrics_memory),
         prepared: None,
     };
-    let control = Control { configurator: Box::new(configured), admin };
+    let control = Control {
+        configurator: Box::new(configured),
+        admin,
+        manager,
+        metrics_memory,
+        upgrader: Some(upgrader),
+    };
     let served = flash_arch::serve(arch, limits, &clients, sockets, &needed, control, ready);
-    if let Some(admin) = admin_again {
-        admin.shut();
+    if let Some(name) = admin_name {
+        // In a sandbox only another process may.
+        let _ = socket_name::remove_abandoned(&name);
         helper_kind.tidy_up();
     }
     if let Some(log_opener) = log_opener {
@@ -175,9 +224,18 @@ pub(crate) fn rehearse(flags: &Arc<flags::Serve>) -> Result<Rehearsal, Failure> 
     let disk = dir.open().and_then(|root| plan.disk(0, &dir, root, 0)).map_err(failed)?;
     let next = disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |_| dir.open()).map_err(failed)?;
     let (number, answers) = (Arc::default(), Budget::new(0));
-    let tls = (None, https_port(flags));
-    let hosts =
-        plan.sites.hosts(&next, &OfSites { number: &number, answers: &answers, upstreams: None, tls });
+    let tls = (&plan.certificates, https_port(flags));
+    let metrics_memory = Arc::new(MetricsMemory::for_loops(0).map_err(failed)?);
+    let hosts = plan.sites.hosts(
+        &next,
+        &OfSites {
+            number: &number,
+            answers: &answers,
+            upstreams: None,
+            tls,
+            metrics_memory: &metrics_memory,
+        },
+    );
     disk.replace_sites(next);
     let server = Server {
         number,

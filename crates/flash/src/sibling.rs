@@ -14,16 +14,14 @@ use crate::failure::Failure;
 /// Those that belong to Flash.
 const SIBLINGS: [&str; 5] = ["lab", "load", "sim", "slowdisk", "why"];
 
-/// Replaces this process by `flash-NAME`, where NAME is the first of `words`; returns only if that fails.
-pub(crate) fn become_sibling(words: &[OsString]) -> Result<(), Failure> {
+/// Replaces this process by `flash-NAME`, where NAME is the first of `words`. Returns only if that fails; `flash` has the other commands.
+pub(crate) fn become_sibling(words: &[OsString], flash: &clap::Command) -> Result<(), Failure> {
     let (name, arguments) = words.split_first().expect("clap gives an external command its name");
     let program = find(name).ok_or_else(|| {
         let name = name.to_string_lossy();
         Failure::Usage(match SIBLINGS.contains(&&*name) {
-            true => format!(
-                "flash-{name} is not installed beside flash or along PATH (cargo build --release --workspace builds it)"
-            ),
-            false => format!("there is no command '{}' (see flash --help)", name.escape_debug()),
+            true => format!("flash-{name} is neither beside flash nor along PATH; {}", how_to_get(&name)),
+            false => format!("there is no command '{}'{}", name.escape_debug(), advice(&name, flash)),
         })
     })?;
     let error = Command::new(&program).args(arguments).exec();
@@ -31,9 +29,9 @@ pub(crate) fn become_sibling(words: &[OsString]) -> Result<(), Failure> {
 }
 
 /// Becomes `flash-NAME`, which prints its manual page, or that of its command.
-pub(crate) fn print_page(name: &str, below: &[String]) -> Result<(), Failure> {
+pub(crate) fn print_page(name: &str, below: &[String], flash: &clap::Command) -> Result<(), Failure> {
     let words = [name, "--man"].into_iter().chain(below.iter().map(String::as_str));
-    become_sibling(&words.map(OsString::from).collect::<Vec<_>>())
+    become_sibling(&words.map(OsString::from).collect::<Vec<_>>(), flash)
 }
 
 /// Whether it belongs to Flash.
@@ -46,6 +44,34 @@ pub(crate) fn exists(name: &OsStr) -> bool {
     SIBLINGS.iter().any(|sibling| *sibling == name) || find(name).is_some()
 }
 
+/// What an unknown command may mean.
+fn advice(name: &str, flash: &clap::Command) -> String {
+    let names = flash.get_subcommands().map(clap::Command::get_name).chain(SIBLINGS);
+    match flash_config::nearest(name, names) {
+        Some(command) => format!(": did you mean 'flash {command}'?"),
+        None => " (see flash --help)".into(),
+    }
+}
+
+/// What to type for a program that is missing. Cargo locks the folders that it builds into.
+fn how_to_get(name: &str) -> String {
+    let beside = beside();
+    let profile =
+        beside.as_deref().filter(|folder| folder.join(".cargo-lock").exists()).and_then(Path::file_name);
+    match profile.and_then(OsStr::to_str) {
+        Some("release") => format!("type: cargo build --release --package flash-{name}"),
+        Some(_) => format!("type: cargo build --package flash-{name}"),
+        None => format!(
+            "install the package flash-tools, or type in the sources: cargo install --path crates/flash-{name}"
+        ),
+    }
+}
+
+/// The folder of this program.
+fn beside() -> Option<PathBuf> {
+    env::current_exe().ok()?.parent().map(Path::to_path_buf)
+}
+
 fn find(name: &OsStr) -> Option<PathBuf> {
     // A command is a word, never a path.
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -54,9 +80,8 @@ fn find(name: &OsStr) -> Option<PathBuf> {
     }
     let mut file_name = OsString::from("flash-");
     file_name.push(name);
-    let beside = env::current_exe().ok().and_then(|us| us.parent().map(Path::to_path_buf));
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders = beside.into_iter().chain(env::split_paths(&path));
+    let folders = beside().into_iter().chain(env::split_paths(&path));
     folders
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(&file_name))

@@ -117,3 +117,26 @@ fn another_word_runs_the_sibling_program() {
     assert_eq!(run(&["fail"]).status.code(), Some(1), "its exit code is ours");
     assert_eq!(run(&["text"]).status.code(), Some(2));
 }
+
+/// What is said depends on how flash itself came here.
+#[test]
+fn a_missing_sibling_says_what_to_type() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+    for (profile, built, typed) in [
+        ("release", true, "cargo build --release --package flash-load"),
+        ("debug", true, "cargo build --package flash-load"),
+        ("bin", false, "cargo install --path crates/flash-load"),
+    ] {
+        let folder = folder.path().join(profile);
+        fs::create_dir(&folder).expect("a folder is made");
+        if built {
+            fs::write(folder.join(".cargo-lock"), "").expect("a file is written");
+        }
+        fs::hard_link(env!("CARGO_BIN_EXE_flash"), folder.join("flash")).expect("a link is made");
+        let output = Command::new(folder.join("flash")).args(["load", "http://h/"]).env("PATH", "").output();
+        let output = output.expect("flash runs");
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.trim_end().ends_with(typed), "{said}");
+    }
+}

@@ -10,7 +10,9 @@ use std::process::Command;
 use flash_tests::{program, site};
 use rustix::process::Signal;
 
-use crate::setup::{Setup, architectures, ask, wait_for};
+use flash_tests::admin::ask;
+
+use crate::setup::{Setup, architectures, wait_for};
 
 #[test]
 fn it_answers_and_is_the_owners_alone() {

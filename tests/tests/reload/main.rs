@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod certificates;
 #[path = "../tls/client.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
 mod client;
@@ -11,3 +12,4 @@ mod loads;
 mod secured;
 mod settings;
 mod setup;
+mod watched;

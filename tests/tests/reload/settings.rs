@@ -215,3 +215,31 @@ fn without_a_file_sighup_reads_the_pages_for_errors_again() {
         server.stop();
     }
 }
+
+#[test]
+fn logs_that_were_rotated_or_left_are_closed() {
+    // The parent of mp keeps its logs for workers that may not open them.
+    for arch in without_processes().filter(|arch| *arch != "mp") {
+        let settings = |log: &str| format!("access-log = '{log}'\nerror-log = 'errors-{log}'\n");
+        let setup = Setup::start(arch, &settings("one"));
+        let is_open = |name: &str| {
+            let descriptors = fs::read_dir(format!("/proc/{}/fd", setup.server.pid())).expect("it runs");
+            let mut files = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+            files.any(|file| file.ends_with(name))
+        };
+        for log in ["one", "errors-one"] {
+            assert!(is_open(log), "{arch}: {log}");
+            fs::rename(setup.path(log), setup.path(&format!("{log}.1"))).expect("it is renamed");
+        }
+        assert_eq!(setup.ask("POST", "/reopen").0, 200, "{arch}");
+        for log in ["one.1", "errors-one.1"] {
+            wait_for("a rotated log to be closed", || !is_open(log));
+        }
+        setup.change(&settings("two"));
+        assert!(is_open("two") && is_open("errors-two"), "{arch}");
+        for log in ["one", "errors-one"] {
+            wait_for("a log that is left to be closed", || !is_open(log));
+        }
+        setup.server.stop();
+    }
+}

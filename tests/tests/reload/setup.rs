@@ -1,14 +1,12 @@
 //! A server with a configuration file and an admin socket.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, program, site};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -79,7 +77,7 @@ impl Setup {
 
     /// A request to the admin socket.
     pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, String) {
-        ask(&self.path("admin.sock"), method, path)
+        admin::ask(&self.path("admin.sock"), method, path)
     }
 
     pub(crate) fn status(&self) -> Value {
@@ -109,18 +107,6 @@ fn text(arch: &str, folder: &Path, settings: &str) -> String {
         "{root}{listen}admin = 'unix:{folder}/admin.sock'\narch = '{arch}'\nhelpers = '{helpers}'\nprocesses = 2\n\
          verbose = true\n{settings}"
     )
-}
-
-/// A request to an admin socket: the status, and the body.
-pub(crate) fn ask(socket: &Path, method: &str, path: &str) -> (u16, String) {
-    let mut stream = UnixStream::connect(socket).expect("the admin socket accepts");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: flash\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("it takes the request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers with text");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends");
-    (head[9..12].parse().expect("a status"), body.to_owned())
 }
 
 pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {

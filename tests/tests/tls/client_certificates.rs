@@ -17,7 +17,7 @@ use crate::real_clients::run;
 use crate::{CLOSE, each};
 
 /// A certificate for a client, and its key.
-fn issue(authority: &Authority) -> (String, String) {
+pub(crate) fn issue(authority: &Authority) -> (String, String) {
     authority.issue_with("client", &[], |params| {
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "Tests, and more");
@@ -28,7 +28,7 @@ fn issue(authority: &Authority) -> (String, String) {
 }
 
 /// A client that trusts one authority, and shows a certificate.
-fn client(
+pub(crate) fn client(
     trusted: &Authority,
     (certificate, key): &(String, String),
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -221,7 +221,11 @@ fn what_cannot_hold_is_refused_at_the_start() {
         (ca.to_vec(), 2, "--client-ca needs TLS"),
         ([&tls[..], &ca, &both].concat(), 2, "needs --https required"),
         ([&tls[..], &key_as_ca].concat(), 1, "there is no certificate of an authority in it"),
-        ([&tls[..], &["--client-ca", "/nowhere.pem"]].concat(), 1, "/nowhere.pem: No such file"),
+        (
+            [&tls[..], &["--client-ca", "/nowhere.pem"]].concat(),
+            1,
+            "/nowhere.pem: cannot read it: No such file",
+        ),
     ] {
         let output =
             Command::new(program()).args(["serve", root]).args(&flags).output().expect("flash starts");

@@ -11,6 +11,7 @@ mod http2_clients;
 mod programs;
 mod real_clients;
 mod reload;
+mod renewal;
 
 use std::io::{Read, Write};
 use std::thread;

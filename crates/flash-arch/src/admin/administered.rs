@@ -1,10 +1,13 @@
 //! What an administrator can ask of a server, and have it do.
 
-use super::status::Status;
+use flash_process::UpgradeRequest;
+
+use super::snapshot::Snapshot;
 
 /// A server, as its administrator sees it.
 pub(crate) trait Administered: Send + Sync {
-    fn status(&self) -> Status;
+    /// What it knows of itself now.
+    fn snapshot(&self) -> Snapshot;
     fn is_draining(&self) -> bool;
 
     /// Reloads. Returns the number of the configuration that serves then, or everything that is wrong.
@@ -12,4 +15,10 @@ pub(crate) trait Administered: Send + Sync {
 
     /// Opens the logs again.
     fn reopen_logs(&self);
+
+    /// Logs what has been done so far.
+    fn log_counters(&self);
+
+    /// Has another process take this server's place. Returns its number, or why this one goes on.
+    fn upgrade(&self, request: UpgradeRequest) -> Result<u32, String>;
 }

@@ -1,48 +1,42 @@
-//! A request at the admin socket, and its response.
+//! What a request at the admin socket asks for.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use flash_http::Fields;
 use flash_http::head::{self, Limits, Parsed, Target};
 use flash_http::method::Method;
-use flash_http::status::Status as HttpStatus;
+
+use flash_process::UpgradeRequest;
 
 use super::administered::Administered;
+use super::open_metrics;
+use super::page;
+use super::response::Response;
+use super::watchers::Watchers;
 
 /// Requests here are short.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 
-pub(super) struct Response {
-    status: u16,
-    media: &'static str,
-    /// The methods that there are, with 405.
-    allow: Option<&'static str>,
-    body: String,
+/// What a client may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Full,
+    ReadOnly,
 }
 
 /// Another reload is under way.
 static RELOADS: AtomicBool = AtomicBool::new(false);
 
-impl Response {
-    pub(super) fn text(status: u16, body: impl Into<String>) -> Self {
-        Self { status, media: "text/plain; charset=utf-8", allow: None, body: body.into() }
-    }
-
-    /// The whole response. The connection closes after it.
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        let Self { status, media, allow, body } = self;
-        let reason = HttpStatus(*status).reason();
-        let allow = allow.map_or(String::new(), |methods| format!("Allow: {methods}\r\n"));
-        let length = body.len();
-        format!(
-            "HTTP/1.1 {status} {reason}\r\nServer: Flash\r\nContent-Type: {media}\r\nContent-Length: {length}\r\n{allow}\
-             Cache-Control: no-store\r\nConnection: close\r\n\r\n{body}"
-        )
-        .into_bytes()
-    }
-}
-
 /// Does what a request asks for.
-pub(super) fn respond(request: &[u8], server: &dyn Administered) -> Response {
+pub(super) fn respond(
+    request: &[u8],
+    access: Access,
+    server: &dyn Administered,
+    watchers: &Watchers,
+) -> Response {
     let limits =
         Limits { head_bytes_max: HEAD_BYTES_MAX, target_bytes_max: HEAD_BYTES_MAX, ..Limits::default() };
     let head = match head::parse(request, &limits) {
@@ -50,25 +44,68 @@ pub(super) fn respond(request: &[u8], server: &dyn Administered) -> Response {
         Ok(Parsed::Incomplete) => return Response::text(400, "the request is not complete\n"),
         Err(reject) => return Response::text(reject.status.0, "this is no request\n"),
     };
-    let Target::Origin { path, .. } = head.target else { return Response::text(400, "this is no path\n") };
+    let Target::Origin { path, query } = head.target else { return Response::text(400, "this is no path\n") };
     let is_read = matches!(head.method, Method::Get | Method::Head);
     let is_post = head.method == Method::Known("POST");
+    if is_post && is_of_another_page(head.fields) {
+        return Response::text(403, "another site's page may not ask for that\n");
+    }
     match path {
         b"/healthz" if is_read && server.is_draining() => Response::text(503, "draining\n"),
         b"/healthz" if is_read => Response::text(200, "serving\n"),
         b"/status.json" if is_read => {
-            Response { media: "application/json", ..Response::text(200, server.status().json()) }
+            Response { media: "application/json", ..Response::text(200, server.snapshot().json()) }
+        }
+        b"/metrics" if is_read => Response {
+            media: open_metrics::MEDIA,
+            ..Response::text(200, open_metrics::text(&server.snapshot()))
+        },
+        b"/" | b"/status" if is_read => page(watchers),
+        b"/status.txt" if is_read => Response::text(200, watchers.page().text()),
+        b"/events" if head.method == Method::Get => {
+            Response { media: "text/event-stream", body: None, ..Response::text(200, "") }
+        }
+        b"/reload" | b"/reopen" | b"/counters" | b"/upgrade" if access == Access::ReadOnly => {
+            Response::text(403, "only the admin socket takes this\n")
         }
         b"/reload" if is_post => reload(server),
         b"/reopen" if is_post => {
             server.reopen_logs();
             Response::text(200, "the logs are opened again\n")
         }
-        b"/healthz" | b"/status.json" => {
-            Response { allow: Some("GET, HEAD"), ..Response::text(405, "ask with GET\n") }
+        b"/counters" if is_post => {
+            server.log_counters();
+            Response::text(200, "the error log has the counters\n")
         }
-        b"/reload" | b"/reopen" => Response { allow: Some("POST"), ..Response::text(405, "ask with POST\n") },
-        _ => Response::text(404, "there is /healthz, /status.json, /reload and /reopen\n"),
+        b"/upgrade" if is_post => upgrade(query.unwrap_or_default(), server),
+        b"/healthz" | b"/" | b"/status" | b"/status.json" | b"/status.txt" | b"/metrics" => {
+            Response::only("GET, HEAD", "ask with GET\n")
+        }
+        b"/events" => Response::only("GET", "ask with GET\n"),
+        b"/reload" | b"/reopen" | b"/counters" | b"/upgrade" => Response::only("POST", "ask with POST\n"),
+        _ => Response::text(
+            404,
+            "there is /status, /status.txt, /status.json, /events, /metrics, /healthz, /reload, /reopen, /counters and /upgrade\n",
+        ),
+    }
+}
+
+/// Whether a browser sends it for a page of another origin. The socket may be forwarded to a port of the browser's machine, and
+/// any page may send requests there.
+fn is_of_another_page(mut fields: Fields<'_>) -> bool {
+    fields.any(|(name, value)| {
+        name.eq_ignore_ascii_case(b"origin")
+            || name.eq_ignore_ascii_case(b"sec-fetch-site") && !matches!(value, b"none" | b"same-origin")
+    })
+}
+
+fn page(watchers: &Watchers) -> Response {
+    let Ok(nonce) = page::nonce() else { return Response::text(500, "there are no random bytes\n") };
+    let policy = page::content_security_policy(&nonce);
+    Response {
+        media: "text/html; charset=utf-8",
+        fields: format!("Content-Security-Policy: {policy}\r\nReferrer-Policy: no-referrer\r\n"),
+        ..Response::text(200, watchers.page().html(&nonce))
     }
 }
 
@@ -81,5 +118,71 @@ fn reload(server: &dyn Administered) -> Response {
     match reloaded {
         Ok(number) => Response::text(200, format!("configuration {number} serves from now on\n")),
         Err(why) => Response::text(422, format!("{}\n", why.trim_end())),
+    }
+}
+
+/// `ms=NUMBER`, the time until the new server has to be ready, and `binary=PATH` in percent-encoding. Both may be missing.
+fn upgrade_request(query: &[u8]) -> Option<UpgradeRequest> {
+    let mut request = UpgradeRequest::default();
+    let mut rest = query;
+    if let Some(after) = rest.strip_prefix(b"ms=") {
+        let end = after.iter().position(|byte| *byte == b'&').unwrap_or(after.len());
+        request.ready_within = Duration::from_millis(std::str::from_utf8(&after[..end]).ok()?.parse().ok()?);
+        rest = after.get(end + 1..).unwrap_or_default();
+    }
+    if let Some(path) = rest.strip_prefix(b"binary=") {
+        request.binary = Some(OsString::from_vec(decoded(path)?).into());
+        rest = b"";
+    }
+    rest.is_empty().then_some(request)
+}
+
+/// The bytes that percent-encoding stands for.
+fn decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut bytes, mut rest) = (Vec::new(), text);
+    while let Some((first, after)) = rest.split_first() {
+        match first {
+            b'%' => {
+                let digits = std::str::from_utf8(after.get(..2)?).ok()?;
+                bytes.push(u8::from_str_radix(digits, 16).ok()?);
+                rest = &after[2..];
+            }
+            byte => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    Some(bytes)
+}
+
+fn upgrade(query: &[u8], server: &dyn Administered) -> Response {
+    let Some(request) = upgrade_request(query) else {
+        return Response::text(400, "an upgrade takes ms=NUMBER and binary=PATH\n");
+    };
+    match server.upgrade(request) {
+        Ok(pid) => Response::text(200, format!("process {pid} serves from now on\n")),
+        Err(why) => Response::text(422, format!("{}\n", why.trim_end())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_to_upgrade_name_a_time_and_a_program() {
+        let request = |ready_ms, binary: Option<&str>| {
+            let ready_within = Duration::from_millis(ready_ms);
+            Some(UpgradeRequest { binary: binary.map(Into::into), ready_within })
+        };
+        assert_eq!(upgrade_request(b""), request(30_000, None));
+        assert_eq!(upgrade_request(b"ms=5"), request(5, None));
+        assert_eq!(upgrade_request(b"binary=/a%20b&c=%25"), request(30_000, Some("/a b&c=%")));
+        assert_eq!(upgrade_request(b"ms=70&binary=/flash"), request(70, Some("/flash")));
+        for wrong in [&b"ms="[..], b"ms=x", b"binary=%", b"binary=%zz", b"other=1"] {
+            let taken = upgrade_request(wrong);
+            assert!(taken.is_none(), "{wrong:?}: {taken:?}");
+        }
     }
 }

@@ -46,6 +46,7 @@ pub(super) enum Turn {
 /// What a connection's turn borrows from its loop.
 pub(super) struct TurnContext<'a> {
     pub(super) deferred: &'a mut VecDeque<Deferred>,
+    pub(super) handshakes: &'a mut VecDeque<u64>,
     pub(super) metrics: &'a LoopMetrics,
     pub(super) upstream_io: &'a mut UpstreamIo,
     pub(super) streams: &'a mut Streams,
@@ -71,6 +72,12 @@ impl<L> Slot<L> {
         let mut left = WANTS_PER_TURN;
         while left > 0 {
             left -= 1;
+            if self.transport.has_step() && !self.connection.is_over() {
+                if self.transport.queue_step() {
+                    turn_cx.handshakes.push_back(token);
+                }
+                return Turn::Waits(WakeOn::Completed);
+            }
             if self.transport.holds_back(&self.socket, &mut self.connection, cx) {
                 return Turn::Waits(WakeOn::Writable);
             }

@@ -64,12 +64,10 @@ impl HelperRoles<'_> {
                 };
                 Ok(ipc::send(socket, &answer, &[])?)
             }
-            ForkRequest::Log { path } if self.logs.contains(path) => {
-                match Destination::Path(path.clone()).open() {
-                    Ok(file) => Ok(ipc::send(socket, b"", &[file.as_fd()])?),
-                    Err(error) => Ok(ipc::send(socket, error.to_string().as_bytes(), &[])?),
-                }
-            }
+            ForkRequest::Log { path } if self.logs.contains(path) => match Destination::open_path(path) {
+                Ok(file) => Ok(ipc::send(socket, b"", &[file.as_fd()])?),
+                Err(error) => Ok(ipc::send(socket, error.to_string().as_bytes(), &[])?),
+            },
             ForkRequest::Log { .. } => Ok(ipc::send(socket, b"it is none of the logs", &[])?),
             ForkRequest::TidyUp => {
                 for name in self.sockets {

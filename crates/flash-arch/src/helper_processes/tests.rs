@@ -70,7 +70,7 @@ impl Bench {
         });
         let to = Destination::Path(folder.path().join("errors"));
         let parts = ServerParts {
-            tls: None,
+            tls: Arc::default(),
             server: Server {
                 number: Arc::default(),
                 settings: Settings::default(),
@@ -93,6 +93,7 @@ impl Bench {
             helper_kind: HelperKind::Threads,
             programs: None,
             sleep_recorder: flash_observe::recorder_thread(),
+            metrics_memory: flash_observe::metrics::MetricsMemory::for_loops(1).unwrap().into(),
             verbose: false,
         };
         let shared = ServerState::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });

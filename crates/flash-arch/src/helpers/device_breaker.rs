@@ -44,6 +44,11 @@ impl DeviceBreaker {
         }
     }
 
+    /// Whether the device is marked down.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
     /// Whether a job may pass. `queued` says that jobs wait for a helper; a probe would wait with them.
     pub(super) fn ask(&self, now_us: u64, queued: bool) -> BreakerState {
         if !self.is_open.load(Ordering::Relaxed) {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use flash_core::job::{Done, Failure, Find, Job, Outcome, Spent};
 use flash_disk::Device;
 use flash_observe::RateLimit;
+use flash_observe::metrics::Count;
 use flash_os::cpu_clock::{CpuClock, CurrentClock};
 use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
@@ -24,6 +25,7 @@ use super::pool_state::{PoolState, Task};
 use super::queue::Lane;
 use super::submission::{Submission, SubmitError, Waiter};
 use super::watchdog::Watchdog;
+use crate::admin::snapshot::DeviceSnapshot;
 use crate::clock::server_us;
 use crate::completion_queue::Completion;
 use crate::helper_processes::JobExecutor;
@@ -86,6 +88,26 @@ impl Pool {
         }
     }
 
+    /// What the pool does now. It takes the lock for a moment. `kind` says what its jobs are about.
+    pub(super) fn snapshot(&self, kind: &str) -> DeviceSnapshot {
+        let state = self.state.lock();
+        let (helpers, idle, in_flight) = (state.helpers, state.idle, state.in_flight.len());
+        let oldest_us = state.oldest_us();
+        drop(state);
+        DeviceSnapshot {
+            mount: self.shared.disk.device_name(self.device),
+            kind: kind.into(),
+            healthy: !self.breaker.is_open(),
+            helpers: helpers as u64,
+            helpers_max: self.limits.helpers_max as u64,
+            idle: idle as u64,
+            queued: self.waiting.load(Ordering::Relaxed) as u64,
+            queue_max: self.limits.queue_max as u64,
+            in_flight: in_flight as u64,
+            oldest_us: oldest_us.map_or(0, |begun_us| server_us(Instant::now()).saturating_sub(begun_us)),
+        }
+    }
+
     /// Submits a job, or returns why it was refused. Never waits.
     pub(super) fn submit(&self, mut submission: Submission) -> Result<(), SubmitError> {
         let queued = self.waiting.load(Ordering::Relaxed);
@@ -117,7 +139,7 @@ impl Pool {
         self.sort_submissions(state);
         let (key, submission) = match state.join(submission) {
             Ok(()) => {
-                self.shared.metrics.joined.add(1);
+                self.shared.metrics.add(Count::Joined, 1);
                 return Ok(());
             }
             Err(new) => new,
@@ -145,7 +167,7 @@ impl Pool {
 
     fn refuse(&self) -> Result<(), SubmitError> {
         static FULL: RateLimit = RateLimit::every(Duration::from_secs(5));
-        self.shared.metrics.queue_full.add(1);
+        self.shared.metrics.add(Count::QueueFull, 1);
         let most = self.limits.queue_max;
         self.shared
             .error_log
@@ -229,7 +251,7 @@ impl Pool {
             match state.join(submission) {
                 Ok(()) => {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
-                    self.shared.metrics.joined.add(1);
+                    self.shared.metrics.add(Count::Joined, 1);
                 }
                 Err((key, submission)) => {
                     state.queue_up(key, submission);
@@ -300,7 +322,7 @@ impl Pool {
         outcome: Option<Outcome>,
         clock: impl FnOnce() -> Instant,
     ) {
-        self.shared.metrics.helper_jobs.add(1);
+        self.shared.metrics.add(Count::HelperJobs, 1);
         let (waiters, now) = {
             let mut state = self.state.lock();
             // Equal jobs that were submitted meanwhile get the same result.

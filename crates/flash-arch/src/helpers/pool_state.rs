@@ -201,6 +201,11 @@ impl PoolState {
         }
     }
 
+    /// When the oldest job under way began.
+    pub(super) fn oldest_us(&self) -> Option<u64> {
+        self.in_flight.iter().map(|job| job.begun_us).min()
+    }
+
     /// Since when helpers have been stuck in a call to the device. A job counts only if no job that began later has
     /// come back. If every helper has a job, no later one can begin; then all of them have to be stuck.
     pub(super) fn stuck_us(&self, helpers_max: usize) -> Option<u64> {

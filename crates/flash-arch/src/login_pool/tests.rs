@@ -5,6 +5,8 @@ use std::sync::mpsc::channel;
 use flash_core::record::Peer;
 use flash_observe::{Destination, Limits};
 
+use flash_observe::metrics::MetricsMemory;
+
 use super::*;
 use crate::completion_queue::Completion;
 
@@ -36,7 +38,8 @@ struct World {
 impl World {
     fn new() -> Self {
         let error_log = ErrorLog::open(Destination::Stderr, Limits::default()).unwrap();
-        let pool = LoginPool::new(Arc::default(), error_log);
+        let metrics = Metrics::new(MetricsMemory::for_loops(0).unwrap().into()).into();
+        let pool = LoginPool::new(metrics, error_log);
         Self { pool, completions: Arc::new(CompletionQueue::new().unwrap()), runs: Arc::default() }
     }
 
@@ -139,7 +142,7 @@ fn threads_are_there_for_users_alone_and_check() {
     let world = World::new();
     world.pool.start_for(&server, None).unwrap();
     assert_eq!(*world.pool.threads.lock(), 0, "nobody logs in");
-    let gates = LoginGates::new(1).unwrap();
+    let gates = ProcessGates::new(1).unwrap();
     let (sender, receiver) = channel();
     let pool = Arc::clone(&world.pool);
     thread::spawn(move || {

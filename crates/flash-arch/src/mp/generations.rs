@@ -5,6 +5,7 @@
 
 use std::cell::{Ref, RefCell};
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -16,9 +17,9 @@ use flash_process::ipc::{self, Received};
 use flash_process::{OnEnd, Role, Supervisor, child, socket_name};
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::gates::{ProcessGates, steps_at_once};
 use crate::limits::Limits;
 use crate::listener::Listener;
-use crate::login_gates::LoginGates;
 use crate::login_pool::checks_at_once;
 use crate::mp::parking::{Parking, WorkerEnds};
 use crate::mp::scoreboard::Scoreboard;
@@ -50,6 +51,10 @@ pub(super) struct Generations {
     /// Names of sockets that are to be removed, and how often that is tried.
     left: Vec<(PathBuf, u16)>,
     rehearsal: Option<Rehearsal>,
+    /// A signal has asked for another reload since the rehearsal began.
+    is_asked_again: bool,
+    /// The names of the sockets that a successor has now. It may end before the last worker here.
+    handed_over: Vec<PathBuf>,
 }
 
 /// A generation whose last workers have not ended.
@@ -79,9 +84,11 @@ impl Generations {
             limits,
             listeners: RefCell::new(listeners),
             scoreboard: Scoreboard::new(processes_max)?,
-            login_gates: LoginGates::new(checks_at_once())?,
+            login_gates: ProcessGates::new(checks_at_once())?,
+            handshake_gates: ProcessGates::new(steps_at_once())?,
             ends: Rc::clone(&ends),
             waker: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            has_successor: false,
         };
         Ok(Self {
             processes,
@@ -93,16 +100,25 @@ impl Generations {
             earlier: Vec::new(),
             left: Vec::new(),
             rehearsal: None,
+            is_asked_again: false,
+            handed_over: Vec::new(),
         })
     }
 
     /// Starts the workers that are kept.
     pub(super) fn start(&self, supervisor: &mut Supervisor<'_>) -> io::Result<()> {
-        for _ in 0..self.processes {
+        for _ in 0..self.present.min {
             let number = self.present.scoreboard.starting().expect("there may be so many");
             supervisor.start(self.role(number))?;
         }
         Ok(())
+    }
+
+    /// Removes the names of sockets that no process has any more, after the last worker.
+    pub(super) fn remove_names(&self) {
+        self.present.listeners.borrow().iter().for_each(|listener| listener.remove_name());
+        // One that stays is the successor's.
+        self.handed_over.iter().for_each(|name| _ = socket_name::remove_abandoned(name));
     }
 
     /// The role of a worker of the present generation.
@@ -176,6 +192,8 @@ impl Generations {
     /// Starts to reload. Tells the asker what came of it, now or later.
     pub(super) fn begin_reload(&mut self, asker: Asker, supervisor: &mut Supervisor<'_>) {
         if self.rehearsal.is_some() {
+            // The file may have changed since it was read. A signal has nobody who could ask again.
+            self.is_asked_again |= asker.is_none();
             return answer(asker, Err("another reload is under way"));
         }
         match self.start_rehearsal(asker.is_none(), supervisor) {
@@ -203,6 +221,10 @@ impl Generations {
         Ok(result)
     }
 
+    pub(super) fn is_reloading(&self) -> bool {
+        self.rehearsal.is_some()
+    }
+
     /// Readable when a rehearsal has ended.
     pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
         self.rehearsal.as_ref().map(|rehearsal| rehearsal.result.as_fd())
@@ -226,35 +248,70 @@ impl Generations {
             child::log(format_args!("the configuration stays what it was: {why}"));
         }
         answer(asker, replaced.as_ref().map(|()| self.present.generation).map_err(String::as_str));
+        if mem::take(&mut self.is_asked_again) {
+            self.begin_reload(None, supervisor);
+        }
     }
 
     fn replace(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), String> {
         let text = |error: io::Error| error.to_string();
-        let (scoreboard, waker) = (
-            Scoreboard::new(self.processes_max).map_err(text)?,
-            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| error.to_string())?,
-        );
+        let (scoreboard, waker) = self.scoreboard_and_waker().map_err(text)?;
         let (listeners, limits) = self.configurator.borrow_mut().replace()?;
         for listener in &listeners {
             listener.set_nonblocking().map_err(text)?;
         }
+        self.begin(scoreboard, waker, (listeners, limits), false, supervisor);
+        Ok(())
+    }
+
+    fn scoreboard_and_waker(&self) -> io::Result<(Scoreboard, OwnedFd)> {
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok((Scoreboard::new(self.processes_max)?, waker))
+    }
+
+    /// Another server accepts from now on. A last generation without listeners ends the connections that there are.
+    pub(super) fn succeeded(&mut self, supervisor: &mut Supervisor<'_>) -> io::Result<()> {
+        let (scoreboard, waker) = self.scoreboard_and_waker()?;
+        let limits = self.present.limits;
+        // Whoever else has them here, and the last workers, would keep them open after the successor's end.
+        for listener in &*self.present.listeners.borrow() {
+            listener.close();
+            self.handed_over.extend(listener.own_name().map(Path::to_owned));
+        }
+        self.begin(scoreboard, waker, (Vec::new(), limits), true, supervisor);
+        Ok(())
+    }
+
+    /// Begins another generation, and retires the present one.
+    fn begin(
+        &mut self,
+        scoreboard: Scoreboard,
+        waker: OwnedFd,
+        (listeners, limits): (Vec<Arc<Listener>>, Limits),
+        has_successor: bool,
+        supervisor: &mut Supervisor<'_>,
+    ) {
         let workers = Workers {
             generation: self.present.generation + 1,
-            min: self.processes,
+            // More start when they are needed.
+            min: if has_successor { 1 } else { self.processes },
             limits,
             listeners: RefCell::new(listeners),
             scoreboard,
             login_gates: self.present.login_gates.clone(),
+            handshake_gates: self.present.handshake_gates.clone(),
             ends: Rc::clone(&self.ends),
             waker,
+            has_successor,
         };
-        let before = std::mem::replace(&mut self.present, Rc::new(workers));
+        let before = mem::replace(&mut self.present, Rc::new(workers));
         // Listeners that the new workers do not have are to be closed with the last earlier worker.
         let dropped = before.listeners.take();
         let is_left =
-            |name: &Path| !self.present.listeners.borrow().iter().any(|other| other.path() == Some(name));
-        let names = dropped.iter().filter_map(|listener| listener.path());
-        let names = names.filter(|name| is_left(name)).map(Path::to_owned).collect();
+            |name: &Path| !self.present.listeners.borrow().iter().any(|other| other.own_name() == Some(name));
+        let names = dropped.iter().filter_map(|listener| listener.own_name());
+        // With a successor, they are its own.
+        let names = names.filter(|name| is_left(name) && !has_successor).map(Path::to_owned).collect();
         drop(dropped);
         if let Err(error) = self.start(supervisor) {
             // Those that were started serve. More follow when they are needed.
@@ -265,7 +322,6 @@ impl Generations {
         // Idle workers end at once, and those that wait for their client's next request soon. The others end after their request.
         wait_while(RETIRE_PATIENCE, || before.scoreboard.may_take_requests());
         self.earlier.push(Earlier { workers: before, names });
-        Ok(())
     }
 
     /// Waits until the first workers handle signals, or have had time enough. One that has ended by then is replaced later.

@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use flash_core::{Connection, IdleState};
+use flash_core::{Connection, Drain, IdleState};
 use flash_process::ipc::{self, Received};
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use rustix::process::getppid;
 
 use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::scoreboard::Scoreboard;
 use crate::blocking::{Arrival, Blocking, Client, Source};
 use crate::compressor;
+use crate::control::Controlled;
+use crate::gates::ProcessGates;
 use crate::limits::Limits;
 use crate::listener::Listener;
-use crate::login_gates::LoginGates;
 use crate::reload::Configurator;
 use crate::root_watch;
 use crate::server_state::ServerState;
@@ -41,10 +41,13 @@ pub(super) struct Workers {
     /// The parent drops its own when the generation is retired, so that later workers do not get them.
     pub(super) listeners: RefCell<Vec<Arc<Listener>>>,
     pub(super) scoreboard: Scoreboard,
-    pub(super) login_gates: LoginGates,
+    pub(super) login_gates: ProcessGates,
+    pub(super) handshake_gates: ProcessGates,
     pub(super) ends: Rc<WorkerEnds>,
     /// Wakes all workers when the generation is retired.
     pub(super) waker: OwnedFd,
+    /// Another server accepts. The workers have no listeners, and only end the connections that there are.
+    pub(super) has_successor: bool,
 }
 
 impl Workers {
@@ -62,6 +65,8 @@ const RETIRE_AFTER: Duration = Duration::from_secs(10);
 const READY: u64 = u64::MAX;
 /// The token of the generation's waker.
 const RETIRED: u64 = u64::MAX - 1;
+/// The token of the event that the process shall stop.
+const STOPPED: u64 = u64::MAX - 2;
 
 /// The body of a worker process.
 pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configurator) -> io::Result<()> {
@@ -72,6 +77,10 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     let parts =
         configurator.parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     let shared = ServerState::new(parts, workers.limits);
+    if workers.has_successor {
+        shared.succeeded();
+        shared.drain();
+    }
     // The process before this one may have been killed while it served.
     let left = workers
         .scoreboard
@@ -82,25 +91,24 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     root_watch::start(&shared, number == 0)?;
     compressor::start(&shared)?;
     shared.start_logins(Some(&workers.login_gates))?;
-    if number == 0 && workers.generation > 1 {
+    if number == 0 && workers.generation > 1 && !workers.has_successor {
         let generation = workers.generation;
         shared.error_log.log(format_args!("configuration {generation} serves from now on"));
     }
     let listening = Arc::clone(&shared);
-    let parent = getppid();
-    let listeners = workers.listeners.borrow().clone();
+    let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let (stopping, listeners) = (Arc::clone(&stop), workers.listeners.borrow().clone());
     thread::Builder::new().name("signals".into()).spawn(move || {
         // The parent watches the needed processes.
-        let _ = signals.wait_for_stop(&listening, &[]);
-        listening.drain();
-        if getppid() != parent {
-            // The parent was killed, so this process has to wake its own wait.
-            listeners.iter().for_each(|listener| listener.shut());
-        }
+        let _ = signals.wait_for_stop(&listening, &[], &mut Controlled::default());
+        listening.drain_at_once();
+        // It fails only if it is readable already.
+        let _ = rustix::io::write(&*stopping, &1_u64.to_ne_bytes());
+        listeners.iter().for_each(|listener| listener.close());
         // The main thread ends the process when its connection has ended.
         listening.wait_for_connections(Duration::ZERO);
     })?;
-    let source = Connections::new(number, workers, Arc::clone(&shared))?;
+    let source = Connections::new(number, workers, Arc::clone(&shared), stop)?;
     Blocking::new(Arc::clone(&shared), source).run();
     shared.close(false);
     Ok(())
@@ -112,11 +120,18 @@ struct Connections<'a> {
     listeners: Vec<Arc<Listener>>,
     shared: Arc<ServerState>,
     epoll: OwnedFd,
+    /// Readable once this process shall stop.
+    _stop: Arc<OwnedFd>,
     is_idle: bool,
 }
 
 impl<'a> Connections<'a> {
-    fn new(number: usize, workers: &'a Workers, shared: Arc<ServerState>) -> io::Result<Self> {
+    fn new(
+        number: usize,
+        workers: &'a Workers,
+        shared: Arc<ServerState>,
+        stop: Arc<OwnedFd>,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Exclusive: one connection wakes one worker. It is the first in the kernel's list, so later workers stay idle.
         let flags = Flag::IN | Flag::EXCLUSIVE;
@@ -126,8 +141,9 @@ impl<'a> Connections<'a> {
         }
         // Not exclusive: it wakes all.
         epoll::add(&epoll, &workers.waker, EventData::new_u64(RETIRED), Flag::IN)?;
+        epoll::add(&epoll, &stop, EventData::new_u64(STOPPED), Flag::IN)?;
         epoll::add(&epoll, &workers.ends.ready, EventData::new_u64(READY), flags)?;
-        Ok(Self { number, workers, listeners, shared, epoll, is_idle: false })
+        Ok(Self { number, workers, listeners, shared, epoll, _stop: stop, is_idle: false })
     }
 
     /// Waits for an event. Returns its token, or `None` after the timeout.
@@ -167,7 +183,7 @@ impl<'a> Connections<'a> {
 impl Source for Connections<'_> {
     fn next(&mut self) -> Option<Arrival> {
         let timeout = (self.number >= self.workers.min).then_some(RETIRE_AFTER);
-        while !self.shared.is_draining() {
+        while self.shared.drain_state() != Drain::AtOnce {
             if self.is_retired() {
                 self.workers.scoreboard.absent(self.number);
                 return None;
@@ -180,7 +196,7 @@ impl Source for Connections<'_> {
                     Some(client) => Arrival::Parked(client),
                     None => continue,
                 },
-                Ok(Some(RETIRED)) => continue,
+                Ok(Some(RETIRED | STOPPED)) => continue,
                 Ok(Some(number)) => {
                     match self.listeners[number as usize].accept(SocketFlags::empty()) {
                         Ok((socket, transport)) => Arrival::New(socket, transport),
@@ -205,6 +221,13 @@ impl Source for Connections<'_> {
 
     fn is_retired(&self) -> bool {
         self.workers.scoreboard.are_retired()
+    }
+
+    /// However many wait before it, their steps end soon. So patience has no end here.
+    fn take_step(&self, _patience: Duration, step: &mut dyn FnMut()) -> bool {
+        let _gate = self.workers.handshake_gates.pass();
+        step();
+        true
     }
 
     fn begin_login(&mut self) -> bool {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use flash_core::TransportInfo;
+use flash_core::{Drain, TransportInfo};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -175,7 +175,8 @@ impl SharedPoller {
         let mut state = self.state.lock();
         loop {
             let State { parked, due } = &mut *state;
-            match shared.is_draining() {
+            let drains = shared.drain_state() == Drain::AtOnce;
+            match drains {
                 true if due.is_empty() => due.extend(parked.tokens()),
                 true => {}
                 false => due.append(&mut parked.due(now_ms())),
@@ -183,7 +184,7 @@ impl SharedPoller {
             if !due.is_empty() {
                 self.arm(&self.due_event, DUE);
             }
-            if shared.is_draining() {
+            if drains {
                 self.first_parked.wait_for(&mut state, DRAIN_EVERY);
             } else if state.parked.is_empty() {
                 self.first_parked.wait(&mut state);
@@ -195,7 +196,11 @@ impl SharedPoller {
 
     /// Refuses new connections, and gives the parked ones to threads. The server drains already.
     pub(super) fn drain(&self) {
-        self.listeners.load().iter().flatten().for_each(|listener| listener.shut());
+        for listener in self.listeners.load().iter().flatten() {
+            // A successor may have the same socket, and its connections must wake no thread here.
+            let _ = epoll::delete(&self.epoll, listener);
+            listener.close();
+        }
         // With the lock, because the other thread may be about to wait.
         let _state = self.state.lock();
         self.first_parked.notify_one();

@@ -1,6 +1,7 @@
 //! A stage: the thread of a step. It sleeps until connections or events come, gives each connection its turn, and
 //! hands them on in batches.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +37,8 @@ pub(super) struct Stage<W> {
     parked: ParkedConnections,
     /// Connections that have had their share of a round, and could go on at once.
     unfinished: Vec<Item>,
+    /// Parked connections whose handshakes wait for their next step, in the order of arrival. One that closes leaves its token.
+    handshakes: VecDeque<u64>,
     give_up: GiveUp,
 }
 
@@ -84,6 +87,7 @@ impl<W: Work + Send + 'static> Stage<W> {
             metrics: Arc::clone(worker.metrics()),
             worker,
             unfinished: Vec::new(),
+            handshakes: VecDeque::new(),
             give_up: GiveUp::Never,
         };
         thread::Builder::new().name(name.clone()).spawn(move || {
@@ -99,7 +103,8 @@ impl<W: Work + Send + 'static> Stage<W> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut batch = Vec::new();
         loop {
-            let then_sleep = if self.unfinished.is_empty() { ThenSleep::Yes } else { ThenSleep::No };
+            let is_done = self.unfinished.is_empty() && self.handshakes.is_empty();
+            let then_sleep = if is_done { ThenSleep::Yes } else { ThenSleep::No };
             let mut open = self.queue.take(&mut batch, then_sleep);
             let sleeps = batch.is_empty() && then_sleep == ThenSleep::Yes;
             events.clear();
@@ -134,7 +139,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         for (token, completion) in self.queue.completions().drain() {
             let with = match completion {
                 Completion::Done(id, outcome) => {
-                    self.metrics.spend(&outcome.spent);
+                    self.metrics.shard.spend(&outcome.spent);
                     With::Done(id, outcome)
                 }
                 Completion::Opened(id, opened) => With::Opened(id, opened),
@@ -148,6 +153,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         for Item { slot, with } in std::mem::take(&mut self.unfinished).into_iter().chain(batch.drain(..)) {
             self.turn(slot, with, |_, _| {});
         }
+        self.run_handshake();
         for token in self.parked.due(self.worker.clock.now.ms()) {
             self.resume(token, With::Nothing, |slot, cx| {
                 socket::expire(&mut slot.connection, &slot.socket, cx);
@@ -155,6 +161,17 @@ impl<W: Work + Send + 'static> Stage<W> {
         }
         if self.worker.shared.is_draining() {
             self.drain();
+        }
+    }
+
+    /// Takes one step of the handshake that has waited for longest.
+    fn run_handshake(&mut self) {
+        while let Some(token) = self.handshakes.pop_front() {
+            if let Some(slot) = self.parked.take(token) {
+                return self.turn(slot, With::Nothing, |slot, cx| {
+                    slot.transport.step(&slot.socket, &mut slot.connection, cx);
+                });
+            }
         }
     }
 
@@ -250,7 +267,12 @@ impl<W: Work + Send + 'static> Stage<W> {
         self.worker.released().for_each(drop);
         match outcome {
             Ok(Next::To(step, with)) => self.outgoing[step as usize].push(Item { slot, with }),
-            Ok(Next::Waits) => self.parked.park(slot),
+            Ok(Next::Waits) => {
+                if slot.transport.queue_step() {
+                    self.handshakes.push_back(slot.token);
+                }
+                self.parked.park(slot);
+            }
             Ok(Next::Unfinished) => self.unfinished.push(Item { slot, with: With::Nothing }),
             Ok(Next::Ends) => {}
             Err(panic) => {

@@ -126,6 +126,9 @@ impl ReadRequest {
         let mut left = WANTS_PER_TURN;
         while left > 0 {
             left -= 1;
+            if slot.transport.has_step() && !slot.connection.is_over() {
+                return Next::Waits;
+            }
             if slot.transport.holds_back(&slot.socket, &mut slot.connection, cx) {
                 let registered = socket.register(slot, Registered::Room, at);
                 return if registered.is_ok() { Next::Waits } else { Next::Ends };
@@ -296,11 +299,17 @@ impl Work for FindFile {
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next {
         match with {
             With::Job(id, Job::Find(find)) => match cx.server.look_up(find, cx.local, cx.now) {
-                Ok(entry) => Next::To(Step::SendHeader, With::Done(id, Done::Found(entry).into())),
-                Err(find) => match at.dispatch(&mut self.dispatch, id, Job::Find(find), slot) {
-                    Some(outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
-                    None => elsewhere(slot.connection.want(cx), slot, cx),
-                },
+                Ok(entry) => {
+                    cx.tally.cache_hits += 1;
+                    Next::To(Step::SendHeader, With::Done(id, Done::Found(entry).into()))
+                }
+                Err(find) => {
+                    cx.tally.cache_misses += 1;
+                    match at.dispatch(&mut self.dispatch, id, Job::Find(find), slot) {
+                        Some(outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
+                        None => elsewhere(slot.connection.want(cx), slot, cx),
+                    }
+                }
             },
             With::Done(id, outcome) => Next::To(Step::SendHeader, With::Done(id, outcome)),
             With::Nothing | With::Job(..) | With::Opened(..) | With::Poisoned => {
@@ -437,7 +446,7 @@ impl At<'_> {
     fn dispatch(&self, dispatch: &mut Asymmetric, id: ExchangeId, job: Job, slot: &Slot) -> Option<Outcome> {
         let client = Client::of(slot.connection.peer());
         let outcome = dispatch.dispatch(job, slot.token, id, client, self.metrics)?;
-        self.metrics.spend(&outcome.spent);
+        self.metrics.shard.spend(&outcome.spent);
         Some(outcome)
     }
 }

@@ -71,6 +71,7 @@ const SERVER: &[c_long] = &[
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
+    libc::SYS_dup3,
     libc::SYS_eventfd2,
     libc::SYS_ppoll,
     #[cfg(target_arch = "x86_64")]

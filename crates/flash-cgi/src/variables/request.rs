@@ -50,11 +50,7 @@ impl Variables {
 
     /// §4.1.1, §4.1.11: Flash has checked the user's password, which is no matter of the program.
     pub fn log_in(&mut self, user: &[u8]) {
-        let mut kept = Vec::with_capacity(self.pairs.len());
-        for (name, value) in self.iter().filter(|(name, _)| *name != b"HTTP_AUTHORIZATION") {
-            pairs::push(&mut kept, name, value);
-        }
-        self.pairs = kept;
+        self.remove(&[b"HTTP_AUTHORIZATION"]);
         self.push(b"AUTH_TYPE", b"Basic");
         self.push(b"REMOTE_USER", user);
     }

@@ -51,6 +51,8 @@ pub(super) struct Shard {
     index: HashTable<u32>,
     places: Vec<Place>,
     used: Room,
+    /// Entries that had to leave, because others are worth more or memory is scarce.
+    evictions: u64,
 }
 
 /// A path of a site.
@@ -102,6 +104,7 @@ impl Shard {
             if frequency < REQUESTED_AGAIN || place.density(frequency, scarce) <= least {
                 return false;
             }
+            self.evictions += 1;
             evicted.push(self.remove(victim));
         }
         self.used = self.used.plus(place.room);
@@ -157,9 +160,14 @@ impl Shard {
             // Each time among others.
             let seed = self.used.bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let Some(least) = self.least_dense(Scarce::Bytes, seed, frequencies) else { return true };
+            self.evictions += 1;
             evicted.push(self.remove(least));
         }
         false
+    }
+
+    pub(super) fn evictions(&self) -> u64 {
+        self.evictions
     }
 
     /// What the shard would take of the name's file.

@@ -64,13 +64,15 @@ fn by_rules(
 ) -> Admission {
     let settings = &cx.server.settings;
     let client = settings.trusted_proxies.client(transport, head.fields).peer;
+    let (server, now) = (cx.server, cx.now);
     let refuse = |refusal, answer| {
-        cx.server.refusals.note(refusal, head.target.raw_path(), cx.now.ms());
+        server.refusals.note(refusal, head.target.raw_path(), now.ms());
         Admission::Refused(answer)
     };
     if let (Some(limit), true) = (&rules.limit, is_new)
         && let Err(seconds) = settings.clients.take_request(group, limit, client, cx.now.us)
     {
+        cx.tally.limited += 1;
         return refuse(Refusal::Limit, Answer::TooMany(seconds));
     }
     if !rules.networks.allows(client) {

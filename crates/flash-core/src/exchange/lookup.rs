@@ -178,9 +178,10 @@ pub(crate) fn find_file(
     codings: impl Fn() -> CodingSet,
     cx: &mut Context<'_>,
 ) -> Found {
-    let Context { server, local, now, .. } = cx;
+    let Context { server, local, now, tally, .. } = cx;
     let cached = local.get(site.id, raw_path, now.ms(), site.generation.get());
     if let Some(entry) = cached.filter(|entry| entry.has_looked_for(&codings)) {
+        tally.cache_hits += 1;
         return Found::Entry(entry);
     }
     let path = match SitePath::parse(raw_path) {
@@ -206,8 +207,14 @@ pub(crate) fn find_file(
         return find(None, Worth::ANYTHING, path);
     }
     match server.search((site.id, site.generation.get()), (&path, raw_path), &codings, local, now) {
-        Ok(entry) => Found::Entry(entry),
-        Err(known) => find(known, server.paths.worth(site.id, &path), path),
+        Ok(entry) => {
+            tally.cache_hits += 1;
+            Found::Entry(entry)
+        }
+        Err(known) => {
+            tally.cache_misses += 1;
+            find(known, server.paths.worth(site.id, &path), path)
+        }
     }
 }
 

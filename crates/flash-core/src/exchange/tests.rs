@@ -221,7 +221,7 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
                 id,
                 site: Arc::clone(world.server.hosts.unnamed()),
                 state: nothing,
-                timing: Timing::from(world.now.us),
+                timing: Timing::begin(&mut world.ids, &world.now),
                 head_only: method == Method::Head,
                 redirects: 0,
                 record: None,

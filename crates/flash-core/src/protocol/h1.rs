@@ -18,7 +18,7 @@ mod request_body;
 mod state;
 mod upstream;
 
-use crate::context::Context;
+use crate::context::{Context, Drain};
 use crate::deadline::Waiting;
 use crate::exchange::ExchangeState;
 use crate::exchange::body::Piece;
@@ -57,7 +57,7 @@ impl Http1 {
             return Want::Send;
         }
         let waiting = match &self.phase {
-            Phase::ReadRequest if self.input.is_empty() && cx.draining => {
+            Phase::ReadRequest if self.input.is_empty() && cx.drain == Drain::AtOnce => {
                 self.phase = Phase::Closed;
                 return Want::Close;
             }
@@ -68,7 +68,7 @@ impl Http1 {
             Phase::ReadRequest => Waiting::Head,
             Phase::DropBody(_) => Waiting::Body,
             // The kernel delivers the rest without the server.
-            Phase::Lingering { why: Why::Unflushed, .. } if cx.draining => {
+            Phase::Lingering { why: Why::Unflushed, .. } if cx.drain.is_on() => {
                 self.phase = Phase::Closed;
                 return Want::Close;
             }
@@ -119,7 +119,7 @@ impl Http1 {
     /// The socket took this many bytes of the output.
     pub(crate) fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
         let Some(output) = &mut self.output else { return };
-        output.sent(bytes, cx.now.us, &mut cx.tally.records);
+        output.sent(bytes, cx.now.us, cx.tally);
         cx.tally.sent_bytes += bytes;
         self.deadline.progressed(bytes);
         if output.is_empty() {
@@ -166,12 +166,12 @@ impl Http1 {
                 ExchangeState::Upstream(_) => return self.leave_upstream(cx),
                 ExchangeState::Body(body) if body.awaits_job() => return,
                 ExchangeState::Body(body) => {
-                    let more = body.next(&mut Sink { output, framing });
+                    let more = body.next(&mut Sink { output, framing, request_id: None });
                     if more || !output.is_empty() {
                         return;
                     }
                     if let Some(unfinished) = exchange.record.take() {
-                        cx.tally.records.push(unfinished.finish(output.response_bytes_sent(), cx.now.us));
+                        cx.tally.end(unfinished.finish(output.response_bytes_sent(), cx.now.us));
                     }
                     self.phase = Phase::after(framing.persistence);
                 }
@@ -212,7 +212,7 @@ impl Http1 {
                     record.spend(spent);
                 }
                 let output = self.output.get_or_insert_with(|| cx.buffers.output());
-                if body.take(done, &mut Sink { output, framing }).is_err() {
+                if body.take(done, &mut Sink { output, framing, request_id: None }).is_err() {
                     self.abort(cx);
                 } else if output.is_empty() && body.piece == Piece::Ready {
                     self.drained(cx);

@@ -233,7 +233,7 @@ impl Http2 {
     /// While the server stops: tells the client, lets the streams under way end, and then closes.
     fn drain(&mut self, cx: &mut Context<'_>) {
         match self.draining {
-            Draining::No if cx.draining => {
+            Draining::No if cx.drain.is_on() => {
                 self.session.drain();
                 self.draining = Draining::Told { until_ms: cx.now.ms() + DRAIN_MS };
             }

@@ -1,5 +1,4 @@
-//! A driver for tests. It performs a connection's wants as the loops in `flash-arch` do, one connection at a time. It stops
-//! where a loop would wait.
+//! A driver for tests. It performs a connection's wants, one connection at a time, and stops where a loop would wait.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -9,7 +8,7 @@ use crate::buffer_pool::BufferPool;
 use crate::cache::{CacheLimits, PathCache};
 use crate::clock::Now;
 use crate::connection::Connection;
-use crate::context::{Context, Tally};
+use crate::context::{Context, Drain, Tally};
 use crate::exchange_id::ExchangeId;
 use crate::hosts::Hosts;
 use crate::job::{Done, Failure, Job, Outcome};
@@ -34,7 +33,8 @@ pub(crate) struct World {
     pub(crate) local: LocalCache,
     pub(crate) buffers: BufferPool,
     pub(crate) tally: Tally,
-    pub(crate) draining: bool,
+    pub(crate) ids: crate::request_id::RequestIds,
+    pub(crate) drain: Drain,
     pub(crate) jobs: Jobs,
     /// What carries the bytes of the next clients.
     pub(crate) transport: TransportInfo,
@@ -155,7 +155,8 @@ impl World {
             local: LocalCache::new(1 << 20),
             buffers: BufferPool::default(),
             tally: Tally::default(),
-            draining: false,
+            ids: crate::request_id::RequestIds::new([1, 2]),
+            drain: Drain::No,
             jobs: Jobs::AtOnceOrLater,
             transport: TransportInfo::plain(PEER),
             manner: None,
@@ -206,8 +207,8 @@ impl World {
         client: &mut Client,
         what: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
     ) -> T {
-        let Self { server, now, local, buffers, tally, draining, .. } = self;
-        let cx = &mut Context { server, now, local, buffers, tally, draining: *draining };
+        let Self { server, now, local, buffers, tally, ids, drain, .. } = self;
+        let cx = &mut Context { server, now, local, buffers, tally, ids, drain: *drain };
         let result = what(&mut client.connection, cx);
         // As drivers do, before anything else happens to the connection.
         for release in tally.released.drain(..) {

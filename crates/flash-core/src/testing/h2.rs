@@ -72,6 +72,11 @@ impl Answer {
 }
 
 impl H2Client {
+    /// The server ends the connection at once.
+    pub(crate) fn abort(&mut self, world: &mut World) {
+        world.with(&mut self.client, |connection, cx| connection.abort(cx));
+    }
+
     /// A client that has sent its preface and settings, with this initial window.
     pub(crate) fn connect(world: &mut World, window: u32) -> Self {
         let mut client = Self {
@@ -144,8 +149,8 @@ impl H2Client {
         world: &mut World,
         what: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
     ) -> T {
-        let World { server, now, local, buffers, tally, draining, .. } = world;
-        let cx = &mut Context { server, now, local, buffers, tally, draining: *draining };
+        let World { server, now, local, buffers, tally, ids, drain, .. } = world;
+        let cx = &mut Context { server, now, local, buffers, tally, ids, drain: *drain };
         let result = what(&mut self.client.connection, cx);
         for release in tally.released.drain(..) {
             let program = self.programs.iter_mut().find(|program| program.exchange == release.exchange);

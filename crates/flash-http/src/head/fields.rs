@@ -79,6 +79,7 @@ struct Seen<'b> {
     if_range: Single<'b>,
     if_modified_since: Single<'b>,
     if_unmodified_since: Single<'b>,
+    traceparent: Single<'b>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -139,6 +140,7 @@ impl<'b> Seen<'b> {
             10 if is(name, b"user-agent") => {
                 head.request.user_agent = head.request.user_agent.or(Some(value))
             }
+            11 if is(name, b"traceparent") => self.traceparent.add(value),
             13 if is(name, b"if-none-match") => head.request.if_none_match.add("if-none-match", value, below),
             14 if is(name, b"content-length") => self.content_length(value)?,
             15 if is(name, b"accept-encoding") => {
@@ -225,6 +227,7 @@ impl<'b> Seen<'b> {
         head.request.if_modified_since = self.if_modified_since.value();
         head.request.if_unmodified_since = self.if_unmodified_since.value();
         head.request.if_range = self.if_range.value();
+        head.request.traceparent = self.traceparent.value();
         // A range whose condition cannot be known must not be served as a range (RFC 9110 §13.1.5).
         head.request.range = match self.if_range {
             Single::Repeated => None,

@@ -108,6 +108,8 @@ pub struct RequestHead<'b> {
     pub accept_encoding: Values<'b>,
     pub referer: Option<&'b [u8]>,
     pub user_agent: Option<&'b [u8]>,
+    /// None if there are several (W3C Trace Context §3.2).
+    pub traceparent: Option<&'b [u8]>,
     /// All of them, those above too, for who passes a request on.
     pub fields: Fields<'b>,
 }

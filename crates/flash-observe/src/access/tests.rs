@@ -26,6 +26,11 @@ fn record(n: usize) -> Record {
         duration_us: 1,
         spent: Default::default(),
         send_us: 0,
+        id: None,
+        span: None,
+        protocol: "HTTP/1.1",
+        scheme: "http",
+        tls_version: None,
         user: Box::default(),
         request_line: format!("GET /{n} HTTP/1.1").into_bytes().into(),
         reason: "",
@@ -239,7 +244,7 @@ fn a_missing_folder_is_an_error_at_start() {
     let folder = TempDir::new().unwrap();
     let errors = ErrorLog::open(Destination::Stderr, QUICK).unwrap();
     let to = Destination::Path(folder.path().join("none/access.log"));
-    let error = AccessLog::open(to, Format::Json, QUICK, errors).err().expect("there is no such folder");
+    let error = AccessLog::open(to, Format::json(), QUICK, errors).err().expect("there is no such folder");
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 

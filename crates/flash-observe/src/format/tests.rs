@@ -1,5 +1,7 @@
 //! Tests of both formats, line by line.
 
+use flash_core::job::Spent;
+
 use super::*;
 
 fn record() -> Record {
@@ -9,6 +11,11 @@ fn record() -> Record {
         duration_us: 412,
         spent: Spent { walk_ns: 1_999, open_ns: 2_000, read_ns: 3_000, queue_ns: 4_000, help_ns: 8_000 },
         send_us: 350,
+        id: None,
+        span: None,
+        protocol: "HTTP/1.1",
+        scheme: "http",
+        tls_version: None,
         user: Box::default(),
         request_line: b"GET /a.gif HTTP/1.1"[..].into(),
         reason: "",
@@ -21,7 +28,7 @@ fn record() -> Record {
     }
 }
 
-fn line(format: Format, record: &Record) -> String {
+fn line(format: &Format, record: &Record) -> String {
     let mut line = Vec::new();
     format.write(record, &mut line);
     String::from_utf8(line).expect("a log line is text")
@@ -30,7 +37,7 @@ fn line(format: Format, record: &Record) -> String {
 #[test]
 fn combined_is_apaches() {
     assert_eq!(
-        line(Format::Combined, &record()),
+        line(&Format::Combined, &record()),
         "192.0.2.7 - - [10/Oct/2000:13:55:36 +0000] \"GET /a.gif HTTP/1.1\" 200 2326 \
          \"http://example.org/\" \"Mozilla/5.0 (X11)\"\n"
     );
@@ -49,7 +56,7 @@ fn combined_says_nothing_with_a_dash() {
         ..record()
     };
     assert_eq!(
-        line(Format::Combined, &record),
+        line(&Format::Combined, &record),
         "unix: - - [10/Oct/2000:13:55:36 +0000] \"-\" 400 - \"-\" \"-\"\n"
     );
 }
@@ -58,7 +65,7 @@ fn combined_says_nothing_with_a_dash() {
 fn combined_escapes_as_apache_does() {
     let record =
         Record { user_agent: b"a\"b\\c\x00\x08\n\r\t\x0b\x1b\x7f\xff\xc3\xa9~ "[..].into(), ..record() };
-    let line = line(Format::Combined, &record);
+    let line = line(&Format::Combined, &record);
     let user_agent = line.rsplit("\"http://example.org/\" ").next().unwrap();
     assert_eq!(user_agent, concat!(r#""a\"b\\c\x00\b\n\r\t\v\x1b\x7f\xff\xc3\xa9~ ""#, "\n"));
 }
@@ -66,14 +73,14 @@ fn combined_escapes_as_apache_does() {
 #[test]
 fn a_mapped_ipv4_client_looks_like_ipv4() {
     let record = Record { peer: Peer::Inet("[::ffff:192.0.2.7]:1".parse().unwrap()), ..record() };
-    assert!(line(Format::Combined, &record).starts_with("192.0.2.7 - - "));
+    assert!(line(&Format::Combined, &record).starts_with("192.0.2.7 - - "));
     let record = Record { peer: Peer::Inet("[2001:db8::1]:1".parse().unwrap()), ..record };
-    assert!(line(Format::Combined, &record).starts_with("2001:db8::1 - - "));
+    assert!(line(&Format::Combined, &record).starts_with("2001:db8::1 - - "));
 }
 
 #[test]
 fn json_has_every_field() {
-    let parsed: serde_json::Value = serde_json::from_str(&line(Format::Json, &record())).unwrap();
+    let parsed: serde_json::Value = serde_json::from_str(&line(&Format::json(), &record())).unwrap();
     assert_eq!(
         parsed,
         serde_json::json!({
@@ -99,17 +106,17 @@ fn json_has_every_field() {
 #[test]
 fn json_says_why_a_request_was_refused_and_combined_cannot() {
     let refused = Record { reason: "no Host", status: 400, ..record() };
-    let parsed: serde_json::Value = serde_json::from_str(&line(Format::Json, &refused)).unwrap();
+    let parsed: serde_json::Value = serde_json::from_str(&line(&Format::json(), &refused)).unwrap();
     assert_eq!(parsed["reason"], "no Host");
-    assert!(!line(Format::Combined, &refused).contains("no Host"));
-    assert!(!line(Format::Json, &record()).contains("reason"));
+    assert!(!line(&Format::Combined, &refused).contains("no Host"));
+    assert!(!line(&Format::json(), &record()).contains("reason"));
 }
 
 #[test]
 fn json_keeps_text_and_shows_what_is_none() {
     let record =
         Record { user_agent: "é\u{9b}\"\\\n".as_bytes().into(), host: b"a\xffb\xc3"[..].into(), ..record() };
-    let line = line(Format::Json, &record);
+    let line = line(&Format::json(), &record);
     assert_eq!(line.matches('\n').count(), 1);
     assert!(!line.contains('\u{9b}'), "a terminal would obey it");
     let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -121,8 +128,8 @@ fn json_keeps_text_and_shows_what_is_none() {
 fn whatever_is_sent_stays_on_one_line() {
     let every: Vec<u8> = (0..=255).collect();
     let record = Record { request_line: every.clone().into(), referer: every.into(), ..record() };
-    for format in [Format::Combined, Format::Json] {
-        let line = line(format, &record);
+    for format in [Format::Combined, Format::json()] {
+        let line = line(&format, &record);
         assert_eq!(line.find('\n'), Some(line.len() - 1), "{format:?}");
         assert!(!line.trim_end().contains(char::is_control), "{format:?}");
     }
@@ -130,19 +137,19 @@ fn whatever_is_sent_stays_on_one_line() {
 
 #[test]
 fn short_is_for_people() {
-    assert_eq!(line(Format::Short, &record()), "192.0.2.7 200 GET /a.gif 2.3 KB 0.4 ms\n");
+    assert_eq!(line(&Format::Short, &record()), "192.0.2.7 200 GET /a.gif 2.3 KB 0.4 ms\n");
     let own = Record {
         peer: Peer::Inet("[::1]:4".parse().unwrap()),
         body_bytes: 12,
         duration_us: 31_400,
         ..record()
     };
-    assert_eq!(line(Format::Short, &own), "200 GET /a.gif 12 B 31 ms\n");
+    assert_eq!(line(&Format::Short, &own), "200 GET /a.gif 12 B 31 ms\n");
     let odd =
         Record { request_line: b"GET /\x1b[2J HTTP/1.1"[..].into(), duration_us: 20_000_000, ..own.clone() };
-    assert_eq!(line(Format::Short, &odd), "200 GET /\\x1b[2J 12 B 20 s\n");
+    assert_eq!(line(&Format::Short, &odd), "200 GET /\\x1b[2J 12 B 20 s\n");
     let none = Record { request_line: Box::default(), status: 408, reason: "too slow", body_bytes: 0, ..own };
-    assert_eq!(line(Format::Short, &none), "408 - 0 B 31 ms (too slow)\n");
+    assert_eq!(line(&Format::Short, &none), "408 - 0 B 31 ms (too slow)\n");
 }
 
 #[test]
@@ -162,7 +169,26 @@ fn bytes_as_people_say_them() {
 #[test]
 fn a_response_that_was_cut_is_marked() {
     let cut = Record { cut: true, ..record() };
-    assert!(line(Format::Json, &cut).ends_with(",\"cut\":true}\n"));
-    assert!(!line(Format::Json, &record()).contains("cut"));
-    assert!(line(Format::Short, &cut).ends_with(" 0.4 ms, cut\n"));
+    assert!(line(&Format::json(), &cut).ends_with(",\"cut\":true}\n"));
+    assert!(!line(&Format::json(), &record()).contains("cut"));
+    assert!(line(&Format::Short, &cut).ends_with(" 0.4 ms, cut\n"));
+}
+
+#[test]
+fn chosen_fields_stand_in_their_order() {
+    let format = Format::Json([Field::Status, Field::Reason, Field::Target, Field::Time].into());
+    assert_eq!(
+        line(&format, &record()),
+        "{\"status\":200,\"target\":\"/a.gif\",\"time\":\"2000-10-10T13:55:36.789Z\"}\n"
+    );
+    assert_eq!(line(&Format::Json([Field::Cut].into()), &record()), "{}\n");
+    let all = Format::Json(Field::ALL.into());
+    let parsed: serde_json::Value = serde_json::from_str(&line(&all, &record())).unwrap();
+    assert_eq!((&parsed["method"], &parsed["scheme"]), (&"GET".into(), &"http".into()));
+    let refused = Record { protocol: "", scheme: "", ..record() };
+    let parsed: serde_json::Value = serde_json::from_str(&line(&all, &refused)).unwrap();
+    assert!(
+        ["method", "target", "protocol", "scheme"].iter().all(|name| parsed.get(name).is_none()),
+        "{parsed}"
+    );
 }

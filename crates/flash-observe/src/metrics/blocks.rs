@@ -13,6 +13,7 @@ use std::{io, mem};
 use flash_sleep::Cause;
 use parking_lot::Mutex;
 
+use super::last_block::LastBlockCell;
 use crate::error::ErrorLog;
 use crate::rate_limit::{RateLimit, Suppressed};
 use crate::sleep_recorder::{Client, ConnectRecorder, Total};
@@ -32,6 +33,8 @@ pub(super) struct Blocks {
 /// A sleep that waits for its explanation.
 struct Waiting {
     block: Block,
+    /// Where its loop has left it.
+    last: Arc<LastBlockCell>,
     /// The thread wants to be recorded from now on.
     record: bool,
     /// None if there is to be no line. Otherwise how many lines like it were suppressed before.
@@ -99,7 +102,14 @@ impl Blocks {
     /// Has a block logged, but not too often, and its thread recorded from now on if that is wanted. Never waits.
     ///
     /// Returns whether the thread will be recorded.
-    pub(super) fn catch(&self, now: Instant, block: Block, record: bool, error_log: &ErrorLog) -> bool {
+    pub(super) fn catch(
+        &self,
+        now: Instant,
+        block: Block,
+        last: &Arc<LastBlockCell>,
+        record: bool,
+        error_log: &ErrorLog,
+    ) -> bool {
         let limit = if record { &self.limits.first } else { &self.limits.others };
         let suppressed = limit.admit(now);
         let Some(namer) = self.namer.get() else {
@@ -114,7 +124,7 @@ impl Blocks {
         let is_kept = self.caught.try_lock().is_some_and(|mut caught| {
             let has_room = caught.len() < CAUGHT_MAX;
             if has_room {
-                caught.push(Waiting { block, record, suppressed });
+                caught.push(Waiting { block, last: Arc::clone(last), record, suppressed });
             }
             has_room
         });
@@ -126,8 +136,11 @@ impl Blocks {
     pub(super) fn log_caught(&self, error_log: &ErrorLog) {
         // One thread at a time, so that a report follows the lines before it.
         let mut recorder = self.recorder.lock();
-        for Waiting { block, record, suppressed } in mem::take(&mut *self.caught.lock()) {
+        for Waiting { block, last, record, suppressed } in mem::take(&mut *self.caught.lock()) {
             let why = recorder.as_mut().and_then(|recorder| self.why(recorder, &block, record));
+            if let Some(why) = &why {
+                last.explain(block.until_ns, why);
+            }
             if let Some(suppressed) = suppressed {
                 let why = why.map(|why| format!(": {why}")).unwrap_or_default();
                 error_log.log(format_args!("{block}{why}{}", Suppressed(suppressed)));
@@ -174,6 +187,21 @@ impl Blocks {
 }
 
 impl Causes {
+    /// The causes, each with its sleeps and their microseconds. Those without a stack come last, with no time.
+    pub(super) fn list(&self) -> Vec<(String, u64, u64)> {
+        let mut sums: Vec<(String, u64, u64)> = Vec::new();
+        for Total { explanation, sleeps, ns } in &self.totals {
+            let cause = Cause::name(explanation.cause);
+            match sums.iter_mut().find(|(known, ..)| known == cause) {
+                Some((_, all, us)) => (*all, *us) = (*all + sleeps, *us + ns / 1000),
+                None => sums.push((cause.into(), *sleeps, ns / 1000)),
+            }
+        }
+        sums.sort_by_key(|(_, _, us)| std::cmp::Reverse(*us));
+        sums.extend((self.without_stack > 0).then(|| ("no stack".into(), self.without_stack, 0)));
+        sums
+    }
+
     /// A line for each cause and place.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |total: &Total| {

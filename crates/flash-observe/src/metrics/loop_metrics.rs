@@ -9,16 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use flash_core::job::Spent;
 use flash_os::thread_usage::{self, ThreadUsage};
 
 use super::blocks::{Block, Blocks};
+use super::last_block::{LastBlock, LastBlockCell};
+use super::shard::Shard;
 use crate::error::ErrorLog;
 use crate::sleep_recorder::RECORD_EVERY;
 
 // On cache lines of its own.
 #[repr(align(128))]
 pub struct LoopMetrics {
+    /// Where it counts the events of requests.
+    pub shard: Shard,
     error_log: ErrorLog,
     /// Those of all loops.
     all_blocks: Arc<Blocks>,
@@ -26,28 +29,21 @@ pub struct LoopMetrics {
     recorded_at_ns: LocalCounter,
     /// The thread's name, once it runs.
     name: OnceLock<String>,
-    pub requests: LocalCounter,
-    /// Bytes that sockets took.
-    pub sent_bytes: LocalCounter,
-    /// How long output waited for sockets.
-    pub send_us: LocalCounter,
     turns: LocalCounter,
+    /// Turns that have come to their end.
+    ended_turns: LocalCounter,
     /// Turns by the ready events that they began with: none, 1, 2 and more, 4 and more, and so on.
     ready: [LocalCounter; READY_CLASSES],
     busy_ns: LocalCounter,
     longest_ns: LocalCounter,
     blocks: LocalCounter,
+    last_block: Arc<LastBlockCell>,
     major_faults: LocalCounter,
-    walk_ns: LocalCounter,
-    open_ns: LocalCounter,
-    read_ns: LocalCounter,
-    queue_ns: LocalCounter,
-    help_ns: LocalCounter,
 }
 
 /// A number that one thread writes and others may read.
 #[derive(Debug, Default)]
-pub struct LocalCounter(AtomicU64);
+struct LocalCounter(AtomicU64);
 
 /// A turn that has begun.
 pub struct Turn {
@@ -61,36 +57,31 @@ pub(super) const SAMPLE_EVERY: u64 = 64;
 
 impl LocalCounter {
     // Not an atomic addition: only one thread adds.
-    pub fn add(&self, count: u64) {
+    fn add(&self, count: u64) {
         self.0.store(self.get() + count, Ordering::Relaxed);
     }
 
-    pub fn get(&self) -> u64 {
+    fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl LoopMetrics {
-    pub(super) fn new(error_log: ErrorLog, all_blocks: Arc<Blocks>) -> Self {
+    pub(super) fn new(shard: Shard, error_log: ErrorLog, all_blocks: Arc<Blocks>) -> Self {
         Self {
+            shard,
             error_log,
             all_blocks,
             recorded_at_ns: LocalCounter::default(),
             name: OnceLock::new(),
-            requests: LocalCounter::default(),
-            sent_bytes: LocalCounter::default(),
-            send_us: LocalCounter::default(),
             turns: LocalCounter::default(),
+            ended_turns: LocalCounter::default(),
             ready: Default::default(),
             busy_ns: LocalCounter::default(),
             longest_ns: LocalCounter::default(),
             blocks: LocalCounter::default(),
+            last_block: Arc::default(),
             major_faults: LocalCounter::default(),
-            walk_ns: LocalCounter::default(),
-            open_ns: LocalCounter::default(),
-            read_ns: LocalCounter::default(),
-            queue_ns: LocalCounter::default(),
-            help_ns: LocalCounter::default(),
         }
     }
 
@@ -107,9 +98,17 @@ impl LoopMetrics {
         Turn { begun: now, before: sampled.then(|| (thread_usage::current(), self.blocks())) }
     }
 
+    /// The number of the turn that has not come to its end.
+    pub fn turn_under_way(&self) -> Option<u64> {
+        let ended = self.ended_turns.get();
+        let begun = self.turns.get();
+        (begun > ended).then_some(begun)
+    }
+
     /// The loop is about to wait.
     pub fn end(&self, turn: Turn) {
         let ns = turn.begun.elapsed().as_nanos() as u64;
+        self.ended_turns.add(1);
         self.busy_ns.add(ns);
         self.longest_ns.0.fetch_max(ns, Ordering::Relaxed);
         if let Some((before, blocks)) = turn.before {
@@ -158,39 +157,45 @@ impl LoopMetrics {
             call,
             path,
         };
-        if self.all_blocks.catch(Instant::now(), block, record, &self.error_log) {
+        self.last_block.set(until_ns, lasted, call, &block.path);
+        if self.all_blocks.catch(Instant::now(), block, &self.last_block, record, &self.error_log) {
             self.recorded_at_ns.0.store(until_ns, Ordering::Relaxed);
         }
     }
 
-    /// What a request's job has taken.
-    pub fn spend(&self, spent: &Spent) {
-        self.walk_ns.add(spent.walk_ns);
-        self.open_ns.add(spent.open_ns);
-        self.read_ns.add(spent.read_ns);
-        self.queue_ns.add(spent.queue_ns);
-        self.help_ns.add(spent.help_ns);
-    }
-
-    pub(super) fn spent(&self) -> Spent {
-        Spent {
-            walk_ns: self.walk_ns.get(),
-            open_ns: self.open_ns.get(),
-            read_ns: self.read_ns.get(),
-            queue_ns: self.queue_ns.get(),
-            help_ns: self.help_ns.get(),
-        }
-    }
-
-    pub(super) fn blocks(&self) -> u64 {
+    /// Sleeps outside its wait.
+    pub fn blocks(&self) -> u64 {
         self.blocks.get()
     }
 
-    pub(super) fn turns(&self) -> u64 {
+    /// Its last sleep outside its wait.
+    pub fn last_block(&self) -> Option<LastBlock> {
+        self.last_block.get()
+    }
+
+    pub fn turns(&self) -> u64 {
         self.turns.get()
     }
 
-    fn name(&self) -> &str {
+    /// The time outside its wait.
+    pub fn busy_ns(&self) -> u64 {
+        self.busy_ns.get()
+    }
+
+    pub fn longest_ns(&self) -> u64 {
+        self.longest_ns.get()
+    }
+
+    pub fn major_faults(&self) -> u64 {
+        self.major_faults.get()
+    }
+
+    /// Turns by the ready events that they began with: none, 1, 2 and more, 4 and more, and so on.
+    pub fn ready(&self) -> Vec<u64> {
+        self.ready.iter().map(LocalCounter::get).collect()
+    }
+
+    pub fn name(&self) -> &str {
         self.name.get_or_init(|| std::thread::current().name().unwrap_or("a loop").to_owned())
     }
 }

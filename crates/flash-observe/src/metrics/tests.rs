@@ -7,7 +7,7 @@ use super::*;
 use crate::{Destination, ErrorLog};
 
 fn one_loop() -> (Metrics, Arc<LoopMetrics>) {
-    let metrics = Metrics::default();
+    let metrics = Metrics::new(MetricsMemory::for_loops(1).unwrap().into());
     let error_log = ErrorLog::open(Destination::Path("/dev/null".into()), Default::default()).unwrap();
     let one = metrics.loop_metrics(error_log);
     (metrics, one)
@@ -17,12 +17,12 @@ fn one_loop() -> (Metrics, Arc<LoopMetrics>) {
 fn the_last_line_is_for_people() {
     let (metrics, one) = one_loop();
     assert_eq!(metrics.summary(), "served 0 requests, 0 B");
-    one.requests.add(1);
-    one.sent_bytes.add(999);
+    one.shard.add(Count::Requests, 1);
+    one.shard.add(Count::SentBytes, 999);
     assert_eq!(metrics.summary(), "served 1 request, 999 B");
     one.end(one.begin(1, Instant::now()));
-    one.requests.add(213);
-    one.sent_bytes.add(3_100_000);
+    one.shard.add(Count::Requests, 213);
+    one.shard.add(Count::SentBytes, 3_100_000);
     assert_eq!(metrics.summary(), "served 214 requests, 3.1 MB; the disk was waited for 0 times");
 }
 

@@ -7,7 +7,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, version};
 
 use super::*;
 use crate::authority;
-use crate::certificates::Certificate;
+use crate::certificates::{self, Certificate};
 use crate::client_certificates::ClientAuthorities;
 use crate::tickets::Tickets;
 
@@ -37,9 +37,10 @@ fn endpoint_with(
 ) -> (Arc<Endpoint>, Arc<ClientConfig>) {
     let folder = tempfile::tempdir().unwrap();
     let local = authority::local(folder.path()).unwrap();
-    let certificate = Certificate::read(&local.files).unwrap();
+    let certificate = Certificate::read(&local.files, &certificates::open).unwrap();
     let tickets = Arc::new(Tickets::new().unwrap());
-    let clients = requires_client.then(|| ClientAuthorities::read(&local.authority, true).unwrap());
+    let clients = requires_client
+        .then(|| ClientAuthorities::read(&local.authority, true, &certificates::open).unwrap());
     let endpoint = Arc::new(Endpoint::new(CertificatesId(7), vec![certificate], clients, tickets, true));
     let mut roots = RootCertStore::empty();
     use rustls::pki_types::pem::PemObject;
@@ -52,6 +53,19 @@ fn endpoint_with(
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     (endpoint, Arc::new(config))
+}
+
+fn note(
+    event: Event<'_>,
+    secured: &mut Vec<(TlsInfo, HandshakeKind)>,
+    received: &mut Vec<u8>,
+    ended: &mut bool,
+) {
+    match event {
+        Event::Secured(tls, kind, _) => secured.push((tls, kind)),
+        Event::Plaintext(bytes) => received.extend_from_slice(bytes),
+        Event::End => *ended = true,
+    }
 }
 
 impl Peers {
@@ -88,19 +102,19 @@ impl Peers {
     }
 
     fn serve(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.receive(bytes)?;
+        let Self { server, secured, received, ended, .. } = self;
+        server.step(|event| note(event, secured, received, ended))
+    }
+
+    /// Without a step of the handshake.
+    fn receive(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Self { server, endpoint, secured, received, ended, .. } = self;
-        server.receive(
-            bytes,
-            |name| {
-                assert_eq!(name, Some("localhost"));
-                Arc::clone(endpoint)
-            },
-            |event| match event {
-                Event::Secured(tls, kind, _) => secured.push((tls, kind)),
-                Event::Plaintext(bytes) => received.extend_from_slice(bytes),
-                Event::End => *ended = true,
-            },
-        )
+        let choose = |name: Option<&str>| {
+            assert_eq!(name, Some("localhost"));
+            Some(Arc::clone(endpoint))
+        };
+        server.receive(bytes, choose, |event| note(event, secured, received, ended))
     }
 
     fn deliver(&mut self, mut bytes: &[u8]) {
@@ -162,6 +176,31 @@ fn a_handshake_in_pieces_of_any_size_and_plaintext_in_both_directions() {
             assert!(peers.server.incoming.capacity() == 0 && peers.server.outgoing.capacity() == 0);
         }
     }
+}
+
+/// The driver chooses when a processor is spent on a handshake.
+#[test]
+fn received_bytes_of_a_handshake_cost_nothing_until_its_step() {
+    let (endpoint, config) = endpoint();
+    let mut peers = Peers::new(&endpoint, &config);
+    let mut flights = 0;
+    while peers.secured.is_empty() {
+        let mut flight = Vec::new();
+        peers.client.write_tls(&mut flight).unwrap();
+        let (first, rest) = flight.split_at(1);
+        peers.receive(first).unwrap();
+        assert!(flights > 0 || !peers.server.has_step(), "the ClientHello is not complete");
+        peers.receive(rest).unwrap();
+        assert!(peers.server.has_step() && peers.server.outgoing().is_empty() && peers.secured.is_empty());
+        peers.serve(&[]).unwrap();
+        assert!(!peers.server.has_step());
+        let answer = peers.server.outgoing().to_vec();
+        peers.server.sent(answer.len());
+        peers.deliver(&answer);
+        flights += 1;
+    }
+    assert_eq!(flights, 2);
+    assert_eq!(peers.send(b"answer", usize::MAX), b"answer");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use flash_core::path::SitePath;
+use flash_core::record::RecordBuilder;
 use flash_core::upstream::{Direct, Open, OpenError, Opened, ReleaseMode, UpstreamProtocol, Upstreams};
 use flash_upstream::Cgi;
 
@@ -32,7 +33,11 @@ fn begin(cgi: &Cgi, path: &str, socket: Option<TcpStream>) -> Opened {
     let (told, tells) = channel();
     let direct = socket.map(|socket| {
         socket.set_nonblocking(true).unwrap();
-        Box::new(Direct { head: HEAD.to_vec(), socket: Some(socket.into()), record: None })
+        Box::new(Direct {
+            head: HEAD.to_vec(),
+            socket: Some(socket.into()),
+            record: RecordBuilder::default(),
+        })
     });
     let begin = Open {
         route: 7,

@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::error::Error;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use flash_http::negotiate::CodingSet;
 
 use super::directives;
 use crate::flags::{
-    self, AdminAt, Auth, CacheControl, Denial, Field, Listen, LogTo, RouteFlag, Upstream, Words,
+    self, AdminAt, Auth, CacheControl, Denial, ErrorLogTo, Field, Listen, LogTo, RouteFlag, Upstream, Words,
 };
 
 mod example;
@@ -29,7 +29,7 @@ pub(super) const ROOT: &str = "root";
 /// Keys that may stand in a site, too.
 const IN_SITES: [&str; 6] = ["user-dirs", "tls", "client-ca", "client-certificate", "https", "hsts"];
 /// Keys that may stand in a site and in a place, too.
-const IN_PLACES: [&str; 27] = [
+const IN_PLACES: [&str; 28] = [
     ROOT,
     "list",
     "index",
@@ -55,13 +55,15 @@ const IN_PLACES: [&str; 27] = [
     "gone",
     "methods",
     "no-header",
+    "request-id",
     "charset",
     "strip-prefix",
 ];
 /// Keys that make no difference to how names lead to files, and to the fields that are kept with a file. Sites and places that
 /// differ in nothing else share what is cached.
-const NOT_OF_FILES: [&str; 15] = [
+const NOT_OF_FILES: [&str; 16] = [
     "compress-programs",
+    "request-id",
     "list",
     "spa",
     "fallback",
@@ -176,8 +178,11 @@ fn kind(arg: &Arg) -> Option<Kind> {
         _ if is(&[TypeId::of::<PathBuf>()]) => Kind::File,
         _ if is(&[TypeId::of::<Redirect>()]) => Kind::Redirect,
         _ if is(&[TypeId::of::<LogTo>()]) => Kind::Log,
+        _ if is(&[TypeId::of::<ErrorLogTo>()]) => Kind::ErrorLog,
         _ if is(&[TypeId::of::<Auth>()]) => Kind::FileOrOff,
-        _ if is(&[TypeId::of::<Listen>(), TypeId::of::<AdminAt>()]) => Kind::Address,
+        _ if is(&[TypeId::of::<Listen>(), TypeId::of::<AdminAt>(), TypeId::of::<SocketAddr>()]) => {
+            Kind::Address
+        }
         _ if is(&[TypeId::of::<RouteFlag<PathBuf>>()]) => table("=", Kind::Folder, false),
         _ if is(&[TypeId::of::<RouteFlag<Upstream>>()]) => table("=", Kind::Address, false),
         _ if is(&[TypeId::of::<RouteFlag<Words>>()]) => table("=", Kind::Text, false),

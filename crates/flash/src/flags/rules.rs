@@ -36,6 +36,10 @@ pub(crate) struct Rules {
         value_parser = OsStringValueParser::new().map(Auth::from), help_heading = HEADING)]
     pub auth: Option<Auth>,
 
+    /// Tell clients and programs the id of each request, in X-Request-Id. One that a trusted proxy has sent is kept
+    #[arg(long, help_heading = HEADING)]
+    pub request_id: bool,
+
     /// Leave this field out of every response, be it one of --header or a program's. May be given repeatedly
     #[arg(long, value_name = "NAME", value_parser = field::parse_name, help_heading = HEADING)]
     pub no_header: Vec<String>,

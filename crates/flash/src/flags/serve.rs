@@ -22,8 +22,8 @@ use super::denial::Denial;
 use super::field::CacheControl;
 use super::value::{Switch, count};
 use super::{
-    Experiments, Field, Listen, LogFormat, LogTo, Place, Programs, Rules, Tls, duration, field, listen, name,
-    size,
+    ErrorLogTo, Experiments, Field, Listen, LogField, LogFormat, LogTo, Place, Programs, Rules, Tls,
+    TraceContext, duration, field, listen, name, size, usual_listen,
 };
 
 #[derive(Debug, Args)]
@@ -116,8 +116,8 @@ pub(crate) struct Serve {
     /// IPv4, unless another --listen has that port of IPv4. https:// before it means TLS, and http:// none. Without them, port
     /// 443 means TLS. If a certificate is given and no listener has TLS by these rules, all without http:// have it. With
     /// ,proxy-protocol at its end, each connection there has to begin with a header of the PROXY protocol (1 or 2), which names
-    /// the client
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = LISTENING)]
+    /// the client. A socket that systemd passes on serves the place with its address. Without --listen, all of them serve
+    #[arg(long, value_name = "ADDR", default_values = usual_listen::usual(), help_heading = LISTENING)]
     pub listen: Vec<Listen>,
 
     /// Whether clients may speak HTTP/2 as well as HTTP/1
@@ -149,23 +149,39 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "unix:PATH|off", value_parser = AdminAt::from_str, help_heading = LISTENING)]
     pub admin: Option<AdminAt>,
 
+    /// An address where administrators and Prometheus read: /metrics, /status and /healthz. Whoever reaches it may read, and
+    /// change nothing. Without this flag there is none
+    #[arg(long, value_name = "ADDR:PORT", help_heading = LISTENING)]
+    pub admin_listen: Option<SocketAddr>,
+
     /// Open the site in this desktop's browser
     #[arg(long, help_heading = LISTENING)]
     pub open: bool,
 
-    /// Write a line per request to this file, to standard output (-), or nowhere (off). Without this flag, a short line on a
+    /// Write a line per request to this file, to standard output (-), or nowhere (off). Or to a log daemon: syslog:unix:/dev/log,
+    /// syslog:udp:HOST:PORT or journald, with facility=, severity= and tag= behind commas. Without this flag, a short line on a
     /// terminal, and none elsewhere
-    #[arg(long, value_name = "PATH|-|off", value_hint = ValueHint::FilePath,
-        value_parser = OsStringValueParser::new().map(LogTo::from), help_heading = LOGS)]
+    #[arg(long, value_name = "PATH|DAEMON|-|off", value_hint = ValueHint::FilePath,
+        value_parser = OsStringValueParser::new().try_map(LogTo::parse), help_heading = LOGS)]
     pub access_log: Option<LogTo>,
 
     /// The format of the access log. Without this flag, short on a terminal if no --access-log is given, and combined elsewhere
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = LOGS)]
     pub log_format: Option<LogFormat>,
 
-    /// Write error lines to this file. Without this flag, to standard error
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = LOGS)]
-    pub error_log: Option<PathBuf>,
+    /// The fields of a JSON line, in this order, apart by commas. This flag means --log-format json
+    #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',', help_heading = LOGS)]
+    pub log_fields: Vec<LogField>,
+
+    /// What is done with the trace that a request's traceparent names. Programs get the field as it is, or with a span of Flash.
+    /// With always, each request has a trace
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "pass-through", help_heading = LOGS)]
+    pub trace_context: TraceContext,
+
+    /// Write error lines to this file, or to a log daemon as with --access-log. Without this flag, to standard error
+    #[arg(long, value_name = "PATH|DAEMON", value_hint = ValueHint::FilePath,
+        value_parser = OsStringValueParser::new().try_map(ErrorLogTo::parse), help_heading = LOGS)]
+    pub error_log: Option<ErrorLogTo>,
 
     /// Log every counter at the end, too (docs/counters.md)
     #[arg(long, help_heading = LOGS)]
@@ -173,6 +189,11 @@ pub(crate) struct Serve {
 
     #[command(flatten)]
     pub tls: Tls,
+
+    /// How often the files of certificates, keys and authorities are looked at. Those that have changed are used for new
+    /// handshakes, without a reload. With helper processes only a reload reads them
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse_positive, help_heading = super::tls::TLS)]
+    pub tls_renewal: Duration,
 
     #[command(flatten)]
     pub programs: Programs,
@@ -301,10 +322,6 @@ pub(crate) struct Serve {
     /// The sites of the configuration file, if it names any. DIR is then the first one's folder.
     #[arg(skip)]
     pub sites: Vec<SiteFlags>,
-
-    /// The hosts of all sites with their certificates, if there are any and the sites are forgotten.
-    #[arg(skip)]
-    pub certificates_of_sites: Option<Vec<String>>,
 }
 
 /// A site of a configuration file.
@@ -411,7 +428,7 @@ Signals:
   SIGTERM, SIGINT   accept no more, finish what is under way, end; a second one ends at once
   SIGUSR1           open the logs again, after they were renamed
   SIGHUP            the same, and reload (see flash reload). Of a terminal that was closed: as SIGTERM
-  SIGUSR2           tell in the error log what has been done so far: totals, and a line for each loop
+  SIGUSR2           another server takes this one's place (see flash upgrade)
 
 Exit codes:
   0   ended as asked

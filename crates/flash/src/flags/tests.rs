@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use flash_observe::Destination;
+
 use super::*;
 
 fn read(words: &[&str]) -> Result<Flags, Failure> {
@@ -82,7 +84,7 @@ fn what_is_given_replaces_defaults() {
     assert_eq!(flags.index, ["a.html", "b.html"]);
     assert_eq!(flags.header, ["X-A: 1".parse().unwrap()]);
     assert_eq!((flags.revalidate, flags.file_cache_bytes), (Duration::ZERO, Some(1 << 30)));
-    assert_eq!((flags.access_log, flags.arch), (Some(LogTo::Stdout), Arch::Mt));
+    assert_eq!((flags.access_log, flags.arch), (Some(LogTo::To(Destination::Stdout)), Arch::Mt));
 }
 
 #[test]

@@ -1,12 +1,14 @@
-//! The admin socket: where it is, and how it is opened. What is answered there is `flash-arch`'s.
+//! Where administrators reach a server, and how that is opened. What is answered there is `flash-arch`'s.
 
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use flash_arch::{Listener, SocketAccess};
+use flash_arch::{AdminListeners, Listener, SocketAccess};
+use flash_process::predecessor;
 
+use super::inherited::Inherited;
 use super::privileges;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, AdminAt};
@@ -32,16 +34,30 @@ pub(super) fn path(flags: &flags::Serve) -> Option<PathBuf> {
     }
 }
 
+/// Opens the socket, and the listener for those who only read.
+pub(super) fn open(flags: &flags::Serve, inherited: &mut Inherited) -> Result<AdminListeners, Failure> {
+    let read_only = flags.admin_listen.map(|address| {
+        let name = predecessor::name_of_own(&format!("admin-listen {address}"));
+        let made = inherited.named(&name).map_or_else(|| Listener::inet(address), Ok);
+        made.map(|listener| listener.named(name))
+            .map_err(|error| cannot(format_args!("listen for administrators at {address}"), &error))
+    });
+    Ok(AdminListeners { socket: open_socket(flags, inherited)?, read_only: read_only.transpose()? })
+}
+
 /// Opens the socket. One that nobody has asked for may be missing, and the server says so.
-pub(super) fn open(flags: &flags::Serve) -> Result<Option<Listener>, Failure> {
+fn open_socket(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Option<Listener>, Failure> {
     let Some(path) = path(flags) else { return Ok(None) };
+    if let Some(listener) = inherited.at_path(&path) {
+        return Ok(Some(listener));
+    }
     let user = flags.user.as_deref().map(privileges::user_of).transpose();
     let user = user.map_err(|why| Failure::Run(format!("cannot give away the admin socket: {why}")))?;
     let (user, group) = user.map_or((None, None), |(_, user)| (Some(user.id), Some(user.group)));
     let access = SocketAccess { mode: Some(MODE), user, group };
     let opened = make_folder(&path).and_then(|()| Listener::unix(&path, access));
     match opened {
-        Ok(listener) => Ok(Some(listener)),
+        Ok(listener) => Ok(Some(listener.named(predecessor::name_of_own("admin")))),
         Err(error) if flags.admin.is_some() => {
             Err(cannot(format_args!("open the admin socket {}", path.display()), &error))
         }

@@ -1,6 +1,7 @@
-//! The certificates that the flags ask for: read and checked before anybody listens, and watched while the server runs.
+//! The certificates that the flags ask for: read and checked before the server listens and with each reload, and watched meanwhile.
 
-use std::collections::HashMap;
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,80 +9,140 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use flash_core::hosts::HostName;
-use flash_core::transport::CertificatesId;
+use flash_core::transport::{CertificatesId, SiteCertificates};
 use flash_http::Scheme;
 use flash_observe::ErrorLog;
+use flash_tls::certificates::{self, Open};
 use flash_tls::tickets::Tickets;
 use flash_tls::{
     Certificate, CertificateFiles, ClientAuthorities, Endpoint, Endpoints, authority, check, endpoint,
 };
 
+use super::certificate_numbers::{Numbers, Set};
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, Https};
+use crate::flags::{self, ClientCertificate, Https};
 
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
-
-/// The certificates of all sites.
+/// The certificates of all sites, if they have any.
+#[derive(Default)]
 pub(super) struct Certificates {
-    pub(super) endpoints: Arc<Endpoints>,
-    /// For each site the number of its endpoint.
-    of_sites: Vec<Option<u32>>,
+    /// In the order of their numbers.
+    pub(super) endpoints: Arc<Vec<Arc<Endpoint>>>,
+    numbers: Numbers,
+    of_sites: Vec<Option<SiteCertificates>>,
+    /// The keys of all configurations, so that clients resume their sessions after a reload.
+    tickets: Option<Arc<Tickets>>,
+    /// Those for localhost that Flash has made.
+    local: Option<CertificateFiles>,
     /// What clients may not like, and how to trust a certificate that Flash has made.
     pub(super) remarks: Vec<String>,
 }
 
-/// Reads the certificates of all sites; `None` if no site has one.
-pub(super) fn read(flags: &flags::Serve) -> Result<Option<Certificates>, Failure> {
-    let sites = sites(flags);
-    if !sites.iter().any(|(flags, _)| flags.tls.is_on()) {
-        return Ok(None);
-    }
-    let http2 = flags.http2 == flags::Switch::On;
-    endpoint::prepare().map_err(|error| cannot(format_args!("prepare TLS"), &error))?;
-    let tickets = Tickets::new().map_err(|_| Failure::Run("cannot make keys of session tickets".into()))?;
-    let tickets = Arc::new(tickets);
-    let (mut all, mut of_sites, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
-    let mut known: HashMap<_, u32> = HashMap::new();
-    for (flags, hosts) in sites {
-        let files = files(flags, &mut remarks)?;
-        if files.is_empty() {
-            of_sites.push(None);
-            continue;
-        }
-        let what = (files, flags.tls.client_ca.clone(), flags.tls.client_certificate);
-        let number = match known.get(&what) {
-            Some(number) => *number,
-            None => {
-                let certificates = endpoint::read(&what.0).map_err(Failure::Run)?;
-                let clients = clients(flags)?;
-                let number = all.len() as u32;
-                let id = CertificatesId(number);
-                all.push(Arc::new(Endpoint::new(id, certificates, clients, Arc::clone(&tickets), http2)));
-                known.insert(what, number);
-                number
-            }
-        };
-        remarks.extend(problems(&all[number as usize].certificates(), hosts));
-        of_sites.push(Some(number));
-    }
-    Ok(Some(Certificates { endpoints: Arc::new(Endpoints::new(all)), of_sites, remarks }))
+/// What is wrong with the certificates of a site, with its position, if there are several.
+pub(super) type Wrong = (Option<usize>, Failure);
+
+/// Reads the certificates of all sites.
+pub(super) fn read(flags: &flags::Serve) -> Result<Certificates, Failure> {
+    let read = Certificates::default().next(flags, &certificates::open);
+    read.map_err(|wrong| wrong.into_iter().next().map_or_else(no_certificates, |(_, failure)| failure))
+}
+
+fn no_certificates() -> Failure {
+    Failure::Run("the certificates cannot be read".into())
 }
 
 impl Certificates {
-    /// The certificates of the site with this number.
-    pub(super) fn of(&self, site: u32) -> Option<CertificatesId> {
-        self.of_sites.get(site as usize).copied().flatten().map(CertificatesId)
+    /// The certificates after a reload. What has not changed stays.
+    ///
+    /// # Errors
+    /// All that is wrong with them.
+    pub(super) fn next(&self, flags: &flags::Serve, open: &Open<'_>) -> Result<Self, Vec<Wrong>> {
+        let (mut next, mut wrong, mut sets) = (Self::default(), Vec::new(), Vec::new());
+        (next.tickets, next.local) = (self.tickets.clone(), self.local.clone());
+        let sites = sites(flags);
+        let position = |number: usize| (!flags.sites.is_empty()).then_some(number);
+        for (number, (flags, hosts)) in sites.iter().enumerate() {
+            let files = files(flags, &mut next.local, &mut next.remarks).unwrap_or_else(|failure| {
+                wrong.push((position(number), failure));
+                Vec::new()
+            });
+            let clients = flags.tls.client_ca.clone().map(|path| (path, flags.tls.client_certificate));
+            sets.push((*hosts, (!files.is_empty()).then_some(Set { files, clients })));
+        }
+        (next.numbers, next.of_sites) = self.numbers.next(&sets);
+        let mut known = BTreeMap::new();
+        for (number, ((_, set), own)) in sets.iter().zip(&next.of_sites).enumerate() {
+            let (Some(set), Some(own)) = (set, own) else { continue };
+            let endpoint = known.entry(own.present).or_insert_with(|| {
+                let endpoint = self.endpoint(set, own.present, &mut next.tickets, flags, open);
+                endpoint.map_err(|failure| wrong.push((position(number), failure))).ok()
+            });
+            let Some(endpoint) = endpoint else { continue };
+            next.remarks.extend(problems(&endpoint.certificates(), sites[number].1));
+        }
+        next.endpoints = Arc::new(known.into_values().flatten().collect());
+        if wrong.is_empty() { Ok(next) } else { Err(wrong) }
     }
 
-    /// Reads files again that have changed, now and once a minute in a thread. A process of mp may start long after the server.
-    pub(super) fn watch(&self, error_log: &ErrorLog) -> io::Result<()> {
+    /// The endpoint of a set. An unchanged one is the same.
+    fn endpoint(
+        &self,
+        set: &Set,
+        id: CertificatesId,
+        tickets: &mut Option<Arc<Tickets>>,
+        flags: &flags::Serve,
+        open: &Open<'_>,
+    ) -> Result<Arc<Endpoint>, Failure> {
+        let http2 = flags.http2 == flags::Switch::On;
+        if let Ok(present) = self.endpoints.binary_search_by_key(&id, |endpoint| endpoint.id()) {
+            return self.endpoints[present].next(http2, open).map_err(Failure::Run);
+        }
+        let certificates = endpoint::read(&set.files, open).map_err(Failure::Run)?;
+        let clients = clients(set.clients.as_ref(), open)?;
+        let tickets = match tickets {
+            Some(tickets) => tickets,
+            None => {
+                endpoint::prepare().map_err(|error| cannot(format_args!("prepare TLS"), &error))?;
+                let new = Tickets::new();
+                tickets.insert(Arc::new(
+                    new.map_err(|_| Failure::Run("cannot make keys of session tickets".into()))?,
+                ))
+            }
+        };
+        Ok(Arc::new(Endpoint::new(id, certificates, clients, Arc::clone(tickets), http2)))
+    }
+
+    /// The certificates of the site with this position.
+    pub(super) fn of(&self, site: u32) -> Option<&SiteCertificates> {
+        self.of_sites.get(site as usize)?.as_ref()
+    }
+
+    /// Those for clients that name no host, or one that no site has.
+    pub(super) fn first(&self) -> Option<CertificatesId> {
+        self.of_sites.iter().flatten().map(|own| own.present).next()
+    }
+}
+
+/// Reads files again that have changed, while a process serves.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// Those of the process.
+    pub(super) endpoints: Arc<Endpoints>,
+    is_on: Cell<bool>,
+}
+
+impl Watch {
+    /// Reads them now and `every` so often in a thread. A process of mp may start long after the server.
+    pub(super) fn start(&self, every: Duration, error_log: &ErrorLog) -> io::Result<()> {
+        if self.is_on.replace(true) {
+            return Ok(());
+        }
         let (endpoints, error_log) = (Arc::clone(&self.endpoints), error_log.clone());
-        endpoints.iter().for_each(|endpoint| reload(endpoint, &error_log));
+        let read_again = move || endpoints.all().iter().for_each(|endpoint| reload(endpoint, &error_log));
+        read_again();
         let watch = move || {
             loop {
-                thread::sleep(LOOK_EVERY);
-                endpoints.iter().for_each(|endpoint| reload(endpoint, &error_log));
+                thread::sleep(every);
+                read_again();
             }
         };
         thread::Builder::new().name("certificates".into()).spawn(watch).map(drop)
@@ -89,7 +150,7 @@ impl Certificates {
 }
 
 fn reload(endpoint: &Endpoint, error_log: &ErrorLog) {
-    match endpoint.reload() {
+    match endpoint.reload(unix_seconds(), &certificates::open) {
         Ok(false) => {}
         Ok(true) => {
             let path =
@@ -101,6 +162,10 @@ fn reload(endpoint: &Endpoint, error_log: &ErrorLog) {
     }
 }
 
+fn unix_seconds() -> i64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}
+
 /// The flags and the hosts of each site.
 fn sites(flags: &flags::Serve) -> Vec<(&flags::Serve, &[HostName])> {
     match &flags.sites[..] {
@@ -110,8 +175,15 @@ fn sites(flags: &flags::Serve) -> Vec<(&flags::Serve, &[HostName])> {
 }
 
 /// The files of a site's certificates. Makes those for localhost if that is wanted.
-fn files(flags: &flags::Serve, remarks: &mut Vec<String>) -> Result<Vec<CertificateFiles>, Failure> {
+fn files(
+    flags: &flags::Serve,
+    made: &mut Option<CertificateFiles>,
+    remarks: &mut Vec<String>,
+) -> Result<Vec<CertificateFiles>, Failure> {
     let tls = &flags.tls;
+    if let (true, Some(made)) = (tls.tls, &*made) {
+        return Ok(vec![made.clone()]);
+    }
     if tls.tls {
         let folder = data_folder()?.join("tls");
         let local = authority::local(&folder)
@@ -124,9 +196,8 @@ fn files(flags: &flags::Serve, remarks: &mut Vec<String>) -> Result<Vec<Certific
             ),
             false => format!("the certificate is for localhost, by the authority {path}"),
         };
-        if !remarks.contains(&remark) {
-            remarks.push(remark);
-        }
+        remarks.push(remark);
+        *made = Some(local.files.clone());
         return Ok(vec![local.files]);
     }
     if tls.tls_certificate.len() != tls.tls_key.len() {
@@ -142,10 +213,13 @@ fn files(flags: &flags::Serve, remarks: &mut Vec<String>) -> Result<Vec<Certific
 }
 
 /// The authorities of a site's clients.
-fn clients(flags: &flags::Serve) -> Result<Option<ClientAuthorities>, Failure> {
-    let tls = &flags.tls;
-    let read = |path: &PathBuf| ClientAuthorities::read(path, tls.requires_client_certificate());
-    tls.client_ca.as_ref().map(read).transpose().map_err(Failure::Run)
+fn clients(
+    of: Option<&(PathBuf, ClientCertificate)>,
+    open: &Open<'_>,
+) -> Result<Option<ClientAuthorities>, Failure> {
+    let read =
+        |(path, how): &(PathBuf, _)| ClientAuthorities::read(path, *how == ClientCertificate::Required, open);
+    of.map(read).transpose().map_err(Failure::Run)
 }
 
 /// Where the user's own data is (XDG Base Directory Specification).
@@ -159,8 +233,7 @@ fn data_folder() -> Result<PathBuf, Failure> {
 
 /// What clients may not like about the certificates of a site. A host that one of them covers is covered.
 fn problems(certificates: &[Certificate], hosts: &[HostName]) -> Vec<String> {
-    let now =
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    let now = unix_seconds();
     let name = |host: &HostName| match host {
         HostName::Exact(name) => Some(String::from_utf8_lossy(name).into_owned()),
         HostName::Below(name) => Some(format!("*.{}", String::from_utf8_lossy(name))),
@@ -178,15 +251,18 @@ fn problems(certificates: &[Certificate], hosts: &[HostName]) -> Vec<String> {
 }
 
 /// All that is wrong with the certificates, for `flash check`: each with the position of its site, if there are several.
-pub(super) fn check(flags: &flags::Serve) -> Vec<(Option<usize>, Failure)> {
+pub(super) fn check(flags: &flags::Serve) -> Vec<Wrong> {
     let mut faults = Vec::new();
     for (position, (site, hosts)) in sites(flags).into_iter().enumerate() {
-        let mut wrong: Vec<String> =
-            clients(site).err().map(|failure| failure.to_string()).into_iter().collect();
+        let authorities = site.tls.client_ca.clone().map(|path| (path, site.tls.client_certificate));
+        let unread = clients(authorities.as_ref(), &certificates::open).err();
+        let mut wrong: Vec<String> = unread.map(|failure| failure.to_string()).into_iter().collect();
         // `tls = true` makes files, and a check makes none.
         if !site.tls.tls {
-            let read = |files: Vec<CertificateFiles>| endpoint::read(&files).map_err(Failure::Run);
-            match files(site, &mut Vec::new()).and_then(read) {
+            let read = |files: Vec<CertificateFiles>| {
+                endpoint::read(&files, &certificates::open).map_err(Failure::Run)
+            };
+            match files(site, &mut None, &mut Vec::new()).and_then(read) {
                 Ok(certificates) => wrong.extend(problems(&certificates, hosts)),
                 Err(failure) => wrong.push(failure.to_string()),
             }

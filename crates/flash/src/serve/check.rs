@@ -8,15 +8,16 @@ use crate::flags::{self, Helpers};
 
 /// All faults, each with the key that it is about. It starts, opens and changes nothing.
 pub(crate) fn check(flags: &flags::Serve) -> Vec<Fault> {
-    let of_certificate = |(site, failure): (Option<usize>, _)| {
-        let site = site.map(|position| (position, None));
-        Fault { key: "tls", site, failure }
-    };
     let of_certificates = certificates::check(flags).into_iter().map(of_certificate);
     of_certificates.chain(check_again(flags)).collect()
 }
 
-/// The same for a reload. It leaves the certificates as they are, and the server's user may not be allowed to read them.
+/// What is wrong with a certificate, at its key.
+pub(super) fn of_certificate((site, failure): certificates::Wrong) -> Fault {
+    Fault { key: "tls", site: site.map(|position| (position, None)), failure }
+}
+
+/// The same for a reload, without the certificates, which may be readable for another process only.
 pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
     let checks = [
         ("helpers", privileges::check(flags)),

@@ -3,20 +3,26 @@
 //! A reload reads everything again that the command line names: the configuration file, the pages for errors, the addresses of
 //! FastCGI servers. It checks all of it, then opens what is new, and changes nothing before all of it is right.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-use flash_arch::{Configurator, HelperKind, Listener, Next, Present, ServerParts};
+use flash_arch::{Arch, Configurator, HelperKind, Listener, Next, Present, ServerParts};
 use flash_core::cache::PathCache;
 use flash_core::configuration_number::ConfigurationNumber;
 use flash_core::memory_budget::Budget;
 use flash_core::refusal::RefusalLog;
 use flash_core::server::Server;
 use flash_core::upstream::Upstreams;
+use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog, Limits};
 use flash_process::ForkHelper;
+use flash_tls::certificates;
 
+use super::certificates::{Certificates, Watch, Wrong};
+use super::check::of_certificate;
 use super::dir::Dir;
+use super::inherited::Inherited;
 use super::listeners::Listeners;
 use super::logs::Logs;
 use super::memory::pressure::{self, MemoryFiles};
@@ -44,9 +50,15 @@ pub(super) struct Configured {
     pub(super) memory: Arc<MemoryFiles>,
     /// The access log of this process, for programs that write to the client themselves.
     pub(super) detached_log: DetachedLog,
+    pub(super) watch: Watch,
+    /// Where all processes count.
+    pub(super) metrics_memory: Arc<MetricsMemory>,
     /// What is to take the place of the rest once it serves.
     pub(super) prepared: Option<Prepared>,
 }
+
+/// What was read again.
+type Again = (Arc<flags::Serve>, Arc<Certificates>);
 
 /// What a reload has made.
 pub(super) struct Prepared {
@@ -61,30 +73,66 @@ impl Configured {
     /// What opens the upstreams of these sites, if they have any.
     fn upstreams(&self, plan: &Plan, error_log: &ErrorLog) -> io::Result<Option<Arc<dyn Upstreams>>> {
         let programs: Vec<_> = plan.sites.programs().collect();
-        Programs::start(&programs, self.fork_helper.as_ref(), error_log, &self.detached_log)
+        Programs::start(
+            &programs,
+            self.fork_helper.as_ref(),
+            error_log,
+            (&self.detached_log, &self.metrics_memory),
+        )
     }
 
     fn of_sites<'a>(
         &'a self,
-        https_port: Option<u16>,
+        (certificates, listeners): (&'a Arc<Certificates>, &Listeners),
         number: &'a Arc<ConfigurationNumber>,
         upstreams: Option<&'a Arc<dyn Upstreams>>,
     ) -> OfSites<'a> {
-        let tls = (self.plan.certificates.as_ref(), https_port);
-        OfSites { number, answers: &self.answers, upstreams, tls }
+        let tls = (certificates, listeners.https_port());
+        OfSites { number, answers: &self.answers, upstreams, tls, metrics_memory: &self.metrics_memory }
     }
 
     /// Reads everything again, and checks it. In a sandbox another process does.
-    fn read_again(&self) -> Result<Arc<flags::Serve>, String> {
+    fn read_again(&self) -> Result<Again, String> {
+        let certificates = |flags: &flags::Serve| self.plan.certificates.next(flags, &certificates::open);
         match self.privileges.helper_kind() {
             HelperKind::Processes(processes) if self.privileges.is_in_sandbox() => {
                 let of_file = processes.read_configuration()?;
-                (self.reader.in_place)(&of_file).map(Arc::from)
+                let flags: Arc<flags::Serve> = (self.reader.in_place)(&of_file)?.into();
+                let why = |wrong: Vec<Wrong>| {
+                    wrong.iter().map(|(_, failure)| failure.to_string()).collect::<Vec<_>>().join("\n")
+                };
+                let certificates = certificates(&flags).map_err(why)?;
+                Ok((flags, Arc::new(certificates)))
             }
             HelperKind::Processes(_) | HelperKind::Threads => {
-                self.reader.read(&self.plan.flags).map(|again| Arc::from(again.flags))
+                let read = RefCell::default();
+                let check = |flags: &flags::Serve| match certificates(flags) {
+                    Ok(certificates) => {
+                        read.replace(certificates);
+                        Vec::new()
+                    }
+                    Err(wrong) => wrong.into_iter().map(of_certificate).collect(),
+                };
+                let again = self.reader.read(&self.plan.flags, &check)?;
+                Ok((again.flags.into(), Arc::new(read.into_inner())))
             }
         }
+    }
+
+    /// Confined, the server cannot read them again.
+    fn watch_certificates(&self, plan: &Plan, error_log: &ErrorLog) -> io::Result<()> {
+        let is_confined = !matches!(self.privileges.helper_kind(), HelperKind::Threads);
+        if is_confined || plan.certificates.endpoints.is_empty() {
+            return Ok(());
+        }
+        self.watch.start(plan.flags.tls_renewal, error_log)
+    }
+
+    /// What clients may not like since this reload.
+    fn log_remarks(&self, plan: &Plan, error_log: &ErrorLog) {
+        let known = &self.plan.certificates.remarks;
+        let new = plan.certificates.remarks.iter().filter(|remark| !known.contains(remark));
+        new.for_each(|remark| error_log.log(format_args!("{remark}")));
     }
 
     /// The folder after a reload. Helper processes keep theirs.
@@ -102,9 +150,10 @@ impl Configurator for Configured {
         let (limits, helper_kind) = (Limits::default(), privileges.helper_kind());
         let error_log = ErrorLog::start(logs.error(&helper_kind)?, limits)?;
         let access_log = match logs.access(&helper_kind)? {
-            Some(to) => Some(AccessLog::start(to, logs.format, limits, error_log.clone())?),
+            Some(to) => Some(AccessLog::start(to, logs.format.clone(), limits, error_log.clone())?),
             None => None,
         };
+        logs.close();
         let paths = Arc::new(PathCache::new(plan.cache_limits(number)));
         pressure::start(&self.memory, &paths, &error_log)?;
         let disk = match privileges.take_disk() {
@@ -124,9 +173,10 @@ impl Configurator for Configured {
         let programs = self.upstreams(plan, &error_log)?;
         let next = disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |_| dir.open())?;
         let configuration = Arc::new(ConfigurationNumber(self.number));
-        let hosts = plan
-            .sites
-            .hosts(&next, &self.of_sites(self.listeners.https_port(), &configuration, programs.as_ref()));
+        let hosts = plan.sites.hosts(
+            &next,
+            &self.of_sites((&plan.certificates, &self.listeners), &configuration, programs.as_ref()),
+        );
         disk.replace_sites(next);
         let server = Server {
             number: configuration,
@@ -139,11 +189,9 @@ impl Configurator for Configured {
             },
         };
         let verbose = plan.flags.verbose;
-        let tls = plan.certificates.as_ref().map(|certificates| Arc::clone(&certificates.endpoints));
-        // Confined, the server cannot read them again.
-        if let (Some(certificates), HelperKind::Threads) = (&plan.certificates, &helper_kind) {
-            certificates.watch(&error_log)?;
-        }
+        let tls = Arc::clone(&self.watch.endpoints);
+        tls.replace(&*plan.certificates.endpoints);
+        self.watch_certificates(plan, &error_log)?;
         Ok(ServerParts {
             server,
             disk,
@@ -153,14 +201,15 @@ impl Configurator for Configured {
             programs,
             sleep_recorder: privileges.sleep_recorder(),
             tls,
+            metrics_memory: Arc::clone(&self.metrics_memory),
             verbose,
         })
     }
 
     fn prepare(&mut self, present: &Present<'_>) -> Result<Next, String> {
         self.prepared = None;
-        let flags = self.read_again()?;
-        let (next, prepared) = self.prepare_with(flags, present).map_err(|failure| failure.to_string())?;
+        let again = self.read_again()?;
+        let (next, prepared) = self.prepare_with(again, present).map_err(|failure| failure.to_string())?;
         self.prepared = Some(prepared);
         Ok(next)
     }
@@ -191,7 +240,12 @@ impl Configurator for Configured {
     fn replaced(&mut self) {
         if let Some(Prepared { plan, dir, logs, listeners, access_log }) = self.prepared.take() {
             self.detached_log.set(access_log);
+            listeners.speak();
             (self.plan, self.dir, self.logs, self.listeners) = (plan, dir, logs, listeners);
+            // The parent of mp keeps them for its workers.
+            if !matches!(self.plan.arch, Arch::Mp { .. }) {
+                self.logs.close();
+            }
         }
     }
 }
@@ -199,36 +253,33 @@ impl Configurator for Configured {
 impl Configured {
     /// What the parent of mp replaces. Its processes open the rest themselves.
     fn prepare_for_processes(&self) -> Result<Prepared, String> {
-        let flags = self.read_again()?;
+        let again = self.read_again()?;
         let prepare = || -> Result<_, Failure> {
-            let dir = self.dir_again(&flags)?;
-            let plan = self.plan.next(flags, &dir, self.privileges.is_in_sandbox())?;
-            let listeners = Listeners::open(&plan.flags, &self.listeners)?;
+            let dir = self.dir_again(&again.0)?;
+            let plan = self.plan.next(again, &dir, self.privileges.is_in_sandbox())?;
+            let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
             let (logs, _) = self.logs.next(&plan.flags, &HelperKind::Threads)?;
             Ok(Prepared { plan, dir, logs, listeners, access_log: None })
         };
         prepare().map_err(|failure| failure.to_string())
     }
 
-    fn prepare_with(
-        &self,
-        flags: Arc<flags::Serve>,
-        present: &Present<'_>,
-    ) -> Result<(Next, Prepared), Failure> {
-        let dir = self.dir_again(&flags)?;
-        let plan = self.plan.next(flags, &dir, self.privileges.is_in_sandbox())?;
-        let listeners = Listeners::open(&plan.flags, &self.listeners)?;
+    fn prepare_with(&self, again: Again, present: &Present<'_>) -> Result<(Next, Prepared), Failure> {
+        let dir = self.dir_again(&again.0)?;
+        let plan = self.plan.next(again, &dir, self.privileges.is_in_sandbox())?;
+        let listeners = Listeners::open(&plan.flags, &self.listeners, &mut Inherited::default())?;
         let helper_kind = present.helper_kind;
         let (logs, sinks) = self.logs.next(&plan.flags, helper_kind)?;
         let failed = |what: &str, error: &io::Error| Failure::Run(format!("cannot {what}: {error}"));
         let access_log = match (present.access_log, logs.has_access()) {
-            (Some(log), true) => Some(log.with_format(logs.format)),
+            (Some(log), true) => Some(log.with_format(logs.format.clone())),
             (None, true) => {
                 let sink = logs
                     .access(helper_kind)
                     .and_then(|sink| sink.ok_or_else(|| io::ErrorKind::NotFound.into()));
-                let start =
-                    |sink| AccessLog::start(sink, logs.format, Limits::default(), present.error_log.clone());
+                let start = |sink| {
+                    AccessLog::start(sink, logs.format.clone(), Limits::default(), present.error_log.clone())
+                };
                 Some(sink.and_then(start).map_err(|error| failed("start the access log", &error))?)
             }
             (_, false) => None,
@@ -246,8 +297,9 @@ impl Configured {
             })
             .map_err(|error| cannot(format_args!("serve {}", dir.path().display()), &error))?;
         let number = Arc::new(ConfigurationNumber(present.server.number.0 + 1));
-        let hosts =
-            plan.sites.hosts(&sites, &self.of_sites(listeners.https_port(), &number, upstreams.as_ref()));
+        let hosts = plan
+            .sites
+            .hosts(&sites, &self.of_sites((&plan.certificates, &listeners), &number, upstreams.as_ref()));
         let server = Server {
             number,
             settings: plan.settings(access_log.is_some()),
@@ -264,7 +316,11 @@ impl Configured {
             limits: plan.limits(),
             listeners: listeners.all(),
             upstreams,
+            endpoints: Arc::clone(&plan.certificates.endpoints),
         };
+        self.watch_certificates(&plan, present.error_log)
+            .map_err(|error| failed("start a thread that reads certificates again", &error))?;
+        self.log_remarks(&plan, present.error_log);
         Ok((next, Prepared { plan, dir, logs, listeners, access_log }))
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use flash_arch::{Listener, SocketAccess};
 use flash_http::Scheme;
+use flash_process::predecessor;
 
+use super::inherited::Inherited;
 use super::privileges;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen, Place, UnixPlace};
@@ -16,12 +18,23 @@ use crate::flags::{self, Listen, Place, UnixPlace};
 pub(super) struct Listeners(Vec<(Listen, Arc<Listener>)>);
 
 impl Listeners {
-    /// The listeners of these flags. Takes those that there are already, and makes the others.
-    pub(super) fn open(flags: &flags::Serve, present: &Self) -> Result<Self, Failure> {
+    /// The listeners of these flags. Takes those that there are already, then inherited ones, and makes the others.
+    pub(super) fn open(
+        flags: &flags::Serve,
+        present: &Self,
+        inherited: &mut Inherited,
+    ) -> Result<Self, Failure> {
+        // Those that no place of the next configuration names.
         let mut left = present.0.clone();
+        let mut kept = Vec::new();
+        for place in &flags.listen {
+            if let Some(known) = left.iter().position(|(known, _)| known == place) {
+                kept.push(left.swap_remove(known));
+            }
+        }
         let before: Vec<Listen> = present.0.iter().map(|(place, _)| place.clone()).collect();
         let mut take = |place: &Listen| {
-            let known = left.iter().position(|(known, _)| known == place);
+            let known = kept.iter().position(|(known, _)| known == place);
             let listener = match known {
                 // The kernel takes this choice before the socket is bound only.
                 Some(_) if leaves_ipv4(place, &before) && !leaves_ipv4(place, &flags.listen) => {
@@ -30,12 +43,28 @@ impl Listeners {
                         "{place} is for IPv6 alone, because it began beside a listener for IPv4: only a restart changes that"
                     )));
                 }
-                Some(known) => left.swap_remove(known).1,
-                None => Arc::new(listen(place, &flags.listen, flags.user.as_deref(), present)?),
+                Some(known) => kept.swap_remove(known).1,
+                None => {
+                    // The same socket, whose connections will begin in another way.
+                    let same = left.iter().position(|(known, _)| known.place == place.place);
+                    match (same, inherited.at(&place.place)) {
+                        (Some(same), _) => left.swap_remove(same).1,
+                        (None, Some(listener)) => Arc::new(listener),
+                        (None, None) => {
+                            let made = listen(place, &flags.listen, flags.user.as_deref(), present)?;
+                            Arc::new(made.named(predecessor::name_of_own(&place.place.to_string())))
+                        }
+                    }
+                }
             };
             Ok((place.clone(), listener))
         };
         flags.listen.iter().map(&mut take).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// From now on connections begin as the flags say.
+    pub(super) fn speak(&self) {
+        self.0.iter().for_each(|(place, listener)| listener.speak(place.scheme(), place.proxy_protocol));
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Listener>> {
@@ -44,7 +73,7 @@ impl Listeners {
 
     /// The port to which requests without TLS are redirected.
     pub(super) fn https_port(&self) -> Option<u16> {
-        let https = self.0.iter().filter(|(_, listener)| listener.scheme() == Scheme::Https);
+        let https = self.0.iter().filter(|(place, _)| place.scheme() == Scheme::Https);
         https.filter_map(|(_, listener)| listener.address()).map(|address| address.port()).next()
     }
 
@@ -138,14 +167,6 @@ fn listen(
             socket_access(place, user).and_then(|access| Listener::unix(&place.path, access))
         }
     };
-    let listener = listener.map(|listener| match wanted.scheme() {
-        Scheme::Https => listener.with_tls(),
-        Scheme::Http => listener,
-    });
-    let listener = listener.map(|listener| match wanted.proxy_protocol {
-        true => listener.requiring_proxy_header(),
-        false => listener,
-    });
     let in_the_way = present.in_the_way_of(wanted);
     listener.map_err(|error| match (place, error.kind()) {
         (_, ErrorKind::AddrInUse) if in_the_way.is_some() => {

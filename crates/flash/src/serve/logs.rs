@@ -1,5 +1,6 @@
 //! The logs, opened while the server still has all its rights. What is written to them is not known here.
 
+use std::cell::RefCell;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,14 +10,21 @@ use flash_observe::{Destination, Format, LogSink, Opener};
 use flash_process::LogOpener;
 
 use crate::failure::{Failure, cannot};
-use crate::flags::{self, LogTo};
+use crate::flags::{self, LogFormat, LogTo};
 
 pub(super) struct Logs {
-    error: LogSink,
-    access: Option<LogSink>,
+    error: Log,
+    access: Option<Log>,
     pub(super) format: Format,
     /// Keeps the rights of the start, where the server gives them up.
     log_opener: Option<Arc<LogOpener>>,
+}
+
+/// A log for the writers that will be made.
+struct Log {
+    destination: Destination,
+    /// Open until it has its writer, which opens the path anew, or shares this file if it may not.
+    file: RefCell<Option<LogSink>>,
 }
 
 /// Other destinations of the logs, where a reload has changed them.
@@ -31,7 +39,25 @@ pub(super) fn paths(flags: &flags::Serve) -> Vec<PathBuf> {
         Some(Destination::Path(path)) => Some(path),
         _ => None,
     };
-    flags.error_log.clone().into_iter().chain(access).collect()
+    let error = match error_log(flags) {
+        Destination::Path(path) => Some(path),
+        _ => None,
+    };
+    error.into_iter().chain(access).collect()
+}
+
+impl Log {
+    fn of(sink: LogSink) -> Self {
+        Self { destination: sink.destination().clone(), file: RefCell::new(Some(sink)) }
+    }
+
+    /// For one more writer.
+    fn sink(&self, opener: Option<Opener>) -> io::Result<LogSink> {
+        match &*self.file.borrow() {
+            Some(file) => file.again(opener),
+            None => LogSink::open_by(self.destination.clone(), opener),
+        }
+    }
 }
 
 impl Logs {
@@ -42,7 +68,7 @@ impl Logs {
             LogSink::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
         };
         let error = open(error_log(flags))?;
-        let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal());
+        let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal())?;
         let access = to.map(open).transpose()?;
         let paths = paths(flags);
         let log_opener = match flags.user.is_some() && !(paths.is_empty() && sockets.is_empty()) {
@@ -52,7 +78,7 @@ impl Logs {
             }
             false => None,
         };
-        Ok(Self { error, access, format, log_opener })
+        Ok(Self { error: Log::of(error), access: access.map(Log::of), format, log_opener })
     }
 
     /// The logs after a reload.
@@ -62,23 +88,38 @@ impl Logs {
         helper_kind: &HelperKind,
     ) -> Result<(Self, Sinks), Failure> {
         let open = |to: &Destination| {
-            LogSink::open_by(to.clone(), self.opener(helper_kind))
-                .map_err(|error| cannot(format_args!("write a log to {to}"), &error))
+            let present = [Some(&self.error), self.access.as_ref()];
+            // In a sandbox no socket can be made. The one that there is does as well.
+            let same = present.into_iter().flatten().find(|log| log.destination == *to);
+            let opener = self.opener(helper_kind);
+            match same {
+                Some(same) => same.sink(opener),
+                None => LogSink::open_by(to.clone(), opener),
+            }
+            .map_err(|error| cannot(format_args!("write a log to {to}"), &error))
         };
         // One for the log, and one for the log that begins where it was not written before.
-        let other = |to: &Destination, before: Option<&LogSink>| match before {
-            Some(before) if before.destination() != to => open(to).map(Some),
+        let other = |to: &Destination, before: Option<&Log>| match before {
+            Some(before) if before.destination != *to => open(to).map(Some),
             _ => Ok(None),
         };
         let error = error_log(flags);
-        let (access, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal());
+        let (access, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal())?;
         let sinks = Sinks {
             error: other(&error, Some(&self.error))?,
             access: access.as_ref().map_or(Ok(None), |access| other(access, self.access.as_ref()))?,
         };
         let (error, access) = (open(&error)?, access.as_ref().map(open).transpose()?);
         let log_opener = self.log_opener.clone();
-        Ok((Self { error, access, format, log_opener }, sinks))
+        Ok((Self { error: Log::of(error), access: access.map(Log::of), format, log_opener }, sinks))
+    }
+
+    /// Closes the files, which have their writers in this process. They would stay open after a rotation. A socket is kept,
+    /// because no other can be made in a sandbox.
+    pub(super) fn close(&self) {
+        let all = [Some(&self.error), self.access.as_ref()].into_iter().flatten();
+        let files = all.filter(|log| matches!(log.destination, Destination::Path(_)));
+        files.for_each(|log| _ = log.file.take());
     }
 
     pub(super) fn has_access(&self) -> bool {
@@ -92,11 +133,11 @@ impl Logs {
 
     /// For one process.
     pub(super) fn error(&self, helper_kind: &HelperKind) -> io::Result<LogSink> {
-        self.error.again(self.opener(helper_kind))
+        self.error.sink(self.opener(helper_kind))
     }
 
     pub(super) fn access(&self, helper_kind: &HelperKind) -> io::Result<Option<LogSink>> {
-        self.access.as_ref().map(|sink| sink.again(self.opener(helper_kind))).transpose()
+        self.access.as_ref().map(|log| log.sink(self.opener(helper_kind))).transpose()
     }
 
     /// The log opener has the rights of the start. If it fails, the server's user may still have rights that it lacks. Root
@@ -111,22 +152,28 @@ impl Logs {
             }
         };
         let Some(log_opener) = self.log_opener.clone() else { return as_user };
-        let as_user =
-            as_user.unwrap_or_else(|| Arc::new(|path: &Path| Destination::Path(path.into()).open()));
+        let as_user = as_user.unwrap_or_else(|| Arc::new(|path: &Path| Destination::open_path(path)));
         Some(Arc::new(move |path| log_opener.open(path).or_else(|error| as_user(path).map_err(|_| error))))
     }
 }
 
 fn error_log(flags: &flags::Serve) -> Destination {
-    flags.error_log.clone().map_or(Destination::Stderr, Destination::Path)
+    flags.error_log.as_ref().map_or(Destination::Stderr, |to| to.0.clone())
 }
 
 /// Where the access log goes and how it looks. Someone at a terminal previews a site, and sees each request.
-fn access_log(flags: &flags::Serve, is_preview: bool) -> (Option<Destination>, Format) {
-    let format = flags.log_format.map(Format::from);
-    match &flags.access_log {
+fn access_log(flags: &flags::Serve, is_preview: bool) -> Result<(Option<Destination>, Format), Failure> {
+    let fields = flags.log_fields.iter().map(|field| field.0).collect::<Arc<[_]>>();
+    let format = match flags.log_format {
+        Some(LogFormat::Json) | None if !fields.is_empty() => Some(Format::Json(fields)),
+        Some(LogFormat::Combined | LogFormat::Short) if !fields.is_empty() => {
+            return Err(Failure::Usage("--log-fields needs --log-format json".into()));
+        }
+        format => format.map(Format::from),
+    };
+    Ok(match &flags.access_log {
         Some(to) => (to.destination(), format.unwrap_or(Format::Combined)),
         None if is_preview => (Some(Destination::Stdout), format.unwrap_or(Format::Short)),
         None => (None, Format::Combined),
-    }
+    })
 }

@@ -23,7 +23,6 @@ use super::programs::Programs;
 use super::shape::{self, processors};
 use super::shares::Shares;
 use super::site_plan::{self, SitePlans};
-use super::unchangeable;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, FileCache};
 
@@ -38,8 +37,7 @@ pub(super) struct Plan {
     pub(super) clients: Clients,
     /// Log-ins that were right a moment ago.
     successes: Successes,
-    /// They read their files again by themselves.
-    pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) certificates: Arc<Certificates>,
     pub(super) arch: Arch,
     pub(super) table: Table,
     /// Connections that there is room for.
@@ -68,7 +66,7 @@ impl Plan {
             sites,
             clients,
             successes,
-            certificates: None,
+            certificates: Arc::default(),
             arch,
             table,
             connections,
@@ -79,7 +77,7 @@ impl Plan {
     /// What the flags lead to after a reload. All that cannot change is as it was in this plan. In a sandbox no file can be read.
     pub(super) fn next(
         &self,
-        flags: Arc<flags::Serve>,
+        (flags, certificates): (Arc<flags::Serve>, Arc<Certificates>),
         dir: &Dir,
         in_sandbox: bool,
     ) -> Result<Self, Failure> {
@@ -95,7 +93,6 @@ impl Plan {
                 .map_err(|error| cannot(format_args!("share memory"), &error))?,
         };
         let Self { shares, arch, cached_files, .. } = *self;
-        let certificates = self.certificates.clone();
         let mut plan = Self {
             flags,
             shares,
@@ -115,7 +112,7 @@ impl Plan {
     /// From now on the sites are no longer known by their flags.
     pub(super) fn forget_sites(&mut self) {
         if let Some(flags) = Arc::get_mut(&mut self.flags) {
-            unchangeable::forget_sites(flags);
+            flags.sites = Vec::new();
         }
     }
 
@@ -140,8 +137,10 @@ impl Plan {
             revalidate_ms: ms(flags.revalidate),
             http2: flags.http2 == flags::Switch::On,
             log,
+            trace_context: flags.trace_context.into(),
             clients: self.clients.clone(),
             has_users: self.sites.have_users(),
+            certificates: self.certificates.first(),
             trusted_proxies: TrustedProxies::new(
                 flags.trusted_proxies.clone(),
                 shape::forwarded_field(flags),

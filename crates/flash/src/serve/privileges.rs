@@ -236,6 +236,11 @@ pub(super) fn confine_helper(flags: &flags::Serve, root: &SiteRoot, beside: &[Pa
     }
 }
 
+/// Whether the server will have fewer rights than it began with.
+pub(super) fn are_given_up(flags: &flags::Serve) -> bool {
+    flags.user.is_some() || (flags.helpers == Helpers::Process && sandbox(flags) != Sandbox::Off)
+}
+
 /// What the operator wants; with helper processes, as much as there can be.
 pub(super) fn sandbox(flags: &flags::Serve) -> Sandbox {
     flags.sandbox.unwrap_or(Sandbox::On)

@@ -19,6 +19,7 @@ use flash_core::path::SitePath;
 use flash_core::path_rules::PathRules;
 use flash_core::routes::{Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
+use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog};
 use flash_process::{
     Command, Folder, ForkHelper, Limit, Limits, Reporter, Resource, Setup, descriptor_limit,
@@ -197,7 +198,7 @@ impl Programs {
         sites: &[&Self],
         helper: Option<&ForkHelper>,
         error_log: &ErrorLog,
-        detached_log: &DetachedLog,
+        (detached_log, metrics_memory): (&DetachedLog, &Arc<MetricsMemory>),
     ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
         let Some(first) = sites.iter().find(|programs| !programs.is_empty()) else { return Ok(None) };
         let (for_stderr, for_lines, for_records) =
@@ -208,9 +209,12 @@ impl Programs {
             }),
             log: Box::new(move |what| for_lines.log(what)),
         });
+        let metrics_memory = Arc::clone(metrics_memory);
         let log_detached: LogDetached = Arc::new(move |record, bytes_sent| {
-            if let Some(log) = for_records.get() {
-                log.write(&[record.finish(bytes_sent, flash_arch::server_us(Instant::now()))]);
+            let (end, record) = record.finish(bytes_sent, flash_arch::server_us(Instant::now()));
+            metrics_memory.count_end(&end);
+            if let (Some(log), Some(record)) = (for_records.get(), record) {
+                log.write(&[record]);
             }
         });
         let services = sites.iter().flat_map(|programs| &programs.list);

@@ -25,11 +25,15 @@ pub(crate) struct Again {
 }
 
 impl Reader {
-    /// Reads the command line and its file again, and checks them. `present` are the flags that serve now.
-    pub(super) fn read(self, present: &flags::Serve) -> Result<Again, String> {
+    /// Reads the command line and its file again, and checks them. `present` are the flags that serve now, and `more` finds
+    /// what else is wrong.
+    pub(super) fn read(self, present: &flags::Serve, more: &Check<'_>) -> Result<Again, String> {
         (self.again)(&|flags| {
             let kept = unchangeable::changed(present, flags);
-            if kept.is_empty() { check_again(flags) } else { kept }
+            match kept.is_empty() {
+                true => check_again(flags).into_iter().chain(more(flags)).collect(),
+                false => kept,
+            }
         })
     }
 }

@@ -11,13 +11,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use flash_core::buffer_pool::BufferPool;
 use flash_core::clock::Now;
 use flash_core::connection::Connection;
-use flash_core::context::{Context, Tally};
+use flash_core::context::{Context, Drain, Tally};
 use flash_core::entry::{Entry, Resource};
 use flash_core::file::Content;
 use flash_core::job::Done;
 use flash_core::local::LocalCache;
 use flash_core::output::Front;
 use flash_core::record::Peer;
+use flash_core::request_id::RequestIds;
 use flash_core::server::Server;
 use flash_core::transport::TransportInfo;
 use flash_core::want::Want;
@@ -69,6 +70,7 @@ impl Rehearsal {
     pub(crate) fn answer(&self, request: &[u8], is_https: bool) -> Answer {
         let (mut local, mut buffers, mut tally) =
             (LocalCache::new(0), BufferPool::default(), Tally::default());
+        let mut ids = RequestIds::new([0, 0]);
         let (server, now) = (&self.server, &self.now);
         let mut cx = Context {
             server,
@@ -76,7 +78,8 @@ impl Rehearsal {
             local: &mut local,
             buffers: &mut buffers,
             tally: &mut tally,
-            draining: false,
+            ids: &mut ids,
+            drain: Drain::No,
         };
         let peer = Peer::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let scheme = if is_https { Scheme::Https } else { Scheme::Http };

@@ -21,6 +21,7 @@ use flash_core::site::{Site, SiteSettings};
 use flash_core::site_id::SiteId;
 use flash_core::upstream::Upstreams;
 use flash_disk::{FollowLinks, NextSites};
+use flash_observe::metrics::MetricsMemory;
 
 use super::certificates::Certificates;
 use super::folders::{PUBLIC_FOLDER, indexes};
@@ -235,6 +236,7 @@ impl<'s> Planner<'s> {
                 .then(|| Methods::new(flags.rules.methods.iter().copied(), !programs.is_empty())),
             own_missing_page: !pages.has_missing(),
             compress_programs: flags.compress_programs,
+            request_id: flags.rules.request_id,
         };
         let disk = Arc::new(disk(flags, &programs, &template));
         let https_required = flags.tls.https == flags::Https::Required;
@@ -377,8 +379,9 @@ impl SitePlans {
             sites: Arc::clone(&self.sites),
             ids: opened.sites.iter().map(|(id, _)| *id).collect(),
             number: Arc::clone(of.number),
-            certificates: of.tls.0.map(Arc::clone),
+            certificates: Arc::clone(of.tls.0),
             https_port: of.tls.1,
+            metrics_memory: Arc::clone(of.metrics_memory),
         };
         let names = self.sites.iter().map(|site| &site.hosts[..]);
         Hosts::on_demand(names, views.collect(), lists, move |position, views| maker.site(position, views))
@@ -396,8 +399,10 @@ pub(super) struct OfSites<'a> {
     pub(super) answers: &'a Arc<Budget>,
     /// Opens the upstreams of all sites.
     pub(super) upstreams: Option<&'a Arc<dyn Upstreams>>,
+    /// Where the responses of sites are counted.
+    pub(super) metrics_memory: &'a Arc<MetricsMemory>,
     /// The certificates, and the port that speaks TLS.
-    pub(super) tls: (Option<&'a Arc<Certificates>>, Option<u16>),
+    pub(super) tls: (&'a Arc<Certificates>, Option<u16>),
 }
 
 /// Makes the sites of a configuration for their first requests.
@@ -406,15 +411,18 @@ struct SiteMaker {
     /// The numbers that the disk has given to the folders.
     ids: Box<[SiteId]>,
     number: Arc<ConfigurationNumber>,
-    certificates: Option<Arc<Certificates>>,
+    certificates: Arc<Certificates>,
     https_port: Option<u16>,
+    metrics_memory: Arc<MetricsMemory>,
 }
 
 impl SiteMaker {
     fn site(&self, position: usize, views: &Views) -> Site {
-        let SitePlan { own, names, places, .. } = &self.sites[position];
+        let SitePlan { own, names, places, hosts } = &self.sites[position];
+        let name = hosts.first().map(ToString::to_string).unwrap_or_default();
+        let counted_as = self.metrics_memory.names.number(&name);
         let number = position as u32;
-        let certificates = self.certificates.as_ref().and_then(|certificates| certificates.of(number));
+        let certificates = self.certificates.of(number);
         let site = |rules: &Rules, places| {
             let Common { settings, template, pages, https_required, requires_client_certificate, .. } =
                 &*rules.common;
@@ -427,8 +435,9 @@ impl SiteMaker {
                 generation: Arc::clone(&view.generation),
                 routes: view.routes.clone(),
                 limit_group: number,
+                counted_as,
                 places,
-                certificates,
+                certificates: certificates.cloned(),
                 https_port: self.https_port.filter(|_| *https_required),
                 requires_client_certificate: *requires_client_certificate,
                 configuration: Arc::clone(&self.number),

@@ -14,6 +14,7 @@ use flash_disk::{Disk, Opened};
 use flash_process::{ForkHelper, Role, Setup, SupervisorProcess, SupervisorSetup};
 
 use super::dir::Dir;
+use super::inherited::Inherited;
 use super::reader::Reader;
 use super::{admin, logs, privileges};
 use crate::failure::{Failure, cannot};
@@ -32,6 +33,7 @@ pub(super) fn start(
     dir: &Dir,
     reader: Reader,
     setup: Option<&Setup>,
+    sockets: &[PathBuf],
     open: &dyn Fn(Opened) -> io::Result<Disk>,
 ) -> Result<Started, Failure> {
     let cannot_fork = |error: io::Error| Failure::Run(format!("cannot start the fork helper: {error}"));
@@ -69,9 +71,9 @@ pub(super) fn start(
         open_root: &|| dir.open(),
         open,
         confine: &|root| privileges::confine_helper(flags, root, &beside),
-        configuration: &|| reader.read(flags).map(|again| again.of_file),
+        configuration: &|| reader.read(flags, &|_| Vec::new()).map(|again| again.of_file),
         logs: &logs::paths(flags),
-        sockets: &socket_paths(flags),
+        sockets,
     };
     let requested = |request: &[u8], socket: Rc<OwnedFd>| -> Option<Role<'_>> {
         if has_helpers { roles.role(request, socket) } else { None }
@@ -82,11 +84,12 @@ pub(super) fn start(
     Ok(Started { process: Some(Arc::new(process)), fork_helper })
 }
 
-/// Names of the sockets that the server listens at.
-pub(super) fn socket_paths(flags: &flags::Serve) -> Vec<PathBuf> {
+/// Names of the sockets that this server makes, to be removed in the end.
+pub(super) fn socket_names(flags: &flags::Serve, inherited: &Inherited) -> Vec<PathBuf> {
     let path = |listen: &Listen| match &listen.place {
         Place::Unix(place) => Some(place.path.clone()),
         Place::Inet(_) | Place::EveryAddress(_) => None,
     };
-    flags.listen.iter().filter_map(path).chain(admin::path(flags)).collect()
+    let all = flags.listen.iter().filter_map(path).chain(admin::path(flags));
+    all.filter(|path| !inherited.is_of_others(path)).collect()
 }

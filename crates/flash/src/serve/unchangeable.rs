@@ -3,7 +3,7 @@
 use super::privileges;
 use super::site_plan::Fault;
 use crate::failure::Failure;
-use crate::flags::{Helpers, Sandbox, Serve, Tls};
+use crate::flags::{Helpers, Sandbox, Serve};
 
 /// Keys with their values, as text.
 type Settings = Vec<(&'static str, String)>;
@@ -21,6 +21,7 @@ settings! {
     /// What no server changes.
     of_server flags:
     "admin" = flags.admin,
+    "admin-listen" = flags.admin_listen,
     "arch" = flags.arch,
     "loops" = flags.loops,
     "threads" = flags.threads,
@@ -39,11 +40,7 @@ settings! {
     "zero-copy" = flags.zero_copy,
     "verbose" = flags.verbose,
     "connections-per-client" = flags.connections_per_client,
-    "tls" = flags.tls.tls,
-    "tls-certificate" = flags.tls.tls_certificate,
-    "tls-key" = flags.tls.tls_key,
-    "client-ca" = flags.tls.client_ca,
-    "client-certificate" = flags.tls.client_certificate,
+    "tls-renewal" = flags.tls_renewal,
     "program-buffer-bytes" = flags.programs.program_buffer_bytes,
     "file-cache" = flags.experiments,
     // What the fork helper may run is fixed at its start.
@@ -93,12 +90,6 @@ settings! {
     "auth" = flags.rules.auth,
 }
 
-settings! {
-    /// What the rules of handshakes have from their start.
-    of_tls flags:
-    "http2" = flags.http2,
-}
-
 /// Each setting that a reload would have to change and cannot.
 pub(super) fn changed(present: &Serve, next: &Serve) -> Vec<Fault> {
     let has_processes = present.helpers == Helpers::Process;
@@ -115,39 +106,7 @@ pub(super) fn changed(present: &Serve, next: &Serve) -> Vec<Fault> {
     if in_sandbox {
         all.extend(changed(of_sandbox, " in the sandbox"));
     }
-    if certificates_of(present).is_some() {
-        all.extend(changed(of_tls, " with TLS"));
-    }
-    let (before, after) = (certificates_of(present), certificates_of(next));
-    if before != after {
-        let failure = Failure::Run(
-            "only a restart changes which sites there are, and their certificates, if a site has one".into(),
-        );
-        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-        let first = (0..next.sites.len()).find(|position| before.get(*position) != after.get(*position));
-        all.push(Fault { key: "site", site: first.map(|position| (position, None)), failure });
-    }
     all
-}
-
-/// Forgets the sites, of which many may have flags of their own. Keeps what [`changed`] compares.
-pub(super) fn forget_sites(flags: &mut Serve) {
-    flags.certificates_of_sites = certificates_of(flags);
-    flags.sites = Vec::new();
-}
-
-/// The hosts of all sites with their certificates, if there are any certificates.
-fn certificates_of(flags: &Serve) -> Option<Vec<String>> {
-    if let Some(known) = &flags.certificates_of_sites {
-        return Some(known.clone());
-    }
-    let of_sites = flags.sites.iter().map(|site| (&site.hosts, &site.own.flags.tls));
-    let has_any = flags.tls.is_on() || of_sites.clone().any(|(_, tls)| tls.is_on());
-    let shown = |(hosts, tls): (_, &Tls)| {
-        let clients = (&tls.client_ca, tls.client_certificate);
-        format!("{:?}", (hosts, tls.tls, &tls.tls_certificate, &tls.tls_key, clients))
-    };
-    has_any.then(|| of_sites.map(shown).collect())
 }
 
 #[cfg(test)]
@@ -181,16 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn what_handshakes_offer_needs_a_restart() {
-        let http2 = |of: &str| format!("{of}http2 = 'off'\n");
-        for (text, expected) in [("root = '/'\n", &[][..]), ("root = '/'\ntls = true\n", &["http2"])] {
-            assert_eq!(keys(text, &http2(text)), expected);
+    fn certificates_need_no_restart() {
+        let tls = "root = '/'\ntls = true\n";
+        for next in
+            ["root = '/'\n", "root = '/'\ntls = true\nhttp2 = 'off'\n", "[site.'a.example']\nroot = '/'\n"]
+        {
+            assert_eq!(keys(tls, next), [""; 0], "{next}");
         }
-        let sites = |tls: &str| {
-            format!("[site.'a.example']\nroot = '/'\ntls = true\n[site.'b.example']\nroot = '/'\n{tls}")
-        };
-        let faults = changed(&flags(&sites("")), &flags(&sites("tls = true\n")));
-        assert_eq!((faults[0].key, faults[0].site, faults.len()), ("site", Some((1, None)), 1));
-        assert_eq!(keys(&sites(""), &sites("list = true\n")), [""; 0]);
     }
 }

@@ -15,6 +15,7 @@ use flash_core::path::SitePath;
 use flash_core::record::Peer;
 use flash_core::server::Settings;
 use flash_core::site_id::SiteId;
+use flash_observe::metrics::Count;
 use tempfile::TempDir;
 
 use super::*;
@@ -97,7 +98,12 @@ impl Bench {
 
     fn metrics(&self) -> (u64, u64, u64, u64) {
         let metrics = &self.pool.shared.metrics;
-        (metrics.helper_jobs.get(), metrics.joined.get(), metrics.queue_full.get(), metrics.panics.get())
+        (
+            metrics.get(Count::HelperJobs),
+            metrics.get(Count::Joined),
+            metrics.get(Count::QueueFull),
+            metrics.get(Count::Panics),
+        )
     }
 }
 

@@ -62,16 +62,26 @@ struct Server {
     _folder: TempDir,
 }
 
-/// The first listener's connections, each served to its end by one worker.
-struct NeverParks(Arc<Listeners>);
+/// The first listener's connections, each served to its end by one worker, until the server drains.
+struct NeverParks(Arc<ServerState>, Arc<Listeners>);
 
 impl Source for NeverParks {
     fn next(&mut self) -> Option<Arrival> {
-        let (socket, peer) = self.0[0].as_ref()?.accept(SocketFlags::empty()).ok()?;
-        Some(Arrival::New(socket, peer))
+        while !self.0.is_draining() {
+            match self.1[0].as_ref()?.accept(SocketFlags::empty()) {
+                Ok((socket, peer)) => return Some(Arrival::New(socket, peer)),
+                Err(_) => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        None
     }
 
     fn may_wait(&self) -> bool {
+        true
+    }
+
+    fn take_step(&self, _: Duration, step: &mut dyn FnMut()) -> bool {
+        step();
         true
     }
 
@@ -122,9 +132,7 @@ impl Server {
         let listener = Listener::inet("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.to_string();
         let address = address.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
-        if way != Way::Blocking {
-            listener.set_nonblocking().unwrap();
-        }
+        listener.set_nonblocking().unwrap();
         shared.listeners.store(Arc::new(vec![Some(Arc::new(listener))]));
         let completions = Arc::new(CompletionQueue::new().unwrap());
         let mut threads = Vec::new();
@@ -140,7 +148,7 @@ impl Server {
                 for _ in 0..3 {
                     let (shared, listeners) = (Arc::clone(&shared), shared.listeners.load_full());
                     threads.push(thread::spawn(move || {
-                        Blocking::new(shared, NeverParks(listeners)).run();
+                        Blocking::new(Arc::clone(&shared), NeverParks(shared, listeners)).run();
                     }));
                 }
             }
@@ -171,7 +179,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.drain();
-        self.shared.shut_listeners();
+        self.shared.close_listeners();
         self.completions.wake();
         for thread in self.threads.drain(..) {
             let _ = thread.join();

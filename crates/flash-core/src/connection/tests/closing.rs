@@ -118,7 +118,7 @@ fn draining_closes_what_is_idle_and_ends_what_is_not() {
     world.receive(&mut idle, get("/small.txt").as_bytes());
     world.receive(&mut half, b"GET /small.txt HTTP/1.1\r\nHost: a\r\n");
     assert_eq!(world.receive(&mut loading, get("/large.bin").as_bytes()), Waits::ForJob);
-    world.draining = true;
+    world.drain = Drain::AtOnce;
     assert_eq!(world.turn(&mut idle), Waits::Closed);
     assert_eq!(world.turn(&mut silent), Waits::Closed);
     assert_eq!(world.turn(&mut half), Waits::ForBytes);
@@ -126,6 +126,20 @@ fn draining_closes_what_is_idle_and_ends_what_is_not() {
     assert_eq!(reply(&half.got).field("Connection"), Some("close"));
     assert_eq!(world.complete_all(&mut loading), Waits::Closed);
     assert_eq!(reply(&loading.got).body, text(LARGE_BYTES));
+}
+
+#[test]
+fn beside_a_successor_each_connection_gets_one_more_response() {
+    let mut world = world();
+    let [mut idle, mut silent] = [(); 2].map(|()| world.connect());
+    world.receive(&mut idle, get("/small.txt").as_bytes());
+    world.drain = Drain::AfterNextRequest;
+    for client in [&mut idle, &mut silent] {
+        assert_eq!(world.turn(client), Waits::ForBytes);
+        client.got.clear();
+        assert_eq!(world.receive(client, get("/small.txt").as_bytes()), Waits::Closed);
+        assert_eq!(reply(&client.got).field("Connection"), Some("close"));
+    }
 }
 
 #[test]

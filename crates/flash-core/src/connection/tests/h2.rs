@@ -315,12 +315,34 @@ fn an_idle_connection_rests_and_ends_with_a_goaway() {
 }
 
 #[test]
+fn a_client_that_only_pings_is_idle() {
+    let mut world = world();
+    let mut client = H2Client::connect(&mut world, WINDOW);
+    let ping = raw(kind::PING, 0, 0, &[0; 8]);
+    client.get(&mut world, 1, "/small.txt");
+    for _ in 0..11 {
+        client.pass_ms(&mut world, 5_000);
+        client.send(&mut world, &ping);
+        assert_eq!(client.goaways, []);
+    }
+    // A request is more than a sign of life.
+    client.get(&mut world, 3, "/small.txt");
+    for _ in 0..11 {
+        client.pass_ms(&mut world, 5_000);
+        client.send(&mut world, &ping);
+        assert_eq!(client.goaways, []);
+    }
+    client.pass_ms(&mut world, 5_000);
+    assert_eq!(client.goaways, [(0, 3)]);
+}
+
+#[test]
 fn a_drain_lets_streams_end_and_takes_no_more() {
     let mut world = world();
     world.jobs = Jobs::Later;
     let mut client = H2Client::connect(&mut world, WIDE);
     client.get(&mut world, 1, "/small.txt");
-    world.draining = true;
+    world.drain = Drain::AtOnce;
     client.turn(&mut world);
     assert_eq!(client.goaways, [(0, (1 << 31) - 1)]);
     client.get(&mut world, 3, "/small.txt");
@@ -334,9 +356,9 @@ fn a_drain_lets_streams_end_and_takes_no_more() {
     assert!(!client.answers.contains_key(&5));
     assert_eq!(client.end(&mut world), Waits::Closed);
     // A client that does not answer is waited for no longer than a second.
-    world.draining = false;
+    world.drain = Drain::No;
     let mut client = H2Client::connect(&mut world, WIDE);
-    world.draining = true;
+    world.drain = Drain::AtOnce;
     client.turn(&mut world);
     client.pass_ms(&mut world, 1_001);
     assert_eq!(client.goaways.len(), 2);

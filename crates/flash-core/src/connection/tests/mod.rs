@@ -31,7 +31,7 @@ mod windows;
 use std::sync::{Arc, LazyLock};
 
 use super::*;
-use crate::context::Tally;
+use crate::context::{Drain, Tally};
 use crate::job::{Failure, Job, Spent};
 use crate::local::LocalCache;
 use crate::record::Record;

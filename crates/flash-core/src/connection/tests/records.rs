@@ -192,7 +192,24 @@ fn without_a_log_there_are_no_records() {
     world.server.settings.log = false;
     world.ask(get("/small.txt") + &get("/large.bin") + "?\r\n\r\n");
     assert_eq!(log(&world), []);
-    assert_eq!(world.tally.responses, 3);
+    let statuses: Vec<u16> = world.tally.ended.iter().map(|end| end.status).collect();
+    assert_eq!((world.tally.responses, world.tally.begun), (3, 3));
+    assert_eq!(statuses, [200, 200, 400], "metrics count them all the same");
+}
+
+#[test]
+fn without_a_log_slow_requests_have_records() {
+    for (ms, expected) in [(0, 0), (1, 1)] {
+        let mut world = World { jobs: Jobs::Later, ..world() };
+        world.server.settings.log = false;
+        let mut client = world.connect();
+        world.receive(&mut client, get("/small.txt").as_bytes());
+        world.now.advance(world.now.us + ms * 1000);
+        let (id, job) = client.pending.take().expect("a job is pending");
+        let done = world.disk.help(&job);
+        world.finish(&mut client, id, Outcome { done, spent: Spent::default() });
+        assert_eq!(log(&world).len(), expected, "after {ms} ms");
+    }
 }
 
 #[test]

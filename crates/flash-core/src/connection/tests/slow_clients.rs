@@ -259,7 +259,7 @@ fn a_connection_closes_when_its_client_has_a_large_response() {
 
     let mut last = world.connect();
     assert_eq!(world.receive(&mut last, CLOSE.as_bytes()), Waits::ForBytes);
-    world.draining = true;
+    world.drain = Drain::AtOnce;
     assert_eq!(world.turn(&mut last), Waits::Closed, "its kernel goes on without the server");
     assert!(!last.is_reset);
 }

@@ -14,9 +14,12 @@ use flash_http::status::Status;
 use crate::context::{Context, UpstreamError};
 use crate::entry::Resource;
 use crate::exchange::answer::Program;
+use crate::exchange::passed_id::PassedId;
+use crate::exchange::recording;
 use crate::header;
 use crate::path::SitePath;
-use crate::record::{Peer, RecordBuilder, Timing};
+use crate::record::{Peer, Timing};
+use crate::request_id;
 use crate::routes::{RouteMatch, Routed};
 use crate::site::Site;
 use crate::transport::{ClientCertificate, TransportInfo};
@@ -33,6 +36,8 @@ pub(crate) struct Request {
     /// The client sends its body only after a 100 response.
     pub(crate) expects: bool,
     pub(crate) variables: Arc<Variables>,
+    /// The request's id, if the client and the program get it. Known when the program is asked for.
+    pub(crate) id: Option<Arc<[u8]>>,
     name: Arc<str>,
     again: bool,
     /// The codings that the client takes.
@@ -56,6 +61,7 @@ impl Request {
             is_fallback: program.is_fallback,
             expects: head.expect == head::Expect::Continue,
             variables: Arc::default(),
+            id: None,
             name: String::from_utf8_lossy(head.framing.request_line).into(),
             again: false,
             accepts: Accepts::of(head.accept_encoding),
@@ -131,6 +137,12 @@ impl Request {
             variables
                 .add_client(certificate.map(ClientCertificate::variables).as_ref().map(<[_; 6]>::as_slice));
         }
+        let id = PassedId::of(site, transport, &head, timing.id, cx.server);
+        if let Some(id) = &id {
+            variables.remove(&[request_id::VARIABLE]);
+            variables.push(request_id::VARIABLE, id.as_bytes());
+        }
+        cx.server.settings.trace_context.tell(&mut variables, &head, timing.id);
         if let Some(user) = site.user_of(&head) {
             variables.log_in(user.user());
         }
@@ -149,7 +161,7 @@ impl Request {
         let is_inet = matches!(peer, Peer::Inet(_)) && transport.tls.is_none();
         let may_be_direct = is_alone && is_inet && head.method == Method::Get && head.body == Body::None;
         let direct = (route.direct && may_be_direct)
-            .then(|| Box::new(self.direct(site, &head, client.peer, timing, cx)));
+            .then(|| Box::new(self.direct((site, transport), &head, timing, cx)));
         if route.direct && !may_be_direct {
             let reason = "answers through the server: it has more to take than a GET, or the client more to get, or no address, or TLS";
             cx.tally.upstream_errors.push(UpstreamError { request: Arc::clone(&self.name), reason });
@@ -163,23 +175,30 @@ impl Request {
             direct,
             upstreams: routes.upstreams.clone(),
         };
+        self.id = id.map(|id| id.as_bytes().into());
         self.is_direct = begin.direct.is_some();
         self.variables = Arc::clone(&begin.variables);
         Some(begin)
     }
 
     /// What a program gets to write straight to the client. The program continues this head.
-    fn direct(&self, site: &Site, head: &Head<'_>, peer: Peer, timing: Timing, cx: &Context<'_>) -> Direct {
+    fn direct(
+        &self,
+        (site, transport): (&Site, &TransportInfo),
+        head: &Head<'_>,
+        timing: Timing,
+        cx: &Context<'_>,
+    ) -> Direct {
         let mut bytes = Vec::new();
         header::begin(&mut bytes, Status::OK, Status::OK.reason().as_bytes(), &cx.now.date);
         bytes.extend_from_slice(&site.template.fields);
+        if let Some(id) = PassedId::of(site, transport, head, timing.id, cx.server) {
+            header::field(&mut bytes, request_id::FIELD, id.as_bytes());
+        }
         header::field(&mut bytes, b"Connection", b"close");
         let written = (Status::OK, bytes.len() as u64);
-        let log = cx.server.settings.log;
-        let record = log.then(|| {
-            RecordBuilder::new(head, head.framing.request_line, peer, written, timing, cx.now)
-                .by(site.user_of(head))
-        });
+        let record =
+            recording::record(head, (site, transport), written, timing, cx).by(|| site.user_of(head));
         Direct { head: bytes, socket: None, record }
     }
 

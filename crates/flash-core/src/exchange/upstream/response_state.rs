@@ -10,6 +10,7 @@ use crate::clock::Now;
 use crate::exchange::respond::Responder;
 use crate::exchange::sink::{BodyLength, HeadSink, ResponseSink};
 use crate::refusal::RefusalLog;
+use crate::request_id;
 use crate::site::Site;
 
 /// What a response is written with.
@@ -253,7 +254,8 @@ impl<S: ResponseSink> Writer<'_, S> {
         let template = &self.site.template;
         let reason = if head.reason.is_empty() { head.status.reason().as_bytes() } else { head.reason };
         let writer = self.sink.head(head.status, reason, self.now, None).lines(&template.fields);
-        let fields = head.fields().filter(|(name, _)| template.lets_pass(name));
+        let site = self.site;
+        let fields = head.fields().filter(|(name, _)| lets_pass(site, name));
         let mut buffer = Vec::new();
         let mut writer = fields.fold(writer, |writer, (name, value)| {
             let value = match coding {
@@ -277,12 +279,17 @@ impl<S: ResponseSink> Writer<'_, S> {
         let (site, refusals, now, head_only) = (self.site, self.refusals, self.now, self.head_only);
         let mut responder = Responder { site, refusals, now, sink: self.sink, head_only, age_s: None };
         // The page has a type of its own.
-        let is_sent =
-            |name: &[u8]| !name.eq_ignore_ascii_case(b"content-type") && site.template.lets_pass(name);
+        let is_sent = |name: &[u8]| !name.eq_ignore_ascii_case(b"content-type") && lets_pass(site, name);
         let fields = head.fields().filter(|(name, _)| is_sent(name));
         let response = responder.page(head.status, fields);
         self.head = Some((response.status, response.head_bytes));
     }
+}
+
+/// Whether a field that a program has written is sent. The request's id is there already, if the client gets it.
+fn lets_pass(site: &Site, name: &[u8]) -> bool {
+    let is_id = site.settings.request_id && name.eq_ignore_ascii_case(request_id::FIELD);
+    site.template.lets_pass(name) && !is_id
 }
 
 /// The status that an nph- script writes, for the log.

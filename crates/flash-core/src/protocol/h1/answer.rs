@@ -19,6 +19,8 @@ use crate::exchange::answer::{self, Next, Program};
 use crate::exchange::asked::{self, Asked};
 use crate::exchange::login::Login;
 use crate::exchange::lookup::Lookup;
+use crate::exchange::passed_id::PassedId;
+use crate::exchange::recording;
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::upstream::{GatewayError, Request, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
@@ -46,13 +48,17 @@ pub(super) struct Beginning<'s> {
 
 impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
-        let mut framing = Framing::new(Persistence::after(head, cx.draining), head.framing.version);
+        let mut framing = Framing::new(Persistence::after(head, cx.drain.is_on()), head.framing.version);
         let (server, pinned) = (cx.server, self.pinned_site());
         let (site, asked) = asked::site_asked(head, pinned.as_ref(), &self.transport, server);
         let body_waits = self.body_waits(head);
         let exchange = self.waiting();
         let (lookup, login) = (exchange.and_then(Exchange::lookup), exchange.and_then(Exchange::login));
-        let timing = exchange.map_or_else(|| Timing::from(cx.now.us), |exchange| exchange.timing);
+        let timing = match &self.phase {
+            Phase::Redirected { timing, .. } => Some(*timing),
+            _ => exchange.map(|exchange| exchange.timing),
+        };
+        let timing = timing.unwrap_or_else(|| Timing::begin(cx.ids, cx.now));
         let is_late = lookup.is_some_and(|lookup| matches!(lookup.state, Lookup::Failed(Failure::TimedOut)))
             || login == Some(Err(Failure::TimedOut));
         let is_new = matches!(self.phase, Phase::ReadRequest);
@@ -65,7 +71,7 @@ impl Http1 {
             Admission::Admitted => answer::next(head, site, asked, lookup, body_waits, cx),
             Admission::Refused(answer) => Next::Respond { answer, age_s: None },
             Admission::Unchecked(check) => {
-                self.begin_exchange(ExchangeState::Login(Login::Wanted(check)), head, beginning);
+                self.begin_exchange(ExchangeState::Login(Login::Wanted(check)), head, beginning, cx);
                 return Answered::NotYet;
             }
         };
@@ -74,7 +80,7 @@ impl Http1 {
             Next::Wait => return Answered::NotYet,
             Next::DropBody => return self.drop_body(head, head_bytes, site, cx),
             Next::Lookup(lookup) => {
-                self.begin_exchange(ExchangeState::Lookup(lookup), head, beginning);
+                self.begin_exchange(ExchangeState::Lookup(lookup), head, beginning, cx);
                 return Answered::NotYet;
             }
             Next::Upstream(program) => {
@@ -91,7 +97,9 @@ impl Http1 {
         }
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let head_only = head.method == Method::Head;
-        let sink = &mut Sink { output, framing: &mut framing };
+        let id = PassedId::of(site, &self.transport, head, timing.id, server);
+        let sink =
+            &mut Sink { output, framing: &mut framing, request_id: id.as_ref().map(PassedId::as_bytes) };
         let refusals = &server.refusals;
         let mut responder = Responder { site, refusals, now: cx.now, sink, head_only, age_s };
         let response = responder.answer(head, answer);
@@ -153,7 +161,7 @@ impl Http1 {
         let mut upstream = UpstreamExchange::new(id, request, self.unread_body(head).length());
         // This program starts when the request's body is complete, so the client must not wait for the program.
         let leave = upstream.spools() && std::mem::take(&mut upstream.request.expects);
-        self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, beginning);
+        self.begin_exchange(ExchangeState::Upstream(Box::new(upstream)), head, beginning, cx);
         if leave {
             self.tell_to_continue(cx);
         }
@@ -166,6 +174,7 @@ impl Http1 {
         state: ExchangeState,
         head: &Head<'_>,
         Beginning { site, framing, timing, .. }: Beginning<'_>,
+        cx: &mut Context<'_>,
     ) {
         match &mut self.phase {
             Phase::Exchange(current) => {
@@ -174,6 +183,7 @@ impl Http1 {
                 current.framing = framing;
             }
             _ => {
+                cx.tally.begun += 1;
                 let (id, redirects) = (self.exchange_id(), self.redirects());
                 self.last_id = id;
                 let exchange = Exchange {
@@ -215,7 +225,7 @@ impl Http1 {
 
     fn redirects(&self) -> u8 {
         match &self.phase {
-            Phase::Redirected { redirects } => *redirects,
+            Phase::Redirected { redirects, .. } => *redirects,
             Phase::Exchange(current) => current.exchange.redirects,
             _ => 0,
         }
@@ -232,26 +242,18 @@ impl Http1 {
     ) {
         let Response { status, head_bytes, rest } = response;
         cx.tally.responses += 1;
-        let log = cx.server.settings.log;
-        let record = log.then(|| {
-            RecordBuilder::new(
-                head,
-                head.framing.request_line,
-                cx.server.settings.trusted_proxies.client(&self.transport, head.fields).peer,
-                (status, head_bytes),
-                beginning.timing,
-                cx.now,
-            )
-            .by(beginning.site.user_of(head).filter(|_| beginning.is_admitted))
-        });
+        let of = (&**beginning.site, &self.transport);
+        let record = recording::record(head, of, (status, head_bytes), beginning.timing, cx)
+            .by(|| beginning.site.user_of(head).filter(|_| beginning.is_admitted));
         if let Some(body) = rest {
-            self.begin_exchange(ExchangeState::Body(body), head, beginning);
+            self.begin_exchange(ExchangeState::Body(body), head, beginning, cx);
             if let Phase::Exchange(current) = &mut self.phase {
-                current.exchange.record = record;
+                current.exchange.record = Some(record);
             }
             return;
         }
-        if let (Some(record), Some(output)) = (record, &mut self.output) {
+        cx.tally.begun += u64::from(!matches!(self.phase, Phase::Exchange(_)));
+        if let Some(output) = &mut self.output {
             output.push_end(record);
         }
         self.phase =
@@ -262,20 +264,15 @@ impl Http1 {
     pub(super) fn refuse(&mut self, reject: Reject, bytes: &[u8], cx: &mut Context<'_>) {
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let framing = &mut Framing::new(Persistence::Closes, Version::Http11);
-        let sink = &mut Sink { output, framing };
+        let sink = &mut Sink { output, framing, request_id: None };
         let (site, refusals) = (cx.server.hosts.unnamed(), &cx.server.refusals);
         let response = Responder { site, refusals, now: cx.now, sink, head_only: false, age_s: None }
             .error(reject.status);
         cx.tally.responses += 1;
-        if cx.server.settings.log {
-            output.push_end(RecordBuilder::of_refusal(
-                self.transport.peer,
-                reject,
-                bytes,
-                response.head_bytes,
-                cx.now,
-            ));
-        }
+        cx.tally.begun += u64::from(!matches!(self.phase, Phase::Exchange(_)));
+        let of = (cx.server.settings.log.then_some(self.transport.peer), site.counted_as);
+        let record = RecordBuilder::of_refusal(of, reject, bytes, response.head_bytes, cx.now);
+        output.push_end(record);
         self.input = Vec::new();
         self.phase = Phase::Closing { linger: true };
     }
@@ -304,6 +301,8 @@ impl Http1 {
         let Current { exchange: Exchange { site, state, timing, head_only, .. }, body, mut framing, .. } =
             *current;
         let ExchangeState::Upstream(upstream) = state else { return };
+        // The answer that follows is counted as a request of its own.
+        cx.tally.abandoned += 1;
         let linger = !body.is_complete();
         let (request, release) = upstream.break_off();
         cx.tally.released.extend(release);
@@ -313,7 +312,7 @@ impl Http1 {
             framing.persistence = Persistence::Closes;
         }
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
-        let sink = &mut Sink { output, framing: &mut framing };
+        let sink = &mut Sink { output, framing: &mut framing, request_id: request.id.as_deref() };
         let refusals = &cx.server.refusals;
         let response = Responder { site: &site, refusals, now: cx.now, sink, head_only, age_s: None }
             .error(fault.status);
@@ -335,7 +334,7 @@ impl Http1 {
             let output = self.output.get_or_insert_with(|| cx.buffers.output());
             output.push_end(record);
             // If all bytes have been sent already, this records the end.
-            output.sent(0, cx.now.us, &mut cx.tally.records);
+            output.sent(0, cx.now.us, cx.tally);
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::exchange::sink::{BodyLength, BodySink, FileHead, HeadSink, ResponseSi
 use crate::file::File;
 use crate::header;
 use crate::output::Output;
+use crate::request_id;
 
 use super::persistence::Persistence;
 
@@ -37,6 +38,8 @@ pub(super) enum BodyFraming {
 pub(super) struct Sink<'a> {
     pub(super) output: &'a mut Output,
     pub(super) framing: &'a mut Framing,
+    /// The request's id, if the client gets it.
+    pub(super) request_id: Option<&'a [u8]>,
 }
 
 /// A head that is being written into the output.
@@ -46,6 +49,7 @@ pub(super) struct Head<'h> {
     /// Where the head begins in the output.
     start: usize,
     age_s: Option<u64>,
+    request_id: Option<&'h [u8]>,
 }
 
 impl Framing {
@@ -62,7 +66,7 @@ impl ResponseSink for Sink<'_> {
 
     fn head(&mut self, status: Status, reason: &[u8], now: &Now, age_s: Option<u64>) -> Head<'_> {
         let start = self.output.open(|out| header::begin(out, status, reason, &now.date));
-        Head { output: self.output, framing: self.framing, start, age_s }
+        Head { output: self.output, framing: self.framing, start, age_s, request_id: self.request_id }
     }
 
     fn raw(&mut self) -> bool {
@@ -73,10 +77,14 @@ impl ResponseSink for Sink<'_> {
 
     fn file_head(&mut self, head: FileHead<'_>, now: &Now, body: &[u8]) -> u64 {
         let FileHead { block, is_modified_later, age_s } = head;
-        let end = self.framing.persistence.end_of_head();
+        let (end, request_id) = (self.framing.persistence.end_of_head(), self.request_id);
         self.output.write(|out| {
             let before = out.len();
-            block.write_ok(&now.date, is_modified_later, age_s, end, out);
+            block.write_ok(&now.date, is_modified_later, age_s, out);
+            if let Some(id) = request_id {
+                header::field(out, request_id::FIELD, id);
+            }
+            out.extend_from_slice(end);
             let head_bytes = out.len() - before;
             out.extend_from_slice(body);
             head_bytes as u64
@@ -118,6 +126,9 @@ impl HeadSink for Head<'_> {
         let out = self.output.opened();
         if let Some(age_s) = self.age_s {
             let _ = write!(out, "Age: {age_s}\r\n");
+        }
+        if let Some(id) = self.request_id {
+            header::field(out, request_id::FIELD, id);
         }
         out.extend_from_slice(self.framing.persistence.end_of_head());
         self.output.close(self.start)

@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::idle_state::IdleState;
 use crate::output::Output;
-use crate::record::Peer;
+use crate::record::{Peer, Timing};
 use crate::server::Settings;
 use crate::transport::TransportInfo;
 
@@ -46,6 +46,7 @@ pub(super) enum Phase {
     /// A program has answered with a local redirection. The new head is at the front of `input`.
     Redirected {
         redirects: u8,
+        timing: Timing,
     },
     /// A program writes to the client itself.
     Detached,
@@ -209,6 +210,7 @@ impl Http1 {
     pub(crate) fn abort(&mut self, cx: &mut Context<'_>) {
         let record = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Exchange(current) => {
+                cx.tally.abandoned += u64::from(current.exchange.has_no_response());
                 if let ExchangeState::Upstream(upstream) = current.exchange.state {
                     cx.tally.released.extend(upstream.break_off().1);
                 }
@@ -217,9 +219,9 @@ impl Http1 {
             _ => None,
         };
         if let Some(mut output) = self.output.take() {
-            output.abandon(cx.now.us, &mut cx.tally.records);
+            output.abandon(cx.now.us, cx.tally);
             if let Some(unfinished) = record {
-                cx.tally.records.push(unfinished.cut(output.response_bytes_sent(), cx.now.us));
+                cx.tally.end(unfinished.cut(output.response_bytes_sent(), cx.now.us));
             }
             cx.buffers.give_back_output(output);
         }

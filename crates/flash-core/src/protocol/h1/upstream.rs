@@ -11,9 +11,8 @@ use crate::deadline::Waiting;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, OUTGOING_BYTES_MAX, REDIRECTS_MAX, ResponseState, UpstreamExchange, Writer,
 };
-use crate::exchange::{Exchange, ExchangeState};
+use crate::exchange::{Exchange, ExchangeState, recording};
 use crate::exchange_id::ExchangeId;
-use crate::record::RecordBuilder;
 use crate::transport::ClientCertificate;
 use crate::upstream::{Open, Opened};
 use crate::want::{Interest, Want};
@@ -193,7 +192,8 @@ impl Http1 {
             new_framing.persistence = Persistence::Closes;
         }
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
-        let sink = &mut Sink { output, framing: &mut new_framing };
+        let id = upstream.request.id.clone();
+        let sink = &mut Sink { output, framing: &mut new_framing, request_id: id.as_deref() };
         let mut writer = Writer {
             site,
             refusals: &cx.server.refusals,
@@ -207,25 +207,16 @@ impl Http1 {
         if let Some(written) = writer.head {
             *framing = new_framing;
             cx.tally.responses += 1;
-            if cx.server.settings.log {
-                let head = upstream.request.parse();
-                let begun = RecordBuilder::new(
-                    &head,
-                    head.framing.request_line,
-                    cx.server.settings.trusted_proxies.client(&self.transport, head.fields).peer,
-                    written,
-                    *timing,
-                    cx.now,
-                );
-                *record = Some(begun.by(site.user_of(&head)));
-            }
+            let head = upstream.request.parse();
+            let begun = recording::record(&head, (site, &self.transport), written, *timing, cx);
+            *record = Some(begun.by(|| site.user_of(&head)));
         }
         if upstream.reply.is_complete()
             && let Some(record) = record.take()
         {
             output.push_end(record);
             // If all bytes have been sent already, this records the end.
-            output.sent(0, cx.now.us, &mut cx.tally.records);
+            output.sent(0, cx.now.us, cx.tally);
         }
         if let Some(routes) = &site.routes {
             upstream.make_room(output.waiting_bytes(), &routes.answers);
@@ -243,7 +234,7 @@ impl Http1 {
     pub(super) fn leave_upstream(&mut self, cx: &mut Context<'_>) {
         let Phase::Exchange(current) = &mut self.phase else { return };
         let Current { exchange, body, framing, .. } = &mut **current;
-        let redirects = exchange.redirects + 1;
+        let (redirects, timing) = (exchange.redirects + 1, exchange.timing);
         let Some(upstream) = exchange.upstream_mut() else { return };
         upstream.drained();
         if !upstream.is_over() {
@@ -262,7 +253,9 @@ impl Http1 {
                 return self.give_up(GatewayError::of_program("redirects to another path without end"), cx);
             }
             self.input.splice(..0, upstream.request.redirected(target));
-            self.phase = Phase::Redirected { redirects };
+            // The request for the other path is counted as one of its own.
+            cx.tally.abandoned += 1;
+            self.phase = Phase::Redirected { redirects, timing };
         } else if body.is_complete() {
             self.phase = Phase::after(framing.persistence);
         } else {

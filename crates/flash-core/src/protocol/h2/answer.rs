@@ -16,6 +16,8 @@ use crate::exchange::admission::{self, Admission};
 use crate::exchange::answer::{self, Next, Program};
 use crate::exchange::asked;
 use crate::exchange::login::Login;
+use crate::exchange::passed_id::PassedId;
+use crate::exchange::recording;
 use crate::exchange::respond::{Responder, Response};
 use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{GatewayError, Request, RequestBodyLength, UpstreamExchange};
@@ -23,7 +25,6 @@ use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
 use crate::record::{RecordBuilder, Timing};
 use crate::site::Site;
-use crate::transport::TransportInfo;
 
 /// A request that is being answered.
 struct Arrived<'h> {
@@ -88,6 +89,7 @@ impl Http2 {
 
     fn answer(&mut self, arrived: Arrived<'_>, exchange: Option<Exchange>, cx: &mut Context<'_>) {
         let (server, head) = (cx.server, arrived.head);
+        cx.tally.begun += u64::from(exchange.is_none());
         // A program's redirection leads to a request of its own.
         let waited = exchange
             .as_ref()
@@ -96,7 +98,7 @@ impl Http2 {
         let (site, asked) = asked::site_asked(head, pinned, &self.transport, server);
         let (timing, redirects) = match &exchange {
             Some(Exchange { timing, redirects, .. }) => (*timing, *redirects),
-            None => (Timing::from(cx.now.us), 0),
+            None => (Timing::begin(cx.ids, cx.now), 0),
         };
         let (lookup, login) = (waited.and_then(Exchange::lookup), waited.and_then(Exchange::login));
         let admission = admission::admit(head, site, &self.transport, (asked, login), exchange.is_none(), cx);
@@ -114,6 +116,7 @@ impl Http2 {
             Next::Lookup(lookup) => return self.keep(&arrived, &way, ExchangeState::Lookup(lookup)),
             Next::Upstream(program) => return self.run_program(&arrived, &way, &program, cx),
             Next::Wait | Next::DropBody => {
+                cx.tally.abandoned += 1;
                 return self.reset(arrived.id, ErrorCode::INTERNAL_ERROR, cx);
             }
         };
@@ -143,15 +146,17 @@ impl Http2 {
         let window = self.session.streams().window(id).min(PAYLOAD_BYTES_MAX);
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
         let mut pieces = std::mem::take(&mut self.pieces);
-        let mut sink = Sink::new(output, &mut pieces, id, &mut self.empties_table, window);
+        let passed = PassedId::of(way.site, &self.transport, head, way.timing.id, cx.server);
+        let mut sink = Sink::new(output, &mut pieces, id, &mut self.empties_table, window)
+            .tells(passed.as_ref().map(PassedId::as_bytes));
         let (site, refusals, now) = (&**way.site, &cx.server.refusals, cx.now);
         let head_only = head.method == Method::Head;
         let Response { status, rest, .. } =
             respond(Responder { site, refusals, now, sink: &mut sink, head_only, age_s: None });
         cx.tally.responses += 1;
         let user = || way.site.user_of(head).filter(|_| way.is_admitted);
-        let record = (cx.server.settings.log)
-            .then(|| record(&self.transport, head, status, way.timing, cx).by(user()));
+        let of = (&**way.site, &self.transport);
+        let record = recording::record(head, of, (status, 0), way.timing, cx).by(user);
         let at_once = match (rest.is_none(), sink.written_at_once) {
             (true, Some(bytes)) => Some(bytes),
             (true, None) if sink.is_empty() => {
@@ -166,9 +171,7 @@ impl Http2 {
         };
         match at_once {
             Some(bytes) => {
-                if let Some(record) = record {
-                    output.push_stream_end(Box::new(record), bytes as u64);
-                }
+                output.push_stream_end(record, bytes as u64);
                 pieces.is_complete = false;
                 self.pieces = pieces;
                 self.session.sent(id, bytes);
@@ -182,7 +185,7 @@ impl Http2 {
             None => {
                 let exchange = rest.map(|body| way.exchange(id, ExchangeState::Body(body), head));
                 let state = self.state(arrived);
-                (state.pieces, state.exchange, state.record) = (pieces, exchange, record.map(Box::new));
+                (state.pieces, state.exchange, state.record) = (pieces, exchange, Some(record));
                 self.drop_body(id);
             }
         }
@@ -250,8 +253,9 @@ impl Http2 {
         let (site, refusals) = (cx.server.hosts.unnamed(), &cx.server.refusals);
         Responder { site, refusals, now: cx.now, sink, head_only: false, age_s: None }.error(reject.status);
         cx.tally.responses += 1;
-        let record = (cx.server.settings.log)
-            .then(|| Box::new(RecordBuilder::of_refusal(self.transport.peer, reject, text, 0, cx.now)));
+        cx.tally.begun += 1;
+        let of = (cx.server.settings.log.then_some(self.transport.peer), site.counted_as);
+        let record = Some(RecordBuilder::of_refusal(of, reject, text, 0, cx.now));
         pieces.is_complete = true;
         let body = RequestBody {
             length: RequestBodyLength::Unknown,
@@ -302,6 +306,7 @@ impl Http2 {
         stream.user.body.length = RequestBodyLength::None;
         let exchange = stream.user.exchange.take();
         let Ok(head) = head::parse_http2(text, &cx.server.settings.head) else {
+            cx.tally.abandoned += 1;
             return self.reset(id, ErrorCode::INTERNAL_ERROR, cx);
         };
         self.answer(Arrived { id, priority, has_ended, text, head: &head }, exchange, cx);
@@ -320,16 +325,4 @@ impl Way<'_> {
             record: None,
         }
     }
-}
-
-/// The record of a response whose head is written.
-pub(super) fn record(
-    transport: &TransportInfo,
-    head: &Head<'_>,
-    status: Status,
-    timing: Timing,
-    cx: &Context<'_>,
-) -> RecordBuilder {
-    let peer = cx.server.settings.trusted_proxies.client(transport, head.fields).peer;
-    RecordBuilder::new(head, head.framing.request_line, peer, (status, 0), timing, cx.now)
 }

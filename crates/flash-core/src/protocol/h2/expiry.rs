@@ -50,6 +50,10 @@ impl Http2 {
             () => Waiting::Nothing,
         };
         self.deadline.wait(waiting, now_ms, settings);
+        if waiting == Waiting::Idle {
+            let since_ms = *self.idle_from_ms.get_or_insert(now_ms);
+            self.deadline.is_idle_since(since_ms, settings);
+        }
         self.due_ms = self.deadline.ms();
         if let Draining::Told { until_ms } = self.draining {
             self.due_ms = self.due_ms.min(until_ms);
@@ -89,6 +93,8 @@ impl Http2 {
         let unacknowledged = || if is_local { 0 } else { unacknowledged() };
         let (now_ms, settings) = (cx.now.ms(), &cx.server.settings);
         match self.deadline.expired(now_ms, settings, unacknowledged) {
+            // The client still reads its last response.
+            None if self.deadline.is_for(Waiting::Flush) => self.idle_from_ms = Some(now_ms),
             None => {}
             Some(Expired::TooSlow) => {
                 self.abort(cx);

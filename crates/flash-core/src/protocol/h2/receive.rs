@@ -73,6 +73,9 @@ impl Http2 {
     }
 
     fn take(&mut self, event: Event<'_, super::state::StreamState>, text: &[u8], cx: &mut Context<'_>) {
+        if matches!(event, Event::Request { .. } | Event::TooLarge { .. }) {
+            self.idle_from_ms = None;
+        }
         match event {
             Event::Request { stream, priority, ends_stream } => {
                 self.request(stream, priority, ends_stream, text, cx);

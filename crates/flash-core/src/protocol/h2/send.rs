@@ -133,7 +133,7 @@ impl Http2 {
     /// The socket took this many bytes of the output.
     pub(crate) fn sent(&mut self, bytes: u64, cx: &mut Context<'_>) {
         let Some(output) = &mut self.output else { return };
-        output.sent(bytes, cx.now.us, &mut cx.tally.records);
+        output.sent(bytes, cx.now.us, cx.tally);
         cx.tally.sent_bytes += bytes;
         self.deadline.progressed(bytes);
         if output.is_empty() {

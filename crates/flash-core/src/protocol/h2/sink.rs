@@ -15,6 +15,7 @@ use crate::exchange::sink::{BodyLength, BodySink, FileHead, HeadSink, ResponseSi
 use crate::file::File;
 use crate::header;
 use crate::output::Output;
+use crate::request_id;
 
 pub(super) struct Sink<'a> {
     output: &'a mut Output,
@@ -24,6 +25,8 @@ pub(super) struct Sink<'a> {
     empties_table: &'a mut bool,
     /// How much of a body may be written behind its head at once.
     at_once_max: usize,
+    /// The request's id, if the client gets it.
+    request_id: Option<&'a [u8]>,
     /// Where the HEADERS frame begins in the output.
     head_at: Option<usize>,
     /// Bytes of the body that were written behind the head, with the end of the stream.
@@ -34,6 +37,7 @@ pub(super) struct Head<'h> {
     output: &'h mut Output,
     start: usize,
     age_s: Option<u64>,
+    request_id: Option<&'h [u8]>,
 }
 
 impl<'a> Sink<'a> {
@@ -50,9 +54,15 @@ impl<'a> Sink<'a> {
             stream,
             empties_table,
             at_once_max: at_once_max.min(PAYLOAD_BYTES_MAX),
+            request_id: None,
             head_at: None,
             written_at_once: None,
         }
+    }
+
+    /// The client gets the request's id, if there is one.
+    pub(super) fn tells(self, request_id: Option<&'a [u8]>) -> Self {
+        Self { request_id, ..self }
     }
 
     fn begin(&mut self, block: impl FnOnce(&mut Vec<u8>)) -> usize {
@@ -91,7 +101,7 @@ impl ResponseSink for Sink<'_> {
 
     fn head(&mut self, status: Status, _: &[u8], now: &Now, age_s: Option<u64>) -> Head<'_> {
         let start = self.begin(|out| header::begin_compressed(out, status, &now.date));
-        Head { output: self.output, start, age_s }
+        Head { output: self.output, start, age_s, request_id: self.request_id }
     }
 
     fn raw(&mut self) -> bool {
@@ -101,8 +111,13 @@ impl ResponseSink for Sink<'_> {
     fn file_head(&mut self, head: FileHead<'_>, now: &Now, body: &[u8]) -> u64 {
         let FileHead { block, is_modified_later, age_s } = head;
         let at_once = (1..=self.at_once_max).contains(&body.len());
-        let stream = self.stream;
-        let start = self.begin(|out| block.write_compressed(&now.date, is_modified_later, age_s, out));
+        let (stream, request_id) = (self.stream, self.request_id);
+        let start = self.begin(|out| {
+            block.write_compressed(&now.date, is_modified_later, age_s, out);
+            if let Some(id) = request_id {
+                encoder::field(out, request_id::FIELD, id);
+            }
+        });
         let out = self.output.opened();
         frame::end_headers(out, start);
         let head_bytes = (out.len() - start) as u64;
@@ -143,6 +158,9 @@ impl HeadSink for Head<'_> {
         let out = self.output.opened();
         if let Some(age_s) = self.age_s {
             encoder::field(out, b"age", age_s.to_string().as_bytes());
+        }
+        if let Some(id) = self.request_id {
+            encoder::field(out, request_id::FIELD, id);
         }
         frame::end_headers(out, self.start);
         self.output.close(self.start)

@@ -40,6 +40,8 @@ pub(crate) struct Http2 {
     pub(super) last_upstream: u32,
     /// Of the connection: for the client to send, or to take what is sent.
     pub(super) deadline: Deadline,
+    /// Since when no request is under way, and no response on its way to the client. Control frames are no sign of life.
+    pub(super) idle_from_ms: Option<u64>,
     /// The earliest of all deadlines.
     pub(super) due_ms: u64,
 }
@@ -89,7 +91,7 @@ pub(super) struct StreamState {
     /// The end of the response is in the output.
     pub(super) is_sent: bool,
     pub(super) body_bytes_sent: u64,
-    pub(super) record: Option<Box<RecordBuilder>>,
+    pub(super) record: Option<RecordBuilder>,
     pub(super) body: RequestBody,
     pub(super) deadline: Deadline,
 }
@@ -177,6 +179,7 @@ impl Http2 {
             last_upstream: 0,
             due_ms: deadline.ms(),
             deadline,
+            idle_from_ms: None,
         }
     }
 
@@ -308,11 +311,12 @@ impl Http2 {
     pub(super) fn over(&mut self, stream: Box<Stream<StreamState>>, cx: &mut Context<'_>) {
         let Stream { id, user: StreamState { exchange, record, body, body_bytes_sent, .. }, .. } = *stream;
         self.session.consumed(id, body.waiting.len());
+        cx.tally.abandoned += u64::from(exchange.as_ref().is_some_and(Exchange::has_no_response));
         if let Some(Exchange { state: ExchangeState::Upstream(upstream), .. }) = exchange {
             cx.tally.released.extend(upstream.break_off().1);
         }
         if let Some(record) = record {
-            cx.tally.records.push(record.cut(body_bytes_sent, cx.now.us));
+            cx.tally.end(record.cut(body_bytes_sent, cx.now.us));
         }
     }
 
@@ -343,7 +347,7 @@ impl Http2 {
         self.phase = Phase::Closed;
         self.input = Vec::new();
         if let Some(mut output) = self.output.take() {
-            output.abandon(cx.now.us, &mut cx.tally.records);
+            output.abandon(cx.now.us, cx.tally);
             cx.buffers.give_back_output(output);
         }
     }

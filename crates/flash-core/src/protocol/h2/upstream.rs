@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::answer::record;
 use super::sink::Sink;
 use super::state::{Http2, StreamState};
 use crate::context::Context;
@@ -11,7 +10,7 @@ use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{
     Ended, GatewayError, Need, REDIRECTS_MAX, ResponseState, UpstreamExchange, Writer,
 };
-use crate::exchange::{Exchange, ExchangeState};
+use crate::exchange::{Exchange, ExchangeState, recording};
 use crate::exchange_id::ExchangeId;
 use crate::transport::ClientCertificate;
 use crate::upstream::{Open, Opened};
@@ -169,7 +168,9 @@ impl Http2 {
             return;
         };
         let output = self.output.get_or_insert_with(|| cx.buffers.output());
-        let mut sink = Sink::new(output, &mut state.pieces, id.stream(), &mut self.empties_table, 0);
+        let request_id = upstream.request.id.clone();
+        let mut sink = Sink::new(output, &mut state.pieces, id.stream(), &mut self.empties_table, 0)
+            .tells(request_id.as_deref());
         let mut writer = Writer {
             site,
             refusals: &cx.server.refusals,
@@ -184,11 +185,9 @@ impl Http2 {
         let is_written = upstream.reply.is_written();
         if let Some((status, _)) = written {
             cx.tally.responses += 1;
-            if cx.server.settings.log {
-                let head = upstream.request.parse();
-                let record = record(&self.transport, &head, status, *timing, cx);
-                state.record = Some(Box::new(record.by(site.user_of(&head))));
-            }
+            let head = upstream.request.parse();
+            let record = recording::record(&head, (site, &self.transport), (status, 0), *timing, cx);
+            state.record = Some(record.by(|| site.user_of(&head)));
         }
         let ends_with_head = is_written && written.is_some() && sink.is_empty();
         if ends_with_head {

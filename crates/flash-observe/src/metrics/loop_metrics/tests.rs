@@ -7,7 +7,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::log_sink::Destination;
-use crate::metrics::Metrics;
+use crate::metrics::{Count, Metrics, MetricsMemory};
+use flash_core::job::Spent;
 
 fn error_log(folder: &TempDir) -> ErrorLog {
     ErrorLog::open(Destination::Path(folder.path().join("errors")), Default::default()).unwrap()
@@ -16,7 +17,7 @@ fn error_log(folder: &TempDir) -> ErrorLog {
 #[test]
 fn a_sleep_is_caught_and_work_is_not() {
     let folder = TempDir::new().unwrap();
-    let (totals, log) = (Metrics::default(), error_log(&folder));
+    let (totals, log) = (Metrics::new(MetricsMemory::for_loops(1).unwrap().into()), error_log(&folder));
     let metrics = totals.loop_metrics(log.clone());
     let blocking_call = || ("openat2", b"/a\n\xff".to_vec());
     metrics.watch_blocking(|| (0..1000).sum::<u64>(), blocking_call);
@@ -35,7 +36,7 @@ fn a_sleep_is_caught_and_work_is_not() {
 #[test]
 fn a_sleep_where_nobody_looks_is_caught_by_sampling_and_counted_once() {
     let folder = TempDir::new().unwrap();
-    let totals = Metrics::default();
+    let totals = Metrics::new(MetricsMemory::for_loops(1).unwrap().into());
     let metrics = totals.loop_metrics(error_log(&folder));
     for number in 0..2 * SAMPLE_EVERY {
         let turn = metrics.begin(1, Instant::now());
@@ -55,14 +56,14 @@ fn a_sleep_where_nobody_looks_is_caught_by_sampling_and_counted_once() {
 #[test]
 fn turns_are_told_by_their_ready_events() {
     let folder = TempDir::new().unwrap();
-    let totals = Metrics::default();
+    let totals = Metrics::new(MetricsMemory::for_loops(1).unwrap().into());
     let metrics = totals.loop_metrics(error_log(&folder));
     for ready in [0, 1, 1, 2, 3, 4, 200, 256] {
         let turn = metrics.begin(ready, Instant::now());
         metrics.end(turn);
     }
-    metrics.requests.add(5);
-    metrics.spend(&Spent { walk_ns: 7_000, help_ns: 9_999, ..Spent::default() });
+    metrics.shard.add(Count::Requests, 5);
+    metrics.shard.spend(&Spent { walk_ns: 7_000, help_ns: 9_999, ..Spent::default() });
     let report = totals.report();
     let [sums, line] = &report[..] else { panic!("the sums and one loop: {report:?}") };
     assert!(line.contains("turns=8 ready=0:1,1:2,2+:2,4+:1,128+:1,256+:1 busy_us="), "{line}");
@@ -76,7 +77,7 @@ fn turns_are_told_by_their_ready_events() {
 #[test]
 fn a_sleep_is_explained_by_its_kernel_stack() {
     let folder = TempDir::new().unwrap();
-    let (totals, log) = (Metrics::default(), error_log(&folder));
+    let (totals, log) = (Metrics::new(MetricsMemory::for_loops(1).unwrap().into()), error_log(&folder));
     totals.explain_blocks(log.clone(), crate::recorder_thread()).unwrap();
     let metrics = totals.loop_metrics(log.clone());
     for _ in 0..4 {
@@ -106,7 +107,7 @@ fn sleeps(line: &str) -> u64 {
 #[test]
 fn a_refusal_is_said_with_what_would_help() {
     let folder = TempDir::new().unwrap();
-    let (totals, log) = (Metrics::default(), error_log(&folder));
+    let (totals, log) = (Metrics::new(MetricsMemory::for_loops(1).unwrap().into()), error_log(&folder));
     let refused = || Err(std::io::ErrorKind::PermissionDenied.into());
     totals.explain_blocks(log.clone(), Arc::new(refused)).unwrap();
     let metrics = totals.loop_metrics(log.clone());

@@ -6,6 +6,7 @@ use flash_config::Kind;
 const VALUES: &[(&str, &str)] = &[
     ("access-log", r#""/var/log/flash/access.log""#),
     ("admin", r#""unix:/run/flash/admin.sock""#),
+    ("admin-listen", r#""127.0.0.1:9180""#),
     ("allow", r#"["192.0.2.0/24", "2001:db8::/32"]"#),
     ("app", r#"{ ".php" = "php-cgi" }"#),
     ("auth", r#""/etc/flash/staff.htpasswd""#),
@@ -26,6 +27,7 @@ const VALUES: &[(&str, &str)] = &[
     ("limit", r#""20/s burst 40""#),
     ("listen", r#"[":80", "https://:443", "unix:/run/flash.sock"]"#),
     ("charset", r#""iso-8859-1""#),
+    ("log-fields", r#"["time", "client", "request", "status", "request_id"]"#),
     ("methods", r#"["GET", "POST"]"#),
     ("no-header", r#"["X-Powered-By"]"#),
     ("redirect", r#""https://example.org{path}""#),

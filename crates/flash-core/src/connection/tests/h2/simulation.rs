@@ -344,8 +344,16 @@ impl Life {
         self.leave_nothing();
     }
 
-    fn leave_nothing(self) {
-        let Self { client, world: World { server, local, disk, .. }, .. } = self;
+    fn leave_nothing(mut self) {
+        self.client.abort(&mut self.world);
+        let Self { client, world: World { server, local, disk, tally, .. }, .. } = self;
+        let over = tally.abandoned + tally.ended.len() as u64;
+        assert_eq!(tally.begun, over, "seed {}: each request is over", self.seed);
+        let of = |record: &Record| (record.status, record.cut, record.body_bytes, record.duration_us);
+        let recorded: Vec<_> = tally.records.iter().map(of).collect();
+        let counted: Vec<_> =
+            tally.ended.iter().map(|end| (end.status, end.cut, end.body_bytes, end.duration_us)).collect();
+        assert_eq!(counted, recorded, "seed {}: each response is counted once, as it is logged", self.seed);
         drop((client, server, local));
         assert_eq!(disk.open_files(), 0, "seed {}: something still holds a file", self.seed);
     }

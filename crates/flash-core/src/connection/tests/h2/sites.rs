@@ -2,15 +2,16 @@
 
 use super::*;
 use crate::connection::tests::statuses;
-use crate::transport::{ApplicationProtocol, CertificatesId, TlsInfo, TransportInfo};
+use crate::transport::{ApplicationProtocol, CertificatesId, SiteCertificates, TlsInfo, TransportInfo};
 
 const OWN: CertificatesId = CertificatesId(1);
 const OTHER: CertificatesId = CertificatesId(2);
+const EARLIER: CertificatesId = CertificatesId(3);
 
 /// A world whose clients have seen these certificates, over TLS.
 fn world_over_tls(certificates: CertificatesId, protocol: ApplicationProtocol) -> World {
     let mut world = world();
-    world.site().certificates = Some(OWN);
+    world.site().certificates = Some(SiteCertificates { present: OWN, earlier: [EARLIER].into() });
     world.transport =
         world.transport.secured(TlsInfo { protocol, certificates, version: 0x0304, cipher: 0x1301 });
     world
@@ -18,7 +19,7 @@ fn world_over_tls(certificates: CertificatesId, protocol: ApplicationProtocol) -
 
 #[test]
 fn a_request_for_a_site_with_other_certificates_is_misdirected() {
-    for (certificates, expected) in [(OWN, 200), (OTHER, 421)] {
+    for (certificates, expected) in [(OWN, 200), (OTHER, 421), (EARLIER, 200)] {
         let mut h1 = world_over_tls(certificates, ApplicationProtocol::Http1);
         assert_eq!(statuses(&h1.ask(get("/small.txt"))), [expected], "HTTP/1 with {certificates:?}");
         let mut h2 = world_over_tls(certificates, ApplicationProtocol::Http2);

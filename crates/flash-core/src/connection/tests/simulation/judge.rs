@@ -5,6 +5,7 @@ use flash_http::range::{self, Ranges};
 use super::places::Places;
 use super::script::{Request, What};
 use super::*;
+use crate::record::ResponseEnd;
 
 /// A response, as far as it arrived.
 struct Response<'a> {
@@ -14,6 +15,27 @@ struct Response<'a> {
     raw: &'a [u8],
     body: Vec<u8>,
     is_whole: bool,
+}
+
+/// What metrics count of a connection.
+#[derive(Default)]
+pub(super) struct Counted {
+    begun: u64,
+    abandoned: u64,
+    ended: Vec<ResponseEnd>,
+}
+
+impl Counted {
+    pub(super) fn take(&mut self, tally: &mut Tally) {
+        self.begun += std::mem::take(&mut tally.begun);
+        self.abandoned += std::mem::take(&mut tally.abandoned);
+        self.ended.append(&mut tally.ended);
+        assert!(self.over() <= self.begun, "more are over than began");
+    }
+
+    fn over(&self) -> u64 {
+        self.abandoned + self.ended.len() as u64
+    }
 }
 
 /// Returns the statuses of the answers.
@@ -35,6 +57,12 @@ pub(super) fn judge(guest: &Guest, places: &Places, listings: &[(&str, Vec<u8>)]
     assert!(guest.begun <= asked, "more answers than questions: {}", story());
     assert!(responses.len() <= guest.begun, "more came than was sent: {}", story());
     assert_eq!(guest.records.len(), guest.begun, "each response is recorded, once: {}", story());
+    assert_eq!(guest.counted.begun, guest.counted.over(), "each is over: {}", story());
+    let recorded = guest.records.iter();
+    let recorded: Vec<_> = recorded.map(|of| (of.status, of.cut, of.body_bytes, of.duration_us)).collect();
+    let counted = guest.counted.ended.iter();
+    let counted: Vec<_> = counted.map(|of| (of.status, of.cut, of.body_bytes, of.duration_us)).collect();
+    assert_eq!(counted, recorded, "each response is counted once, as it is logged: {}", story());
     let last_closes = responses.last().is_some_and(|last| closes(last));
     if !guest.may_be_cut {
         assert!(responses.iter().all(|response| response.is_whole), "it was cut short: {}", story());
@@ -221,4 +249,9 @@ fn unframed(bytes: &[u8]) -> (Option<usize>, Vec<u8>) {
         at = to + 2;
     }
     (None, body)
+}
+
+/// Whether the job's result decides which response it is; otherwise it is a body's.
+pub(super) fn is_answer(job: &Job) -> bool {
+    matches!(job, Job::Find(_) | Job::List(List { page: 0, .. }))
 }

@@ -9,6 +9,7 @@ mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::judge::{Counted, is_answer};
 use self::places::{PATHS, Places};
 use self::script::{Ending, Reading, Script};
 use super::*;
@@ -94,6 +95,7 @@ struct Guest {
     /// Responses that have begun.
     begun: usize,
     begun_before_draining: Option<usize>,
+    counted: Counted,
     records: Vec<Record>,
     /// The statuses that failed jobs must have led to, by the number of their response.
     faults: BTreeMap<usize, u16>,
@@ -194,7 +196,7 @@ impl Simulation {
 
     /// Whatever has happened, each later client gets what is there now, and no memory is held.
     fn comes_to_rest(mut self) -> Course {
-        self.world.draining = false;
+        self.world.drain = Drain::No;
         self.world.jobs = Jobs::AtOnce;
         for path in PATHS {
             self.world.now.advance(self.world.now.us + 10 * SECOND_US);
@@ -212,11 +214,11 @@ impl Simulation {
 
     fn happens(&mut self, event: Event) {
         match event {
-            Event::Connect if self.world.draining => {}
+            Event::Connect if self.world.drain.is_on() => {}
             Event::Connect => self.connect(),
             Event::ChangeFile => self.places.change(&mut self.world.disk, &mut self.random),
             Event::Drain => {
-                self.world.draining = true;
+                self.world.drain = Drain::AtOnce;
                 for number in 0..self.guests.len() {
                     self.with(number, |_, guest| guest.begun_before_draining = Some(guest.begun));
                 }
@@ -269,13 +271,14 @@ impl Simulation {
         guest.waits = self.world.turn(&mut guest.client);
         self.hear(&mut guest);
         guest.begun += std::mem::take(&mut self.world.tally.responses) as usize;
+        guest.counted.take(&mut self.world.tally);
         guest.records.append(&mut self.world.tally.records);
         if guest.waits == Waits::Closed {
             self.course.ends.push((self.world.now.us, guest.client.got.len()));
             self.course.answers.extend(judge::judge(&guest, &self.places, &self.listings));
             return;
         }
-        guest.check(self.world.now.ms(), self.world.draining);
+        guest.check(self.world.now.ms(), self.world.drain.is_on());
         self.plan_for(number, &mut guest);
         self.guests[number] = Some(guest);
     }
@@ -427,15 +430,9 @@ impl Simulation {
         guest.deadline_ms = u64::MAX;
         let unacknowledged = guest.script.unacknowledged_bytes.min(guest.client.got.len() as u64);
         self.world.with(&mut guest.client, |connection, cx| connection.expire(cx, || unacknowledged));
-        if guest.waits == Waits::ForBytes && self.world.tally.responses > 0 {
-            guest.too_slow = Some(guest.begun);
-        }
+        let is_refused = guest.waits == Waits::ForBytes && self.world.tally.responses > 0;
+        guest.too_slow = is_refused.then_some(guest.begun).or(guest.too_slow);
     }
-}
-
-/// Whether the job's result decides which response it is; otherwise it is a body's.
-fn is_answer(job: &Job) -> bool {
-    matches!(job, Job::Find(_) | Job::List(List { page: 0, .. }))
 }
 
 impl Guest {
@@ -454,6 +451,7 @@ impl Guest {
             deadline_ms: u64::MAX,
             begun: 0,
             begun_before_draining: None,
+            counted: Counted::default(),
             records: Vec::new(),
             faults: BTreeMap::new(),
             too_slow: None,
@@ -465,11 +463,11 @@ impl Guest {
     /// What holds whenever a connection waits.
     fn check(&self, now_ms: u64, draining: bool) {
         let connection = &self.client.connection;
-        let settings = Settings::default();
+        let Settings { idle_timeout_ms, disk_deadline_ms, .. } = Settings::default();
         let patience_ms = match self.waits {
-            Waits::ForBytes if connection.is_idle() => settings.idle_timeout_ms,
+            Waits::ForBytes if connection.is_idle() => idle_timeout_ms,
             Waits::ForBytes | Waits::ForRoom => CREDIT_MS_MAX.into(),
-            _ => settings.disk_deadline_ms,
+            _ => disk_deadline_ms,
         };
         assert!(connection.deadline_ms() <= now_ms + patience_ms, "it waits for too long: {connection:?}");
         if connection.is_idle() {

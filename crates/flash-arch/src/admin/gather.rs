@@ -1,0 +1,192 @@
+//! How a server gathers its [`Snapshot`]: it reads counters, and waits for no loop.
+
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use flash_core::Server;
+use flash_observe::AccessLog;
+use flash_observe::metrics::{CLASSES, Count, LastBlock, LoopMetrics, MetricsMemory};
+use flash_tls::{Certificate, Endpoint};
+
+use super::snapshot::{
+    BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, LoopSnapshot,
+    ResponseClass, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
+};
+use crate::clock;
+use crate::server_state::ServerState;
+
+/// What this process knows of itself.
+pub(super) fn of_process(server: &ServerState) -> Snapshot {
+    let configuration = server.configuration();
+    let Server { number, paths, .. } = &configuration.server;
+    let counted = of_memory(server.metrics.memory());
+    let causes = server.metrics.block_causes().into_iter();
+    Snapshot {
+        pid: std::process::id(),
+        generation: number.0,
+        generations_in_use: server.present().in_use(),
+        draining: server.is_draining(),
+        open_connections: Some(server.permits.connections() as u64),
+        connections_max: server.permits.connections_max() as u64,
+        totals: Totals {
+            loop_blocks: server.metrics.loop_blocks(),
+            access_log_dropped: configuration.access_log.as_ref().map_or(0, AccessLog::dropped),
+            error_log_dropped: server.error_log.dropped(),
+            ..counted.totals
+        },
+        devices: devices(server),
+        certificates: certificates(server),
+        slowest: server.slowest.of_last_minute(counted.taken_unix_ms),
+        cache: CacheSnapshot {
+            entries: paths.entries() as u64,
+            bytes: paths.used_bytes(),
+            bytes_max: paths.bytes_max(),
+            evictions: paths.evictions(),
+            ..counted.cache
+        },
+        loops: server.metrics.loops().iter().filter_map(|metrics| of_loop(metrics)).collect(),
+        block_causes: causes
+            .map(|(cause, sleeps, sleep_us)| BlockCause { cause, sleeps, sleep_us })
+            .collect(),
+        ..counted
+    }
+}
+
+/// The certificates of all sites.
+fn certificates(server: &ServerState) -> Vec<CertificateSnapshot> {
+    let endpoints = server.tls.all();
+    let of_endpoint = |endpoint: &Arc<Endpoint>| {
+        let certificates = endpoint.certificates();
+        let snapshot = |certificate: &Certificate| CertificateSnapshot {
+            names: certificate.names().join(" "),
+            not_after_unix_s: certificate.not_after_unix_s(),
+        };
+        certificates.iter().map(snapshot).collect::<Vec<_>>()
+    };
+    endpoints.iter().flat_map(of_endpoint).collect()
+}
+
+/// The helpers of each device. Pools for the same device and the same jobs are one here.
+fn devices(server: &ServerState) -> Vec<DeviceSnapshot> {
+    let helpers: Vec<_> = server.helpers.lock().iter().filter_map(Weak::upgrade).collect();
+    let mut devices: Vec<DeviceSnapshot> = Vec::new();
+    for pool in helpers.iter().flat_map(|helpers| helpers.devices()) {
+        let Some(sum) = devices.iter_mut().find(|of| (&of.mount, &of.kind) == (&pool.mount, &pool.kind))
+        else {
+            devices.push(pool);
+            continue;
+        };
+        sum.healthy &= pool.healthy;
+        sum.oldest_us = sum.oldest_us.max(pool.oldest_us);
+        for (all, more) in [
+            (&mut sum.helpers, pool.helpers),
+            (&mut sum.helpers_max, pool.helpers_max),
+            (&mut sum.idle, pool.idle),
+            (&mut sum.queued, pool.queued),
+            (&mut sum.queue_max, pool.queue_max),
+            (&mut sum.in_flight, pool.in_flight),
+        ] {
+            *all += more;
+        }
+    }
+    devices
+}
+
+/// What all processes that share the memory have counted.
+pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
+    let taken_unix_ms = clock::unix_ms();
+    Snapshot {
+        version: env!("CARGO_PKG_VERSION").into(),
+        started_unix_ms: taken_unix_ms.saturating_sub(clock::server_us(Instant::now()) / 1000),
+        taken_unix_ms,
+        active_requests: active_requests(memory),
+        totals: totals(memory),
+        sites: sites(memory),
+        cache: CacheSnapshot {
+            hits: memory.sum(Count::CacheHits),
+            misses: memory.sum(Count::CacheMisses),
+            ..CacheSnapshot::default()
+        },
+        tls: TlsSnapshot {
+            full: memory.sum(Count::HandshakesFull),
+            resumed: memory.sum(Count::HandshakesResumed),
+            failed: memory.sum(Count::HandshakesFailed),
+        },
+        ..Snapshot::default()
+    }
+}
+
+/// Requests that have begun, and whose response has not ended.
+fn active_requests(memory: &MetricsMemory) -> u64 {
+    // Those that are over come first. A request that begins meanwhile cannot be over before.
+    let over = memory.sum(Count::Requests) + memory.sum(Count::Abandoned);
+    memory.sum(Count::Begun).saturating_sub(over)
+}
+
+/// The responses of each site that has any.
+fn sites(memory: &MetricsMemory) -> Vec<SiteSnapshot> {
+    let site = |(number, site): (u32, String)| {
+        let classes = CLASSES.iter().zip(memory.of_site(number)).filter(|(_, of)| of.count() > 0);
+        let classes = classes.map(|(status, of)| ResponseClass {
+            status: (*status).into(),
+            count: of.count(),
+            cut: of.cut,
+            body_bytes: of.body_bytes,
+            duration_us: of.duration_us,
+            durations: of.durations,
+        });
+        SiteSnapshot { site, classes: classes.collect() }
+    };
+    let all = memory.names.all().into_iter().map(site);
+    all.filter(|site| !site.classes.is_empty()).collect()
+}
+
+fn totals(memory: &MetricsMemory) -> Totals {
+    let us = |of| memory.sum(of) / 1000;
+    Totals {
+        requests: memory.sum(Count::Requests),
+        connections: memory.sum(Count::Connections),
+        shed: memory.sum(Count::Shed),
+        limited: memory.sum(Count::Limited),
+        helper_jobs: memory.sum(Count::HelperJobs),
+        joined: memory.sum(Count::Joined),
+        queue_full: memory.sum(Count::QueueFull),
+        logins: memory.sum(Count::Logins),
+        logins_refused: memory.sum(Count::LoginsRefused),
+        panics: memory.sum(Count::Panics),
+        compressed: memory.sum(Count::Compressed),
+        walk_us: us(Count::WalkNs),
+        open_us: us(Count::OpenNs),
+        read_us: us(Count::ReadNs),
+        queue_us: us(Count::QueueNs),
+        help_us: us(Count::HelpNs),
+        send_us: memory.sum(Count::SendUs),
+        sent_bytes: memory.sum(Count::SentBytes),
+        ..Totals::default()
+    }
+}
+
+fn of_block(LastBlock { unix_ms, lasted, call, path, cause }: LastBlock) -> BlockSnapshot {
+    BlockSnapshot {
+        unix_ms,
+        duration_us: lasted.as_micros() as u64,
+        call: call.into(),
+        path: String::from_utf8_lossy(&path).into_owned(),
+        cause,
+    }
+}
+
+/// A loop that has turned.
+fn of_loop(metrics: &LoopMetrics) -> Option<LoopSnapshot> {
+    (metrics.turns() > 0).then(|| LoopSnapshot {
+        name: metrics.name().into(),
+        turns: metrics.turns(),
+        busy_us: metrics.busy_ns() / 1000,
+        longest_turn_us: metrics.longest_ns() / 1000,
+        blocks: metrics.blocks(),
+        major_faults: metrics.major_faults(),
+        ready: metrics.ready(),
+        turn_under_way: metrics.turn_under_way(),
+        last_block: metrics.last_block().map(of_block),
+    })
+}

@@ -1,0 +1,31 @@
+//! The sections of the page, made from a snapshot and the history.
+//!
+//! A section that the server has no figures for is hidden. What the figures mean is explained in `docs/status.md`.
+
+mod devices;
+mod loops;
+mod server;
+mod sites;
+mod slowest;
+
+use std::time::Instant;
+
+use super::section::Section;
+use crate::admin::history::History;
+use crate::admin::snapshot::Snapshot;
+
+/// All sections, the most urgent first.
+pub(super) fn all(snapshot: &Snapshot, history: &History, now: Instant) -> Vec<Section> {
+    vec![
+        server::summary(snapshot, history),
+        server::traffic(history),
+        devices::section(snapshot),
+        sites::section(snapshot, history, now),
+        loops::section(snapshot, history),
+        slowest::section(snapshot),
+        server::caches(snapshot),
+        server::programs(snapshot),
+        server::certificates(snapshot),
+        server::configurations(snapshot, history),
+    ]
+}

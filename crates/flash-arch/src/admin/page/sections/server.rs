@@ -1,0 +1,117 @@
+//! What concerns the whole server: its state, traffic, caches, programs, certificates and configurations.
+
+use super::super::number;
+use super::super::section::{Cell, Figure, Part, Section, of_rows};
+use crate::admin::history::History;
+use crate::admin::snapshot::{CertificateSnapshot, Snapshot};
+
+const UNKNOWN: &str = "–";
+const DAY_S: u64 = 86_400;
+/// A certificate that lasts less long needs an operator.
+const DAYS_MIN: u64 = 14;
+
+pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
+    let rate = |series: Vec<u64>, shown: fn(u64) -> String| {
+        Cell::new(series.last().map_or(UNKNOWN.into(), |rate| shown(*rate)))
+    };
+    let up_s = snapshot.taken_unix_ms.saturating_sub(snapshot.started_unix_ms) / 1000;
+    let down = snapshot.devices.iter().filter(|device| !device.healthy).count();
+    let connections = snapshot.open_connections.map(number::count);
+    let workers = snapshot.workers.as_ref();
+    let pairs = [
+        Some(("State", if snapshot.draining { Cell::sick("draining") } else { Cell::well("serving") })),
+        (snapshot.started_unix_ms > 0).then(|| ("Up", Cell::new(number::duration(up_s)))),
+        Some(("Version", Cell::new(&*snapshot.version))),
+        (!snapshot.architecture.is_empty()).then(|| ("Architecture", Cell::new(&*snapshot.architecture))),
+        Some(("Process", Cell::new(snapshot.pid.to_string()))),
+        Some(("Configuration", Cell::new(snapshot.generation.to_string()))),
+        Some(("Requests", rate(history.requests(), number::rate))),
+        Some(("Bytes", rate(history.bytes(), number::bytes_rate))),
+        connections.map(|open| ("Connections", Cell::new(open))),
+        workers
+            .map(|workers| ("Workers", Cell::new(format!("{} of {} busy", workers.busy, workers.processes)))),
+        history.busiest().map(|share| ("Busiest loop", Cell::new(number::share(share)))),
+        (!snapshot.devices.is_empty()).then(|| match down {
+            0 => ("Devices", Cell::well("all well")),
+            _ => ("Devices", Cell::sick(format!("{down} down"))),
+        }),
+        shortest(snapshot).map(|certificate| ("Certificates", lasts(certificate, snapshot.taken_unix_ms))),
+    ];
+    let parts = vec![Part::Pairs(pairs.into_iter().flatten().collect())];
+    Section { id: "summary", title: "Summary", parts }
+}
+
+pub(super) fn traffic(history: &History) -> Section {
+    let requests = Figure { title: "Requests", values: history.requests(), shown: number::rate };
+    let bytes = Figure { title: "Bytes sent", values: history.bytes(), shown: number::bytes_rate };
+    Section { id: "traffic", title: "Traffic", parts: vec![Part::Figure(requests), Part::Figure(bytes)] }
+}
+
+pub(super) fn caches(snapshot: &Snapshot) -> Section {
+    let cache = &snapshot.cache;
+    let asked = cache.hits + cache.misses;
+    let hits = if asked == 0 { UNKNOWN.into() } else { number::share(cache.hits as f64 / asked as f64) };
+    let pairs = vec![
+        ("Answered from memory", Cell::new(hits)),
+        ("Entries", Cell::new(number::count(cache.entries))),
+        ("Bytes", Cell::new(format!("{} of {}", number::bytes(cache.bytes), number::bytes(cache.bytes_max)))),
+        ("Evictions", Cell::new(number::count(cache.evictions))),
+    ];
+    let parts = if cache.bytes_max == 0 { Vec::new() } else { vec![Part::Pairs(pairs)] };
+    Section { id: "caches", title: "Caches", parts }
+}
+
+pub(super) fn programs(snapshot: &Snapshot) -> Section {
+    let rows = snapshot.programs.iter().map(|program| {
+        vec![
+            Cell::new(&*program.route),
+            Cell::new(format!("{} of {}", program.processes, program.processes_max)),
+            Cell::new(number::count(program.busy)),
+            Cell::new(number::count(program.queued)),
+            Cell::new(number::count(program.started)),
+            Cell::new(number::count(program.failed)),
+        ]
+    });
+    let columns = ["Route", "#Processes", "#Busy", "#Queued", "#Started", "#Failed"];
+    let parts = of_rows("Started and failed count from the start of the server.", &columns, rows.collect());
+    Section { id: "programs", title: "Programs", parts }
+}
+
+pub(super) fn certificates(snapshot: &Snapshot) -> Section {
+    let mut certificates: Vec<&CertificateSnapshot> = snapshot.certificates.iter().collect();
+    certificates.sort_by_key(|certificate| certificate.not_after_unix_s);
+    let row = |certificate: &&CertificateSnapshot| {
+        vec![Cell::new(&*certificate.names), lasts(certificate, snapshot.taken_unix_ms)]
+    };
+    let rows = certificates.iter().map(row).collect();
+    let caption = format!("Less than {DAYS_MIN} days are marked.");
+    Section { id: "certificates", title: "Certificates", parts: of_rows(&caption, &["Names", "#Left"], rows) }
+}
+
+pub(super) fn configurations(snapshot: &Snapshot, history: &History) -> Section {
+    let row = |generation: &u64| {
+        let is_present = *generation == snapshot.generation;
+        let what = if is_present { "new requests" } else { "requests that began with it" };
+        let since = history.since_unix_ms(*generation).map_or(UNKNOWN.into(), |since_unix_ms| {
+            number::duration(snapshot.taken_unix_ms.saturating_sub(since_unix_ms) / 1000)
+        });
+        vec![Cell::new(generation.to_string()), Cell::new(what), Cell::new(since)]
+    };
+    let rows = snapshot.generations_in_use.iter().map(row).collect();
+    let caption = "An earlier one stays until its last response has ended.";
+    let parts = of_rows(caption, &["Configuration", "In use by", "#For"], rows);
+    Section { id: "configurations", title: "Configurations in use", parts }
+}
+
+fn shortest(snapshot: &Snapshot) -> Option<&CertificateSnapshot> {
+    snapshot.certificates.iter().min_by_key(|certificate| certificate.not_after_unix_s)
+}
+
+/// How long a certificate lasts.
+fn lasts(certificate: &CertificateSnapshot, now_unix_ms: u64) -> Cell {
+    match certificate.not_after_unix_s.checked_sub(now_unix_ms / 1000) {
+        None | Some(0) => Cell::sick("expired"),
+        Some(seconds) if seconds < DAYS_MIN * DAY_S => Cell::sick(number::duration(seconds)),
+        Some(seconds) => Cell::new(format!("{} days", seconds / DAY_S)),
+    }
+}

@@ -1,0 +1,277 @@
+//! What a server knows of itself at one moment.
+//!
+//! A thread of the admin socket gathers it for each question, so that loops do nothing for it. `/status.json`, `/metrics` and the
+//! status page are made from it. How they look is not known here. A part that a server does not have is empty or absent.
+
+pub use flash_observe::metrics::DURATION_BOUNDS_US;
+use serde::{Deserialize, Serialize};
+
+/// A server at one moment. Counts run from its start, and never go back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Snapshot {
+    /// The process to send signals to.
+    pub pid: u32,
+    pub version: String,
+    /// `amped`, and so on.
+    pub architecture: String,
+    pub started_unix_ms: u64,
+    pub taken_unix_ms: u64,
+    /// The number of the configuration that new requests get.
+    pub generation: u64,
+    /// The numbers of all configurations that requests hold.
+    pub generations_in_use: Vec<u64>,
+    pub draining: bool,
+    /// Open connections. `None` if they are not counted.
+    pub open_connections: Option<u64>,
+    pub connections_max: u64,
+    /// Requests whose response has not ended.
+    pub active_requests: u64,
+    pub totals: Totals,
+    /// Those that have answered a request.
+    pub sites: Vec<SiteSnapshot>,
+    pub loops: Vec<LoopSnapshot>,
+    /// Causes of loops' sleeps, the longest time first.
+    pub block_causes: Vec<BlockCause>,
+    pub devices: Vec<DeviceSnapshot>,
+    pub cache: CacheSnapshot,
+    pub tls: TlsSnapshot,
+    /// Programs, by their routes.
+    pub programs: Vec<ProgramSnapshot>,
+    pub certificates: Vec<CertificateSnapshot>,
+    /// The slowest requests of the last minute, the slowest first.
+    pub slowest: Vec<SlowRequest>,
+    /// The processes of mp.
+    pub workers: Option<Workers>,
+}
+
+/// Counts of the whole server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Responses that have ended, of any status.
+    pub requests: u64,
+    pub connections: u64,
+    /// Connections that were turned away.
+    pub shed: u64,
+    /// Requests that were refused because their client made too many.
+    pub limited: u64,
+    pub helper_jobs: u64,
+    pub joined: u64,
+    pub queue_full: u64,
+    pub logins: u64,
+    pub logins_refused: u64,
+    pub loop_blocks: u64,
+    pub panics: u64,
+    pub compressed: u64,
+    pub walk_us: u64,
+    pub open_us: u64,
+    pub read_us: u64,
+    pub queue_us: u64,
+    pub help_us: u64,
+    pub send_us: u64,
+    pub sent_bytes: u64,
+    /// Lines of the access log that could not be written.
+    pub access_log_dropped: u64,
+    pub error_log_dropped: u64,
+}
+
+/// The responses of a site, by the first digit of their status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SiteSnapshot {
+    /// Its first name in the configuration. `_other` stands for all that have none, or came after the last that is counted apart.
+    pub site: String,
+    pub classes: Vec<ResponseClass>,
+}
+
+/// Responses of a site whose status has the same first digit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResponseClass {
+    /// `2xx` and so on. `other` stands for a status that is none.
+    pub status: String,
+    pub count: u64,
+    /// Those that ended before their last byte left.
+    pub cut: u64,
+    pub body_bytes: u64,
+    pub duration_us: u64,
+    /// Responses by their duration. Element `n` counts those of at most [`DURATION_BOUNDS_US`] `[n]`, and of more than the bound
+    /// before; the last one counts all others.
+    pub durations: Vec<u64>,
+}
+
+/// A loop, or a stage of pipelined.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoopSnapshot {
+    pub name: String,
+    pub turns: u64,
+    /// Time outside its wait.
+    pub busy_us: u64,
+    pub longest_turn_us: u64,
+    /// Sleeps outside its wait.
+    pub blocks: u64,
+    pub major_faults: u64,
+    /// Turns by the ready events at their start. Element 0 counts those with none, and `n` those with `2^(n-1)` and more.
+    pub ready: Vec<u64>,
+    /// The turn that has not ended has this number.
+    pub turn_under_way: Option<u64>,
+    pub last_block: Option<BlockSnapshot>,
+}
+
+/// A sleep of a loop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BlockSnapshot {
+    pub unix_ms: u64,
+    pub duration_us: u64,
+    /// The system call.
+    pub call: String,
+    /// What it was about, if that is known.
+    pub path: String,
+    /// Empty until it is known.
+    pub cause: String,
+}
+
+/// Sleeps of all loops with the same cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BlockCause {
+    pub cause: String,
+    pub sleeps: u64,
+    pub sleep_us: u64,
+}
+
+/// What knows helpers of devices.
+pub(crate) trait KnowsDevices: Send + Sync {
+    fn devices(&self) -> Vec<DeviceSnapshot>;
+}
+
+/// The helpers of a device for one kind of jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceSnapshot {
+    /// Where it is mounted, and its type: `/srv (ext4)`. `elsewhere` stands for all devices without helpers of their own.
+    pub mount: String,
+    /// `files` or `listings`.
+    pub kind: String,
+    /// Jobs pass. If not, it is marked down.
+    pub healthy: bool,
+    pub helpers: u64,
+    pub helpers_max: u64,
+    pub idle: u64,
+    /// Jobs that wait for a helper.
+    pub queued: u64,
+    pub queue_max: u64,
+    /// Jobs that helpers work on.
+    pub in_flight: u64,
+    /// How long the oldest of these has lasted.
+    pub oldest_us: u64,
+}
+
+/// The cache of paths and files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheSnapshot {
+    pub entries: u64,
+    pub bytes: u64,
+    pub bytes_max: u64,
+    /// Requests that it answered at once.
+    pub hits: u64,
+    /// Look-ups that needed a job.
+    pub misses: u64,
+    pub evictions: u64,
+}
+
+/// Handshakes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TlsSnapshot {
+    pub full: u64,
+    pub resumed: u64,
+    pub failed: u64,
+}
+
+/// The programs of a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgramSnapshot {
+    pub route: String,
+    pub processes: u64,
+    pub processes_max: u64,
+    pub busy: u64,
+    pub queued: u64,
+    pub started: u64,
+    pub failed: u64,
+}
+
+/// A certificate that is shown to clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CertificateSnapshot {
+    /// Its names, separated by spaces.
+    pub names: String,
+    pub not_after_unix_s: u64,
+}
+
+/// A response that took long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlowRequest {
+    /// When its head was complete.
+    pub unix_ms: u64,
+    pub request: String,
+    pub host: String,
+    pub status: u16,
+    pub body_bytes: u64,
+    pub duration_us: u64,
+    pub walk_us: u64,
+    pub open_us: u64,
+    pub read_us: u64,
+    pub queue_us: u64,
+    pub help_us: u64,
+    pub send_us: u64,
+}
+
+/// The processes of mp.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Workers {
+    pub processes: u64,
+    pub busy: u64,
+}
+
+impl Snapshot {
+    /// `/status.json`.
+    pub fn json(&self) -> String {
+        let json = serde_json::to_string_pretty(self).expect("it is plain data");
+        format!("{json}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let snapshot = Snapshot {
+            pid: 7,
+            generations_in_use: vec![2, 3],
+            totals: Totals { requests: 5, ..Totals::default() },
+            loops: vec![LoopSnapshot { name: "loop-0".into(), ready: vec![1, 2], ..LoopSnapshot::default() }],
+            ..Snapshot::default()
+        };
+        let json = snapshot.json();
+        assert_eq!(serde_json::from_str::<Snapshot>(&json).unwrap(), snapshot);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&value["pid"], &value["totals"]["requests"]), (&7.into(), &5.into()));
+        let older: Snapshot = serde_json::from_str("{\"pid\":7}").unwrap();
+        assert_eq!(
+            older,
+            Snapshot { pid: 7, ..Snapshot::default() },
+            "another version may have fewer fields"
+        );
+    }
+}

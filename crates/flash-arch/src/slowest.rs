@@ -1,0 +1,142 @@
+//! The slowest requests of the last minute, for the status page.
+//!
+//! Loops and workers leave them here. None waits for it: a request is left out if its part of the list is just being read. What a
+//! list costs is bounded, because each ten seconds keep a few requests only.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flash_core::record::{Record, SLOW_US};
+use parking_lot::Mutex;
+
+use crate::admin::snapshot::SlowRequest;
+
+/// Loops and workers share so many lists.
+const LISTS: usize = 16;
+/// Requests of ten seconds that a list keeps.
+const REQUESTS_MAX: usize = 16;
+const WINDOW_MS: u64 = 10_000;
+/// The last minute, and the ten seconds that have begun.
+const WINDOWS: u64 = 7;
+/// Bytes of a request line, and of a host.
+const TEXT_BYTES_MAX: usize = 200;
+
+#[derive(Default)]
+pub(crate) struct Slowest {
+    lists: [Mutex<VecDeque<Window>>; LISTS],
+    next: AtomicUsize,
+}
+
+/// The slowest requests that ended in the same ten seconds.
+struct Window {
+    number: u64,
+    requests: Vec<SlowRequest>,
+}
+
+impl Slowest {
+    /// The number of the list that a loop or worker adds to.
+    pub(crate) fn list(&self) -> usize {
+        self.next.fetch_add(1, Ordering::Relaxed) % LISTS
+    }
+
+    /// Adds a request that has ended, if it is one of the slowest. Never waits.
+    pub(crate) fn add(&self, list: usize, record: &Record) {
+        if record.duration_us >= SLOW_US {
+            self.add_slow(list, record.unix_ms, record.duration_us, || of_record(record));
+        }
+    }
+
+    fn add_slow(&self, list: usize, unix_ms: u64, duration_us: u64, request: impl FnOnce() -> SlowRequest) {
+        let Some(mut windows) = self.lists[list].try_lock() else { return };
+        let number = (unix_ms + duration_us / 1000) / WINDOW_MS;
+        if windows.back().is_none_or(|latest| latest.number < number) {
+            windows.push_back(Window { number, requests: Vec::new() });
+        }
+        windows.retain(|window| window.number + WINDOWS > number);
+        // If the clock was set back, the request counts as of the latest ten seconds.
+        let Some(window) = windows.back_mut() else { return };
+        if window.requests.len() < REQUESTS_MAX {
+            window.requests.push(request());
+        } else if let Some(quickest) = window.requests.iter_mut().min_by_key(|one| one.duration_us)
+            && quickest.duration_us < duration_us
+        {
+            *quickest = request();
+        }
+    }
+
+    /// Those of the last minute, the slowest first.
+    pub(crate) fn of_last_minute(&self, now_unix_ms: u64) -> Vec<SlowRequest> {
+        let recent = |window: &&Window| window.number + WINDOWS > now_unix_ms / WINDOW_MS;
+        let mut requests: Vec<SlowRequest> = Vec::new();
+        for list in &self.lists {
+            requests.extend(list.lock().iter().filter(recent).flat_map(|window| window.requests.clone()));
+        }
+        requests.sort_by_key(|request| std::cmp::Reverse(request.duration_us));
+        requests.truncate(REQUESTS_MAX);
+        requests
+    }
+}
+
+fn of_record(record: &Record) -> SlowRequest {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned();
+    let spent = &record.spent;
+    SlowRequest {
+        unix_ms: record.unix_ms,
+        request: text(&record.request_line),
+        host: text(&record.host),
+        status: record.status,
+        body_bytes: record.body_bytes,
+        duration_us: record.duration_us,
+        walk_us: spent.walk_ns / 1000,
+        open_us: spent.open_ns / 1000,
+        read_us: spent.read_ns / 1000,
+        queue_us: spent.queue_ns / 1000,
+        help_us: spent.help_ns / 1000,
+        send_us: record.send_us,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(slowest: &Slowest, list: usize, unix_ms: u64, duration_us: u64) {
+        let request = || SlowRequest { unix_ms, duration_us, ..SlowRequest::default() };
+        slowest.add_slow(list, unix_ms, duration_us, request);
+    }
+
+    fn durations(slowest: &Slowest, now_unix_ms: u64) -> Vec<u64> {
+        slowest.of_last_minute(now_unix_ms).iter().map(|one| one.duration_us).collect()
+    }
+
+    #[test]
+    fn the_slowest_of_all_lists_come_first() {
+        let slowest = Slowest::default();
+        for duration_us in (1..=1000).map(|n| n * 1000) {
+            add(&slowest, slowest.list(), 1_000_000, duration_us);
+        }
+        let expected: Vec<u64> = (985..=1000).rev().map(|n| n * 1000).collect();
+        assert_eq!(durations(&slowest, 1_000_000), expected);
+        assert!(slowest.lists.iter().all(|list| list.lock()[0].requests.len() <= REQUESTS_MAX));
+    }
+
+    #[test]
+    fn a_minute_later_they_are_gone() {
+        let slowest = Slowest::default();
+        add(&slowest, 0, 1_000_000, 5000);
+        add(&slowest, 0, 1_030_000, 2000);
+        assert_eq!(durations(&slowest, 1_060_000), [5000, 2000]);
+        assert_eq!(durations(&slowest, 1_070_000), [2000]);
+        add(&slowest, 0, 1_200_000, 3000);
+        assert_eq!(slowest.lists[0].lock().len(), 1, "nothing old is kept");
+    }
+
+    #[test]
+    fn no_loop_waits_for_a_reader() {
+        let slowest = Slowest::default();
+        let reading = slowest.lists[3].lock();
+        add(&slowest, 3, 1_000_000, 5000);
+        drop(reading);
+        assert_eq!(durations(&slowest, 1_000_000), [0; 0]);
+    }
+}

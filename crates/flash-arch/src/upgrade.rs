@@ -1,0 +1,159 @@
+//! Upgrades: another process, usually of a newer program, takes this server's place, and no request is lost.
+//!
+//! The [upgrader](flash_process::Upgrader) starts it with the listening sockets. Both servers accept for a moment. Once the new one is
+//! ready, this one stops to accept and drains. If it never becomes ready, nothing changes here. The thread that waits for signals
+//! does all this, and in mp the parent does. How connections come to their end is known to
+//! [`Drain`](flash_core::Drain).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use flash_os::channel::Channel;
+use flash_process::{ServiceManager, Upgrade, UpgradeRequest, Upgrader};
+
+use crate::admin_listeners::AdminListeners;
+use crate::listener::Listener;
+
+/// Who asked for an upgrade, and gets the number of the new process, or why there is none.
+pub(crate) type Reply = Box<dyn FnOnce(&Result<u32, String>) + Send>;
+
+/// The upgrades of a server, one after the other.
+#[derive(Default)]
+pub(crate) struct Upgrades {
+    /// `None` in processes that a server has for its work.
+    upgrader: Option<Upgrader>,
+    /// Where administrators are answered. A successor gets it too.
+    admin: AdminListeners,
+    under_way: Option<(Upgrade, Option<Reply>)>,
+}
+
+/// An administrator's request, and where the answer goes.
+pub(crate) struct Asked {
+    pub(crate) request: UpgradeRequest,
+    pub(crate) reply: SyncSender<Result<u32, String>>,
+}
+
+/// Administrators' requests, for the thread that upgrades.
+pub(crate) struct UpgradeQueue(Channel<Asked>);
+
+/// How often a thread that waits for an upgrade looks whether the server is stopping.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const STOPPING: &str = "the server is stopping";
+
+impl UpgradeQueue {
+    pub(crate) fn new() -> io::Result<Self> {
+        Channel::new().map(Self)
+    }
+
+    /// Readable when there is something to [take](Self::take).
+    pub(crate) fn eventfd(&self) -> BorrowedFd<'_> {
+        self.0.eventfd().as_fd()
+    }
+
+    pub(crate) fn take(&self) -> impl Iterator<Item = Asked> {
+        // Before the queue is looked at, so that no request is missed.
+        let _ = rustix::io::read(self.0.eventfd(), &mut [0; 8][..]);
+        self.0.drain()
+    }
+}
+
+impl Upgrades {
+    pub(crate) fn new(upgrader: Option<Upgrader>, admin: AdminListeners) -> Self {
+        Self { upgrader, admin, under_way: None }
+    }
+
+    /// Whether this process can be upgraded at all.
+    pub(crate) fn are_possible(&self) -> bool {
+        self.upgrader.is_some()
+    }
+
+    /// Starts another server that gets these listeners. Without `reply`, the log says what came of it.
+    pub(crate) fn begin<'l>(
+        &mut self,
+        request: &UpgradeRequest,
+        listeners: impl Iterator<Item = &'l Arc<Listener>>,
+        reply: Option<Reply>,
+        log: &dyn Fn(&str),
+    ) {
+        let begun = match (&self.upgrader, &self.under_way) {
+            (Some(_), Some(_)) => Err("another upgrade is under way".to_owned()),
+            (None, _) => Err("this process cannot be upgraded".to_owned()),
+            (Some(upgrader), None) => {
+                let named = |listener: &'l Arc<Listener>| (listener.as_fd(), listener.name().to_owned());
+                let admin = self.admin.all().map(|admin| (admin.as_fd(), admin.name().to_owned()));
+                let sockets: Vec<_> = listeners.map(named).chain(admin).collect();
+                upgrader.begin(request, &sockets).map_err(|error| error.to_string())
+            }
+        };
+        match begun {
+            Ok(upgrade) => self.under_way = Some((upgrade, reply)),
+            Err(why) => answer(reply, &Err(why), log),
+        }
+    }
+
+    /// Ends a new server that is not ready yet.
+    pub(crate) fn abandon(&mut self) {
+        self.under_way = None;
+    }
+
+    /// Readable when there is work for [`Upgrades::turn`].
+    pub(crate) fn events(&self) -> Option<BorrowedFd<'_>> {
+        self.under_way.as_ref().map(|(upgrade, _)| upgrade.events())
+    }
+
+    /// Looks what came of an upgrade. Returns whether another server is ready, and this one is to stop. `leave_admin` has
+    /// administrators answered by the other one.
+    pub(crate) fn turn(
+        &mut self,
+        manager: &ServiceManager,
+        log: &dyn Fn(&str),
+        leave_admin: impl FnOnce(),
+    ) -> bool {
+        let Some(outcome) = self.under_way.as_ref().and_then(|(upgrade, _)| upgrade.outcome()) else {
+            return false;
+        };
+        let Some((upgrade, reply)) = self.under_way.take() else { return false };
+        if let Ok(pid) = outcome {
+            // Before anybody knows, so that the next request comes to the new server.
+            leave_admin();
+            self.admin = AdminListeners::default();
+            // Before the new server tells the manager anything, which listens only to the main process.
+            manager.succeeded_by(pid);
+            upgrade.release();
+            log(&format!("process {pid} serves from now on: this one finishes the requests under way"));
+        }
+        answer(reply, &outcome, log);
+        outcome.is_ok()
+    }
+}
+
+fn answer(reply: Option<Reply>, outcome: &Result<u32, String>, log: &dyn Fn(&str)) {
+    if let Err(why) = outcome {
+        log("the upgrade failed, and this process goes on:");
+        why.lines().filter(|line| !line.is_empty()).for_each(log);
+    }
+    if let Some(reply) = reply {
+        reply(outcome);
+    }
+}
+
+/// Has the thread that upgrades fulfil a request, and waits for the outcome.
+pub(crate) fn ask(
+    queue: &UpgradeQueue,
+    request: UpgradeRequest,
+    is_stopping: impl Fn() -> bool,
+) -> Result<u32, String> {
+    let (reply, outcome) = sync_channel(1);
+    queue.0.send(Asked { request, reply });
+    loop {
+        match outcome.recv_timeout(LOOK_EVERY) {
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Timeout) if !is_stopping() => {}
+            // The answer may have come meanwhile, because an upgrade ends with a stop.
+            Err(_) => return outcome.try_recv().unwrap_or_else(|_| Err(STOPPING.into())),
+        }
+    }
+}

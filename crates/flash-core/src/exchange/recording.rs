@@ -1,0 +1,34 @@
+//! What is noted of a response whose head is written, for metrics. The access log and the list of slow requests get a record.
+
+use flash_http::head::Head;
+use flash_http::status::Status;
+
+use super::passed_id::PassedId;
+use crate::context::Context;
+use crate::record::{Origin, RecordBuilder, SLOW_US, Timing};
+use crate::request_id::LoggedId;
+use crate::site::Site;
+use crate::transport::TransportInfo;
+
+pub(crate) fn record(
+    head: &Head<'_>,
+    (site, transport): (&Site, &TransportInfo),
+    written: (Status, u64),
+    timing: Timing,
+    cx: &Context<'_>,
+) -> RecordBuilder {
+    let settings = &cx.server.settings;
+    let is_slow = cx.now.us.saturating_sub(timing.started_us) >= SLOW_US;
+    let origin = (settings.log || is_slow).then(|| {
+        let (id, client) = (timing.id, settings.trusted_proxies.client(transport, head.fields));
+        Origin {
+            peer: client.peer,
+            scheme: client.scheme.name(),
+            tls_version: transport.tls.map(|tls| tls.version_name()),
+            id: PassedId::of(site, transport, head, id, cx.server)
+                .map_or(LoggedId::Own(id), PassedId::logged),
+            span: settings.trace_context.span(head, id),
+        }
+    });
+    RecordBuilder::new(head, origin, site.counted_as, written, timing, cx.now)
+}

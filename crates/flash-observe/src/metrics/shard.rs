@@ -1,0 +1,258 @@
+//! Counters in memory that outlives the workers which count there.
+//!
+//! A loop counts in a shard of its own, so it needs no atomic addition. Workers that block, and all rare events, share shards with
+//! atomic additions. The memory is mapped before any fork, so the processes of mp count in it too. A report sums the shards up.
+//!
+//! A shard has a block of counters for each site and class of status. The kernel gives a page of it memory at its first count. So
+//! sites without requests cost nothing, and a shard never takes more than its mapping.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flash_core::job::Spent;
+use flash_core::record::ResponseEnd;
+use flash_os::shared_array::SharedWords;
+
+use super::site_names::{SITES_MAX, SiteNames};
+
+/// The upper bounds of the classes of durations.
+pub const DURATION_BOUNDS_US: [u64; 17] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    2_500_000, 5_000_000, 10_000_000,
+];
+/// The classes of status, by their first digit. The last one is for a status that has none of these.
+pub const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
+
+/// The counters of a server.
+#[derive(Debug)]
+pub struct MetricsMemory {
+    pub names: SiteNames,
+    /// The first one is for rare events, and for what has no shard of its own.
+    shards: Box<[Arc<SharedWords>]>,
+    /// Shards with a single writer that are given away.
+    given: AtomicUsize,
+    /// Workers share the shards.
+    is_shared: bool,
+}
+
+/// Where one loop or worker counts.
+#[derive(Clone, Debug)]
+pub struct Shard {
+    words: Arc<SharedWords>,
+    /// Others count here too.
+    is_shared: bool,
+}
+
+/// What a shard counts, besides responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Count {
+    /// Responses that have ended.
+    Requests,
+    /// Requests that have begun.
+    Begun,
+    /// Requests that ended without a response.
+    Abandoned,
+    /// Bytes that sockets took.
+    SentBytes,
+    /// How long output waited for sockets.
+    SendUs,
+    WalkNs,
+    OpenNs,
+    ReadNs,
+    QueueNs,
+    HelpNs,
+    /// Look-ups that the caches answered.
+    CacheHits,
+    /// Look-ups that needed a job.
+    CacheMisses,
+    /// Requests refused because their client made too many.
+    Limited,
+    HandshakesFull,
+    HandshakesResumed,
+    HandshakesFailed,
+    Connections,
+    /// Connections turned away because there were too many, or no descriptor for them.
+    Shed,
+    HelperJobs,
+    /// Misses that waited for a job already under way.
+    Joined,
+    /// Jobs refused because the helpers' queue was full.
+    QueueFull,
+    /// Log-ins that were checked.
+    Logins,
+    /// Log-ins refused because too many waited for their check.
+    LoginsRefused,
+    Panics,
+    /// Files that were compressed for the cache, or found not to be worth it.
+    Compressed,
+}
+
+/// The words before the blocks of sites.
+const HEAD_WORDS: usize = 64;
+const DURATIONS: usize = DURATION_BOUNDS_US.len() + 1;
+/// Of a site and a class: durations, their sum, bytes, and responses that were cut off.
+const BLOCK_WORDS: usize = DURATIONS + 3;
+const SITE_WORDS: usize = BLOCK_WORDS * CLASSES.len();
+const SHARD_WORDS: usize = HEAD_WORDS + SITE_WORDS * SITES_MAX;
+
+/// The responses of a site and a class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Responses {
+    /// By [`DURATION_BOUNDS_US`]; the last element counts those that took longer.
+    pub durations: Vec<u64>,
+    pub duration_us: u64,
+    pub body_bytes: u64,
+    /// Those that ended before their last byte left.
+    pub cut: u64,
+}
+
+impl MetricsMemory {
+    /// For so many loops, each with a shard of its own.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn for_loops(loops: usize) -> io::Result<Self> {
+        Self::new(loops, false)
+    }
+
+    /// For workers that block. They share so many shards.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn for_workers(shards: usize) -> io::Result<Self> {
+        Self::new(shards, true)
+    }
+
+    fn new(shards: usize, is_shared: bool) -> io::Result<Self> {
+        let shard = |_| SharedWords::zeroed(SHARD_WORDS).map(Arc::new);
+        Ok(Self {
+            names: SiteNames::new()?,
+            shards: (0..=shards).map(shard).collect::<io::Result<_>>()?,
+            given: AtomicUsize::new(0),
+            is_shared,
+        })
+    }
+
+    /// The shard of another loop or worker.
+    pub(super) fn shard(&self) -> Shard {
+        let given = self.given.fetch_add(1, Ordering::Relaxed);
+        match (self.is_shared, self.shards.len() - 1) {
+            (true, shards @ 1..) => {
+                // The processes of mp count theirs from the start.
+                let number = (given + std::process::id() as usize) % shards;
+                Shard { words: Arc::clone(&self.shards[1 + number]), is_shared: true }
+            }
+            (false, shards) if given < shards => {
+                Shard { words: Arc::clone(&self.shards[1 + given]), is_shared: false }
+            }
+            _ => self.common(),
+        }
+    }
+
+    /// The shard for rare events, of any thread.
+    pub(super) fn common(&self) -> Shard {
+        Shard { words: Arc::clone(&self.shards[0]), is_shared: true }
+    }
+
+    pub fn sum(&self, of: Count) -> u64 {
+        self.shards.iter().map(|shard| shard[of as usize].load(Ordering::Relaxed)).sum()
+    }
+
+    /// Counts a response that ends in a thread without a shard, and whose request has begun elsewhere.
+    pub fn count_end(&self, end: &ResponseEnd) {
+        let shard = self.common();
+        shard.response(end);
+        shard.add(Count::Requests, 1);
+    }
+
+    /// Counts a response without a request.
+    pub fn count_refusal(&self, end: &ResponseEnd) {
+        self.common().add(Count::Begun, 1);
+        self.count_end(end);
+    }
+
+    /// The responses of a site, by [`CLASSES`].
+    pub fn of_site(&self, site: u32) -> [Responses; CLASSES.len()] {
+        std::array::from_fn(|class| {
+            let at = block(site, class);
+            let sum =
+                |word: usize| self.shards.iter().map(|shard| shard[at + word].load(Ordering::Relaxed)).sum();
+            Responses {
+                durations: (0..DURATIONS).map(sum).collect(),
+                duration_us: sum(DURATIONS),
+                body_bytes: sum(DURATIONS + 1),
+                cut: sum(DURATIONS + 2),
+            }
+        })
+    }
+}
+
+impl Responses {
+    pub fn count(&self) -> u64 {
+        self.durations.iter().sum()
+    }
+}
+
+impl Shard {
+    pub fn add(&self, what: Count, count: u64) {
+        self.add_at(what as usize, count);
+    }
+
+    pub fn get(&self, what: Count) -> u64 {
+        self.words[what as usize].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn add_at(&self, at: usize, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let word = &self.words[at];
+        if self.is_shared {
+            word.fetch_add(count, Ordering::Relaxed);
+        } else {
+            // Not an atomic addition: only one thread adds.
+            word.store(word.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+        }
+    }
+
+    /// A response has ended.
+    pub fn response(&self, end: &ResponseEnd) {
+        let class = match end.status {
+            200..=299 => 0,
+            300..=399 => 1,
+            400..=499 => 2,
+            500..=599 => 3,
+            _ => 4,
+        };
+        let at = block(end.site, class);
+        let duration = DURATION_BOUNDS_US.iter().position(|bound| end.duration_us <= *bound);
+        self.add_at(at + duration.unwrap_or(DURATION_BOUNDS_US.len()), 1);
+        self.add_at(at + DURATIONS, end.duration_us);
+        self.add_at(at + DURATIONS + 1, end.body_bytes);
+        self.add_at(at + DURATIONS + 2, u64::from(end.cut));
+    }
+
+    /// What a request's job has taken.
+    pub fn spend(&self, spent: &Spent) {
+        for (what, ns) in [
+            (Count::WalkNs, spent.walk_ns),
+            (Count::OpenNs, spent.open_ns),
+            (Count::ReadNs, spent.read_ns),
+            (Count::QueueNs, spent.queue_ns),
+            (Count::HelpNs, spent.help_ns),
+        ] {
+            self.add(what, ns);
+        }
+    }
+}
+
+/// Where the counters of a site and a class begin.
+fn block(site: u32, class: usize) -> usize {
+    HEAD_WORDS + (site as usize).min(SITES_MAX - 1) * SITE_WORDS + class * BLOCK_WORDS
+}
+
+#[cfg(test)]
+mod tests;

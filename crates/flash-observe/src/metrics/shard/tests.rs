@@ -1,0 +1,53 @@
+//! What shards count adds up, whoever counts.
+
+use super::*;
+
+fn end(site: u32, status: u16, duration_us: u64) -> ResponseEnd {
+    ResponseEnd { site, status, cut: duration_us > 1_000_000, body_bytes: 100, duration_us }
+}
+
+#[test]
+fn a_response_is_in_the_class_of_its_status_and_its_duration() {
+    let memory = MetricsMemory::for_loops(2).unwrap();
+    let (one, other) = (memory.shard(), memory.shard());
+    let site = memory.names.number("a.example");
+    for (shard, status, us) in
+        [(&one, 200, 0), (&one, 200, 50), (&other, 206, 51), (&other, 404, 10_000_001), (&one, 999, 7)]
+    {
+        shard.response(&end(site, status, us));
+    }
+    memory.count_refusal(&end(site, 503, 0));
+    let [ok, moved, wrong, failed, odd] = memory.of_site(site);
+    assert_eq!((ok.durations[..3].to_vec(), ok.count()), (vec![2, 1, 0], 3));
+    assert_eq!((ok.duration_us, ok.body_bytes, ok.cut), (101, 300, 0));
+    assert_eq!((wrong.durations.last(), wrong.count(), wrong.cut), (Some(&1), 1, 1));
+    assert_eq!((moved.count(), failed.count(), odd.count()), (0, 1, 1));
+    assert!(memory.of_site(memory.names.number("b.example")).iter().all(|of| of.count() == 0));
+    assert_eq!((memory.sum(Count::Begun), memory.sum(Count::Requests)), (1, 1));
+}
+
+#[test]
+fn loops_beyond_their_shards_and_workers_lose_nothing() {
+    for memory in [MetricsMemory::for_loops(1).unwrap(), MetricsMemory::for_workers(2).unwrap()] {
+        let shards: Vec<Shard> = (0..4).map(|_| memory.shard()).collect();
+        std::thread::scope(|scope| {
+            for shard in &shards {
+                scope.spawn(move || {
+                    for _ in 0..10_000 {
+                        shard.response(&end(0, 200, 1));
+                        shard.add(Count::SentBytes, 3);
+                    }
+                });
+            }
+        });
+        assert_eq!(memory.of_site(0)[0].count(), 40_000);
+        assert_eq!(memory.sum(Count::SentBytes), 120_000);
+    }
+}
+
+#[test]
+fn all_sites_fit_into_a_shard() {
+    let memory = MetricsMemory::for_loops(1).unwrap();
+    memory.shard().response(&end(u32::MAX, 999, u64::MAX));
+    assert_eq!(memory.of_site(u32::MAX)[4].count(), 1);
+}

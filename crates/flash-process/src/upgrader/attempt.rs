@@ -1,0 +1,239 @@
+//! The life of a process that executes a new server, and watches it until it is ready.
+//!
+//! Before the new server knows its predecessor, its standard error is read here, and passed on as well. If it does not start, the
+//! reason is there.
+
+use std::env;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{self, Command};
+use std::time::{Duration, Instant};
+
+use flash_os::exec;
+use flash_os::fork::{self, Forked};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, waitpid,
+};
+
+use super::trusted;
+use super::wanted::{NAME, Wanted};
+use crate::child;
+use crate::ipc::{self, Received};
+use crate::predecessor::{FAILED, GO, PREDECESSOR, READY, STDERR};
+
+/// How much of what a new server said is kept.
+const SAID_BYTES_MAX: usize = 4 << 10;
+/// How long a new server may take to end that is not wanted any more.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A new server that is not ready yet.
+pub(super) struct Attempt {
+    pid: Pid,
+    process: OwnedFd,
+    /// The socket to it.
+    new: OwnedFd,
+    /// Its end of the socket is open.
+    is_heard: bool,
+    /// Its standard error, until it has another one.
+    stderr: Option<File>,
+    /// The last of what it said there.
+    said: Vec<u8>,
+    ready_within: Duration,
+}
+
+enum Outcome {
+    Ready,
+    Failed(String),
+    /// The old server wants no other any more, or has ended.
+    Unwanted,
+}
+
+/// Does what the server at this socket wants. `own` is the server's program.
+pub(super) fn run(server: &OwnedFd, own: &Path, gives_up_rights: bool) -> io::Result<()> {
+    let why = match Attempt::start(server, own, gives_up_rights) {
+        Err(error) => error.to_string(),
+        Ok(mut attempt) => match attempt.wait(server)? {
+            Outcome::Failed(why) => why,
+            Outcome::Ready => return attempt.hand_over(server),
+            Outcome::Unwanted => return attempt.end().map(drop),
+        },
+    };
+    // The server may have ended.
+    let _ = ipc::send(server, &[&[FAILED], why.as_bytes()].concat(), &[]);
+    Ok(())
+}
+
+impl Attempt {
+    fn start(server: &OwnedFd, own: &Path, gives_up_rights: bool) -> io::Result<Self> {
+        let wanted = Wanted::receive(server)?;
+        let program = match &wanted.binary {
+            None => own.to_owned(),
+            Some(path) if gives_up_rights => trusted::real_path(path)?,
+            Some(path) => path.clone(),
+        };
+        let ((new, theirs), (stderr, their_stderr)) = (ipc::pair()?, pipe_with(PipeFlags::CLOEXEC)?);
+        match fork::fork()? {
+            Forked::Child => child::run_and_exit(NAME, || {
+                let error = execute(&program, &wanted, theirs.as_fd(), their_stderr.as_fd());
+                Err(io::Error::other(format!("cannot execute {}: {error}", program.display())))
+            }),
+            Forked::Parent { child } => {
+                let pid = Pid::from_raw(child).ok_or(io::ErrorKind::Other)?;
+                let process = pidfd_open(pid, PidfdFlags::empty())?;
+                rustix::io::ioctl_fionbio(&stderr, true)?;
+                let stderr = Some(stderr.into());
+                let ready_within = wanted.ready_within;
+                Ok(Self { pid, process, new, is_heard: true, stderr, said: Vec::new(), ready_within })
+            }
+        }
+    }
+
+    /// Waits until the new server is ready or has failed.
+    fn wait(&mut self, server: &OwnedFd) -> io::Result<Outcome> {
+        let give_up = Instant::now() + self.ready_within;
+        // Why it fails, if it knows its predecessor by then.
+        let mut why = None;
+        let mut buffer = ipc::buffer();
+        loop {
+            let left = give_up.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.end()?;
+                let (seconds, said) = (self.ready_within.as_secs_f64(), self.said());
+                return Ok(Outcome::Failed(format!("{said}the new server was not ready within {seconds} s")));
+            }
+            let events = self.poll(server, left)?;
+            self.read_stderr();
+            // Before its end is looked at, so that nothing is missed.
+            match ipc::try_receive(&self.new, &mut buffer) {
+                Ok(Received::Message(message)) if *message.bytes == *READY => return Ok(Outcome::Ready),
+                Ok(Received::Message(message)) => {
+                    why = message.bytes.get(1..).map(|why| String::from_utf8_lossy(why).into_owned());
+                }
+                Ok(Received::Nothing) => {}
+                Ok(Received::Gone) | Err(_) => self.is_heard = false,
+            }
+            if events.has_ended {
+                let how = self.end()?;
+                self.read_stderr();
+                let said = self.said();
+                let how = match (how.exit_status(), how.terminating_signal()) {
+                    (Some(code), _) => format!("exit code {code}"),
+                    (None, signal) => format!("signal {}", signal.unwrap_or_default()),
+                };
+                let why = why.map_or_else(String::new, |why| format!("{why}\n"));
+                return Ok(Outcome::Failed(format!(
+                    "{said}{why}the new server ended before it was ready ({how})"
+                )));
+            }
+            if events.is_unwanted {
+                return Ok(Outcome::Unwanted);
+            }
+        }
+    }
+
+    fn poll(&self, server: &OwnedFd, patience: Duration) -> io::Result<Events> {
+        let mut polled = vec![PollFd::new(&self.process, PollFlags::IN), PollFd::new(server, PollFlags::IN)];
+        polled.extend(self.is_heard.then(|| PollFd::new(&self.new, PollFlags::IN)));
+        polled.extend(self.stderr.as_ref().map(|stderr| PollFd::new(stderr, PollFlags::IN)));
+        match poll(&mut polled, Timespec::try_from(patience).ok().as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_set = |at: usize| !polled[at].revents().is_empty();
+        Ok(Events { has_ended: is_set(0), is_unwanted: is_set(1) })
+    }
+
+    /// Passes on what the new server has said on its standard error, and keeps the last of it.
+    fn read_stderr(&mut self) {
+        let mut buffer = [0; 4096];
+        while let Some(stderr) = &mut self.stderr {
+            match stderr.read(&mut buffer) {
+                Ok(0) => self.stderr = None,
+                Ok(count) => {
+                    // If nobody reads it there, it is not lost.
+                    let _ = io::stderr().write_all(&buffer[..count]);
+                    self.said.extend_from_slice(&buffer[..count]);
+                    let excess = self.said.len().saturating_sub(SAID_BYTES_MAX);
+                    self.said.drain(..excess);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The last lines of what the new server said.
+    fn said(&self) -> String {
+        let said = String::from_utf8_lossy(&self.said);
+        let said = said.trim();
+        if said.is_empty() { String::new() } else { format!("{said}\n") }
+    }
+
+    /// Ends the new server, if it has not ended. Returns how it ended.
+    fn end(&self) -> io::Result<WaitStatus> {
+        let ends = |signal, patience: Duration| {
+            let _ = pidfd_send_signal(&self.process, signal);
+            let mut polled = [PollFd::new(&self.process, PollFlags::IN)];
+            poll(&mut polled, Timespec::try_from(patience).ok().as_ref())
+        };
+        let mut polled = [PollFd::new(&self.process, PollFlags::IN)];
+        let has_ended = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0;
+        if !has_ended && ends(Signal::TERM, END_PATIENCE)? == 0 {
+            ends(Signal::KILL, END_PATIENCE)?;
+        }
+        let (_, status) = waitpid(Some(self.pid), WaitOptions::empty())?.ok_or(io::ErrorKind::Other)?;
+        Ok(status)
+    }
+
+    /// Tells the old server that the new one is ready, and the new one that it goes on alone.
+    fn hand_over(&self, server: &OwnedFd) -> io::Result<()> {
+        let pid = self.pid.as_raw_nonzero().get().unsigned_abs().to_ne_bytes();
+        let told = ipc::send(server, &[READY, &pid].concat(), &[]);
+        let goes =
+            told.is_ok() && ipc::receive(server, &mut ipc::buffer())?.is_some_and(|said| *said.bytes == *GO);
+        match goes {
+            true => {
+                ipc::send(&self.new, GO, &[])?;
+                Ok(ipc::send(server, GO, &[])?)
+            }
+            false => self.end().map(drop),
+        }
+    }
+}
+
+struct Events {
+    has_ended: bool,
+    /// The old server has said something, or has ended.
+    is_unwanted: bool,
+}
+
+/// Becomes the new server.
+fn execute(
+    program: &Path,
+    wanted: &Wanted,
+    predecessor: BorrowedFd<'_>,
+    stderr: BorrowedFd<'_>,
+) -> io::Error {
+    let own_stderr = io::stderr();
+    let mut words = env::args_os();
+    let mut command = Command::new(program);
+    if let Some(name) = words.next() {
+        command.arg0(name);
+    }
+    let names = wanted.names.iter().map(String::as_str).chain([PREDECESSOR, STDERR]);
+    let names = names.collect::<Vec<_>>().join(":");
+    let pid = process::id().to_string();
+    command.args(words).env("LISTEN_PID", &pid).env("LISTEN_FDNAMES", names);
+    command.env("LISTEN_FDS", (wanted.sockets.len() + 2).to_string());
+    if env::var_os("WATCHDOG_PID").is_some() {
+        command.env("WATCHDOG_PID", pid);
+    }
+    let sockets = wanted.sockets.iter().map(AsFd::as_fd);
+    let descriptors: Vec<BorrowedFd<'_>> = sockets.chain([predecessor, own_stderr.as_fd()]).collect();
+    exec::exec(&mut command, stderr, &descriptors)
+}

@@ -1,0 +1,100 @@
+//! Listening sockets that another process has opened and passed on: the service manager, or the server before an upgrade.
+//!
+//! A socket serves the place that `--listen` or `--admin` gives, if its address or path is the same. So the configuration reads
+//! the same with and without them.
+
+use std::io;
+use std::path::Path;
+
+use flash_arch::Listener;
+use flash_os::activation;
+use flash_process::{Predecessor, predecessor};
+
+use crate::failure::Failure;
+use crate::flags::Place;
+
+/// Those that serve no place yet.
+#[derive(Default)]
+pub(super) struct Inherited(Vec<Listener>);
+
+impl Inherited {
+    /// Takes the sockets from the environment. In an upgrade there is a server to be replaced, too.
+    pub(super) fn take() -> Result<(Self, Option<Predecessor>), Failure> {
+        let cannot = |error: io::Error| Failure::Run(error.to_string());
+        let mut passed = activation::take_sockets().map_err(cannot)?;
+        let predecessor = match passed.iter().rev().map(|passed| &*passed.name).take(2).collect::<Vec<_>>()[..]
+        {
+            [predecessor::STDERR, predecessor::PREDECESSOR] => {
+                let mut last = passed.split_off(passed.len() - 2).into_iter().map(|passed| passed.socket);
+                last.next().zip(last.next()).map(|(socket, stderr)| Predecessor::new(socket, stderr))
+            }
+            _ => None,
+        };
+        let predecessor = predecessor.transpose().map_err(cannot)?;
+        let listener = |passed: activation::Passed| {
+            let listener = Listener::inherited(passed.socket).map_err(|error| {
+                let name = passed.name.escape_debug();
+                Failure::Run(format!("cannot listen at the inherited socket `{name}`: {error}"))
+            });
+            let listener = listener?.named(passed.name);
+            let is_own = predecessor::own_place(listener.name()).is_some();
+            Ok::<_, Failure>(if is_own { listener.taken_over() } else { listener })
+        };
+        let all = passed.into_iter().map(listener).collect::<Result<_, _>>()?;
+        Ok((Self(all), predecessor))
+    }
+
+    /// The socket for this place, if there is one.
+    pub(super) fn at(&mut self, place: &Place) -> Option<Listener> {
+        let position = self.0.iter().position(|listener| is_at(listener, place))?;
+        Some(self.0.swap_remove(position))
+    }
+
+    /// The socket with this path, if there is one.
+    pub(super) fn at_path(&mut self, path: &Path) -> Option<Listener> {
+        let position = self.0.iter().position(|listener| listener.path() == Some(path))?;
+        Some(self.0.swap_remove(position))
+    }
+
+    /// The socket with this name, if there is one.
+    pub(super) fn named(&mut self, name: &str) -> Option<Listener> {
+        let position = self.0.iter().position(|listener| listener.name() == name)?;
+        Some(self.0.swap_remove(position))
+    }
+
+    /// Whether there is a socket with this path that others have made.
+    pub(super) fn is_of_others(&self, path: &Path) -> bool {
+        self.0.iter().any(|listener| listener.path() == Some(path) && listener.own_name().is_none())
+    }
+
+    /// Clients would wait for ever at a socket of the service manager that nobody accepts from. A predecessor's that no listen
+    /// names any more is closed.
+    pub(super) fn check_all_taken(self) -> Result<(), Failure> {
+        let is_of_manager = |listener: &&Listener| predecessor::own_place(listener.name()).is_none();
+        let Some(listener) = self.0.iter().find(is_of_manager) else { return Ok(()) };
+        let place = match (listener.address(), listener.path()) {
+            (Some(address), _) => address.to_string(),
+            (None, path) => format!("unix:{}", path.unwrap_or(Path::new("")).display()),
+        };
+        let name = listener.name().escape_debug();
+        Err(Failure::Run(format!(
+            "the inherited socket `{name}` listens at {place}, and no listen does: add `{place}` to listen, or take the socket out of \
+             its unit"
+        )))
+    }
+}
+
+fn is_at(listener: &Listener, place: &Place) -> bool {
+    if let Some(own) = predecessor::own_place(listener.name()) {
+        // Its port may be one that the system has chosen.
+        return own == place.to_string();
+    }
+    match (place, listener.address()) {
+        (Place::Inet(wanted), Some(address)) => *wanted == address,
+        (Place::EveryAddress(port), Some(address)) => {
+            address.port() == *port && address.ip().is_unspecified()
+        }
+        (Place::Unix(wanted), None) => listener.path() == Some(&wanted.path),
+        (Place::Inet(_) | Place::EveryAddress(_), None) | (Place::Unix(_), Some(_)) => false,
+    }
+}

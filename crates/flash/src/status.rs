@@ -1,0 +1,80 @@
+//! `flash status`: what a running server does, in a few lines and an exit code.
+
+use serde_json::Value;
+
+use crate::administer;
+use crate::failure::Failure;
+use crate::flags::Status;
+
+/// Prints it. The exit code is 0 if the server serves and all of its devices answer, and 1 if not.
+///
+/// # Errors
+/// If the server cannot be asked. The exit code is 2 then.
+pub(crate) fn run(flags: &Status) -> Result<(), Failure> {
+    let ask = |path| administer::get(&flags.to, path).map_err(unreachable);
+    let json = ask("/status.json")?;
+    if flags.json {
+        flash_cli::print(json.as_bytes())?;
+    } else {
+        flash_cli::print(summary(&ask("/status.txt")?).as_bytes())?;
+    }
+    match what_is_wrong(&json) {
+        None => Ok(()),
+        Some(why) => Err(Failure::Run(why)),
+    }
+}
+
+/// A server that cannot be asked is told from one that is not well by the exit code.
+fn unreachable(failure: Failure) -> Failure {
+    match failure {
+        Failure::Run(why) => Failure::Usage(why),
+        other => other,
+    }
+}
+
+/// The first section of a page of text, without its heading.
+fn summary(page: &str) -> String {
+    let section = page.split("\n\n").next().unwrap_or_default();
+    let (_heading, lines) = section.split_once('\n').unwrap_or(("", section));
+    format!("{}\n", lines.trim_end())
+}
+
+/// Why an operator should look at the server.
+fn what_is_wrong(json: &str) -> Option<String> {
+    let status: Value = match serde_json::from_str(json) {
+        Ok(status) => status,
+        Err(error) => return Some(format!("the server's status makes no sense: {error}")),
+    };
+    if status["draining"] == true {
+        return Some("the server is draining".into());
+    }
+    let devices = status["devices"].as_array().map_or(&[][..], Vec::as_slice);
+    let down = devices.iter().filter(|device| device["healthy"] == false);
+    let mut names: Vec<&str> = down.filter_map(|device| device["mount"].as_str()).collect();
+    names.dedup();
+    (!names.is_empty()).then(|| format!("does not answer: {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_section_is_the_summary() {
+        assert_eq!(
+            summary("SUMMARY\nState  serving\nUp     3 s\n\nLOOPS\nLoop\n"),
+            "State  serving\nUp     3 s\n"
+        );
+        assert_eq!(summary("SUMMARY\nState  serving\n"), "State  serving\n");
+    }
+
+    #[test]
+    fn what_needs_an_operator() {
+        assert_eq!(what_is_wrong("{}"), None);
+        assert_eq!(what_is_wrong(r#"{"devices":[{"mount":"/a","healthy":true}]}"#), None);
+        assert_eq!(what_is_wrong(r#"{"draining":true}"#).as_deref(), Some("the server is draining"));
+        let down = r#"{"devices":[{"mount":"/a","healthy":false},{"mount":"/a","healthy":false},{"mount":"/b","healthy":false}]}"#;
+        assert_eq!(what_is_wrong(down).as_deref(), Some("does not answer: /a, /b"));
+        assert!(what_is_wrong("?").is_some());
+    }
+}

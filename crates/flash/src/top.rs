@@ -1,0 +1,141 @@
+//! `flash top`: the status page of a running server on a terminal, shown again each second.
+//!
+//! The server makes the text. Here it is cut to the size of the terminal, and scrolled.
+
+mod screen;
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use self::screen::{Key, Screen};
+use crate::administer;
+use crate::failure::Failure;
+use crate::flags::Top;
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Shows the page until `q` is pressed.
+///
+/// # Errors
+/// If the server cannot be asked at the beginning, or the terminal fails.
+pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
+    let mut page = administer::get(&flags.to, "/status.txt")?;
+    if flags.once || !io::stdout().is_terminal() {
+        return flash_cli::print(page.as_bytes());
+    }
+    let failed = |error: io::Error| Failure::Run(format!("cannot write to the terminal: {error}"));
+    let mut screen = Screen::open().map_err(failed)?;
+    let (mut top, mut lost) = (0, None);
+    loop {
+        let next = Instant::now() + EVERY;
+        loop {
+            let (columns, rows) = screen.size();
+            let frame =
+                Frame { page: &page, lost: lost.map(|since: Instant| since.elapsed()), columns, rows };
+            top = top.min(frame.top_max());
+            screen.show(&frame.lines(top)).map_err(failed)?;
+            let left = next.saturating_duration_since(Instant::now());
+            let page_rows = rows.saturating_sub(2).max(1);
+            match screen.key(left).map_err(failed)? {
+                Some(Key::Quit) => return Ok(()),
+                Some(Key::Up) => top = top.saturating_sub(1),
+                Some(Key::Down) => top += 1,
+                Some(Key::PageUp) => top = top.saturating_sub(page_rows),
+                Some(Key::PageDown) => top += page_rows,
+                Some(Key::Home) => top = 0,
+                Some(Key::Other) => {}
+                None => break,
+            }
+        }
+        match administer::get(&flags.to, "/status.txt") {
+            Ok(latest) => (page, lost) = (latest, None),
+            Err(_) => _ = lost.get_or_insert_with(Instant::now),
+        }
+    }
+}
+
+/// What is on the terminal at one moment.
+struct Frame<'a> {
+    page: &'a str,
+    /// How long the server has not answered.
+    lost: Option<Duration>,
+    columns: usize,
+    rows: usize,
+}
+
+impl Frame<'_> {
+    /// Rows for the page. The last row of the terminal has the keys.
+    fn page_rows(&self) -> usize {
+        self.rows.saturating_sub(1).max(1)
+    }
+
+    /// The last line that may be the first one shown.
+    fn top_max(&self) -> usize {
+        self.page.lines().count().saturating_sub(self.page_rows())
+    }
+
+    /// The lines from this one on, each cut to the terminal, with what stands out marked.
+    fn lines(&self, top: usize) -> Vec<String> {
+        let cut = |line: &str| line.chars().take(self.columns).collect::<String>();
+        let page = self.page.lines().skip(top).take(self.page_rows());
+        let mut lines: Vec<String> = page.map(|line| marked(&cut(line))).collect();
+        lines.resize(self.page_rows(), String::new());
+        lines.push(match self.lost {
+            Some(since) => {
+                format!("{RED}{}{PLAIN}", cut(&format!("not connected for {} s   q quits", since.as_secs())))
+            }
+            None => format!("{FAINT}{}{PLAIN}", cut("q quits   arrows scroll")),
+        });
+        lines
+    }
+}
+
+const BOLD: &str = "\x1b[1m";
+const FAINT: &str = "\x1b[2m";
+const RED: &str = "\x1b[1;31m";
+const PLAIN: &str = "\x1b[0m";
+
+/// A line with its heading in bold, or with what is sick in red. A sick figure has a sign before it, too.
+fn marked(line: &str) -> String {
+    if !line.is_empty() && !line.contains(|char: char| char.is_lowercase() || char.is_ascii_digit()) {
+        return format!("{BOLD}{line}{PLAIN}");
+    }
+    let sick = line.find("! ").filter(|at| *at == 0 || line[..*at].ends_with("  "));
+    let Some(begin) = sick else { return line.to_owned() };
+    let end = line[begin..].find("  ").map_or(line.len(), |length| begin + length);
+    format!("{}{RED}{}{PLAIN}{}", &line[..begin], &line[begin..end], &line[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "SUMMARY\nState  serving\n\nDEVICES\nMount  State   Jobs\n/a     ! down  files\n";
+
+    fn frame(columns: usize, rows: usize) -> Frame<'static> {
+        Frame { page: PAGE, lost: None, columns, rows }
+    }
+
+    #[test]
+    fn what_is_sick_stands_out() {
+        assert_eq!(marked("/a     ! down  files"), "/a     \x1b[1;31m! down\x1b[0m  files");
+        assert_eq!(marked("hello! you"), "hello! you");
+        assert_eq!(marked("DEVICES"), "\x1b[1mDEVICES\x1b[0m");
+    }
+
+    #[test]
+    fn a_small_terminal_gets_a_part() {
+        let frame = frame(6, 4);
+        assert_eq!(frame.top_max(), 3);
+        let lines = frame.lines(3);
+        assert_eq!(lines.len(), 4);
+        assert!(lines[1].contains("Mount ") && !lines[1].contains("State"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_large_terminal_is_filled() {
+        assert_eq!(frame(80, 24).lines(0).len(), 24);
+        let lost = Frame { lost: Some(Duration::from_secs(3)), ..frame(80, 24) };
+        assert!(lost.lines(0)[23].contains("not connected for 3 s"));
+    }
+}

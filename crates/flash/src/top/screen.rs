@@ -1,0 +1,134 @@
+//! The terminal while `flash top` has it: no echo, no cursor, the screen of before kept. It is as it was when this is dropped.
+
+use std::io::{self, Read, Stdin, Stdout, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+
+/// Another screen than the shell's, without a cursor and without wrapped lines.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l";
+const LEAVE: &[u8] = b"\x1b[?7h\x1b[?25h\x1b[?1049l";
+const USUAL_SIZE: (usize, usize) = (80, 24);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Quit,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    Other,
+}
+
+pub(super) struct Screen {
+    input: Stdin,
+    output: Stdout,
+    /// The terminal's modes of before, if keys come from a terminal.
+    before: Option<Termios>,
+    /// A signal to end has come.
+    ends: Arc<AtomicBool>,
+}
+
+impl Screen {
+    pub(super) fn open() -> io::Result<Self> {
+        let (input, mut output, ends) = (io::stdin(), io::stdout(), Arc::new(AtomicBool::new(false)));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&ends))?;
+        }
+        // It only ends the wait for a key, and the next frame has the new size.
+        signal_hook::flag::register(SIGWINCH, Arc::default())?;
+        let before = tcgetattr(&input).ok();
+        if let Some(before) = &before {
+            let mut modes = before.clone();
+            modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
+            tcsetattr(&input, OptionalActions::Now, &modes)?;
+        }
+        let screen = Self { input, output: io::stdout(), before, ends };
+        output.write_all(ENTER)?;
+        output.flush()?;
+        Ok(screen)
+    }
+
+    /// Columns and rows.
+    pub(super) fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(&self.output) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+            _ => USUAL_SIZE,
+        }
+    }
+
+    pub(super) fn show(&mut self, lines: &[String]) -> io::Result<()> {
+        let mut bytes = b"\x1b[H".to_vec();
+        for (place, line) in lines.iter().enumerate() {
+            bytes.extend_from_slice(line.as_bytes());
+            // What was behind the line before. No new line after the last one, or the terminal would scroll.
+            bytes.extend_from_slice(if place + 1 < lines.len() { b"\x1b[K\r\n" } else { b"\x1b[K\x1b[J" });
+        }
+        self.output.write_all(&bytes)?;
+        self.output.flush()
+    }
+
+    /// Waits for a key. `None` when the time is over, or the terminal has another size.
+    pub(super) fn key(&mut self, timeout: Duration) -> io::Result<Option<Key>> {
+        if self.ends.load(Ordering::Relaxed) {
+            return Ok(Some(Key::Quit));
+        }
+        let timeout = Timespec::try_from(timeout).ok();
+        let mut waited_for = [PollFd::from_borrowed_fd(self.input.as_fd(), PollFlags::IN)];
+        // Without a terminal there are no keys.
+        let waited_for = if self.before.is_some() { &mut waited_for[..] } else { &mut [] };
+        match poll(waited_for, timeout.as_ref()) {
+            Err(Errno::INTR) if self.ends.load(Ordering::Relaxed) => Ok(Some(Key::Quit)),
+            Ok(0) | Err(Errno::INTR) => Ok(None),
+            Ok(_) => {
+                let mut bytes = [0; 16];
+                let count = self.input.lock().read(&mut bytes)?;
+                Ok(Some(key_of(&bytes[..count])))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Nothing means that the terminal is gone.
+fn key_of(bytes: &[u8]) -> Key {
+    match bytes {
+        [] | [b'q' | b'Q' | 3 | 4, ..] | [0x1b] => Key::Quit,
+        b"k" | b"\x1b[A" | b"\x1bOA" => Key::Up,
+        b"j" | b"\x1b[B" | b"\x1bOB" => Key::Down,
+        b"\x1b[5~" => Key::PageUp,
+        b" " | b"\x1b[6~" => Key::PageDown,
+        b"g" | b"\x1b[H" | b"\x1b[1~" => Key::Home,
+        _ => Key::Other,
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nothing is left to do if the terminal is gone.
+        let _ = self.output.write_all(LEAVE).and_then(|()| self.output.flush());
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(&self.input, OptionalActions::Now, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_what_they_mean() {
+        assert_eq!(["q", "\x03", "\x1b", ""].map(|key| key_of(key.as_bytes())), [Key::Quit; 4]);
+        assert_eq!(["\x1b[A", "k"].map(|key| key_of(key.as_bytes())), [Key::Up; 2]);
+        assert_eq!(key_of(b"\x1b[6~"), Key::PageDown);
+        assert_eq!(key_of(b"x"), Key::Other);
+    }
+}

@@ -1,0 +1,89 @@
+//! `flash status` and `flash top`: what they print, and their exit codes.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use flash_tests::{PATIENCE, program, terminal};
+
+use crate::setup::{Setup, wait_for};
+
+#[test]
+fn flash_status_says_how_a_server_does() {
+    let setup = Setup::start("amped", &[]);
+    let output = setup.run(&["status"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(said.starts_with("State ") && said.contains("serving") && !said.contains("\n\n"), "{said}");
+    let output = setup.run(&["status", "--json"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains(&format!("\"pid\": {}", setup.server.pid())), "{said}");
+    let admin = setup.admin();
+    setup.server.stop();
+    let gone = Command::new(program())
+        .args(["status", "--admin", &format!("unix:{}", admin.display())])
+        .output()
+        .expect("flash runs");
+    assert_eq!(gone.status.code(), Some(2), "{gone:?}");
+}
+
+#[test]
+fn flash_status_of_a_server_that_drains() {
+    let mut setup = Setup::start("amped", &["--drain", "20s"]);
+    // A request under way keeps the server.
+    let mut client = setup.server.connect();
+    client.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\n").expect("it takes a part of a request");
+    wait_for("the connection", || setup.ask("/status.json").1.contains("\"open_connections\": 1"));
+    setup.server.signal(rustix::process::Signal::TERM);
+    wait_for("the drain", || setup.run(&["status"]).status.code() == Some(1));
+    let output = setup.run(&["status"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the server is draining"), "{output:?}");
+    client.write_all(b"\r\n").expect("it takes the rest");
+    drop(client);
+    assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{}", setup.server.said());
+}
+
+#[test]
+fn flash_top_prints_a_page_where_there_is_no_terminal() {
+    let setup = Setup::start("amped", &[]);
+    for words in [&["top"][..], &["top", "--once"]] {
+        let output = setup.run(words);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(said.contains("TRAFFIC\nRequests ") && !said.contains('\x1b'), "{said}");
+    }
+    setup.server.stop();
+}
+
+#[test]
+fn flash_top_leaves_the_terminal_as_it_was() {
+    let setup = Setup::start("amped", &[]);
+    let (mut ours, theirs) = terminal::open();
+    let modes = || rustix::termios::tcgetattr(&theirs).expect("its modes").local_modes;
+    let before = modes();
+    let admin = format!("unix:{}", setup.admin().display());
+    let side = || Stdio::from(theirs.try_clone().expect("a clone"));
+    let mut top = Command::new(program())
+        .args(["top", "--admin", &admin])
+        .stdin(side())
+        .stdout(side())
+        .spawn()
+        .expect("flash runs");
+    let mut screen = String::new();
+    let mut read_to = |what: &str, ours: &mut File| {
+        while !screen.contains(what) {
+            let mut bytes = [0; 4096];
+            let count = ours.read(&mut bytes).expect("the terminal shows something");
+            screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        std::mem::take(&mut screen)
+    };
+    read_to("q quits", &mut ours);
+    assert_ne!(modes(), before, "no echo, and no lines");
+    assert!(read_to("q quits", &mut ours).contains("SUMMARY"), "another frame");
+    ours.write_all(b"q").expect("a key");
+    assert!(top.wait().expect("it ends").success());
+    read_to("\x1b[?1049l", &mut ours);
+    assert_eq!(modes(), before);
+    setup.server.stop();
+}

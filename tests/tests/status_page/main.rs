@@ -1,0 +1,9 @@
+//! The status page, `flash status` and `flash top` of a server that runs.
+
+#![forbid(unsafe_code)]
+
+mod browser;
+mod commands;
+mod live;
+mod page;
+mod setup;

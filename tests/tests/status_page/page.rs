@@ -1,0 +1,88 @@
+//! The page and its events, under each architecture.
+
+use std::thread;
+
+use flash_tests::ARCHITECTURES;
+
+use crate::setup::{Setup, wait_for};
+
+#[test]
+fn each_architecture_has_a_page_and_events() {
+    thread::scope(|scope| {
+        for arch in ARCHITECTURES {
+            scope.spawn(move || {
+                let arch = arch.split(' ').next().expect("a name");
+                let setup = Setup::start(arch, &[]);
+                let (head, page) = setup.ask("/status");
+                assert!(head.starts_with("HTTP/1.1 200"), "{arch}: {head}");
+                assert!(head.contains("\r\nContent-Security-Policy: default-src 'none'; "), "{arch}: {head}");
+                assert!(page.contains("serving") && page.ends_with("</html>\n"), "{arch}: {page}");
+                let (_, text) = setup.ask("/status.txt");
+                assert!(text.starts_with("SUMMARY\nState ") && text.contains("serving"), "{arch}: {text}");
+                let mut watcher = setup.watch();
+                for _ in 0..3 {
+                    let event = watcher.next().expect("an event");
+                    assert!(event.contains("\"summary\":\"<dl>"), "{arch}: {event}");
+                }
+                setup.server.stop();
+            });
+        }
+    });
+}
+
+#[test]
+fn figures_of_events_follow_the_traffic() {
+    let setup = Setup::start("amped", &[]);
+    let mut watcher = setup.watch();
+    let quiet = watcher.next().expect("an event");
+    assert!(quiet.contains("<b>0/s</b> <small>at most 0/s</small>"), "{quiet}");
+    wait_for("an event that shows requests", || {
+        for _ in 0..20 {
+            assert_eq!(setup.server.get("/a.txt").status, 200);
+        }
+        let event = watcher.next().expect("an event");
+        let highest = event.split("at most ").nth(1).and_then(|rest| rest.split("/s").next());
+        highest.is_some_and(|rate| rate.parse().is_ok_and(|rate: u64| rate >= 10))
+    });
+    setup.server.stop();
+}
+
+#[test]
+fn watchers_are_few_and_hold_up_nobody() {
+    let setup = Setup::start("amped", &[]);
+    // They read nothing but the first line.
+    let mut watchers: Vec<_> = (0..8).map(|_| setup.watch()).collect();
+    for watcher in &mut watchers {
+        assert!(watcher.status().starts_with("HTTP/1.1 200"));
+    }
+    assert!(setup.watch().status().starts_with("HTTP/1.1 503"), "one too many");
+    for _ in 0..20 {
+        assert!(setup.ask("/healthz").0.starts_with("HTTP/1.1 200"));
+    }
+    drop(watchers);
+    wait_for("room for another one", || setup.watch().status().starts_with("HTTP/1.1 200"));
+    setup.server.stop();
+}
+
+#[test]
+fn the_page_can_only_be_read() {
+    let setup = Setup::start("sped", &[]);
+    for path in ["/status", "/status.txt", "/events", "/"] {
+        let (head, _) = setup.ask_by("POST", path);
+        assert!(head.starts_with("HTTP/1.1 405"), "{path}: {head}");
+    }
+    setup.server.stop();
+}
+
+/// The socket may be forwarded to a port of a browser's machine.
+#[test]
+fn pages_of_other_sites_cannot_reload() {
+    let setup = Setup::start("sped", &[]);
+    for (fields, status) in
+        [("Origin: https://evil.example\r\n", "403"), ("Sec-Fetch-Site: cross-site\r\n", "403"), ("", "200")]
+    {
+        let (head, body) = setup.ask_with("POST", "/reopen", fields);
+        assert_eq!(&head[9..12], status, "{fields}: {body}");
+    }
+    setup.server.stop();
+}

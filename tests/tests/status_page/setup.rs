@@ -1,0 +1,111 @@
+//! A server with an admin socket, and requests there.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use flash_tests::{PATIENCE, Server, program, site};
+use tempfile::TempDir;
+
+pub(crate) struct Setup {
+    pub(crate) server: Server,
+    folder: TempDir,
+}
+
+impl Setup {
+    pub(crate) fn start(arch: &str, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir(folder.path().join("site")).expect("a folder");
+        site::write(&folder.path().join("site/a.txt"), b"a");
+        let server = serve(arch, &folder, flags);
+        Self { server, folder }
+    }
+
+    /// Another server in the place of this one.
+    pub(crate) fn restart(self) -> Self {
+        let Self { server, folder } = self;
+        server.stop();
+        Self { server: serve("amped", &folder, &[]), folder }
+    }
+
+    pub(crate) fn admin(&self) -> PathBuf {
+        self.folder.path().join("admin.sock")
+    }
+
+    fn connect(&self, method: &str, path: &str, fields: &str) -> UnixStream {
+        let mut stream = UnixStream::connect(self.admin()).expect("the admin socket accepts");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: flash\r\n{fields}\r\n")
+            .expect("it takes the request");
+        stream
+    }
+
+    /// The head of an answer, and its body.
+    pub(crate) fn ask(&self, path: &str) -> (String, String) {
+        self.ask_by("GET", path)
+    }
+
+    pub(crate) fn ask_by(&self, method: &str, path: &str) -> (String, String) {
+        self.ask_with(method, path, "")
+    }
+
+    /// As [`Setup::ask`], with more fields, each with its line's end.
+    pub(crate) fn ask_with(&self, method: &str, path: &str, fields: &str) -> (String, String) {
+        let mut answer = String::new();
+        self.connect(method, path, fields).read_to_string(&mut answer).expect("it answers with text");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends");
+        (head.to_owned(), body.to_owned())
+    }
+
+    pub(crate) fn watch(&self) -> Watcher {
+        Watcher(BufReader::new(self.connect("GET", "/events", "")))
+    }
+
+    /// A command about this server.
+    pub(crate) fn run(&self, command: &[&str]) -> Output {
+        let admin = format!("unix:{}", self.admin().display());
+        Command::new(program()).args(command).args(["--admin", &admin]).output().expect("flash runs")
+    }
+}
+
+fn serve(arch: &str, folder: &TempDir, flags: &[&str]) -> Server {
+    let admin = format!("unix:{}", folder.path().join("admin.sock").display());
+    let flags = [&["--admin", &admin, "--processes", "2"], flags].concat();
+    Server::start(arch, &folder.path().join("site"), &flags)
+}
+
+/// A client of `/events`.
+pub(crate) struct Watcher(BufReader<UnixStream>);
+
+impl Watcher {
+    /// The status line.
+    pub(crate) fn status(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("a line");
+        line
+    }
+
+    /// The data of the next event. `None` at the end.
+    pub(crate) fn next(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).expect("a line in time") == 0 {
+                return None;
+            }
+            if let Some(data) = line.strip_prefix("data: ") {
+                return Some(data.to_owned());
+            }
+        }
+    }
+}
+
+/// Calls `look` until it is true.
+pub(crate) fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
+    let give_up = std::time::Instant::now() + PATIENCE;
+    while !look() {
+        assert!(std::time::Instant::now() < give_up, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

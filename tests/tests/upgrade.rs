@@ -1,0 +1,395 @@
+//! Another server takes a running one's place: no request is lost, and one that fails changes nothing.
+
+#![forbid(unsafe_code)]
+
+use std::fs::{self, Permissions};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flash_tests::family::Process;
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, program, reply, site};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// All architectures, and a server in its sandbox.
+fn architectures() -> impl Iterator<Item = &'static str> {
+    ARCHITECTURES.into_iter().chain(["amped --helpers process --sandbox required"])
+}
+
+/// A server and its successors. Dropping it ends them all.
+struct Setup {
+    folder: TempDir,
+    site: TempDir,
+    server: Server,
+    /// Those that serve, or have served, after the first one.
+    successors: Vec<u32>,
+}
+
+impl Setup {
+    fn new(arch: &str, flags: &[&str]) -> Self {
+        Self::with(arch, flags, |_, _| {})
+    }
+
+    fn with(arch: &str, flags: &[&str], change: impl Fn(&mut Command, &Path)) -> Self {
+        let (folder, site) = (tempfile::tempdir().unwrap(), site::make());
+        for folder in [&folder, &site] {
+            fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut command = Command::new(program());
+        command.arg("serve").arg(site.path()).args(["--listen", "127.0.0.1:0", "--processes", "2"]);
+        command.args(["--admin", &format!("unix:{}", folder.path().join("admin.sock").display())]);
+        command.arg("--arch").args(arch.split(' ')).args(flags).stdin(Stdio::null()).stdout(Stdio::null());
+        change(&mut command, folder.path());
+        Self { server: Server::of(command), folder, site, successors: Vec::new() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `flash upgrade`.
+    fn upgrade(&self, flags: &[&str]) -> Output {
+        let admin = format!("unix:{}", self.path("admin.sock").display());
+        Command::new(program()).args(["upgrade", "--admin", &admin]).args(flags).output().unwrap()
+    }
+
+    /// An upgrade that succeeds. Returns the number of the process that serves.
+    fn upgraded(&mut self) -> u32 {
+        let output = self.upgrade(&[]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let pid = text.strip_prefix("process ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        let pid = pid.unwrap_or_else(|| panic!("{output:?}; the server said: {}", self.server.said()));
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        self.successors.push(pid);
+        pid
+    }
+
+    /// What the command says of an upgrade that fails. The server is still the same, and serves.
+    fn refused(&self, flags: &[&str]) -> String {
+        let before = self.pid();
+        let output = self.upgrade(flags);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(self.pid(), before);
+        assert_eq!(self.server.get("/a.txt").status, 200);
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// The process that answers at the admin socket.
+    fn pid(&self) -> u32 {
+        let (status, text) = admin::ask(&self.path("admin.sock"), "GET", "/status.json");
+        assert_eq!(status, 200, "{text}");
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        value["pid"].as_u64().and_then(|pid| pid.try_into().ok()).expect("a number")
+    }
+
+    /// An executable script.
+    fn script(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Ends the last successor, and waits for that. All have ended well.
+    fn stop(self) {
+        self.stop_and(|| {});
+    }
+
+    fn stop_and(mut self, check: impl Fn()) {
+        let last = self.successors.pop().expect("a successor");
+        signal(last, Signal::TERM);
+        wait_for("the last server's end", || !Process { pid: last }.lives());
+        for pid in &self.successors {
+            wait_for("an earlier server's end", || !Process { pid: *pid }.lives());
+        }
+        assert_eq!(self.server.wait(PATIENCE), Some(Some(0)));
+        let said = self.server.said();
+        assert!(!said.contains("panicked") && !said.contains("internal error"), "{said}");
+        check();
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        self.successors.iter().for_each(|pid| signal(*pid, Signal::KILL));
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    // It may have ended.
+    let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < give_up, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Asks on a connection. Returns whether it stays open.
+fn ask(stream: &mut TcpStream) -> Result<bool, String> {
+    stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").map_err(|error| error.to_string())?;
+    let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
+    while !got.ends_with(b"0123456789") {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(format!("an end after {} bytes", got.len())),
+            Ok(count) => got.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(!String::from_utf8_lossy(&got).contains("Connection: close"))
+}
+
+/// Asks until it is told to stop, with a connection for each request or with one that is kept. Counts the answers.
+fn client(
+    address: SocketAddr,
+    keeps: bool,
+    pause: Duration,
+    stop: &AtomicBool,
+    count: &AtomicUsize,
+) -> Result<(), String> {
+    let mut kept = None;
+    while !stop.load(Ordering::Relaxed) {
+        let mut stream = match kept.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(address).map_err(|error| format!("connecting: {error}"))?;
+                stream.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+                stream
+            }
+        };
+        if ask(&mut stream)? && keeps {
+            kept = Some(stream);
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+        thread::sleep(pause);
+    }
+    Ok(())
+}
+
+/// Has clients stop, after a failure too.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn ten_upgrades_lose_no_request() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &[]);
+        let (address, stop, count) = (setup.server.address, AtomicBool::new(false), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            let clients: Vec<_> = [(false, 0), (false, 1), (true, 0), (true, 1), (true, 40), (true, 300)]
+                .into_iter()
+                .map(|(keeps, ms)| {
+                    let (stop, count) = (&stop, &count);
+                    scope.spawn(move || client(address, keeps, Duration::from_millis(ms), stop, count))
+                })
+                .collect();
+            let stop = Stop(&stop);
+            for _ in 0..10 {
+                let before = count.load(Ordering::Relaxed);
+                setup.upgraded();
+                wait_for("answers", || count.load(Ordering::Relaxed) > before + 20);
+            }
+            drop(stop);
+            for client in clients {
+                assert_eq!(client.join().unwrap(), Ok(()), "{arch}");
+            }
+        });
+        setup.stop();
+    }
+}
+
+#[test]
+fn an_upgrade_lets_a_slow_download_end() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &[]);
+        let mut stream = setup.server.connect();
+        stream.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        let mut got = vec![0; 1000];
+        stream.read_exact(&mut got).unwrap();
+        setup.upgraded();
+        assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "{arch}: it waits");
+        let head = reply::find(&got, b"\r\n\r\n").expect("a head") + 4;
+        let mut rest = vec![0; 20_000_000 + head - got.len()];
+        stream.read_exact(&mut rest).unwrap_or_else(|error| panic!("{arch}: {error}"));
+        drop(stream);
+        setup.stop();
+    }
+}
+
+#[test]
+fn a_new_server_that_fails_leaves_the_old_one_and_says_why() {
+    for arch in ["amped", "mp", "amped --helpers process --sandbox required"] {
+        let setup = Setup::new(arch, &[]);
+        let said = setup.refused(&["--binary", &setup.script("bad", "echo bad luck >&2; exit 7")]);
+        assert!(
+            said.contains("bad luck\n") && said.contains("ended before it was ready (exit code 7)"),
+            "{arch}: {said}"
+        );
+        let said =
+            setup.refused(&["--binary", &setup.script("slow", "exec sleep 60"), "--ready-within", "200ms"]);
+        assert!(said.contains("was not ready within 0.2 s"), "{arch}: {said}");
+        let said = setup.refused(&["--binary", "/none/such"]);
+        assert!(said.contains("/none/such"), "{arch}: {said}");
+        // It is known only once the new server looks at its site.
+        let away = setup.path("away");
+        fs::rename(setup.site.path(), &away).unwrap();
+        let output = setup.upgrade(&[]);
+        fs::rename(&away, setup.site.path()).unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arch}: {said}");
+        assert!(said.contains("there is no such folder"), "{arch}: {said}");
+        assert_eq!(setup.server.get("/a.txt").status, 200, "{arch}");
+        assert!(setup.server.said().contains("bad luck"), "{arch}: {}", setup.server.said());
+        let said = setup.server.said();
+        assert!(said.contains("the upgrade failed, and this process goes on:"), "{arch}: {said}");
+    }
+}
+
+#[test]
+fn a_configuration_that_is_wrong_is_refused_with_its_line() {
+    let setup = Setup::with("amped", &[], |command, folder| {
+        fs::write(folder.join("flash.toml"), "revalidate = '1s'\n").unwrap();
+        command.arg("--config").arg(folder.join("flash.toml"));
+    });
+    fs::write(setup.path("flash.toml"), "\nrevalidat = '1s'\n").unwrap();
+    let said = setup.refused(&[]);
+    assert!(said.contains("flash.toml:2") && said.contains("revalidat"), "{said}");
+}
+
+#[test]
+fn sigusr2_upgrades_too_and_the_log_has_what_failed() {
+    for arch in ["amped", "mp"] {
+        let mut setup = Setup::new(arch, &[]);
+        let away = setup.path("away");
+        fs::rename(setup.site.path(), &away).unwrap();
+        setup.server.signal(Signal::USR2);
+        wait_for("the failure", || {
+            setup.server.said().contains("the upgrade failed, and this process goes on:")
+        });
+        assert!(setup.server.said().contains("there is no such folder"), "{arch}");
+        fs::rename(&away, setup.site.path()).unwrap();
+        setup.server.signal(Signal::USR2);
+        // Both servers answer until the old one has left the admin socket.
+        wait_for("a successor", || setup.server.said().contains("serves from now on: this one finishes"));
+        setup.successors.push(setup.pid());
+        assert_eq!(setup.server.get("/a.txt").status, 200, "{arch}");
+        setup.stop();
+    }
+}
+
+#[test]
+fn one_upgrade_at_a_time_and_none_of_a_server_that_stops() {
+    for arch in ["amped", "mp"] {
+        let mut setup = Setup::new(arch, &[]);
+        let slow = setup.script("slow", "touch \"$(dirname \"$0\")/begun\"; exec sleep 60");
+        thread::scope(|scope| {
+            let first = scope.spawn(|| setup.upgrade(&["--binary", &slow, "--ready-within", "3s"]));
+            wait_for("the first upgrade", || setup.path("begun").exists());
+            let second = setup.upgrade(&[]);
+            let said = String::from_utf8_lossy(&second.stderr);
+            assert!(said.contains("another upgrade is under way"), "{arch}: {said}");
+            assert_eq!(first.join().unwrap().status.code(), Some(1), "{arch}");
+        });
+        let mut download = setup.server.connect();
+        download.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        download.read_exact(&mut [0; 1000]).unwrap();
+        setup.server.signal(Signal::TERM);
+        wait_for("it to drain", || admin::ask(&setup.path("admin.sock"), "GET", "/healthz").0 == 503);
+        let output = setup.upgrade(&[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("the server is stopping"), "{arch}: {said}");
+        drop(download);
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
+    }
+}
+
+#[test]
+fn the_service_manager_hears_who_serves() {
+    for arch in ["amped", "mp"] {
+        let manager = std::cell::OnceCell::new();
+        let mut setup = Setup::with(arch, &[], |command, folder| {
+            let path = folder.join("notify");
+            manager.set(UnixDatagram::bind(&path).unwrap()).unwrap();
+            command.env("NOTIFY_SOCKET", &path);
+        });
+        let manager = manager.get().unwrap();
+        manager.set_read_timeout(Some(PATIENCE)).unwrap();
+        let hear = || {
+            let mut buffer = [0; 4096];
+            let count = manager.recv(&mut buffer).unwrap_or_else(|error| panic!("{arch}: {error}"));
+            String::from_utf8_lossy(&buffer[..count]).into_owned()
+        };
+        assert!(hear().starts_with("READY=1\n"), "{arch}");
+        let pid = setup.upgraded();
+        assert_eq!(hear(), format!("MAINPID={pid}"), "{arch}");
+        assert!(hear().starts_with("READY=1\n"), "{arch}");
+        // The old one ends in silence, and the new one speaks.
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
+        setup.stop();
+        assert!(hear().starts_with("STOPPING=1\n"), "{arch}");
+    }
+}
+
+#[test]
+fn names_of_sockets_are_removed_by_the_last_server() {
+    for arch in architectures() {
+        let mut setup = Setup::with(arch, &[], |command, folder| {
+            command.args(["--listen", &format!("unix:{}", folder.join("web.sock").display())]);
+        });
+        let path = setup.path("web.sock");
+        setup.upgraded();
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
+        setup.upgraded();
+        let mut stream = UnixStream::connect(&path).unwrap_or_else(|error| panic!("{arch}: {error}"));
+        stream.write_all(b"GET /a.txt HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("0123456789"), "{arch}: {answer}");
+        let admin = setup.path("admin.sock");
+        setup.stop_and(|| {
+            assert!(!path.exists(), "{arch}: the name of the web socket is left");
+            assert!(!admin.exists(), "{arch}: the name of the admin socket is left");
+        });
+    }
+}
+
+#[test]
+fn a_server_without_its_rights_gets_them_back_only_for_trusted_programs() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("NOT TESTED, upgrades of another user's server: only root can start one");
+        return;
+    }
+    let mut setup = Setup::new("amped", &["--user", "nobody"]);
+    let copy = setup.path("flash");
+    fs::copy(program(), &copy).unwrap();
+    fs::set_permissions(&copy, Permissions::from_mode(0o777)).unwrap();
+    let said = setup.refused(&["--binary", copy.to_str().unwrap()]);
+    assert!(said.contains("others may write it"), "{said}");
+    fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
+    let output = setup.upgrade(&["--binary", copy.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let pid = setup.pid();
+    setup.successors.push(pid);
+    assert_eq!(fs::read_link(format!("/proc/{pid}/exe")).unwrap(), copy.canonicalize().unwrap());
+    // Once more: its successor has the same rights as the first one had.
+    assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)));
+    setup.upgraded();
+    assert_eq!(setup.server.get("/a.txt").status, 200);
+    setup.stop();
+}
