@@ -75,7 +75,8 @@ pub(crate) fn start(
         return Ok(Vec::new());
     }
     let watchers = Watchers::start(Arc::clone(server) as Arc<dyn Administered>)?;
-    let start = |(listener, access)| start_thread(listener, access, Arc::clone(server), Arc::clone(&watchers));
+    let start =
+        |(listener, access)| start_thread(listener, access, Arc::clone(server), Arc::clone(&watchers));
     all.into_iter().map(start).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Gates that bound how many threads or processes work for long at the same time: with a handshake, or with the check of a
 //! log-in.
 //!
-//! A gate between processes is a lock on a file without a name. The kernel frees the lock of a process that ends, however it ends.
+//! A gate between processes is a lock on a byte of a file without a name. The kernel frees the lock of a process that ends, however it ends.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use flash_os::record_lock;
 use parking_lot::{FairMutex, FairMutexGuard};
-use rustix::fs::{FlockOperation, MemfdFlags, fcntl_lock, memfd_create};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::getpid;
 
 /// Gates between the threads of a process. Those who wait at a gate pass in the order of arrival.
@@ -42,34 +43,40 @@ impl ThreadGates {
 
 /// Processes that are forked share the gates. Each process has one thread at most that passes.
 #[derive(Clone)]
-pub(crate) struct ProcessGates(Arc<[OwnedFd]>);
+pub(crate) struct ProcessGates {
+    /// A byte for each gate.
+    locks: Arc<OwnedFd>,
+    count: usize,
+}
 
 /// A gate that was passed. Others wait until this value's end.
-pub(crate) struct Passed<'g>(&'g OwnedFd);
+pub(crate) struct Passed<'g> {
+    gates: &'g ProcessGates,
+    gate: usize,
+}
 
 impl ProcessGates {
     pub(crate) fn new(gates: usize) -> io::Result<Self> {
-        let gate = |_| Ok(memfd_create(c"flash-gate", MemfdFlags::CLOEXEC)?);
-        Ok(Self((0..gates.max(1)).map(gate).collect::<io::Result<_>>()?))
+        let locks = memfd_create(c"flash-gates", MemfdFlags::CLOEXEC)?;
+        Ok(Self { locks: Arc::new(locks), count: gates.max(1) })
     }
 
     /// Waits until a gate is free.
     pub(crate) fn pass(&self) -> Passed<'_> {
-        let free =
-            self.0.iter().find(|gate| fcntl_lock(gate, FlockOperation::NonBlockingLockExclusive).is_ok());
+        let free = (0..self.count).find(|&gate| record_lock::try_lock(&self.locks, gate).is_ok());
         let gate = free.unwrap_or_else(|| {
-            let gate = &self.0[getpid().as_raw_nonzero().get() as usize % self.0.len()];
+            let gate = getpid().as_raw_nonzero().get() as usize % self.count;
             // Interrupted or refused, the work goes on without it.
-            let _ = fcntl_lock(gate, FlockOperation::LockExclusive);
+            let _ = record_lock::lock(&self.locks, gate);
             gate
         });
-        Passed(gate)
+        Passed { gates: self, gate }
     }
 }
 
 impl Drop for Passed<'_> {
     fn drop(&mut self) {
-        let _ = fcntl_lock(self.0, FlockOperation::Unlock);
+        let _ = record_lock::unlock(&self.gates.locks, self.gate);
     }
 }
 

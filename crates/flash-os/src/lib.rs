@@ -15,6 +15,7 @@ pub mod mpsc;
 pub mod namespace;
 pub mod perf_event;
 pub mod preload;
+pub mod record_lock;
 pub mod residency;
 pub mod ring;
 pub mod sched;

@@ -14,6 +14,8 @@ const OWN: usize = 24;
 const OF_LOOP: usize = 4;
 /// The same for the steps of a pool of pipelined.
 const OF_POOL: usize = 12;
+/// A worker's channels to its parent, what bounds how many workers check log-ins, and the parent's descriptors for the admin socket.
+const OF_WORKER: usize = 8;
 /// A helper's socket, if it is a process, and what it has opened.
 const OF_HELPER: usize = 2;
 /// Connections that come before the caches, where no flag says how many.
@@ -122,7 +124,8 @@ pub(super) fn own(arch: Arch, loops: usize, listeners: usize) -> usize {
     let of_loops = match arch {
         Arch::Amped | Arch::Uring | Arch::Sped => loops * OF_LOOP,
         Arch::Pipelined => loops * OF_POOL,
-        Arch::Mt | Arch::Mp => 0,
+        Arch::Mt => 0,
+        Arch::Mp => OF_WORKER,
     };
     OWN + listeners + of_loops
 }
