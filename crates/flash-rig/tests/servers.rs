@@ -61,7 +61,7 @@ impl Bench {
 const CONTENT: &[u8] = b"<p>as it should be</p>\n";
 
 /// Processes of mp that do not serve: the parent, and those that answer administrators and execute a successor.
-const OF_MP: usize = 3;
+const OF_MP: u64 = 3;
 
 fn open_to_all(folder: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
@@ -126,7 +126,7 @@ fn a_server_that_is_asked_to_end_tells_how_it_went() {
 fn loops_and_threads_are_what_was_asked_for() {
     let bench = Bench::new();
     for (name, processes) in
-        [("nginx", 3), ("lighttpd", 3), ("apache-worker", 3), ("apache-prefork", 6), ("mp", 5 + OF_MP)]
+        [("nginx", 3), ("lighttpd", 3), ("apache-worker", 3), ("apache-prefork", 6), ("mp", 5 + OF_MP as usize)]
     {
         let spec: ServerSpec = name.parse().expect("a server");
         let Some(running) = bench.start(&spec, |setup| (setup.loops, setup.threads) = (2, Some(5))) else {
