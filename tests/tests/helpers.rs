@@ -395,8 +395,11 @@ fn root_is_dropped_once_all_is_open() {
         fs::rename(&log, folder.path().join("moved")).unwrap();
         server.signal(Signal::USR1);
         wait_for("a new log", || log.exists());
-        server.get("/a.txt");
-        wait_for("its line", || fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == 1));
+        // A line that was written meanwhile is in the old log.
+        wait_for("a line in it", || {
+            server.get("/a.txt");
+            fs::read_to_string(&log).is_ok_and(|text| text.lines().count() > 0)
+        });
         server.stop();
     }
 }
