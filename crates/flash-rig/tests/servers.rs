@@ -125,9 +125,13 @@ fn a_server_that_is_asked_to_end_tells_how_it_went() {
 #[test]
 fn loops_and_threads_are_what_was_asked_for() {
     let bench = Bench::new();
-    for (name, processes) in
-        [("nginx", 3), ("lighttpd", 3), ("apache-worker", 3), ("apache-prefork", 6), ("mp", 5 + OF_MP as usize)]
-    {
+    for (name, processes) in [
+        ("nginx", 3),
+        ("lighttpd", 3),
+        ("apache-worker", 3),
+        ("apache-prefork", 6),
+        ("mp", 5 + OF_MP as usize),
+    ] {
         let spec: ServerSpec = name.parse().expect("a server");
         let Some(running) = bench.start(&spec, |setup| (setup.loops, setup.threads) = (2, Some(5))) else {
             continue;
