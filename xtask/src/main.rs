@@ -7,6 +7,7 @@ mod cargo;
 mod check;
 mod ci;
 mod deny;
+mod folder;
 mod logs;
 mod package;
 mod pip;

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::folder;
+
 /// Besides the packages that every Debian has: what makes users and folders where systemd does not run.
 const INCLUDED: &str = "--include=systemd-standalone-sysusers,systemd-standalone-tmpfiles";
 
@@ -28,9 +30,7 @@ impl Chroot {
         if !pristine.exists() {
             bootstrap(&codename, &pristine)?;
         }
-        if root.exists() {
-            fs::remove_dir_all(&root).with_context(|| format!("removing {}", root.display()))?;
-        }
+        folder::remove(&root)?;
         let copy =
             Command::new("cp").args(["--archive", "--reflink=auto"]).arg(&pristine).arg(&root).status();
         ensure!(copy.context("starting cp")?.success(), "cannot copy {}", pristine.display());
@@ -59,7 +59,7 @@ impl Chroot {
 
     /// Removes the copy.
     pub(super) fn end(self) -> Result<()> {
-        fs::remove_dir_all(&self.root).with_context(|| format!("removing {}", self.root.display()))
+        folder::remove(&self.root)
     }
 
     /// The place of a file of the chroot, named as it is named there.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::chroot::enter;
 use super::trial;
 use crate::cargo::succeed;
+use crate::folder;
 
 const CONTAINERFILE: &str = "deploy/packages/Containerfile";
 
@@ -62,9 +63,8 @@ pub(super) fn make(root: &Path, out: &Path) -> Result<PathBuf> {
         fs::read_to_string(root.join(CONTAINERFILE)).with_context(|| format!("reading {CONTAINERFILE}"))?;
     let settings = Settings::parse(&text)?;
     let (tree, layout) = (out.join("image"), out.join("oci"));
-    for folder in [&tree, &layout].into_iter().filter(|folder| folder.exists()) {
-        fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
-    }
+    folder::remove(&tree)?;
+    folder::remove(&layout)?;
     fill(&tree, &out.join("release/server"))?;
     let image = format!("{}:latest", layout.display());
     succeed(umoci("init").arg("--layout").arg(&layout))?;
@@ -134,12 +134,10 @@ fn libraries(program: &Path) -> Result<Vec<String>> {
 /// # Errors
 /// When the image does not serve, or would serve as root.
 pub(super) fn test(tar: &Path) -> Result<()> {
-    let folder = tar.with_file_name("unpacked");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    let (layout, bundle) = (folder.join("oci"), folder.join("bundle"));
-    fs::create_dir_all(&layout)?;
+    let unpacked = tar.with_file_name("unpacked");
+    let (layout, bundle) = (unpacked.join("oci"), unpacked.join("bundle"));
+    folder::remove(&unpacked)?;
+    folder::make_empty(&layout)?;
     succeed(Command::new("tar").arg("--extract").arg("--file").arg(tar).arg("-C").arg(&layout))?;
     succeed(umoci("unpack").args(["--image", &format!("{}:latest", layout.display())]).arg(&bundle))?;
     let config: Value = serde_json::from_slice(&fs::read(bundle.join("config.json"))?)?;
@@ -153,7 +151,7 @@ pub(super) fn test(tar: &Path) -> Result<()> {
     server.args(words.map(|word| if word == ":8080" { "127.0.0.1:0" } else { word }));
     let answer = trial::Server::spawn(&mut server)?.ask("anything.example")?;
     ensure!(answer.contains("Flash works"), "the image's server answers: {answer}");
-    fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))
+    folder::remove(&unpacked)
 }
 
 #[cfg(test)]

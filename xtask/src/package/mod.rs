@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use self::packers::{DEB, RPM};
 use self::stage::{Programs, TOOLS};
 use crate::cargo::{self, succeed};
+use crate::folder;
 use crate::summary::Summary;
 
 pub(crate) const HELP: &str = "\
@@ -143,16 +144,13 @@ fn deb(root: &Path, package: &str, out: &Path) -> Result<PathBuf> {
 /// As above, in the other format.
 fn rpm(root: &Path, package: &str, out: &Path) -> Result<PathBuf> {
     // The packer does not say what it has written, so it writes into an empty folder.
-    let folder = out.join("rpm");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let written = out.join("rpm");
+    folder::make_empty(&written)?;
     let mut pack = Command::new(RPM.get(root)?);
     pack.args(["generate-rpm", "--auto-req", "builtin", "--package", &format!("crates/{package}")]);
-    pack.arg("--target-dir").arg(out).arg("--output").arg(&folder);
+    pack.arg("--target-dir").arg(out).arg("--output").arg(&written);
     succeed(pack.current_dir(root))?;
-    let made = fs::read_dir(&folder)?.next().context("cargo-generate-rpm made nothing")??;
+    let made = fs::read_dir(&written)?.next().context("cargo-generate-rpm made nothing")??;
     let package = out.join(made.file_name());
     fs::rename(made.path(), &package)?;
     Ok(package)

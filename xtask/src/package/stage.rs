@@ -8,6 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::folder;
+
 /// Programs that have the package `flash-tools` to themselves.
 pub(super) const TOOLS: [&str; 5] = ["flash-lab", "flash-load", "flash-sim", "flash-slowdisk", "flash-why"];
 
@@ -45,9 +47,7 @@ pub(super) struct Programs {
 
 /// Fills the folders `server` and `tools` anew.
 pub(super) fn fill(root: &Path, programs: &Programs, folder: &Path) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("emptying {}", folder.display()))?;
-    }
+    folder::remove(folder)?;
     let (server, tools) = (folder.join("server"), folder.join("tools"));
     let flash = install(&programs.server.join("flash"), &server)?;
     pages(&flash, "flash", "man", &server)?;

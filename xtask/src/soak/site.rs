@@ -10,6 +10,7 @@ use flash_rig::{Disk, interrupt};
 use flash_traffic::content::Content;
 
 use super::live::Live;
+use crate::folder;
 
 /// More than the pathname cache holds, and with their 20 KB on average more than the file cache does.
 pub(crate) const COLD_FILES: usize = 8_000;
@@ -77,10 +78,7 @@ impl Site {
             fs::write(soak.join(MADE), "complete\n")?;
         }
         let live = root.join("live");
-        if live.exists() {
-            fs::remove_dir_all(&live)?;
-        }
-        fs::create_dir_all(&live)?;
+        folder::make_empty(&live)?;
         let programs = soak.join("programs");
         make_programs(&programs, &root)?;
         Ok(Site { live: Live::make_all(&live)?, root, programs, sized })

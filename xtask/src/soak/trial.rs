@@ -20,6 +20,7 @@ use super::scene::{Crowd, Scene};
 use super::site::Site;
 use super::visitors::Visitor;
 use super::{disk, rude, slow, sockets, warm};
+use crate::folder;
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 const DROP_EVERY: Duration = Duration::from_secs(4);
@@ -86,10 +87,7 @@ impl Drop for Stop<'_> {
 pub(crate) fn run(place: &Place, arch: &'static str, each: Duration) -> Result<bool> {
     let site = Site::make(place.soak)?;
     let work = place.soak.join("work");
-    if work.exists() {
-        fs::remove_dir_all(&work)?;
-    }
-    fs::create_dir_all(&work)?;
+    folder::make_empty(&work)?;
     let log = work.join("access.log");
     let spec = spec(arch, place, &site, &log)?;
     let setup = Setup { program: Some(place.flash), ..Setup::new(&site.root, &work, place.cpus) };
