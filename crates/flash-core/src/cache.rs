@@ -157,14 +157,17 @@ impl<S: BuildHasher> PathCache<S> {
     }
 
     /// Returns whether the cache has looked at the entry. It does not while the shard is locked. It may find that the entry is
-    /// not worth its room.
+    /// not worth its room. What Flash has compressed of the same version of the file meanwhile stays.
     pub fn insert(&self, site: SiteId, path: &SitePath<'_>, entry: &Arc<Entry>) -> bool {
         let path = path.as_bytes();
         let hash = self.hash(site, path);
         let Some(shard) = self.shard(hash) else { return true };
         let mut evicted = Evicted::default();
         let Some(mut shard) = try_often(|| shard.0.try_write()) else { return false };
-        shard.insert(Name { hash, site, path }, entry, (&self.room(), &self.frequencies), &mut evicted);
+        let name = Name { hash, site, path };
+        let compressed = shard.get(name).and_then(|old| entry.with_compressed_of(old)).map(Arc::new);
+        let entry = compressed.as_ref().unwrap_or(entry);
+        shard.insert(name, entry, (&self.room(), &self.frequencies), &mut evicted);
         drop((shard, evicted));
         true
     }
@@ -221,6 +224,14 @@ impl<S: BuildHasher> PathCache<S> {
             Some(shard) => shard.worth(hash, &self.room(), &self.frequencies),
             None => Worth { content_bytes_max: 0, open: true },
         }
+    }
+
+    /// The same. May wait for a lock.
+    pub(crate) fn worth_blocking(&self, site: SiteId, path: &SitePath<'_>) -> Worth {
+        let hash = self.hash(site, path.as_bytes());
+        let Some(shard) = self.shard(hash) else { return Worth::ANYTHING };
+        let shard = shard.0.read().unwrap_or_else(PoisonError::into_inner);
+        shard.worth(hash, &self.room(), &self.frequencies)
     }
 
     fn hash(&self, site: SiteId, path: &[u8]) -> u64 {

@@ -28,7 +28,8 @@ const EXPECTED: u64 = 4;
 const RESTED_NS: i64 = 2_000_000_000;
 
 impl Server {
-    /// The file that is to be compressed, if that was not done yet and the result would be worth its room in the cache.
+    /// The file that is to be compressed, if that was not done yet and the result would be worth its room in the cache. May
+    /// wait for a lock.
     pub fn to_compress(&self, wanted: &Compression, now: &Now) -> Option<Arc<File>> {
         let entry = self.paths.peek(wanted.site, &wanted.path)?;
         let variants = entry.variants().filter(|variants| variants.compressed.may_make(wanted.coding))?;
@@ -36,7 +37,7 @@ impl Server {
         if (0..RESTED_NS).contains(&age_ns) {
             return None;
         }
-        let worth = self.paths.worth(wanted.site, &wanted.path);
+        let worth = self.paths.worth_blocking(wanted.site, &wanted.path);
         if !worth.of_content(variants.identity.size() / EXPECTED) {
             variants.compressed.failed(now.ms());
             return None;
@@ -117,6 +118,21 @@ mod tests {
         let entry = Arc::new(Entry::new(Resource::File(variants), 0));
         assert!(world.server.paths.insert(SITE, &path(), &entry));
         entry
+    }
+
+    #[test]
+    fn what_was_compressed_during_a_look_up_stays() {
+        let world = World::new(Settings::default(), Disk::new(0));
+        let before = insert(&world, variants(1, Vec::new()));
+        let wanted = Compression { site: SITE, path: path(), coding: Coding::Gzip };
+        let of = &before.variants().unwrap().identity;
+        assert!(world.server.cache_compressed(&wanted, of, &made(of, Coding::Gzip), 0));
+        // A look-up that began earlier, and one of another version.
+        for (version, stays) in [(1, true), (2, false)] {
+            insert(&world, variants(version, Vec::new()));
+            let entry = world.server.paths.peek(SITE, &path()).unwrap();
+            assert_eq!(entry.variants().unwrap().compressed.file(Coding::Gzip).is_some(), stays);
+        }
     }
 
     #[test]

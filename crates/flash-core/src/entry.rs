@@ -220,6 +220,14 @@ impl Entry {
         Self::new(Resource::File(variants), self.checked_ms()).of_root(self.generation)
     }
 
+    /// The same entry with what another one of the same version of the file has compressed. `None` if that is no more.
+    pub(crate) fn with_compressed_of(&self, other: &Self) -> Option<Self> {
+        let (own, other) = (self.variants()?, other.variants()?);
+        let has_more = other.compressed.files.len() > own.compressed.files.len();
+        (has_more && own.identity.stamp == other.identity.stamp)
+            .then(|| self.with_compressed(own, other.compressed.with_files(Arc::clone)))
+    }
+
     /// The same entry with other files.
     fn with_files(&self, other: impl Fn(&Arc<File>) -> Arc<File>) -> Self {
         let resource = match &self.resource {
