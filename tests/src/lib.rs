@@ -30,6 +30,15 @@ pub const PROCESSES: &str = "amped --helpers process";
 /// Nothing in the suite takes longer than this unless something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Waits until a condition holds, which takes no longer than [`PATIENCE`].
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < give_up, "{what}: not after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// A running `flash serve`.
 pub struct Server {
     child: Child,

@@ -11,11 +11,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flash_tests::family::{self, Process};
 use flash_tests::reply::undated;
-use flash_tests::{PATIENCE, PROCESSES, Server, program, site};
+use flash_tests::{PATIENCE, PROCESSES, Server, program, site, wait_for};
 use rustix::process::Signal;
 use seccompiler::{SeccompAction, SeccompFilter};
 
@@ -28,14 +28,6 @@ fn is_superuser() -> bool {
         eprintln!("NOT TESTED: changing users takes the superuser");
     }
     superuser
-}
-
-fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "{what}: not after {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Runs a server that is to fail.

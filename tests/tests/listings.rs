@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowDisk;
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, connect, read_all, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, connect, read_all, site, wait_for};
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 use rustix::net::{AddressFamily, SocketType, socket};
 use tempfile::TempDir;
@@ -70,14 +70,6 @@ fn told(said: &str, name: &str) -> u64 {
     let line = said.lines().find(|line| line.contains("stopped: ")).expect("its last words");
     let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('=')).expect(name);
     value.parse().expect("a number")
-}
-
-fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "{what}: not after {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

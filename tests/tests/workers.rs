@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowDisk;
-use flash_tests::{PATIENCE, Server, family, read_all, reply, site};
+use flash_tests::{PATIENCE, Server, family, read_all, reply, site, wait_for};
 use rustix::process::Signal;
 
 /// Each architecture, with few workers.
@@ -48,14 +48,6 @@ fn workers(server: &Server, arch: &str) -> usize {
             .iter()
             .filter(|process| process.name().starts_with("worker-") && process.lives())
             .count(),
-    }
-}
-
-fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(5));
     }
 }
 

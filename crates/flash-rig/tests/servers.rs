@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flash_rig::{
     Cpus, Dynamic, Machine, Program, Running, ServerSpec, Setup, VARIANTS, fetch, raise_descriptors,
@@ -114,6 +114,11 @@ fn a_server_that_is_asked_to_end_tells_how_it_went() {
     let bench = Bench::new();
     let spec: ServerSpec = "mp --processes 3".parse().expect("a server");
     let Some(running) = bench.start(&spec, |_| {}) else { return };
+    // It accepts before all of its processes are there.
+    let end = Instant::now() + Duration::from_secs(20);
+    while running.process.held().processes < 3 + OF_MP && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let held = running.process.held();
     assert_eq!(held.processes, 3 + OF_MP, "{held:?}");
     assert!(held.descriptors > 8 && held.threads >= 4 && held.anonymous_bytes > 100_000, "{held:?}");

@@ -7,10 +7,10 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, family, read_all, scripts, site};
+use flash_tests::{ARCHITECTURES, Server, family, read_all, scripts, site, wait_for};
 use rustix::net::sockopt::set_socket_linger;
 use tempfile::TempDir;
 
@@ -58,14 +58,6 @@ fn kept_bytes(server: &Server, temporary: &Path) -> u64 {
     bytes
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < give_up, "waited in vain: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Sends while it receives: a server that refuses need not read to the end.
 fn ask(server: &Server, request: Vec<u8>) -> Reply {
     let mut client = server.connect();
@@ -109,7 +101,7 @@ fn a_program_is_told_the_length_and_gets_every_byte() {
             let replies = reply::all(&server.raw(&two), |_| false);
             let lengths: Vec<usize> = replies.iter().map(|reply| reply.body.len()).collect();
             assert_eq!(lengths, [50_006, 10], "{arch}, {memory}");
-            wait_until("nothing is left", || kept_bytes(&server, temporary.path()) == 0);
+            wait_for("nothing is left", || kept_bytes(&server, temporary.path()) == 0);
             assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "{arch}");
             server.stop();
         }
@@ -149,14 +141,14 @@ fn a_client_that_leaves_in_the_middle_leaves_nothing_behind() {
             client.write_all(&body[..500_000]).unwrap();
             clients.push(client);
         }
-        wait_until("much is kept", || kept_bytes(&server, temporary.path()) > 1_500_000);
+        wait_for("much is kept", || kept_bytes(&server, temporary.path()) > 1_500_000);
         for (number, client) in clients.into_iter().enumerate() {
             match number % 2 {
                 0 => drop(client),
                 _ => set_socket_linger(&client, Some(Duration::ZERO)).unwrap(),
             }
         }
-        wait_until("nothing is left", || kept_bytes(&server, temporary.path()) == 0);
+        wait_for("nothing is left", || kept_bytes(&server, temporary.path()) == 0);
         assert_eq!(server.get("/a.txt").status, 200, "{arch}");
         server.stop();
     }
@@ -180,10 +172,10 @@ fn a_full_disk_is_said_and_costs_one_request() {
         let ask = |size| ask(&server, [HEAD.as_bytes(), &chunks(&site::pattern(size), 50_000)].concat());
         for _ in 0..3 {
             assert_eq!(ask(3_000_000).status, 507, "{arch}");
-            wait_until("there is room again", || ask(500_000).status == 200);
+            wait_for("there is room again", || ask(500_000).status == 200);
         }
         let why = "cannot have its request's body: the folder for temporary files is full";
-        wait_until("it is said", || server.said().lines().filter(|line| line.contains(why)).count() >= 3);
+        wait_for("it is said", || server.said().lines().filter(|line| line.contains(why)).count() >= 3);
         server.stop();
     }
 }

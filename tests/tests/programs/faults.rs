@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, family, read_all, reply, scripts, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, family, read_all, reply, scripts, site, wait_for};
 
 const FLAGS: [&str; 4] = ["--processes", "4", "--cgi-max", "4"];
 
@@ -46,14 +46,6 @@ fn programs(scripts: &Path) -> usize {
         .count()
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < give_up, "waited in vain: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn a_program_that_says_nothing_sensible_is_a_bad_gateway() {
     everywhere(&[], |arch, server| {
@@ -61,7 +53,7 @@ fn a_program_that_says_nothing_sensible_is_a_bad_gateway() {
             let reply = server.get(&format!("/cgi/{name}"));
             assert_eq!(reply.status, 502, "{arch}: {name}");
         }
-        wait_until("each is complained of", || {
+        wait_for("each is complained of", || {
             server.said().lines().filter(|line| line.contains("its program: ")).count() == 6
         });
     });
@@ -94,7 +86,7 @@ fn a_program_that_is_silent_is_ended_with_all_that_it_started() {
         let bytes = read_all(&mut client);
         let statuses: Vec<u16> = reply::all(&bytes, |_| false).iter().map(|reply| reply.status).collect();
         assert_eq!(statuses, [504, 200], "{arch}");
-        wait_until("all of them are gone", || programs(scripts.path()) == 0);
+        wait_for("all of them are gone", || programs(scripts.path()) == 0);
         server.stop();
     });
 }
@@ -121,7 +113,7 @@ fn programs_have_limits_and_others_do_not_wait() {
         for client in &mut clients {
             client.write_all(b"GET /cgi/silent HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
         }
-        wait_until("programs run", || programs(scripts.path()) == 2);
+        wait_for("programs run", || programs(scripts.path()) == 2);
         assert_eq!(server.get("/a.txt").status, 200, "{arch}");
         assert_eq!(programs(scripts.path()), 2, "{arch}: the file did not wait for their end");
         let statuses: Vec<u16> =
@@ -164,9 +156,9 @@ fn a_fork_helper_that_is_killed_is_replaced() {
         client.write_all(b"GET /cgi/flood HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
         client.read_exact(&mut [0; 1000]).unwrap();
         first.kill();
-        wait_until("there is another", || helper().is_some_and(|other| other != first));
+        wait_for("there is another", || helper().is_some_and(|other| other != first));
         client.read_exact(&mut vec![0; 3_000_000]).expect("the program goes on");
-        wait_until("programs are begun again", || server.get("/cgi/python").status == 200);
+        wait_for("programs are begun again", || server.get("/cgi/python").status == 200);
     });
 }
 
@@ -189,9 +181,9 @@ fn without_its_supervisor_the_server_ends_in_order() {
         let rest = read_all(&mut client);
         assert!(String::from_utf8_lossy(&rest).contains("and late"), "{arch}: what is under way is finished");
         assert_eq!(server.wait(PATIENCE), Some(Some(1)), "{arch}: {}", server.said());
-        wait_until("nothing is left", || family.iter().all(|process| !process.lives()));
+        wait_for("nothing is left", || family.iter().all(|process| !process.lives()));
         let why = "the supervisor ended (signal 9)";
-        wait_until("it says why", || server.said().ends_with(&format!("flash: stopped because {why}\n")));
+        wait_for("it says why", || server.said().ends_with(&format!("flash: stopped because {why}\n")));
         let said = server.said();
         assert!(said.contains(&format!("flash: {why} and cannot be started again")), "{arch}: {said}");
     }
@@ -217,7 +209,7 @@ fn nothing_leaks() {
             family::of(server).into_iter().map(count).sum::<usize>()
         };
         let settled = || {
-            wait_until("programs have ended", || family::of(server).iter().all(|process| process.lives()));
+            wait_for("programs have ended", || family::of(server).iter().all(|process| process.lives()));
             thread::sleep(Duration::from_millis(200));
             (descriptors(), family::of(server).len())
         };
