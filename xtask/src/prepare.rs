@@ -74,10 +74,12 @@ const NEEDS: [Need; 28] = [
 ];
 
 /// Servers to compare with. Tests do without those that are not there, and say so.
-const PEERS: [Need; 8] = [
+const PEERS: [Need; 9] = [
     Need { package: "apache2-bin", present: || find("apache2").is_ok() },
     Need { package: "caddy", present: || find("caddy").is_ok() },
     Need { package: "h2o", present: || find("h2o").is_ok() },
+    // What stands before several servers.
+    Need { package: "haproxy", present: || find("haproxy").is_ok() },
     Need { package: "lighttpd", present: || find("lighttpd").is_ok() },
     // A server of HTTP/2 for the tests of `flash load`.
     Need { package: "nghttp2-server", present: || find("nghttpd").is_ok() },

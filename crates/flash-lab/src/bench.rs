@@ -242,9 +242,11 @@ impl<'a> Rig<'a> {
         interrupt::check()?;
         server.process.check()?;
         let memory = server.process.memory()?;
+        let hit_rate = server.cache_hit_rate()?;
         let metrics = server.stop();
         let is_short = self.plan.machine.memory_mb.is_some();
         let mut figures = figures::of(&seen, &memory, metrics.as_ref(), site.answers, is_short)?;
+        figures.figures.extend(hit_rate.map(|rate| ("cache_hit_rate".to_owned(), rate)));
         if let Some(memory_mb) = self.plan.machine.memory_mb
             && wants("optimal")
         {

@@ -53,6 +53,31 @@ impl Cgroup {
         Ok(group)
     }
 
+    /// A group inside this one, with one of so many parts of its memory. Reads count as those of this group.
+    pub(crate) fn part(&self, journal: &Arc<Journal>, parts: u64) -> Result<Cgroup> {
+        let (outer, name) = (&self.folders[0], "part");
+        let folder = free(outer, name)?;
+        // Version 2 only; there the group of reads is the same one.
+        let control = outer.join("cgroup.subtree_control");
+        if control.exists() {
+            fs::write(&control, "+memory").context("cgroup v2: handing down memory")?;
+        }
+        let change = journal.begin(Undo::RemoveGroup { folder: folder.clone() })?;
+        fs::create_dir(&folder).with_context(|| format!("making the cgroup {}", folder.display()))?;
+        let mut group = Cgroup { folders: vec![folder], _changes: vec![change] };
+        for file in ["memory.limit_in_bytes", "memory.max"] {
+            let all =
+                fs::read_to_string(outer.join(file)).ok().and_then(|all| all.trim().parse::<u64>().ok());
+            if let Some(all) = all {
+                let part = group.folders[0].join(file);
+                fs::write(&part, (all / parts).to_string())
+                    .with_context(|| format!("writing to {}", part.display()))?;
+            }
+        }
+        group.folders.extend(self.folders[1..].iter().cloned());
+        Ok(group)
+    }
+
     /// What a command line begins with so that the program runs inside from its first instruction.
     pub fn wrapper(&self) -> Vec<String> {
         let mut wrapper = vec!["/bin/sh".into(), "-c".into()];

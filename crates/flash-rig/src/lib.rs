@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+mod back_ends;
 mod certificate;
 mod cgroup;
 mod cpus;

@@ -30,6 +30,7 @@ pub(crate) fn configure(command: &mut Command, variant: &Variant, setup: &Setup,
             command.env("GOMAXPROCS", setup.loops.to_string()).env("HOME", setup.work);
             (include_str!("../peers/caddy.conf"), &["run", "--adapter", "caddyfile", "--config"])
         }
+        Program::Haproxy => (include_str!("../peers/haproxy.conf"), &["-db", "-f"]),
         Program::Flash | Program::Floor => return Ok(()),
     };
     let file = setup.work.join(format!("{}-{port}.conf", variant.name));
@@ -47,6 +48,8 @@ fn fill(template: &str, variant: &Variant, setup: &Setup, port: u16) -> Result<S
     let connections = match variant.program {
         // It closes idle ones as soon as only a sixteenth is free, and counts its listener among them.
         Program::Nginx => setup.connections_max + setup.connections_max / 8,
+        // Each needs one to a server, too.
+        Program::Haproxy => setup.connections_max.min(descriptors as usize / 2 - FEW_DESCRIPTORS),
         _ => setup.connections_max,
     };
     let threads = setup.threads.unwrap_or(variant.threads);
@@ -85,6 +88,7 @@ fn fill(template: &str, variant: &Variant, setup: &Setup, port: u16) -> Result<S
         ("@PHP-CONNECTIONS@", PHP_PROCESSES.div_ceil(2 * loops).to_string()),
         ("@CERTIFICATE@", text(setup.tls.map_or(Path::new(""), |tls| tls.certificate))?),
         ("@KEY@", text(setup.tls.map_or(Path::new(""), |tls| tls.key))?),
+        ("@SERVERS@", servers(setup.back_ends)),
         ("@REUSE-PORT@", if loops > 1 { " reuseport" } else { "" }.to_owned()),
     ];
     // Lines about programs and TLS are for those who have some.
@@ -104,6 +108,12 @@ fn fill(template: &str, variant: &Variant, setup: &Setup, port: u16) -> Result<S
         filled = filled.replace(key, &value);
     }
     Ok(filled)
+}
+
+/// Lines for the servers behind a balancer.
+fn servers(ports: &[u16]) -> String {
+    let lines = ports.iter().map(|port| format!("    server flash-{port} 127.0.0.1:{port}\n"));
+    lines.collect()
 }
 
 /// As many as the connections and the files need, or as there may be.
@@ -157,12 +167,14 @@ mod tests {
             (Program::H2o, include_str!("../peers/h2o.conf")),
             (Program::Lighttpd, include_str!("../peers/lighttpd.conf")),
             (Program::Caddy, include_str!("../peers/caddy.conf")),
+            (Program::Haproxy, include_str!("../peers/haproxy.conf")),
         ];
         for (program, template) in templates {
             for variant in VARIANTS.iter().filter(|variant| variant.program == program) {
                 let filled = fill(template, variant, &setup, 8099).expect("plain paths");
                 assert!(!filled.contains('@'), "{}: {filled}", variant.name);
-                assert!(filled.contains("/the/site") && filled.contains("8099"), "{filled}");
+                let has_site = program != Program::Haproxy;
+                assert!(filled.contains("/the/site") == has_site && filled.contains("8099"), "{filled}");
                 let told = |line: &&str| !line.trim_start().starts_with('#') && line.contains("php");
                 assert!(!filled.lines().any(|line| told(&line)) && !filled.contains("cgi-bin"), "{filled}");
                 let filled = fill(template, variant, &with_programs, 8099).expect("plain paths");

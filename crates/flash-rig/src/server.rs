@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::fetch::fetch;
+use crate::fetch::{self, fetch};
 use crate::machine::Machine;
 use crate::metrics::Metrics;
 use crate::peers;
@@ -100,12 +100,18 @@ impl Machine {
     pub fn start(&self, spec: &ServerSpec, setup: &Setup) -> Result<Running> {
         // Whether its program is installed or not.
         if setup.dynamic.is_some()
-            && matches!(spec.variant.program, Program::Floor | Program::H2o | Program::Caddy)
+            && matches!(
+                spec.variant.program,
+                Program::Floor | Program::H2o | Program::Caddy | Program::Haproxy
+            )
         {
             bail!("{spec} is not set up for programs here");
         }
         if setup.tls.is_some()
-            && matches!(spec.variant.program, Program::Floor | Program::Lighttpd | Program::Apache)
+            && matches!(
+                spec.variant.program,
+                Program::Floor | Program::Lighttpd | Program::Apache | Program::Haproxy
+            )
         {
             bail!("{spec} is not set up for TLS here");
         }
@@ -114,7 +120,15 @@ impl Machine {
             None => spec.find()?,
         };
         let port = setup.port.map_or_else(free_port, Ok)?;
-        let mut command = wrapped(&program, setup.group);
+        let back_ends = match spec.variant.program {
+            Program::Haproxy => self.start_back_ends(setup, port)?,
+            _ => Vec::new(),
+        };
+        let ports: Vec<u16> = back_ends.iter().map(|back_end| back_end.server.port).collect();
+        let setup = &Setup { back_ends: &ports, ..setup.clone() };
+        // A balancer has no files to hold. Version 2 of cgroups wants processes in the innermost groups only.
+        let group = setup.group.filter(|_| back_ends.is_empty());
+        let mut command = wrapped(&program, group);
         let name = format!("{}-{port}", spec.variant.name);
         command.stdin(Stdio::null());
         match spec.variant.program {
@@ -130,6 +144,7 @@ impl Machine {
         let helper = spec.variant.module.map(|_| self.start_helper(setup, port)).transpose()?;
         let mut process = Process::start(&self.journal, command, setup.cpus, setup.work, &name)?;
         process.helper = helper.map(Box::new);
+        process.back_ends = back_ends;
         // A connection to a port where nobody listens may be given the same port, and so be one to itself.
         let accepts = || {
             TcpStream::connect(("127.0.0.1", port))
@@ -170,6 +185,27 @@ impl Running {
             }
             before = text;
         }
+    }
+
+    /// The part of look-ups that the caches of Flash answered: of all servers behind a balancer, too. None from other servers.
+    ///
+    /// # Errors
+    /// When a server has ended, or says nothing.
+    pub fn cache_hit_rate(&self) -> Result<Option<f64>> {
+        let behind = self.process.back_ends.iter().map(|back_end| &back_end.server);
+        let (mut hits, mut misses) = (0, 0);
+        for socket in behind.chain([self]).filter_map(|server| server.admin.as_ref()) {
+            let mut admin = UnixStream::connect(socket).context("asking for the metrics")?;
+            let answer = fetch::exchange(&mut admin, "/metrics", &[])?;
+            let text = String::from_utf8(answer.body)?;
+            let count = |name: &str| {
+                let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+                value.and_then(|value| value.parse::<u64>().ok()).with_context(|| format!("no {name}"))
+            };
+            hits += count("flash_cache_hits_total")?;
+            misses += count("flash_cache_misses_total")?;
+        }
+        Ok((hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64))
     }
 
     /// Ends the server. What Flash has done in all; none from other servers, and where it does not say (mp).

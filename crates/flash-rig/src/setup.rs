@@ -55,6 +55,8 @@ pub struct Setup<'a> {
     pub tls: Option<TlsFiles<'a>>,
     /// What the floor sends.
     pub answer: &'a [u8],
+    /// The ports of the servers behind a balancer.
+    pub back_ends: &'a [u16],
 }
 
 impl<'a> Setup<'a> {
@@ -72,6 +74,7 @@ impl<'a> Setup<'a> {
             dynamic: None,
             tls: None,
             answer: b"",
+            back_ends: &[],
         }
     }
 }

@@ -18,6 +18,8 @@ pub enum Program {
     H2o,
     Lighttpd,
     Caddy,
+    /// A balancer before three servers of Flash.
+    Haproxy,
 }
 
 /// A variant of a program.
@@ -35,7 +37,7 @@ pub struct Variant {
     pub(crate) module: Option<(&'static str, &'static str)>,
 }
 
-use Program::{Apache, Caddy, Flash, Floor, H2o, Lighttpd, Nginx};
+use Program::{Apache, Caddy, Flash, Floor, H2o, Haproxy, Lighttpd, Nginx};
 
 const fn variant(name: &'static str, program: Program, about: &'static str) -> Variant {
     Variant { name, program, about, threads: 64, words: &[], module: None }
@@ -44,7 +46,7 @@ const fn variant(name: &'static str, program: Program, about: &'static str) -> V
 const OPEN_FILES: (&str, &str) = ("@CACHE@", "max=10000 inactive=600s");
 
 /// All of them.
-pub static VARIANTS: [Variant; 20] = [
+pub static VARIANTS: [Variant; 22] = [
     variant("floor", Floor, "the least a server can do: one send of a ready answer"),
     variant("amped", Flash, "event loops; helper threads do what would block"),
     variant("uring", Flash, "as amped, on io_uring"),
@@ -103,6 +105,14 @@ pub static VARIANTS: [Variant; 20] = [
     variant("h2o", H2o, "event loops that wait for the disk themselves"),
     variant("lighttpd", Lighttpd, "event loops that wait for the disk themselves, stat results cached"),
     variant("caddy", Caddy, "goroutines"),
+    Variant {
+        words: &[("@BALANCE@", "balance uri\n    hash-type consistent")],
+        ..variant("haproxy-hashed", Haproxy, "before three of amped; the path's hash chooses one")
+    },
+    Variant {
+        words: &[("@BALANCE@", "balance roundrobin")],
+        ..variant("haproxy-round-robin", Haproxy, "before three of amped, each in turn")
+    },
 ];
 
 const NGINX_MODULE: Option<(&str, &str)> = Some(("ngx_http_flash_module.so", "nginx"));
@@ -124,6 +134,7 @@ impl Program {
             H2o => programs::find("h2o"),
             Lighttpd => programs::find("lighttpd"),
             Caddy => programs::find("caddy"),
+            Haproxy => programs::find("haproxy"),
         }
     }
 
@@ -135,7 +146,7 @@ impl Program {
         let ask = match self {
             Floor => return Ok(String::new()),
             Flash | H2o => "--version",
-            Nginx | Apache | Lighttpd => "-v",
+            Nginx | Apache | Lighttpd | Haproxy => "-v",
             Caddy => "version",
         };
         let output = Command::new(program).arg(ask).output();
@@ -161,7 +172,7 @@ mod tests {
 
     #[test]
     fn peers_say_their_versions() {
-        for program in [Nginx, Apache, H2o, Lighttpd, Caddy] {
+        for program in [Nginx, Apache, H2o, Lighttpd, Caddy, Haproxy] {
             match program.find() {
                 Ok(path) => {
                     let version = program.version(&path).expect("it runs");

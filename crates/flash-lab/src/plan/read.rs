@@ -47,6 +47,7 @@ pub fn built_in() -> &'static [BuiltIn] {
         "hot-cold",
         "hot-cold-h2",
         "memory-short",
+        "many-servers",
         "metadata",
         "device-class",
         "helpers",

@@ -19,7 +19,7 @@ pub enum Better {
 
 use Better::{Less, More};
 
-const FIGURES: [(&str, &str, &str, Better); 31] = [
+const FIGURES: [(&str, &str, &str, Better); 32] = [
     ("requests_per_second", "requests", "/s", More),
     ("megabits_per_second", "bandwidth", "Mb/s", More),
     ("latency_mean_ms", "response time, mean", "ms", Less),
@@ -37,6 +37,7 @@ const FIGURES: [(&str, &str, &str, Better); 31] = [
     ("disk_reads_per_request", "reads of the disk per request", "", Less),
     ("optimal_reads_per_request", "reads of the disk per request, knowing the future", "", Less),
     ("conforming_clients", "clients that keep their bit rate", "", More),
+    ("cache_hit_rate", "look-ups that caches answered, as a part of all", "", More),
     ("loop_blocks", "sleeps of event loops outside their wait", "", Less),
     ("blocks_per_request", "sleeps of event loops per request", "", Less),
     ("blocked_us_per_request", "sleep of event loops per request", "µs", Less),
