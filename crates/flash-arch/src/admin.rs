@@ -8,7 +8,7 @@
 
 mod administered;
 pub(crate) mod gather;
-mod history;
+pub(crate) mod history;
 mod open_metrics;
 mod page;
 mod request;
@@ -34,7 +34,9 @@ use rustix::net::sockopt::socket_peercred;
 pub(crate) use self::administered::Administered;
 use self::request::{Access, HEAD_BYTES_MAX, respond};
 use self::response::Response;
+use self::history::Sample;
 pub(crate) use self::snapshot::Snapshot;
+use self::snapshot::SiteSnapshot;
 use self::watchers::Watchers;
 use crate::admin_listeners::AdminListeners;
 use crate::listener::Listener;
@@ -255,6 +257,14 @@ fn read_head(client: &mut UnixStream) -> io::Result<Vec<u8>> {
 impl Administered for ServerState {
     fn snapshot(&self) -> Snapshot {
         gather::of_process(self)
+    }
+
+    fn sample(&self) -> Sample {
+        gather::sample_of_process(self)
+    }
+
+    fn sites(&self) -> Vec<SiteSnapshot> {
+        gather::sites(self.metrics.memory())
     }
 
     fn is_draining(&self) -> bool {

@@ -14,6 +14,8 @@ use flash_observe::AccessLog;
 use flash_tls::Endpoint;
 use parking_lot::Mutex;
 
+use crate::admin::snapshot::ConfigurationSnapshot;
+use crate::clock;
 use crate::limits::Limits;
 
 /// What a reload replaces.
@@ -30,8 +32,15 @@ pub(crate) struct PresentConfiguration {
     present: ArcSwap<Configuration>,
     /// Counts the changes, so that a loop need not touch the configuration to see that it is the same.
     version: AtomicU64,
-    /// Those of all configurations that may be in use.
-    numbers: Mutex<Vec<Weak<ConfigurationNumber>>>,
+    /// All configurations that may be in use.
+    used: Mutex<Vec<Used>>,
+}
+
+/// A configuration that may be in use.
+struct Used {
+    number: Weak<ConfigurationNumber>,
+    /// When it became the present one.
+    since_unix_ms: u64,
 }
 
 /// A thread's own handle of the configuration that it works with.
@@ -42,15 +51,19 @@ pub(crate) struct ConfigurationHandle {
 
 impl PresentConfiguration {
     pub(crate) fn new(configuration: Configuration) -> Self {
-        let numbers = Mutex::new(vec![Arc::downgrade(&configuration.server.number)]);
-        Self { present: ArcSwap::from_pointee(configuration), version: AtomicU64::new(0), numbers }
+        let used = Mutex::new(vec![Used::since_now(&configuration)]);
+        Self { present: ArcSwap::from_pointee(configuration), version: AtomicU64::new(0), used }
     }
 
-    /// The numbers of the configurations that are in use, the present one last.
-    pub(crate) fn in_use(&self) -> Vec<u64> {
-        let mut numbers = self.numbers.lock();
-        numbers.retain(|number| number.strong_count() > 0);
-        numbers.iter().filter_map(Weak::upgrade).map(|number| number.0).collect()
+    /// The configurations that are in use, the present one last.
+    pub(crate) fn in_use(&self) -> Vec<ConfigurationSnapshot> {
+        let mut used = self.used.lock();
+        used.retain(Used::is_in_use);
+        let snapshot = |used: &Used| {
+            let (number, since_unix_ms) = (used.number.upgrade()?.0, used.since_unix_ms);
+            Some(ConfigurationSnapshot { number, since_unix_ms })
+        };
+        used.iter().filter_map(snapshot).collect()
     }
 
     /// The present one, for a call that does not last.
@@ -60,14 +73,24 @@ impl PresentConfiguration {
 
     /// Replaces the configuration, and returns the one before.
     pub(crate) fn replace(&self, next: Configuration) -> Arc<Configuration> {
-        let mut numbers = self.numbers.lock();
-        numbers.retain(|number| number.strong_count() > 0);
-        numbers.push(Arc::downgrade(&next.server.number));
-        drop(numbers);
+        let mut used = self.used.lock();
+        used.retain(Used::is_in_use);
+        used.push(Used::since_now(&next));
+        drop(used);
         let before = self.present.swap(Arc::new(next));
         // Afterwards, so that a thread that sees the version sees the configuration too.
         self.version.fetch_add(1, Ordering::Release);
         before
+    }
+}
+
+impl Used {
+    fn since_now(configuration: &Configuration) -> Self {
+        Self { number: Arc::downgrade(&configuration.server.number), since_unix_ms: clock::unix_ms() }
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.number.strong_count() > 0
     }
 }
 

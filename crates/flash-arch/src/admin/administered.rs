@@ -2,12 +2,21 @@
 
 use flash_process::UpgradeRequest;
 
-use super::snapshot::Snapshot;
+use super::history::Sample;
+use super::snapshot::{SiteSnapshot, Snapshot};
 
 /// A server, as its administrator sees it.
 pub(crate) trait Administered: Send + Sync {
     /// What it knows of itself now.
     fn snapshot(&self) -> Snapshot;
+
+    /// The few counters that the history keeps of each second. It is asked for them whether anybody watches or not, so they cost
+    /// next to nothing: no lock that others wait for, no text, and no question to another process.
+    fn sample(&self) -> Sample;
+
+    /// The responses of each site. The history asks for them a few times in a minute.
+    fn sites(&self) -> Vec<SiteSnapshot>;
+
     fn is_draining(&self) -> bool;
 
     /// Reloads. Returns the number of the configuration that serves then, or everything that is wrong.

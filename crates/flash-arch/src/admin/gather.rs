@@ -8,6 +8,7 @@ use flash_observe::AccessLog;
 use flash_observe::metrics::{CLASSES, Count, LastBlock, LoopMetrics, MetricsMemory};
 use flash_tls::{Certificate, Endpoint};
 
+use super::history::Sample;
 use super::snapshot::{
     BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, LoopSnapshot,
     ResponseClass, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
@@ -21,10 +22,12 @@ pub(super) fn of_process(server: &ServerState) -> Snapshot {
     let Server { number, paths, .. } = &configuration.server;
     let counted = of_memory(server.metrics.memory());
     let causes = server.metrics.block_causes().into_iter();
+    let configurations = server.present().in_use();
     Snapshot {
         pid: std::process::id(),
         generation: number.0,
-        generations_in_use: server.present().in_use(),
+        generations_in_use: configurations.iter().map(|of| of.number).collect(),
+        configurations,
         draining: server.is_draining(),
         open_connections: Some(server.permits.connections() as u64),
         connections_max: server.permits.connections_max() as u64,
@@ -50,6 +53,20 @@ pub(super) fn of_process(server: &ServerState) -> Snapshot {
             .collect(),
         ..counted
     }
+}
+
+/// What the history keeps of this process.
+pub(super) fn sample_of_process(server: &ServerState) -> Sample {
+    let loops = server.metrics.loops();
+    let turning = loops.iter().filter(|metrics| metrics.turns() > 0);
+    let busy_us = turning.map(|metrics| (metrics.name().to_owned(), metrics.busy_ns() / 1000));
+    Sample { busy_us: busy_us.collect(), ..sample_of_memory(server.metrics.memory()) }
+}
+
+/// What the history keeps of all processes that share the memory.
+pub(crate) fn sample_of_memory(memory: &MetricsMemory) -> Sample {
+    let (requests, sent_bytes) = (memory.sum(Count::Requests), memory.sum(Count::SentBytes));
+    Sample { requests, sent_bytes, ..Sample::default() }
 }
 
 /// The certificates of all sites.
@@ -124,7 +141,7 @@ fn active_requests(memory: &MetricsMemory) -> u64 {
 }
 
 /// The responses of each site that has any.
-fn sites(memory: &MetricsMemory) -> Vec<SiteSnapshot> {
+pub(crate) fn sites(memory: &MetricsMemory) -> Vec<SiteSnapshot> {
     let site = |(number, site): (u32, String)| {
         let classes = CLASSES.iter().zip(memory.of_site(number)).filter(|(_, of)| of.count() > 0);
         let classes = classes.map(|(status, of)| ResponseClass {

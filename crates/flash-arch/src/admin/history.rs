@@ -1,11 +1,11 @@
 //! What a server did in the last minutes.
 //!
-//! The counts of a snapshot only grow. Here their differences are kept, so that a page shows how fast they grow.
+//! The counters of a server only grow. Here their differences are kept, so that a page shows how fast they grow.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::snapshot::{DURATION_BOUNDS_US, SiteSnapshot, Snapshot};
+use super::snapshot::{DURATION_BOUNDS_US, SiteSnapshot};
 
 /// Seconds that are kept of the whole server.
 pub(super) const SECONDS_MAX: usize = 300;
@@ -15,23 +15,22 @@ const SITES_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(super) struct History {
-    last: Option<Counts>,
+    last: Option<(Instant, Sample)>,
     requests: VecDeque<u64>,
     bytes: VecDeque<u64>,
     /// The share of the last second that each loop did not wait.
     busy: HashMap<String, f64>,
-    /// The configurations in use, each with the time in Unix milliseconds at which it was first seen.
-    generations: Vec<(u64, u64)>,
     /// The oldest first.
     sites: VecDeque<(Instant, HashMap<String, SiteCounts>)>,
 }
 
-/// The counts of a moment that are compared with the next one's.
-struct Counts {
-    at: Instant,
-    requests: u64,
-    bytes: u64,
-    busy_us: HashMap<String, u64>,
+/// The counters of a moment that are compared with the next one's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    pub(crate) requests: u64,
+    pub(crate) sent_bytes: u64,
+    /// How long each loop has been busy, by its name.
+    pub(crate) busy_us: HashMap<String, u64>,
 }
 
 /// The counts of a site, its responses by their durations.
@@ -44,36 +43,32 @@ pub(super) struct SiteCounts {
 }
 
 impl History {
-    /// Adds what the server says of itself now. It is asked once a second.
-    pub(super) fn add(&mut self, snapshot: &Snapshot, now: Instant) {
-        let counts = Counts {
-            at: now,
-            requests: snapshot.totals.requests,
-            bytes: snapshot.totals.sent_bytes,
-            busy_us: snapshot.loops.iter().map(|one| (one.name.clone(), one.busy_us)).collect(),
-        };
-        if let Some(then) = self.last.replace(counts) {
-            let seconds = now.saturating_duration_since(then.at).as_secs_f64().max(0.001);
+    /// Adds what the server has counted by now. It is asked once a second.
+    pub(super) fn add(&mut self, sample: Sample, now: Instant) {
+        if let Some((at, then)) = &self.last {
+            let seconds = now.saturating_duration_since(*at).as_secs_f64().max(0.001);
             let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds).round() as u64;
-            push(&mut self.requests, rate(snapshot.totals.requests, then.requests));
-            push(&mut self.bytes, rate(snapshot.totals.sent_bytes, then.bytes));
+            push(&mut self.requests, rate(sample.requests, then.requests));
+            push(&mut self.bytes, rate(sample.sent_bytes, then.sent_bytes));
             let share = |name: &str, busy_us: u64| {
                 let before = then.busy_us.get(name).copied().unwrap_or_default();
                 (busy_us.saturating_sub(before) as f64 / 1e6 / seconds).min(1.0)
             };
-            let shares = snapshot.loops.iter().map(|one| (one.name.clone(), share(&one.name, one.busy_us)));
+            let shares = sample.busy_us.iter().map(|(name, busy_us)| (name.clone(), share(name, *busy_us)));
             self.busy = shares.collect();
         }
-        self.generations.retain(|(number, _)| snapshot.generations_in_use.contains(number));
-        for number in &snapshot.generations_in_use {
-            if self.since_unix_ms(*number).is_none() {
-                self.generations.push((*number, snapshot.taken_unix_ms));
-            }
-        }
-        if self.sites.back().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= SITES_EVERY) {
-            let sites = snapshot.sites.iter().map(|site| (site.site.clone(), SiteCounts::of(site)));
-            self.sites.push_back((now, sites.collect()));
-        }
+        self.last = Some((now, sample));
+    }
+
+    /// Whether enough time has passed since sites were added last.
+    pub(super) fn needs_sites(&self, now: Instant) -> bool {
+        self.sites.back().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= SITES_EVERY)
+    }
+
+    /// Adds what sites have counted by now.
+    pub(super) fn add_sites(&mut self, sites: &[SiteSnapshot], now: Instant) {
+        let counts = sites.iter().map(|site| (site.site.clone(), SiteCounts::of(site)));
+        self.sites.push_back((now, counts.collect()));
         while self.sites.len() > 1 && now.saturating_duration_since(self.sites[1].0) >= SITES_WINDOW {
             self.sites.pop_front();
         }
@@ -87,11 +82,6 @@ impl History {
     /// Bytes of each second, the latest last.
     pub(super) fn bytes(&self) -> Vec<u64> {
         self.bytes.iter().copied().collect()
-    }
-
-    /// Since when a configuration is in use.
-    pub(super) fn since_unix_ms(&self, generation: u64) -> Option<u64> {
-        self.generations.iter().find(|(number, _)| *number == generation).map(|(_, since)| *since)
     }
 
     /// The share of the last second that a loop did not wait.
@@ -167,14 +157,10 @@ impl SiteCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::{LoopSnapshot, ResponseClass, Totals};
+    use crate::admin::snapshot::ResponseClass;
 
-    fn snapshot(requests: u64, busy_us: u64) -> Snapshot {
-        Snapshot {
-            totals: Totals { requests, sent_bytes: 1000 * requests, ..Totals::default() },
-            loops: vec![LoopSnapshot { name: "loop-0".into(), busy_us, ..LoopSnapshot::default() }],
-            ..Snapshot::default()
-        }
+    fn sample(requests: u64, busy_us: u64) -> Sample {
+        Sample { requests, sent_bytes: 1000 * requests, busy_us: [("loop-0".into(), busy_us)].into() }
     }
 
     fn site(durations: &[(usize, u64)]) -> SiteSnapshot {
@@ -193,31 +179,22 @@ mod tests {
     #[test]
     fn differences_are_kept_for_five_minutes() {
         let (mut history, start) = (History::default(), Instant::now());
-        history.add(&snapshot(1000, 0), start);
+        history.add(sample(1000, 0), start);
         assert_eq!((history.requests(), history.busy("loop-0")), (vec![], None));
-        history.add(&snapshot(1100, 500_000), start + Duration::from_secs(2));
+        history.add(sample(1100, 500_000), start + Duration::from_secs(2));
         assert_eq!((history.requests(), history.bytes()), (vec![50], vec![50_000]));
         assert_eq!((history.busy("loop-0"), history.busiest()), (Some(0.25), Some(0.25)));
         for second in 0..400 {
-            history.add(&snapshot(1100 + second, 500_000), start + Duration::from_secs(3 + second));
+            history.add(sample(1100 + second, 500_000), start + Duration::from_secs(3 + second));
         }
         assert_eq!((history.requests().len(), history.requests()[299]), (300, 1));
     }
 
     #[test]
-    fn configurations_are_known_until_they_are_not_in_use() {
-        let (mut history, start) = (History::default(), Instant::now());
-        for (taken_unix_ms, generations_in_use) in [(1000, vec![1]), (2000, vec![1, 2]), (3000, vec![2])] {
-            history.add(&Snapshot { taken_unix_ms, generations_in_use, ..Snapshot::default() }, start);
-        }
-        assert_eq!([1, 2].map(|number| history.since_unix_ms(number)), [None, Some(2000)]);
-    }
-
-    #[test]
     fn totals_that_fall_count_as_nothing() {
         let (mut history, start) = (History::default(), Instant::now());
-        history.add(&snapshot(1000, 9), start);
-        history.add(&snapshot(10, 0), start + Duration::from_secs(1));
+        history.add(sample(1000, 9), start);
+        history.add(sample(10, 0), start + Duration::from_secs(1));
         assert_eq!((history.requests(), history.busy("loop-0")), (vec![0], Some(0.0)));
     }
 
@@ -225,11 +202,14 @@ mod tests {
     fn a_site_is_compared_with_a_minute_ago() {
         let (mut history, start) = (History::default(), Instant::now());
         for second in 0..=200 {
-            let sites = vec![site(&[(3, 10 * second)])];
-            history.add(&Snapshot { sites, ..Snapshot::default() }, start + Duration::from_secs(second));
+            let now = start + Duration::from_secs(second);
+            if history.needs_sites(now) {
+                history.add_sites(&[site(&[(3, 10 * second)])], now);
+            }
         }
         let (counts, seconds) = history.site(&site(&[(3, 2000)]), start + Duration::from_secs(200));
         assert_eq!((counts.responses, seconds), (600, 60.0));
+        assert!(history.sites.len() <= 7, "a few moments are kept");
     }
 
     #[test]

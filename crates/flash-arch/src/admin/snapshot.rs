@@ -19,8 +19,10 @@ pub struct Snapshot {
     pub taken_unix_ms: u64,
     /// The number of the configuration that new requests get.
     pub generation: u64,
-    /// The numbers of all configurations that requests hold.
+    /// The numbers of all configurations that are in use.
     pub generations_in_use: Vec<u64>,
+    /// The same configurations, the present one last.
+    pub configurations: Vec<ConfigurationSnapshot>,
     pub draining: bool,
     /// Open connections. `None` if they are not counted.
     pub open_connections: Option<u64>,
@@ -43,6 +45,15 @@ pub struct Snapshot {
     pub slowest: Vec<SlowRequest>,
     /// The processes of mp.
     pub workers: Option<Workers>,
+}
+
+/// A configuration that is in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfigurationSnapshot {
+    pub number: u64,
+    /// When it became the one that new requests get.
+    pub since_unix_ms: u64,
 }
 
 /// Counts of the whole server.

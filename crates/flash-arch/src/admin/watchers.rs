@@ -1,6 +1,6 @@
 //! Those who watch the status page, and the thread that looks at the server for them once a second.
 //!
-//! It makes each event once, and only if somebody watches. Each watcher has a thread of its own, so none waits for another one.
+//! If nobody watches, it reads a few counters only. It makes each event once, and only if somebody watches. Each watcher has a thread of its own, so none waits for another one.
 //! A watcher that does not take an event in time is dropped. So is one that would be one too many.
 
 use std::io::{self, Write};
@@ -68,10 +68,20 @@ impl Watchers {
     fn look_each_second(&self) {
         let mut next = Instant::now();
         loop {
-            let snapshot = self.server.snapshot();
+            let (sample, now) = (self.server.sample(), Instant::now());
+            let (is_watched, needs_sites) = {
+                let state = self.state.lock();
+                (state.watchers > 0, state.history.needs_sites(now))
+            };
+            // Not under the lock, which those who ask for the page wait for.
+            let snapshot = is_watched.then(|| self.server.snapshot());
+            let sites = needs_sites.then(|| self.server.sites());
             let mut state = self.state.lock();
-            state.history.add(&snapshot, Instant::now());
-            let event = (state.watchers > 0).then(|| Page::new(&snapshot, &state.history).event());
+            state.history.add(sample, now);
+            if let Some(sites) = sites {
+                state.history.add_sites(&sites, now);
+            }
+            let event = snapshot.map(|snapshot| Page::new(&snapshot, &state.history).event());
             state.event = event.map(|data| format!("data: {data}\n\n").into());
             state.looks += 1;
             self.changed.notify_all();
@@ -127,5 +137,80 @@ impl Watchers {
             }
             self.changed.wait(&mut state);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use flash_process::UpgradeRequest;
+
+    use super::*;
+    use crate::admin::history::Sample;
+    use crate::admin::snapshot::{SiteSnapshot, Snapshot};
+
+    /// A server that counts what it is asked for.
+    #[derive(Default)]
+    struct Counting {
+        snapshots: AtomicUsize,
+        samples: AtomicUsize,
+        sites: AtomicUsize,
+    }
+
+    impl Administered for Counting {
+        fn snapshot(&self) -> Snapshot {
+            self.snapshots.fetch_add(1, Ordering::Relaxed);
+            Snapshot::default()
+        }
+
+        fn sample(&self) -> Sample {
+            self.samples.fetch_add(1, Ordering::Relaxed);
+            Sample::default()
+        }
+
+        fn sites(&self) -> Vec<SiteSnapshot> {
+            self.sites.fetch_add(1, Ordering::Relaxed);
+            Vec::new()
+        }
+
+        fn is_draining(&self) -> bool {
+            false
+        }
+
+        fn reload(&self) -> Result<u64, String> {
+            Err("it does not".into())
+        }
+
+        fn reopen_logs(&self) {}
+
+        fn log_counters(&self) {}
+
+        fn upgrade(&self, _: UpgradeRequest) -> Result<u32, String> {
+            Err("it does not".into())
+        }
+    }
+
+    #[test]
+    fn a_server_that_nobody_watches_is_asked_for_a_few_counters_only() {
+        let server = Arc::new(Counting::default());
+        let count = |of: &AtomicUsize| of.load(Ordering::Relaxed);
+        let watchers = Watchers::start(Arc::clone(&server) as Arc<dyn Administered>).unwrap();
+        let wait_for_samples = |samples| {
+            let give_up = Instant::now() + Duration::from_secs(30);
+            while count(&server.samples) < samples {
+                assert!(Instant::now() < give_up, "it looks each second");
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        wait_for_samples(2);
+        assert_eq!((count(&server.snapshots), count(&server.sites)), (0, 1));
+        let mut watching = Vec::new();
+        watchers.state.lock().watchers += 1;
+        wait_for_samples(4);
+        assert!(count(&server.snapshots) >= 1, "now somebody watches");
+        watchers.stop();
+        watchers.watch(&mut watching, b"");
+        assert!(String::from_utf8(watching).unwrap().contains("\"sections\""));
     }
 }

@@ -21,11 +21,12 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::getppid;
 
-use crate::admin::snapshot::Workers;
+use crate::admin::history::Sample;
+use crate::admin::snapshot::SiteSnapshot;
 use crate::admin::{self, AdminThread, Administered, Snapshot, gather};
 use crate::admin_listeners::AdminListeners;
 use crate::listener::Listener;
-use crate::mp::generations::Generations;
+use crate::mp::generations::{Generations, Status};
 use crate::upgrade::{Reply, STOPPING};
 
 /// The longest pause before the process is restarted.
@@ -72,7 +73,7 @@ struct Parent {
     /// Where the workers count.
     metrics_memory: Arc<MetricsMemory>,
     /// What the parent has answered last.
-    shown: Mutex<String>,
+    status: Mutex<Status>,
 }
 
 /// Starts the process that answers at the socket.
@@ -98,7 +99,7 @@ pub(super) fn start(
                 socket: theirs.try_clone()?,
                 stopping: Arc::clone(&told),
                 metrics_memory: Arc::clone(&metrics_memory),
-                shown: Mutex::default(),
+                status: Mutex::default(),
             };
             let mut admin = admin::start(listeners.try_clone()?, &Arc::new(parent))?;
             // The parent ends this process after the workers. If it was killed, nobody else would.
@@ -133,7 +134,11 @@ impl Questions {
             };
             let Some(asker) = message.descriptors.into_iter().next() else { continue };
             match &*message.bytes {
-                STATUS => _ = ipc::try_send(&asker, generations.shown().as_bytes(), &[]),
+                STATUS => {
+                    let status = serde_json::to_vec(&generations.status()).expect("it is plain data");
+                    // It may have left.
+                    let _ = ipc::try_send(&asker, &status, &[]);
+                }
                 RELOAD => return Some(AdminRequest::Reload(asker)),
                 REOPEN => return Some(AdminRequest::Reopen),
                 COUNTERS => return Some(AdminRequest::LogCounters),
@@ -220,29 +225,32 @@ impl Parent {
 impl Administered for Parent {
     fn snapshot(&self) -> Snapshot {
         let answer = self.ask(STATUS, Some(PATIENCE));
-        let mut shown = self.shown.lock();
+        let answer: Option<Status> = answer.and_then(|text| serde_json::from_str(&text).ok());
+        let mut known = self.status.lock();
         if let Some(answer) = &answer {
-            shown.clone_from(answer);
+            known.clone_from(answer);
         }
-        let value = |key: &str| {
-            let words = shown.split(' ');
-            words
-                .filter_map(|word| word.split_once('='))
-                .find(|(name, _)| *name == key)
-                .map(|(_, value)| value)
-        };
-        let numbers = value("in_use").unwrap_or_default().split(',');
-        let number = |key| value(key).and_then(|number| number.parse().ok()).unwrap_or_default();
+        let Status { generation, configurations, workers } = known.clone();
+        drop(known);
         let counted = gather::of_memory(&self.metrics_memory);
         Snapshot {
             // The process that an operator signals.
             pid: getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32),
-            generation: number("generation"),
-            generations_in_use: numbers.filter_map(|number| number.parse().ok()).collect(),
+            generation,
+            generations_in_use: configurations.iter().map(|of| of.number).collect(),
+            configurations,
             draining: answer.is_none(),
-            workers: Some(Workers { processes: number("workers"), busy: number("busy") }),
+            workers: Some(workers),
             ..counted
         }
+    }
+
+    fn sample(&self) -> Sample {
+        gather::sample_of_memory(&self.metrics_memory)
+    }
+
+    fn sites(&self) -> Vec<SiteSnapshot> {
+        gather::sites(&self.metrics_memory)
     }
 
     fn is_draining(&self) -> bool {

@@ -16,7 +16,10 @@ use std::time::{Duration, Instant};
 use flash_process::ipc::{self, Received};
 use flash_process::{OnEnd, Role, Supervisor, child, socket_name};
 use rustix::event::{EventfdFlags, eventfd};
+use serde::{Deserialize, Serialize};
 
+use crate::admin::snapshot::{ConfigurationSnapshot, Workers as WorkersSnapshot};
+use crate::clock;
 use crate::gates::{ProcessGates, steps_at_once};
 use crate::limits::Limits;
 use crate::listener::Listener;
@@ -64,6 +67,15 @@ struct Earlier {
     names: Vec<PathBuf>,
 }
 
+/// What the parent knows of its processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Status {
+    pub(super) generation: u64,
+    /// Those that have workers, the present one last.
+    pub(super) configurations: Vec<ConfigurationSnapshot>,
+    pub(super) workers: WorkersSnapshot,
+}
+
 /// A process that reads the configuration and checks it.
 struct Rehearsal {
     result: OwnedFd,
@@ -80,6 +92,7 @@ impl Generations {
         let ends = parking.ends();
         let workers = Workers {
             generation: 1,
+            since_unix_ms: clock::unix_ms(),
             min: processes,
             limits,
             listeners: RefCell::new(listeners),
@@ -189,6 +202,21 @@ impl Generations {
         format!("generation={generation} in_use={numbers} workers={workers} busy={busy}")
     }
 
+    pub(super) fn status(&self) -> Status {
+        let configuration = |workers: &Rc<Workers>| ConfigurationSnapshot {
+            number: workers.generation,
+            since_unix_ms: workers.since_unix_ms,
+        };
+        Status {
+            generation: self.present.generation,
+            configurations: self.all().map(configuration).collect(),
+            workers: WorkersSnapshot {
+                processes: self.all().map(|workers| workers.scoreboard.workers() as u64).sum(),
+                busy: self.busy() as u64,
+            },
+        }
+    }
+
     /// Starts to reload. Tells the asker what came of it, now or later.
     pub(super) fn begin_reload(&mut self, asker: Asker, supervisor: &mut Supervisor<'_>) {
         if self.rehearsal.is_some() {
@@ -293,6 +321,7 @@ impl Generations {
     ) {
         let workers = Workers {
             generation: self.present.generation + 1,
+            since_unix_ms: clock::unix_ms(),
             // More start when they are needed.
             min: if has_successor { 1 } else { self.processes },
             limits,

@@ -35,6 +35,8 @@ use crate::transport::Transport;
 pub(super) struct Workers {
     /// The number of their configuration.
     pub(super) generation: u64,
+    /// When new requests began to get it.
+    pub(super) since_unix_ms: u64,
     /// Those of a lower number stay when they are idle.
     pub(super) min: usize,
     pub(super) limits: Limits,

@@ -26,6 +26,6 @@ pub(super) fn all(snapshot: &Snapshot, history: &History, now: Instant) -> Vec<S
         server::caches(snapshot),
         server::programs(snapshot),
         server::certificates(snapshot),
-        server::configurations(snapshot, history),
+        server::configurations(snapshot),
     ]
 }

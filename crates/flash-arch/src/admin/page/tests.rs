@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::admin::snapshot::{
-    BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, LoopSnapshot, ProgramSnapshot,
+    BlockSnapshot, CacheSnapshot, CertificateSnapshot, ConfigurationSnapshot, DeviceSnapshot, LoopSnapshot, ProgramSnapshot,
     ResponseClass, SiteSnapshot, SlowRequest, Workers,
 };
 
@@ -29,6 +29,10 @@ fn snapshot() -> Snapshot {
         taken_unix_ms: 63_000,
         generation: 3,
         generations_in_use: vec![2, 3],
+        configurations: vec![
+            ConfigurationSnapshot { number: 2, since_unix_ms: 1000 },
+            ConfigurationSnapshot { number: 3, since_unix_ms: 52_000 },
+        ],
         open_connections: Some(12_345),
         sites: vec![SiteSnapshot {
             site: "www.example.org".into(),
@@ -119,6 +123,7 @@ fn all_of_a_snapshot_is_shown() {
         "2 s ago",
         "serving",
         "requests that began with it",
+        "11 s",
     ] {
         assert!(html.contains(shown), "{shown} in HTML");
         assert!(page.text().contains(shown), "{shown} in text");

@@ -3,7 +3,7 @@
 use super::super::number;
 use super::super::section::{Cell, Figure, Part, Section, of_rows};
 use crate::admin::history::History;
-use crate::admin::snapshot::{CertificateSnapshot, Snapshot};
+use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, Snapshot};
 
 const UNKNOWN: &str = "–";
 const DAY_S: u64 = 86_400;
@@ -88,16 +88,14 @@ pub(super) fn certificates(snapshot: &Snapshot) -> Section {
     Section { id: "certificates", title: "Certificates", parts: of_rows(&caption, &["Names", "#Left"], rows) }
 }
 
-pub(super) fn configurations(snapshot: &Snapshot, history: &History) -> Section {
-    let row = |generation: &u64| {
-        let is_present = *generation == snapshot.generation;
+pub(super) fn configurations(snapshot: &Snapshot) -> Section {
+    let row = |one: &ConfigurationSnapshot| {
+        let is_present = one.number == snapshot.generation;
         let what = if is_present { "new requests" } else { "requests that began with it" };
-        let since = history.since_unix_ms(*generation).map_or(UNKNOWN.into(), |since_unix_ms| {
-            number::duration(snapshot.taken_unix_ms.saturating_sub(since_unix_ms) / 1000)
-        });
-        vec![Cell::new(generation.to_string()), Cell::new(what), Cell::new(since)]
+        let since_s = snapshot.taken_unix_ms.saturating_sub(one.since_unix_ms) / 1000;
+        vec![Cell::new(one.number.to_string()), Cell::new(what), Cell::new(number::duration(since_s))]
     };
-    let rows = snapshot.generations_in_use.iter().map(row).collect();
+    let rows = snapshot.configurations.iter().map(row).collect();
     let caption = "An earlier one stays until its last response has ended.";
     let parts = of_rows(caption, &["Configuration", "In use by", "#For"], rows);
     Section { id: "configurations", title: "Configurations in use", parts }
