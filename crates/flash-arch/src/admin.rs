@@ -32,11 +32,11 @@ use rustix::net::SocketFlags;
 use rustix::net::sockopt::socket_peercred;
 
 pub(crate) use self::administered::Administered;
+use self::history::Sample;
 use self::request::{Access, HEAD_BYTES_MAX, respond};
 use self::response::Response;
-use self::history::Sample;
-pub(crate) use self::snapshot::Snapshot;
 use self::snapshot::SiteSnapshot;
+pub(crate) use self::snapshot::Snapshot;
 use self::watchers::Watchers;
 use crate::admin_listeners::AdminListeners;
 use crate::listener::Listener;

@@ -129,8 +129,9 @@ impl Arch {
                 MetricsMemory::for_loops(loops)
             }
             Self::Pipelined { pools, .. } => MetricsMemory::for_loops(pools * pipelined::STEPS),
-            Self::Mt { threads_max: workers, .. } | Self::Mp { processes_max: workers, .. } => {
-                MetricsMemory::for_workers(workers.min(processors))
+            Self::Mt { threads_max, .. } => MetricsMemory::for_workers(threads_max.min(processors)),
+            Self::Mp { processes_max, .. } => {
+                MetricsMemory::for_processes(processes_max.min(processors), mp::rows(processes_max))
             }
         }
     }

@@ -40,8 +40,15 @@ const START_PAUSE: Duration = Duration::from_secs(1);
 /// The most processes that start at once. The first time it is one, and twice as many each time within a second.
 const BATCH_MAX: usize = 32;
 const BATCH_PAUSE: Duration = Duration::from_secs(1);
+/// Generations whose workers tell of themselves.
+const GENERATIONS_SHOWN: usize = 4;
 /// A connection takes less than that from one process to another.
 const QUIET: Duration = Duration::from_millis(400);
+
+/// The rows for what so many workers tell of themselves. Few generations have workers at once; more of them tell nothing.
+pub(crate) const fn rows(processes_max: usize) -> usize {
+    GENERATIONS_SHOWN * processes_max
+}
 
 pub(crate) fn serve(
     (processes, processes_max): (usize, usize),
@@ -60,8 +67,13 @@ pub(crate) fn serve(
     let Control { configurator, admin, manager, metrics_memory, upgrader } = control;
     let mut upgrades = Upgrades::new(upgrader, admin.try_clone()?);
     let parking = Parking::new(clients.clone())?;
-    let mut generations =
-        Generations::new((processes, processes_max), (listeners, limits), configurator, parking)?;
+    let mut generations = Generations::new(
+        (processes, processes_max),
+        (listeners, limits),
+        configurator,
+        parking,
+        Arc::clone(&metrics_memory),
+    )?;
     let mut supervisor = Supervisor::new(needed);
     generations.start(&mut supervisor)?;
     // It answers for as long as workers drain.

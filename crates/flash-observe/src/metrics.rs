@@ -6,8 +6,9 @@
 mod blocks;
 mod last_block;
 mod loop_metrics;
+mod names;
+mod programs;
 mod shard;
-mod site_names;
 
 use std::io;
 use std::sync::Arc;
@@ -18,8 +19,9 @@ pub use loop_metrics::{LoopMetrics, Turn};
 use parking_lot::Mutex;
 
 use self::blocks::{Blocks, Causes};
+pub use self::names::Names;
+pub use self::programs::{ProgramCounts, ProgramGauge, ProgramHandle, ProgramTotal, Programs};
 pub use self::shard::{CLASSES, Count, DURATION_BOUNDS_US, MetricsMemory, Responses, Shard};
-pub use self::site_names::SiteNames;
 use crate::error::ErrorLog;
 use crate::format::shown_bytes;
 use crate::sleep_recorder::ConnectRecorder;

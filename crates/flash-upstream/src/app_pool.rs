@@ -32,6 +32,7 @@ use self::private_address::PrivateAddress;
 use self::state::{ExitReason, Phase, Process, State, Waiting};
 use crate::background::{Command, CommandChannel, Maintained};
 use crate::circuit_breaker::CircuitBreaker;
+use crate::counts::{Counted, ProgramCount, ProgramCounter, is_failure};
 use crate::fastcgi::abort;
 use crate::idle_connections::is_reusable;
 use crate::settings::{Application, Settings};
@@ -47,6 +48,8 @@ pub(crate) struct AppPool {
     reporter: Arc<Reporter>,
     breaker: CircuitBreaker,
     state: Mutex<State>,
+    counter: Arc<dyn ProgramCounter>,
+    _processes_max: Counted,
 }
 
 /// What happens to a pool. Processes that it does not know any more are of no concern.
@@ -97,7 +100,9 @@ impl AppPool {
         monitor: Weak<ProcessMonitor>,
         background: Arc<CommandChannel>,
         reporter: Arc<Reporter>,
+        counter: Arc<dyn ProgramCounter>,
     ) -> Self {
+        let processes_max = Counted::many(&counter, ProgramCount::ProcessesMax, application.processes_max);
         Self {
             application,
             queue_max: settings.queue_max,
@@ -107,6 +112,8 @@ impl AppPool {
             reporter,
             breaker: CircuitBreaker::new(PROBE, Instant::now()),
             state: Mutex::default(),
+            counter,
+            _processes_max: processes_max,
         }
     }
 
@@ -192,9 +199,16 @@ impl AppPool {
         let now = Instant::now();
         let is_hopeless = state.processes.is_empty() && self.breaker.is_open(now);
         if is_hopeless || state.waiting.len() >= self.queue_max {
+            self.counter.add(ProgramCount::Refused, 1);
             return Err((reply, Opened::Failed(OpenError::Busy)));
         }
-        state.waiting.push_back(Waiting { name, give_up_at: now + self.queue_wait, reply });
+        let counted = Counted::one(&self.counter, ProgramCount::Waiting);
+        state.waiting.push_back(Waiting {
+            name,
+            give_up_at: now + self.queue_wait,
+            reply,
+            _counted: counted,
+        });
         if state.processes.len() < self.application.processes_max {
             self.send(Event::Wanted);
         }
@@ -247,6 +261,7 @@ impl AppPool {
     ) {
         match (state.find(number), result) {
             (Some(process), Ok(Started { handle, .. })) => {
+                self.counter.add(ProgramCount::Started, 1);
                 process.handle = Some(handle);
                 process.phase = Phase::Idle { stream: None, since: Instant::now() };
             }
@@ -254,8 +269,9 @@ impl AppPool {
             (None, _) => {}
             (Some(_), Err(why)) => {
                 state.remove(number);
+                self.counter.add(ProgramCount::Failed, 1);
                 self.breaker.failed(Instant::now());
-                answers.extend(state.refuse_first(why));
+                answers.extend(self.refuse_first(state, why));
             }
         }
     }
@@ -277,6 +293,8 @@ impl AppPool {
             Phase::Ending => !matches!(how, ExitStatus::Signal(SIGTERM | SIGKILL) | ExitStatus::Unknown),
             Phase::Starting | Phase::Idle { .. } | Phase::Busy => true,
         };
+        // A process that was told to end may do so with any code.
+        self.counter.add(ProgramCount::Failed, (of_its_own && is_failure(how)).into());
         let name = &self.application.name;
         match (process.served, how) {
             (0, how) if of_its_own => {
@@ -307,13 +325,13 @@ impl AppPool {
                 Ok(request) => requests.push(request),
                 Err(error) => {
                     self.reporter.log(format_args!("{}: no socket for it: {error}", self.application.name));
-                    answers.extend(state.refuse_first(OpenError::Busy));
+                    answers.extend(self.refuse_first(&mut state, OpenError::Busy));
                 }
             }
         }
         if state.processes.is_empty() {
             // The circuit breaker is open, and to wait would be in vain.
-            while let Some(answer) = state.refuse_first(OpenError::Busy) {
+            while let Some(answer) = self.refuse_first(&mut state, OpenError::Busy) {
                 answers.push(answer);
             }
         }
@@ -324,11 +342,20 @@ impl AppPool {
         }
     }
 
+    /// Refuses the request that has waited longest.
+    fn refuse_first(&self, state: &mut State, why: OpenError) -> Option<(OnOpened, Opened)> {
+        let refused = state.refuse_first(why)?;
+        self.counter.add(ProgramCount::Refused, 1);
+        Some(refused)
+    }
+
     fn add_process(self: &Arc<Self>, state: &mut State) -> std::io::Result<SpawnRequest> {
         let (address, listener) = PrivateAddress::open()?;
         state.numbers += 1;
         let number = state.numbers;
-        state.processes.push(Process { number, address, handle: None, served: 0, phase: Phase::Starting });
+        let counted = Counted::one(&self.counter, ProgramCount::Processes);
+        let phase = Phase::Starting;
+        state.processes.push(Process { number, address, handle: None, served: 0, phase, _counted: counted });
         let mut variables = Variables::default();
         // php-cgi would leave after 500 requests: the pool decides when it is replaced.
         variables.push(b"PHP_FCGI_MAX_REQUESTS", b"0");
@@ -356,7 +383,7 @@ impl Maintained for AppPool {
         }
         let mut answers = Answers::new();
         while state.waiting.front().is_some_and(|waiting| waiting.give_up_at <= now) {
-            answers.extend(state.refuse_first(OpenError::Busy));
+            answers.extend(self.refuse_first(&mut state, OpenError::Busy));
         }
         let is_needed = !state.processes.is_empty() || !state.waiting.is_empty();
         drop(state);
@@ -382,6 +409,7 @@ struct ProcessLease {
     lines: LineLimiter,
     has_begun: bool,
     is_over: bool,
+    _counted: Counted,
 }
 
 /// Tells the pool of a process's start and end.
@@ -393,7 +421,8 @@ struct PoolObserver {
 
 impl ProcessLease {
     fn new(pool: Arc<AppPool>, number: u64, name: Arc<str>) -> Self {
-        Self { pool, number, name, lines: LineLimiter::default(), has_begun: false, is_over: false }
+        let (lines, counted) = (LineLimiter::default(), Counted::one(&pool.counter, ProgramCount::Busy));
+        Self { pool, number, name, lines, has_begun: false, is_over: false, _counted: counted }
     }
 }
 

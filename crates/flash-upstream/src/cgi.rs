@@ -21,17 +21,27 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 
 use self::progress::Progress;
+use crate::counts::{Counted, ProgramCount, ProgramCounter, count_refusal, is_failure};
 
 mod progress;
 
 pub struct Cgi {
     monitor: Arc<ProcessMonitor>,
-    /// For each route its folder's number in [`Setup::folders`](flash_process::Setup::folders).
-    folders: Vec<(usize, u16)>,
+    folders: Vec<ScriptFolder>,
     /// How long a program may write nothing to a client whose socket it has.
     silence_max: Duration,
     /// Logs an exchange whose client's socket a script had, and how many bytes the client was sent.
     log_detached: LogDetached,
+}
+
+/// The folder of a route's scripts.
+#[derive(Debug)]
+pub struct ScriptFolder {
+    pub route: usize,
+    /// Its number in [`Setup::folders`](flash_process::Setup::folders).
+    pub folder: u16,
+    /// Where its scripts are counted.
+    pub counter: Arc<dyn ProgramCounter>,
 }
 
 pub type LogDetached = Arc<dyn Fn(RecordBuilder, u64) + Send + Sync>;
@@ -39,7 +49,7 @@ pub type LogDetached = Arc<dyn Fn(RecordBuilder, u64) + Send + Sync>;
 impl Cgi {
     pub fn new(
         monitor: Arc<ProcessMonitor>,
-        folders: Vec<(usize, u16)>,
+        folders: Vec<ScriptFolder>,
         silence_max: Duration,
         log_detached: LogDetached,
     ) -> Self {
@@ -50,13 +60,18 @@ impl Cgi {
 impl Upstreams for Cgi {
     fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened> {
         let Open { route, path, variables, name, direct, .. } = begin;
-        let Some(&(_, folder)) = self.folders.iter().find(|(number, _)| *number == route) else {
+        let Some(ScriptFolder { folder, counter, .. }) = self.folders.iter().find(|of| of.route == route)
+        else {
             return Some(Opened::Failed(OpenError::Broken));
         };
+        let folder = *folder;
         let path: Arc<[u8]> = path.as_bytes().into();
         let what = ProgramRef::Script { folder, path: path.to_vec() };
         let (stdio, observer): (_, Box<dyn ProcessObserver>) = match direct {
-            None => (Stdio::Stream, Box::new(StreamObserver { path, reply: Some(reply) })),
+            None => (
+                Stdio::Stream,
+                Box::new(StreamObserver { path, reply: Some(reply), counts: ScriptCounts::new(counter) }),
+            ),
             Some(direct) => {
                 let Direct { head, socket, record } = *direct;
                 let socket = socket.and_then(|socket| Some((socket.try_clone().ok()?, socket)));
@@ -70,6 +85,7 @@ impl Upstreams for Cgi {
                     progress: None,
                     reply: Some(reply),
                     handle: None,
+                    counts: ScriptCounts::new(counter),
                 };
                 (Stdio::Direct { client, head }, Box::new(observer))
             }
@@ -85,13 +101,44 @@ impl fmt::Debug for Cgi {
     }
 }
 
+/// A script as it is counted: it waits, and then it runs.
+struct ScriptCounts {
+    counter: Arc<dyn ProgramCounter>,
+    counted: Vec<Counted>,
+}
+
+impl ScriptCounts {
+    fn new(counter: &Arc<dyn ProgramCounter>) -> Self {
+        Self { counter: Arc::clone(counter), counted: vec![Counted::one(counter, ProgramCount::Waiting)] }
+    }
+
+    fn started(&mut self, begun: &Result<Started, OpenError>) {
+        self.counted.clear();
+        match begun {
+            Ok(_) => {
+                self.counter.add(ProgramCount::Started, 1);
+                let one = |what| Counted::one(&self.counter, what);
+                self.counted = vec![one(ProgramCount::Processes), one(ProgramCount::Busy)];
+            }
+            Err(why) => count_refusal(&self.counter, *why),
+        }
+    }
+
+    fn exited(&mut self, how: ExitStatus) {
+        self.counted.clear();
+        self.counter.add(ProgramCount::Failed, is_failure(how).into());
+    }
+}
+
 struct StreamObserver {
     path: Arc<[u8]>,
     reply: Option<OnOpened>,
+    counts: ScriptCounts,
 }
 
 impl ProcessObserver for StreamObserver {
     fn started(&mut self, begun: Result<Started, OpenError>) {
+        self.counts.started(&begun);
         let begun = match begun {
             Ok(Started { stream: Some(stream), name_bytes, handle }) => {
                 let name = self.path.get(..name_bytes).unwrap_or_default();
@@ -107,6 +154,10 @@ impl ProcessObserver for StreamObserver {
         if let Some(reply) = self.reply.take() {
             reply(begun);
         }
+    }
+
+    fn exited(&mut self, how: ExitStatus) {
+        self.counts.exited(how);
     }
 }
 
@@ -136,6 +187,7 @@ struct DirectObserver {
     progress: Option<Progress>,
     reply: Option<OnOpened>,
     handle: Option<ProcessHandle>,
+    counts: ScriptCounts,
 }
 
 impl DirectObserver {
@@ -146,6 +198,7 @@ impl DirectObserver {
 
 impl ProcessObserver for DirectObserver {
     fn started(&mut self, begun: Result<Started, OpenError>) {
+        self.counts.started(&begun);
         let begun = match begun {
             Ok(started) => {
                 self.handle = Some(started.handle);
@@ -168,7 +221,8 @@ impl ProcessObserver for DirectObserver {
         !is_gone(&self.client)
     }
 
-    fn exited(&mut self, _: ExitStatus) {
+    fn exited(&mut self, how: ExitStatus) {
+        self.counts.exited(how);
         if let Some(record) = self.record.take() {
             (self.log_detached)(record, self.written());
         }

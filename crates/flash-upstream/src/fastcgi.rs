@@ -22,6 +22,7 @@ use rustix::net::SendFlags;
 use crate::address::{Address, Dialed, connect_result};
 use crate::background::{Command, CommandChannel, FullSocket, Maintained, PendingIo};
 use crate::circuit_breaker::CircuitBreaker;
+use crate::counts::{Counted, ProgramCount, ProgramCounter};
 use crate::first_responses::{FirstResponses, Slot};
 use crate::idle_connections::IdleConnections;
 use crate::settings::Settings;
@@ -40,6 +41,7 @@ pub(crate) struct Server {
     connect: Duration,
     background: Arc<CommandChannel>,
     reporter: Arc<Reporter>,
+    counter: Arc<dyn ProgramCounter>,
 }
 
 /// A request that waits for a connection.
@@ -48,6 +50,7 @@ struct Dial {
     give_up_at: Instant,
     name: Arc<str>,
     reply: OnOpened,
+    _counted: Counted,
 }
 
 /// A connection that is under way, for a request.
@@ -81,11 +84,12 @@ impl Server {
         settings: &Settings,
         background: Arc<CommandChannel>,
         reporter: Arc<Reporter>,
+        counter: Arc<dyn ProgramCounter>,
     ) -> Self {
         let now = Instant::now();
         Self {
             address,
-            idle: IdleConnections::new(settings.kept_max),
+            idle: IdleConnections::new(settings.kept_max, Arc::clone(&counter)),
             breaker: CircuitBreaker::new(settings.connect, now),
             first_responses: FirstResponses::new(now),
             dialing: AtomicUsize::new(0),
@@ -93,6 +97,7 @@ impl Server {
             connect: settings.connect,
             background,
             reporter,
+            counter,
         }
     }
 
@@ -105,7 +110,7 @@ impl Server {
         }
         let now = Instant::now();
         if !self.breaker.allow(now) {
-            return Some(Opened::Failed(OpenError::Busy));
+            return Some(self.refuse());
         }
         let attempt = match self.attempt(0, &begin.name) {
             Attempt::Done(begun) => return Some(begun),
@@ -113,11 +118,18 @@ impl Server {
         };
         if self.dialing.fetch_add(1, Ordering::Relaxed) >= self.dialing_max {
             self.dialing.fetch_sub(1, Ordering::Relaxed);
-            return Some(Opened::Failed(OpenError::Busy));
+            return Some(self.refuse());
         }
         let give_up_at = now + self.connect;
-        Dial { server: Arc::clone(self), give_up_at, name: begin.name, reply }.go_on(attempt);
+        let counted = Counted::one(&self.counter, ProgramCount::Waiting);
+        Dial { server: Arc::clone(self), give_up_at, name: begin.name, reply, _counted: counted }
+            .go_on(attempt);
         None
+    }
+
+    fn refuse(&self) -> Opened {
+        self.counter.add(ProgramCount::Refused, 1);
+        Opened::Failed(OpenError::Busy)
     }
 
     /// Tries the addresses from that one on.
@@ -138,11 +150,13 @@ impl Server {
         if self.breaker.succeeded() {
             self.reporter.log(format_args!("{}: can be reached again", self.address));
         }
+        self.counter.add(ProgramCount::Started, 1);
         let slot = self.first_responses.begin(Instant::now());
         self.lend(stream, Arc::clone(name), slot, false)
     }
 
     fn failed(&self, error: Errno) -> OpenError {
+        self.counter.add(ProgramCount::Failed, 1);
         if matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) {
             // The fault is on this side.
             self.reporter.log(format_args!("{}: {error}", self.address));
@@ -154,8 +168,9 @@ impl Server {
     }
 
     fn lend(self: &Arc<Self>, stream: OwnedFd, name: Arc<str>, slot: Option<Slot>, used: bool) -> Opened {
-        let lease =
-            Box::new(ConnectionLease { server: Arc::clone(self), name, slot, lines: LineLimiter::default() });
+        let counted = Counted::one(&self.counter, ProgramCount::Busy);
+        let (server, lines) = (Arc::clone(self), LineLimiter::default());
+        let lease = Box::new(ConnectionLease { server, name, slot, lines, _counted: counted });
         Opened::Running(stream, Upstream { protocol: UpstreamProtocol::FastCgi, lease, used })
     }
 }
@@ -210,7 +225,8 @@ impl FullSocket for Dial {
                     "{}: as many wait there as may, for {:?}",
                     self.server.address, self.server.connect
                 ));
-                self.end(Opened::Failed(OpenError::Busy));
+                let refused = self.server.refuse();
+                self.end(refused);
             }
             attempt => self.go_on(attempt),
         }
@@ -280,6 +296,7 @@ struct ConnectionLease {
     name: Arc<str>,
     slot: Option<Slot>,
     lines: LineLimiter,
+    _counted: Counted,
 }
 
 impl ConnectionLease {

@@ -5,16 +5,19 @@
 //! closed when there is less to do.
 
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
+use crate::counts::{Counted, ProgramCount, ProgramCounter};
+
 #[derive(Debug)]
 pub(crate) struct IdleConnections {
     slots: Box<[Mutex<Option<IdleConnection>>]>,
+    counter: Arc<dyn ProgramCounter>,
     /// How many there are, or a little later.
     count: AtomicUsize,
 }
@@ -23,11 +26,13 @@ pub(crate) struct IdleConnections {
 struct IdleConnection {
     stream: OwnedFd,
     since: Instant,
+    _counted: Counted,
 }
 
 impl IdleConnections {
-    pub(crate) fn new(slots: usize) -> Self {
-        Self { slots: (0..slots).map(|_| Mutex::default()).collect(), count: AtomicUsize::new(0) }
+    pub(crate) fn new(slots: usize, counter: Arc<dyn ProgramCounter>) -> Self {
+        let slots = (0..slots).map(|_| Mutex::default()).collect();
+        Self { slots, counter, count: AtomicUsize::new(0) }
     }
 
     /// An idle connection that the peer has not closed, as far as is known by now.
@@ -48,7 +53,8 @@ impl IdleConnections {
             if let Ok(mut slot) = slot.try_lock()
                 && slot.is_none()
             {
-                *slot = Some(IdleConnection { stream, since: now });
+                let counted = Counted::one(&self.counter, ProgramCount::Kept);
+                *slot = Some(IdleConnection { stream, since: now, _counted: counted });
                 self.count.fetch_add(1, Ordering::Relaxed);
                 return true;
             }
@@ -93,7 +99,7 @@ mod tests {
 
     #[test]
     fn as_many_are_kept_as_there_are_places() {
-        let (idle, now) = (IdleConnections::new(2), Instant::now());
+        let (idle, now) = (IdleConnections::new(2, Arc::new(())), Instant::now());
         let mut others = Vec::new();
         for expected in [true, true, false] {
             let (ours, theirs) = pair();
@@ -105,7 +111,7 @@ mod tests {
 
     #[test]
     fn one_that_the_other_side_has_closed_is_noticed() {
-        let (idle, now) = (IdleConnections::new(3), Instant::now());
+        let (idle, now) = (IdleConnections::new(3, Arc::new(())), Instant::now());
         let ((closed, end), (chatty, mut talker), (good, _keep)) = (pair(), pair(), pair());
         drop(end);
         talker.write_all(b"what nobody asked for").unwrap();
@@ -118,7 +124,7 @@ mod tests {
 
     #[test]
     fn old_ones_are_closed() {
-        let (idle, now) = (IdleConnections::new(2), Instant::now());
+        let (idle, now) = (IdleConnections::new(2, Arc::new(())), Instant::now());
         let ((old, _a), (young, _b)) = (pair(), pair());
         assert!(idle.put(old, now) && idle.put(young, now + Duration::from_secs(3)));
         assert!(idle.expire_idle(Duration::from_secs(2), now + Duration::from_secs(4)));

@@ -13,6 +13,7 @@ mod app_pool;
 mod background;
 mod cgi;
 mod circuit_breaker;
+mod counts;
 mod fastcgi;
 mod first_responses;
 mod idle_connections;
@@ -20,6 +21,7 @@ mod route_upstreams;
 mod settings;
 
 pub use address::{Address, UnixAddress};
-pub use cgi::{Cgi, LogDetached};
+pub use cgi::{Cgi, LogDetached, ScriptFolder};
+pub use counts::{ProgramCount, ProgramCounter};
 pub use route_upstreams::RouteUpstreams;
 pub use settings::{Application, Settings, UpstreamConfig};

@@ -9,7 +9,8 @@ use flash_process::{ForkHelper, ProcessMonitor, Reporter};
 
 use crate::app_pool::AppPool;
 use crate::background::{BackgroundThread, Command, CommandChannel, Maintained};
-use crate::cgi::{Cgi, LogDetached};
+use crate::cgi::{Cgi, LogDetached, ScriptFolder};
+use crate::counts::{Counted, ProgramCount, ProgramCounter};
 use crate::fastcgi::Server;
 use crate::settings::{Settings, UpstreamConfig};
 
@@ -22,6 +23,8 @@ pub struct RouteUpstreams {
     thread: Option<JoinHandle<()>>,
     /// Holds the process monitor, which pools need as well. `None` without a fork helper.
     cgi: Option<Cgi>,
+    /// Each upstream is configured as long as this lives.
+    _configured: Vec<Counted>,
 }
 
 #[derive(Debug)]
@@ -32,12 +35,12 @@ enum RouteUpstream {
 }
 
 impl RouteUpstreams {
-    /// `services` stand in the order of their routes' numbers. Without a fork helper, none of them may need one.
+    /// `services` stand in the order of their routes' numbers, each with where it is counted. Without a fork helper, none of them may need one.
     ///
     /// # Errors
     /// When the process cannot have another thread, or a descriptor more.
     pub fn start(
-        services: Vec<UpstreamConfig>,
+        services: Vec<(UpstreamConfig, Arc<dyn ProgramCounter>)>,
         helper: Option<&ForkHelper>,
         settings: &Settings,
         reporter: Arc<Reporter>,
@@ -49,14 +52,18 @@ impl RouteUpstreams {
         let weak = monitor.as_ref().map_or_else(Weak::new, Arc::downgrade);
         let background = Arc::new(CommandChannel::new()?);
         let mut folders = Vec::new();
-        let ready = |(route, service)| match service {
+        let configured = services.iter().map(|(_, counter)| Counted::one(counter, ProgramCount::Configured));
+        let configured = configured.collect();
+        let ready = |(route, (service, counter))| match service {
             UpstreamConfig::Cgi { folder } => {
-                folders.push((route, folder));
+                folders.push(ScriptFolder { route, folder, counter });
                 RouteUpstream::Cgi
             }
             UpstreamConfig::FastCgi(address) => {
-                let server = Server::new(address, settings, Arc::clone(&background), Arc::clone(&reporter));
-                RouteUpstream::FastCgi(Arc::new(server))
+                let (background, reporter) = (Arc::clone(&background), Arc::clone(&reporter));
+                RouteUpstream::FastCgi(Arc::new(Server::new(
+                    address, settings, background, reporter, counter,
+                )))
             }
             UpstreamConfig::Application(application) => {
                 let (weak, background) = (weak.clone(), Arc::clone(&background));
@@ -66,6 +73,7 @@ impl RouteUpstreams {
                     weak,
                     background,
                     Arc::clone(&reporter),
+                    counter,
                 )))
             }
         };
@@ -75,7 +83,7 @@ impl RouteUpstreams {
             BackgroundThread::new(Arc::clone(&background), maintained(&list), reporter)?;
         let thread =
             thread::Builder::new().name("upstreams".into()).spawn(move || background_thread.run())?;
-        Ok(Self { list, background, thread: Some(thread), cgi })
+        Ok(Self { list, background, thread: Some(thread), cgi, _configured: configured })
     }
 }
 

@@ -51,6 +51,7 @@ mod logs;
 mod memory;
 mod plan;
 mod privileges;
+mod program_name;
 mod programs;
 mod reach;
 mod reachable;

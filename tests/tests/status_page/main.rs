@@ -6,4 +6,5 @@ mod browser;
 mod commands;
 mod live;
 mod page;
+mod programs;
 mod setup;

@@ -34,6 +34,11 @@ impl Setup {
         self.folder.path().join("admin.sock")
     }
 
+    /// The folder that is served.
+    pub(crate) fn site(&self) -> PathBuf {
+        self.folder.path().join("site")
+    }
+
     fn connect(&self, method: &str, path: &str, fields: &str) -> UnixStream {
         let mut stream = UnixStream::connect(self.admin()).expect("the admin socket accepts");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");

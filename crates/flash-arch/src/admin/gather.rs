@@ -5,13 +5,15 @@ use std::time::Instant;
 
 use flash_core::Server;
 use flash_observe::AccessLog;
-use flash_observe::metrics::{CLASSES, Count, LastBlock, LoopMetrics, MetricsMemory};
+use flash_observe::metrics::{
+    CLASSES, Count, LastBlock, LoopMetrics, MetricsMemory, ProgramCounts, ProgramGauge, ProgramTotal,
+};
 use flash_tls::{Certificate, Endpoint};
 
 use super::history::Sample;
 use super::snapshot::{
     BlockCause, BlockSnapshot, CacheSnapshot, CertificateSnapshot, DeviceSnapshot, LoopSnapshot,
-    ResponseClass, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
+    ProgramSnapshot, ResponseClass, SiteSnapshot, Snapshot, TlsSnapshot, Totals,
 };
 use crate::clock;
 use crate::server_state::ServerState;
@@ -129,6 +131,7 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
             resumed: memory.sum(Count::HandshakesResumed),
             failed: memory.sum(Count::HandshakesFailed),
         },
+        programs: memory.programs.all().iter().map(of_program).collect(),
         ..Snapshot::default()
     }
 }
@@ -180,6 +183,26 @@ fn totals(memory: &MetricsMemory) -> Totals {
         send_us: memory.sum(Count::SendUs),
         sent_bytes: memory.sum(Count::SentBytes),
         ..Totals::default()
+    }
+}
+
+fn of_program(counts: &ProgramCounts) -> ProgramSnapshot {
+    // Programs beyond the last that is counted apart are `_other`.
+    let mut words = counts.name.splitn(3, '\t');
+    let (kind, mut word) = (words.next().unwrap_or_default(), || words.next().unwrap_or_default().to_owned());
+    let (route, program) = (word(), word());
+    ProgramSnapshot {
+        route: if route.is_empty() { kind.into() } else { route },
+        kind: kind.into(),
+        program,
+        processes: counts.get(ProgramGauge::Processes),
+        processes_max: counts.get(ProgramGauge::ProcessesMax),
+        busy: counts.get(ProgramGauge::Busy),
+        queued: counts.get(ProgramGauge::Waiting),
+        kept: counts.get(ProgramGauge::Kept),
+        started: counts.total(ProgramTotal::Started),
+        failed: counts.total(ProgramTotal::Failed),
+        refused: counts.total(ProgramTotal::Refused),
     }
 }
 

@@ -96,6 +96,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     connections(&mut text, snapshot);
     loops(&mut text, snapshot);
     helpers(&mut text, snapshot);
+    of_programs(&mut text, snapshot);
     others(&mut text, snapshot);
     text.line(format_args!("# EOF"));
     text.0
@@ -215,8 +216,34 @@ fn helpers(text: &mut Text, Snapshot { devices, totals, .. }: &Snapshot) {
     text.counters("flash_job_seconds", "Time that jobs took, once for each request.", "step", &steps);
 }
 
+fn of_programs(text: &mut Text, Snapshot { programs, .. }: &Snapshot) {
+    type Of = fn(&ProgramSnapshot) -> u64;
+    let families: [(&str, Kind, &str, Of); 8] = [
+        ("flash_program_processes", Gauge, "Processes of a route's programs.", |of| of.processes),
+        ("flash_program_processes_max", Gauge, "Processes that an application may have.", |of| {
+            of.processes_max
+        }),
+        ("flash_program_busy", Gauge, "Requests that a program answers.", |of| of.busy),
+        ("flash_program_queue", Gauge, "Requests that wait for a process or a connection.", |of| of.queued),
+        ("flash_program_kept_connections", Gauge, "Idle connections that are kept.", |of| of.kept),
+        ("flash_program_starts", Counter, "Processes started, or connections made.", |of| of.started),
+        ("flash_program_failures", Counter, "Processes that failed, or connections not made.", |of| {
+            of.failed
+        }),
+        ("flash_program_refusals", Counter, "Requests refused before a program had them.", |of| of.refused),
+    ];
+    for (name, kind, help, of) in families {
+        text.family(name, kind, help);
+        let series = if kind == Counter { format!("{name}_total") } else { name.into() };
+        for program in programs {
+            let ProgramSnapshot { route, kind, program: what, .. } = program;
+            text.series(&series, &[("route", route), ("kind", kind), ("program", what)], of(program));
+        }
+    }
+}
+
 fn others(text: &mut Text, snapshot: &Snapshot) {
-    let Snapshot { cache, totals, workers, certificates, programs, .. } = snapshot;
+    let Snapshot { cache, totals, workers, certificates, .. } = snapshot;
     text.counter("flash_cache_hits", "Look-ups that the caches answered.", cache.hits);
     text.counter("flash_cache_misses", "Look-ups that needed a job.", cache.misses);
     text.counter("flash_cache_evictions", "Entries that others replaced.", cache.evictions);
@@ -227,15 +254,6 @@ fn others(text: &mut Text, snapshot: &Snapshot) {
     text.counter("flash_panics", "Connections that an internal error ended.", totals.panics);
     let dropped = [("access", totals.access_log_dropped), ("error", totals.error_log_dropped)];
     text.counters("flash_log_lines_dropped", "Log lines that could not be written.", "log", &dropped);
-    let mut of_programs = |name: &str, help: &str, value: fn(&ProgramSnapshot) -> u64| {
-        text.family(name, Gauge, help);
-        for program in programs {
-            text.series(name, &[("route", &program.route)], value(program));
-        }
-    };
-    of_programs("flash_program_processes", "Processes of a route's programs.", |of| of.processes);
-    of_programs("flash_program_busy", "Those that answer a request.", |of| of.busy);
-    of_programs("flash_program_queue", "Requests that wait for one.", |of| of.queued);
     let name = "flash_certificate_not_after_seconds";
     text.family(name, Gauge, "When a certificate expires, in seconds since 1970.");
     for certificate in certificates {

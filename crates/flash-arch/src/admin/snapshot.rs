@@ -204,17 +204,32 @@ pub struct TlsSnapshot {
     pub failed: u64,
 }
 
-/// The programs of a route.
+/// The programs of a route, in all processes of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgramSnapshot {
+    /// As the configuration names it: `/cgi-bin`, `.php`.
     pub route: String,
+    /// `cgi`, `app` or `fastcgi`.
+    pub kind: String,
+    /// The folder of its scripts, its command, or the address of its server.
+    pub program: String,
+    /// Processes that Flash has started, and that have not ended.
     pub processes: u64,
+    /// Of an application. Scripts of all routes share one limit.
     pub processes_max: u64,
+    /// Requests that a program answers.
     pub busy: u64,
+    /// Requests that wait for a process or a connection.
     pub queued: u64,
+    /// Idle connections that are kept to a FastCGI server.
+    pub kept: u64,
+    /// Processes that were started, or connections that were made.
     pub started: u64,
+    /// Processes that could not be started or ended with an error, or connections that could not be made.
     pub failed: u64,
+    /// Requests that were refused, because too many waited or the program had just failed.
+    pub refused: u64,
 }
 
 /// A certificate that is shown to clients.

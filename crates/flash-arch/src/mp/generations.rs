@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flash_observe::metrics::MetricsMemory;
 use flash_process::ipc::{self, Received};
 use flash_process::{OnEnd, Role, Supervisor, child, socket_name};
 use rustix::event::{EventfdFlags, eventfd};
@@ -24,6 +25,7 @@ use crate::gates::{ProcessGates, steps_at_once};
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::login_pool::checks_at_once;
+use crate::mp::GENERATIONS_SHOWN;
 use crate::mp::parking::{Parking, WorkerEnds};
 use crate::mp::scoreboard::Scoreboard;
 use crate::mp::worker::{Workers, work};
@@ -88,11 +90,14 @@ impl Generations {
         (listeners, limits): (Vec<Arc<Listener>>, Limits),
         configurator: Box<dyn Configurator>,
         parking: Parking,
+        metrics_memory: Arc<MetricsMemory>,
     ) -> io::Result<Self> {
         let ends = parking.ends();
         let workers = Workers {
             generation: 1,
             since_unix_ms: clock::unix_ms(),
+            metrics_memory,
+            rows: Some(0),
             min: processes,
             limits,
             listeners: RefCell::new(listeners),
@@ -148,6 +153,9 @@ impl Generations {
                 match workers.scoreboard.are_retired() {
                     // A worker of an earlier generation has crashed. The configurator's parts are no longer its own.
                     true => {
+                        // What the one before has left is forgotten.
+                        workers.metrics_memory.programs.enter(workers.row(number));
+                        workers.metrics_memory.programs.leave();
                         workers.scoreboard.absent(number);
                         Ok(())
                     }
@@ -310,6 +318,12 @@ impl Generations {
         Ok(())
     }
 
+    /// The first of the rows that no generation with workers has.
+    fn free_rows(&self) -> Option<usize> {
+        let mut all = (0..GENERATIONS_SHOWN).map(|place| place * self.processes_max);
+        all.find(|first| !self.all().any(|workers| workers.rows == Some(*first)))
+    }
+
     /// Begins another generation, and retires the present one.
     fn begin(
         &mut self,
@@ -322,6 +336,8 @@ impl Generations {
         let workers = Workers {
             generation: self.present.generation + 1,
             since_unix_ms: clock::unix_ms(),
+            metrics_memory: Arc::clone(&self.present.metrics_memory),
+            rows: self.free_rows(),
             // More start when they are needed.
             min: if has_successor { 1 } else { self.processes },
             limits,

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use flash_core::{Connection, Drain, IdleState};
+use flash_observe::metrics::MetricsMemory;
 use flash_process::ipc::{self, Received};
 use rustix::event::epoll::{self, EventData, EventFlags as Flag};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -37,6 +38,10 @@ pub(super) struct Workers {
     pub(super) generation: u64,
     /// When new requests began to get it.
     pub(super) since_unix_ms: u64,
+    /// Where they count.
+    pub(super) metrics_memory: Arc<MetricsMemory>,
+    /// The first of the rows where they tell of themselves, each by its number. `None` if other generations have all rows.
+    pub(super) rows: Option<usize>,
     /// Those of a lower number stay when they are idle.
     pub(super) min: usize,
     pub(super) limits: Limits,
@@ -53,6 +58,11 @@ pub(super) struct Workers {
 }
 
 impl Workers {
+    /// Where the worker of this number tells of itself.
+    pub(super) fn row(&self, number: usize) -> usize {
+        self.rows.map_or(usize::MAX, |first| first + number)
+    }
+
     /// Has the workers end, each after its connection.
     pub(super) fn retire(&self) {
         self.scoreboard.retire_all();
@@ -76,6 +86,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         rustix::thread::set_name(&name)?;
     }
     let signals = Signals::new()?;
+    workers.metrics_memory.programs.enter(workers.row(number));
     let parts =
         configurator.parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     let shared = ServerState::new(parts, workers.limits);
@@ -112,6 +123,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     })?;
     let source = Connections::new(number, workers, Arc::clone(&shared), stop)?;
     Blocking::new(Arc::clone(&shared), source).run();
+    workers.metrics_memory.programs.leave();
     shared.close(false);
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! The names of sites that have counters of their own, in memory that the processes of a server share.
+//! The names of what has counters of its own, in memory that the processes of a server share.
 //!
-//! A site gets its number with its first request, by its first name in the configuration, and keeps it over reloads. No request can
-//! add a name. If all numbers are taken, further sites count as [`OTHER`].
+//! A site gets its number with its first request, by its first name in the configuration, and keeps it over reloads. Programs get
+//! theirs when they are configured. No request can add a name. If all numbers are taken, further names count as [`OTHER`].
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flash_os::shared_array::SharedWords;
 
-/// The number of all sites without counters of their own.
+/// The number of all without counters of their own.
 pub(super) const OTHER: u32 = 0;
 /// Its name.
 pub(super) const OTHER_NAME: &str = "_other";
@@ -17,13 +17,17 @@ pub(super) const NAMES_MAX: u64 = 10_000;
 /// The numbers that there are. Some stay free, so that a name is found after few steps.
 pub(super) const SITES_MAX: usize = 1 << 14;
 /// The longest name of a host has 254 bytes.
-const NAME_WORDS: usize = 32;
-/// A name's length and its bytes.
-const ENTRY_WORDS: usize = 1 + NAME_WORDS;
+const SITE_NAME_WORDS: usize = 32;
 
 /// A table of names. No thread waits at it, and one that is killed leaves it usable.
 #[derive(Debug)]
-pub struct SiteNames {
+pub struct Names {
+    /// More than these are not taken in.
+    names_max: u64,
+    /// The words of the longest name. Longer names are cut.
+    name_words: usize,
+    /// Whether numbers are given by the names' hashes. If not, they are given in order.
+    is_hashed: bool,
     /// The hash of each name; 0 where there is none.
     hashes: SharedWords,
     /// The lengths and bytes of the names.
@@ -32,26 +36,40 @@ pub struct SiteNames {
     used: SharedWords,
 }
 
-impl SiteNames {
-    pub(super) fn new() -> io::Result<Self> {
+impl Names {
+    /// For the names of sites.
+    pub(super) fn of_sites() -> io::Result<Self> {
+        Self::new(SITES_MAX, NAMES_MAX, SITE_NAME_WORDS, true)
+    }
+
+    /// For a few names, whose numbers are 1 and so on.
+    pub(super) fn in_order(names_max: usize, name_words: usize) -> io::Result<Self> {
+        Self::new(names_max + 1, names_max as u64, name_words, false)
+    }
+
+    fn new(places: usize, names_max: u64, name_words: usize, is_hashed: bool) -> io::Result<Self> {
         Ok(Self {
-            hashes: SharedWords::zeroed(SITES_MAX)?,
-            names: SharedWords::zeroed(SITES_MAX * ENTRY_WORDS)?,
+            names_max,
+            name_words,
+            is_hashed,
+            hashes: SharedWords::zeroed(places)?,
+            // Of each name its length and its bytes.
+            names: SharedWords::zeroed(places * (1 + name_words))?,
             used: SharedWords::zeroed(1)?,
         })
     }
 
-    /// The number of the site of this name. Equal names have the same number in all processes.
+    /// The number of this name. Equal names have the same number in all processes.
     pub fn number(&self, name: &str) -> u32 {
-        let name = &name.as_bytes()[..name.len().min(NAME_WORDS * 8)];
+        let name = &name.as_bytes()[..name.len().min(self.name_words * 8)];
         if name.is_empty() {
             return OTHER;
         }
         let hash = hash(name);
         // The first place belongs to `OTHER`.
-        let places =
-            (0..SITES_MAX).map(|step| (hash as usize).wrapping_add(step) % SITES_MAX).filter(|&at| at != 0);
-        for place in places {
+        let (first, count) = (if self.is_hashed { hash as usize } else { 0 }, self.hashes.len());
+        let places = (0..count).map(|step| first.wrapping_add(step) % count);
+        for place in places.filter(|place| *place != 0) {
             let (entry, known) = (self.entry(place), self.hashes[place].load(Ordering::Acquire));
             if known == hash {
                 write(entry, name);
@@ -60,7 +78,7 @@ impl SiteNames {
             if known != 0 {
                 continue;
             }
-            if self.used[0].load(Ordering::Relaxed) >= NAMES_MAX {
+            if self.used[0].load(Ordering::Relaxed) >= self.names_max {
                 return OTHER;
             }
             match self.hashes[place].compare_exchange(0, hash, Ordering::AcqRel, Ordering::Acquire) {
@@ -80,9 +98,9 @@ impl SiteNames {
         OTHER
     }
 
-    /// All sites that have numbers, with their names.
+    /// All that have numbers, with their names. The first one stands for all others.
     pub fn all(&self) -> Vec<(u32, String)> {
-        let named = (1..SITES_MAX).filter(|place| self.hashes[*place].load(Ordering::Acquire) != 0);
+        let named = (1..self.hashes.len()).filter(|place| self.hashes[*place].load(Ordering::Acquire) != 0);
         let named = named.filter_map(|place| {
             let entry = self.entry(place);
             let length = entry[0].load(Ordering::Acquire) as usize;
@@ -94,7 +112,7 @@ impl SiteNames {
     }
 
     fn entry(&self, place: usize) -> &[AtomicU64] {
-        &self.names[place * ENTRY_WORDS..(place + 1) * ENTRY_WORDS]
+        &self.names[place * (1 + self.name_words)..][..1 + self.name_words]
     }
 }
 
@@ -130,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_name_keeps_its_number_and_numbers_have_an_end() {
-        let names = SiteNames::new().unwrap();
+        let names = Names::of_sites().unwrap();
         assert_eq!(names.all(), [(OTHER, OTHER_NAME.to_owned())]);
         let (one, other) = (names.number("a.example"), names.number("b.example"));
         assert!(one != other && one != OTHER && other != OTHER);
@@ -149,7 +167,7 @@ mod tests {
 
     #[test]
     fn threads_that_name_a_site_at_once_get_one_number() {
-        let names = SiteNames::new().unwrap();
+        let names = Names::of_sites().unwrap();
         let numbers: Vec<Vec<u32>> = std::thread::scope(|scope| {
             let ask = || (0..500).map(|site| names.number(&format!("site-{site}"))).collect();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();

@@ -14,7 +14,8 @@ use flash_core::job::Spent;
 use flash_core::record::ResponseEnd;
 use flash_os::shared_array::SharedWords;
 
-use super::site_names::{SITES_MAX, SiteNames};
+use super::names::{Names, SITES_MAX};
+use super::programs::Programs;
 
 /// The upper bounds of the classes of durations.
 pub const DURATION_BOUNDS_US: [u64; 17] = [
@@ -27,7 +28,9 @@ pub const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
 /// The counters of a server.
 #[derive(Debug)]
 pub struct MetricsMemory {
-    pub names: SiteNames,
+    /// The names of sites.
+    pub names: Names,
+    pub programs: Arc<Programs>,
     /// The first one is for rare events, and for what has no shard of its own.
     shards: Box<[Arc<SharedWords>]>,
     /// Shards with a single writer that are given away.
@@ -114,7 +117,9 @@ impl MetricsMemory {
     /// # Errors
     /// If there is no memory.
     pub fn for_loops(loops: usize) -> io::Result<Self> {
-        Self::new(loops, false)
+        let memory = Self::new(loops, 1, false)?;
+        memory.programs.enter(0);
+        Ok(memory)
     }
 
     /// For workers that block. They share so many shards.
@@ -122,13 +127,25 @@ impl MetricsMemory {
     /// # Errors
     /// If there is no memory.
     pub fn for_workers(shards: usize) -> io::Result<Self> {
-        Self::new(shards, true)
+        let memory = Self::new(shards, 1, true)?;
+        memory.programs.enter(0);
+        Ok(memory)
     }
 
-    fn new(shards: usize, is_shared: bool) -> io::Result<Self> {
+    /// The same for workers that are processes, of which so many count apart what programs they have. Each has to
+    /// [enter](Programs::enter) its row.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn for_processes(shards: usize, processes: usize) -> io::Result<Self> {
+        Self::new(shards, processes, true)
+    }
+
+    fn new(shards: usize, processes: usize, is_shared: bool) -> io::Result<Self> {
         let shard = |_| SharedWords::zeroed(SHARD_WORDS).map(Arc::new);
         Ok(Self {
-            names: SiteNames::new()?,
+            names: Names::of_sites()?,
+            programs: Arc::new(Programs::new(processes)?),
             shards: (0..=shards).map(shard).collect::<io::Result<_>>()?,
             given: AtomicUsize::new(0),
             is_shared,

@@ -11,6 +11,7 @@ use flash_core::upstream::{OnOpened, OpenError, Opened};
 use flash_process::{ExitStatus, ProcessHandle};
 
 use super::private_address::PrivateAddress;
+use crate::counts::Counted;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -28,6 +29,7 @@ pub(super) struct Process {
     pub(super) handle: Option<ProcessHandle>,
     pub(super) served: usize,
     pub(super) phase: Phase,
+    pub(super) _counted: Counted,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,7 @@ pub(super) struct Waiting {
     pub(super) name: Arc<str>,
     pub(super) give_up_at: Instant,
     pub(super) reply: OnOpened,
+    pub(super) _counted: Counted,
 }
 
 impl Process {

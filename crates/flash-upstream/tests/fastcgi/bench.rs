@@ -40,7 +40,7 @@ impl Bench {
     fn in_folder(folder: TempDir, address: Address, settings: Settings) -> Self {
         let (reporter, said) = reporter();
         let programs = RouteUpstreams::start(
-            vec![UpstreamConfig::FastCgi(address)],
+            vec![(UpstreamConfig::FastCgi(address), Arc::new(()))],
             None,
             &settings,
             reporter,

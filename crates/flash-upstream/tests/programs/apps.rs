@@ -14,7 +14,7 @@ use flash_cgi::Variables;
 use flash_cgi::script::Split;
 use flash_core::upstream::{OpenError, Opened, ReleaseMode};
 use flash_process::ForkHelper;
-use flash_upstream::{Application, RouteUpstreams, Settings, UpstreamConfig};
+use flash_upstream::{Application, ProgramCounter, RouteUpstreams, Settings, UpstreamConfig};
 
 use crate::Test;
 use crate::bench::{command, folder, look, setup};
@@ -69,7 +69,8 @@ impl Stage {
         setup.commands = vec![command(program, words)];
         let helper = ForkHelper::start(setup, &|| Ok(())).unwrap();
         let (reporter, said) = reporter();
-        let services = vec![UpstreamConfig::Application(application)];
+        let services: Vec<(_, Arc<dyn ProgramCounter>)> =
+            vec![(UpstreamConfig::Application(application), Arc::new(()))];
         let programs =
             RouteUpstreams::start(services, Some(&helper), settings, reporter, log_detached()).unwrap();
         Self { programs, said, _helper: helper }

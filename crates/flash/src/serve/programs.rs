@@ -25,9 +25,10 @@ use flash_process::{
     Command, Folder, ForkHelper, Limit, Limits, Reporter, Resource, Setup, descriptor_limit,
 };
 use flash_upstream::{
-    Address, Application, LogDetached, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
+    Address, Application, LogDetached, ProgramCounter, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
 };
 
+use super::program_name::{Counter, ProgramName};
 use super::reach;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, RouteFlag, Upstream, Words};
@@ -209,16 +210,21 @@ impl Programs {
             }),
             log: Box::new(move |what| for_lines.log(what)),
         });
-        let metrics_memory = Arc::clone(metrics_memory);
+        let for_ends = Arc::clone(metrics_memory);
         let log_detached: LogDetached = Arc::new(move |record, bytes_sent| {
             let (end, record) = record.finish(bytes_sent, flash_arch::server_us(Instant::now()));
-            metrics_memory.count_end(&end);
+            for_ends.count_end(&end);
             if let (Some(log), Some(record)) = (for_records.get(), record) {
                 log.write(&[record]);
             }
         });
-        let services = sites.iter().flat_map(|programs| &programs.list);
-        let services = services.map(|(_, service)| service.clone()).collect();
+        let services = sites.iter().flat_map(|programs| programs.list.iter().map(|one| (one, *programs)));
+        let services = services.map(|((route, service), programs)| {
+            let counted = ProgramName::new(&route.matches, service, &programs.folders).to_string();
+            let counter: Arc<dyn ProgramCounter> = Arc::new(Counter(metrics_memory.programs.named(&counted)));
+            (service.clone(), counter)
+        });
+        let services = services.collect();
         let started = RouteUpstreams::start(services, helper, &first.settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
     }
@@ -398,7 +404,7 @@ fn too_many(what: &str) -> Failure {
 }
 
 /// A place as it was written.
-struct Shown<'p>(&'p RouteMatch);
+pub(super) struct Shown<'p>(pub(super) &'p RouteMatch);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

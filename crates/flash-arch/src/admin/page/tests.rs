@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::admin::snapshot::{
-    BlockSnapshot, CacheSnapshot, CertificateSnapshot, ConfigurationSnapshot, DeviceSnapshot, LoopSnapshot, ProgramSnapshot,
-    ResponseClass, SiteSnapshot, SlowRequest, Workers,
+    BlockSnapshot, CacheSnapshot, CertificateSnapshot, ConfigurationSnapshot, DeviceSnapshot, LoopSnapshot,
+    ProgramSnapshot, ResponseClass, SiteSnapshot, SlowRequest, Workers,
 };
 
 const DAY_S: u64 = 86_400;
@@ -71,8 +71,13 @@ fn snapshot() -> Snapshot {
         },
         programs: vec![ProgramSnapshot {
             route: "/app".into(),
+            kind: "app".into(),
+            program: "shop --fast".into(),
             processes: 2,
             processes_max: 8,
+            busy: 1,
+            queued: 4,
+            refused: 6789,
             ..Default::default()
         }],
         certificates: vec![
@@ -115,6 +120,9 @@ fn all_of_a_snapshot_is_shown() {
         "75 %",
         "5.00 MB of 64.0 MB",
         "2 of 8",
+        "app shop --fast",
+        "1 busy, 4 waiting",
+        "6,789",
         "80 days",
         "3 d 0 h",
         "expired",

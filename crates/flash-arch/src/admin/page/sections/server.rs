@@ -3,7 +3,7 @@
 use super::super::number;
 use super::super::section::{Cell, Figure, Part, Section, of_rows};
 use crate::admin::history::History;
-use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, Snapshot};
+use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, ProgramSnapshot, Snapshot};
 
 const UNKNOWN: &str = "–";
 const DAY_S: u64 = 86_400;
@@ -35,6 +35,10 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
             0 => ("Devices", Cell::well("all well")),
             _ => ("Devices", Cell::sick(format!("{down} down"))),
         }),
+        (!snapshot.programs.is_empty()).then(|| {
+            let sum = |of: fn(&ProgramSnapshot) -> u64| number::count(snapshot.programs.iter().map(of).sum());
+            ("Programs", Cell::new(format!("{} busy, {} waiting", sum(|of| of.busy), sum(|of| of.queued))))
+        }),
         shortest(snapshot).map(|certificate| ("Certificates", lasts(certificate, snapshot.taken_unix_ms))),
     ];
     let parts = vec![Part::Pairs(pairs.into_iter().flatten().collect())];
@@ -65,15 +69,25 @@ pub(super) fn programs(snapshot: &Snapshot) -> Section {
     let rows = snapshot.programs.iter().map(|program| {
         vec![
             Cell::new(&*program.route),
-            Cell::new(format!("{} of {}", program.processes, program.processes_max)),
+            Cell::new(format!("{} {}", program.kind, program.program)),
+            Cell::new(match (&*program.kind, program.processes_max) {
+                ("fastcgi", _) => UNKNOWN.into(),
+                (_, 0) => number::count(program.processes),
+                (_, most) => format!("{} of {}", number::count(program.processes), number::count(most)),
+            }),
             Cell::new(number::count(program.busy)),
             Cell::new(number::count(program.queued)),
+            Cell::new(if program.kind == "fastcgi" { number::count(program.kept) } else { UNKNOWN.into() }),
             Cell::new(number::count(program.started)),
             Cell::new(number::count(program.failed)),
+            Cell::new(number::count(program.refused)),
         ]
     });
-    let columns = ["Route", "#Processes", "#Busy", "#Queued", "#Started", "#Failed"];
-    let parts = of_rows("Started and failed count from the start of the server.", &columns, rows.collect());
+    let columns =
+        ["Route", "Program", "#Processes", "#Busy", "#Waiting", "#Kept", "#Started", "#Failed", "#Refused"];
+    let caption =
+        "Kept are idle connections. Started, failed and refused count from the start of the server.";
+    let parts = of_rows(caption, &columns, rows.collect());
     Section { id: "programs", title: "Programs", parts }
 }
 

@@ -1,0 +1,89 @@
+//! What is counted of a route's upstream: its processes and connections, and the requests that wait for them.
+//!
+//! Most counts go up and down. A [`Counted`] adds one for as long as it lives, and belongs to what it counts. So no way out of a
+//! function forgets to subtract. Where the counts are kept is not known here.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use flash_core::upstream::OpenError;
+use flash_process::ExitStatus;
+use rustix::process::Signal;
+
+/// What there is of an upstream at a moment, or has happened to it since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramCount {
+    /// Upstreams that are configured: 1, or 2 while a reload replaces one.
+    Configured,
+    /// Processes that Flash has started, and that have not ended.
+    Processes,
+    /// Processes that an application may have.
+    ProcessesMax,
+    /// Requests that a program answers.
+    Busy,
+    /// Requests that wait for a process or for a connection.
+    Waiting,
+    /// Idle connections that are kept.
+    Kept,
+    /// Processes that were started, or connections that were made. It only grows.
+    Started,
+    /// Processes that could not be started or ended with an error, or connections that could not be made. It only grows.
+    Failed,
+    /// Requests that were refused, because too many waited or the program had just failed. It only grows.
+    Refused,
+}
+
+/// Where the counts of an upstream go. Any thread may add.
+pub trait ProgramCounter: Send + Sync + Debug {
+    fn add(&self, what: ProgramCount, by: i64);
+}
+
+/// For upstreams that nobody asks about.
+impl ProgramCounter for () {
+    fn add(&self, _: ProgramCount, _: i64) {}
+}
+
+/// One more of something, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    counter: Arc<dyn ProgramCounter>,
+    what: ProgramCount,
+    count: i64,
+}
+
+impl Counted {
+    pub(crate) fn one(counter: &Arc<dyn ProgramCounter>, what: ProgramCount) -> Self {
+        Self::many(counter, what, 1)
+    }
+
+    pub(crate) fn many(counter: &Arc<dyn ProgramCounter>, what: ProgramCount, count: usize) -> Self {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        counter.add(what, count);
+        Self { counter: Arc::clone(counter), what, count }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counter.add(self.what, -self.count);
+    }
+}
+
+/// Counts a program that was not started. What the client has asked for in vain is no failure of the program.
+pub(crate) fn count_refusal(counter: &Arc<dyn ProgramCounter>, why: OpenError) {
+    match why {
+        OpenError::Busy => counter.add(ProgramCount::Refused, 1),
+        OpenError::Broken | OpenError::Late => counter.add(ProgramCount::Failed, 1),
+        OpenError::NotFound | OpenError::Forbidden => {}
+    }
+}
+
+/// Whether a process has ended by itself, and with an error. Flash ends processes by these two signals.
+pub(crate) fn is_failure(how: ExitStatus) -> bool {
+    const OWN: [i32; 2] = [Signal::TERM.as_raw(), Signal::KILL.as_raw()];
+    match how {
+        ExitStatus::Code(code) => code != 0,
+        ExitStatus::Signal(signal) => !OWN.contains(&signal),
+        ExitStatus::Unknown => false,
+    }
+}

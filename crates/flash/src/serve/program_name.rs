@@ -1,0 +1,76 @@
+//! Under which name a program is counted, and how its counts get into the memory that all processes share.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use flash_core::routes::RouteMatch;
+use flash_observe::metrics::{ProgramGauge, ProgramHandle, ProgramTotal};
+use flash_upstream::{ProgramCount, ProgramCounter, UpstreamConfig};
+
+use super::programs::Shown;
+
+/// What tells a program from others, with tabs between: its kind, its route, and its folder, command or address. Sites whose
+/// programs are the same share them, so no site is part of it.
+pub(super) struct ProgramName<'p> {
+    route: &'p RouteMatch,
+    upstream: &'p UpstreamConfig,
+    /// The folders of scripts, by their numbers.
+    folders: &'p [PathBuf],
+}
+
+impl<'p> ProgramName<'p> {
+    pub(super) fn new(route: &'p RouteMatch, upstream: &'p UpstreamConfig, folders: &'p [PathBuf]) -> Self {
+        Self { route, upstream, folders }
+    }
+}
+
+impl fmt::Display for ProgramName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let route = Shown(self.route);
+        match self.upstream {
+            UpstreamConfig::Cgi { folder } => {
+                let folder = self.folders.get(usize::from(*folder)).cloned().unwrap_or_default();
+                write!(f, "cgi\t{route}\t{}", folder.display())
+            }
+            UpstreamConfig::FastCgi(address) => write!(f, "fastcgi\t{route}\t{address}"),
+            UpstreamConfig::Application(application) => write!(f, "app\t{route}\t{}", application.name),
+        }
+    }
+}
+
+/// Where the counts of a program go.
+#[derive(Debug)]
+pub(super) struct Counter(pub(super) ProgramHandle);
+
+impl ProgramCounter for Counter {
+    fn add(&self, what: ProgramCount, by: i64) {
+        let gauge = |what| self.0.add(what, by);
+        let total = |what| self.0.count(what, u64::try_from(by).unwrap_or_default());
+        match what {
+            ProgramCount::Configured => gauge(ProgramGauge::Configured),
+            ProgramCount::Processes => gauge(ProgramGauge::Processes),
+            ProgramCount::ProcessesMax => gauge(ProgramGauge::ProcessesMax),
+            ProgramCount::Busy => gauge(ProgramGauge::Busy),
+            ProgramCount::Waiting => gauge(ProgramGauge::Waiting),
+            ProgramCount::Kept => gauge(ProgramGauge::Kept),
+            ProgramCount::Started => total(ProgramTotal::Started),
+            ProgramCount::Failed => total(ProgramTotal::Failed),
+            ProgramCount::Refused => total(ProgramTotal::Refused),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_told_apart() {
+        let folders = [PathBuf::from("/srv/bin")];
+        let (route, scripts) = (RouteMatch::Prefix(b"/bin"[..].into()), UpstreamConfig::Cgi { folder: 0 });
+        assert_eq!(ProgramName::new(&route, &scripts, &folders).to_string(), "cgi\t/bin\t/srv/bin");
+        let route = RouteMatch::Suffix(b".php"[..].into());
+        let server = UpstreamConfig::FastCgi(flash_upstream::Address::Inet(Vec::new()));
+        assert!(ProgramName::new(&route, &server, &[]).to_string().starts_with("fastcgi\t.php\t"));
+    }
+}
