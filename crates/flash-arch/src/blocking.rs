@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::job::{Done, Failure};
+use flash_core::job::{Done, Failure, Job, Outcome};
 use flash_core::local::LocalCache;
 use flash_core::upstream::Opened;
 use flash_core::{Connection, Drain, ExchangeId, Interest, TransportInfo, Want};
@@ -53,6 +53,11 @@ pub(crate) trait Source {
 
     /// Whether the worker may wait a moment for its client, because others are left for the next connection.
     fn may_wait(&self) -> bool;
+
+    /// Does a job, which may wait for the disk.
+    fn run(&self, shared: &ServerState, job: &Job) -> Outcome {
+        shared.run(job)
+    }
 
     /// Whether the worker is to park its connection after the present request, because others serve with a newer configuration.
     fn is_retired(&self) -> bool {
@@ -316,7 +321,7 @@ impl<S: Source> Blocking<S> {
                     self.worker.report();
                 }
                 Want::Job(id, job) => {
-                    let outcome = self.worker.shared.run(&job);
+                    let outcome = self.source.run(&self.worker.shared, &job);
                     // The time that the disk took does not count as the client's.
                     self.worker.clock.read();
                     connection.completed(id, outcome, &mut self.worker.cx());

@@ -7,14 +7,18 @@ use flash_core::job::Job;
 
 /// The longest call of the job that this thread has just done, and what the job was about.
 pub(crate) fn of_job(job: &Job) -> (&'static str, Vec<u8>) {
-    let path = match job {
+    (flash_disk::longest_call().name, path_of_job(job))
+}
+
+/// What the job is about.
+pub(crate) fn path_of_job(job: &Job) -> Vec<u8> {
+    match job {
         Job::Find(find) => find.path.as_bytes().to_vec(),
         Job::Load(load) => path_of(&load.file),
         Job::List(list) => list.path.as_bytes().to_vec(),
         Job::Spool(_) => b"a request's body".to_vec(),
         Job::Folder(folder) => folder.path.as_bytes().to_vec(),
-    };
-    (flash_disk::longest_call().name, path)
+    }
 }
 
 /// An open file's path. The kernel tells it without asking the disk.

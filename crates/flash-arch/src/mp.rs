@@ -7,8 +7,10 @@
 //! what it logs goes to standard error.
 
 mod admin;
+mod board;
 mod generations;
 mod parking;
+mod record;
 mod scoreboard;
 mod worker;
 
@@ -28,6 +30,8 @@ use crate::control::Control;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::mp::admin::{AdminRequest, Questions};
+use crate::mp::board::Board;
+pub(crate) use crate::mp::board::{OwnRow, worker_name};
 use crate::mp::generations::Generations;
 use crate::mp::parking::Parking;
 use crate::mp::scoreboard::Scoreboard;
@@ -67,12 +71,14 @@ pub(crate) fn serve(
     let Control { configurator, admin, manager, metrics_memory, upgrader } = control;
     let mut upgrades = Upgrades::new(upgrader, admin.try_clone()?);
     let parking = Parking::new(clients.clone())?;
+    // Before any fork.
+    let board = Arc::new(Board::new(rows(processes_max))?);
     let mut generations = Generations::new(
         (processes, processes_max),
         (listeners, limits),
         configurator,
         parking,
-        Arc::clone(&metrics_memory),
+        (Arc::clone(&metrics_memory), Arc::clone(&board)),
     )?;
     let mut supervisor = Supervisor::new(needed);
     generations.start(&mut supervisor)?;
@@ -80,7 +86,7 @@ pub(crate) fn serve(
     let mut beside = Supervisor::new(&[]);
     let is_administered = admin.all().next().is_some();
     let mut questions =
-        is_administered.then(|| admin::start(admin, &metrics_memory, &mut beside)).transpose()?;
+        is_administered.then(|| admin::start(admin, (&metrics_memory, &board), &mut beside)).transpose()?;
     // The workers have signal handlers of their own, so these come after the forks.
     let mut signals = Signals::new()?;
     let mut growth = Growth::default();

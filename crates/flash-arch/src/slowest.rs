@@ -5,11 +5,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use flash_core::record::{Record, SLOW_US};
 use parking_lot::Mutex;
 
 use crate::admin::snapshot::SlowRequest;
+use crate::mp::OwnRow;
 
 /// Loops and workers share so many lists.
 const LISTS: usize = 16;
@@ -25,6 +27,8 @@ const TEXT_BYTES_MAX: usize = 200;
 pub(crate) struct Slowest {
     lists: [Mutex<VecDeque<Window>>; LISTS],
     next: AtomicUsize,
+    /// Where a worker of mp leaves them instead, for another process.
+    pub(crate) row: OnceLock<Arc<OwnRow>>,
 }
 
 /// The slowest requests that ended in the same ten seconds.
@@ -41,7 +45,12 @@ impl Slowest {
 
     /// Adds a request that has ended, if it is one of the slowest. Never waits.
     pub(crate) fn add(&self, list: usize, record: &Record) {
-        if record.duration_us >= SLOW_US {
+        if record.duration_us < SLOW_US {
+            return;
+        }
+        if let Some(row) = self.row.get() {
+            row.add_slow(&of_record(record));
+        } else {
             self.add_slow(list, record.unix_ms, record.duration_us, || of_record(record));
         }
     }

@@ -4,10 +4,12 @@
 //! not contend for a cache line. A report sums them up.
 
 mod blocks;
+mod certificates;
 mod last_block;
 mod loop_metrics;
 mod names;
 mod programs;
+mod rows;
 mod shard;
 
 use std::io;
@@ -19,6 +21,7 @@ pub use loop_metrics::{LoopMetrics, Turn};
 use parking_lot::Mutex;
 
 use self::blocks::{Blocks, Causes};
+pub use self::certificates::CertificateEnds;
 pub use self::names::Names;
 pub use self::programs::{ProgramCounts, ProgramGauge, ProgramHandle, ProgramTotal, Programs};
 pub use self::shard::{CLASSES, Count, DURATION_BOUNDS_US, MetricsMemory, Responses, Shard};

@@ -7,6 +7,8 @@ pub struct ThreadUsage {
     pub voluntary_switches: u64,
     /// Page faults that had to read from a disk.
     pub major_faults: u64,
+    /// Units of 512 bytes that file systems have read for it from a device.
+    pub sectors_read: u64,
 }
 
 /// The calling thread's counts.
@@ -16,7 +18,11 @@ pub fn current() -> ThreadUsage {
     // SAFETY: `usage` is a valid place to write to; RUSAGE_THREAD asks about the caller only.
     let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
     debug_assert_eq!(result, 0, "getrusage of the calling thread cannot fail");
-    ThreadUsage { voluntary_switches: usage.ru_nvcsw as u64, major_faults: usage.ru_majflt as u64 }
+    ThreadUsage {
+        voluntary_switches: usage.ru_nvcsw as u64,
+        major_faults: usage.ru_majflt as u64,
+        sectors_read: usage.ru_inblock as u64,
+    }
 }
 
 #[cfg(test)]

@@ -75,6 +75,31 @@ fn figures_move_and_a_restart_is_survived() {
     browser.wait_for("document.getElementById('live').textContent.includes('not connected since')");
 }
 
+/// With mp a process of its own answers, and workers tell it what they do.
+#[test]
+fn the_workers_of_mp_move() {
+    let setup = Setup::start("mp", &[]);
+    let mut browser = Browser::open(&format!("http://{}/status", forward(setup.admin())));
+    browser.wait_for("document.body.className == 'live'");
+    let rows = "[...document.querySelectorAll('#workers tbody tr')]";
+    let cell = |column: &str| {
+        format!("Number(row.querySelector('[data-column={column}]').textContent.replace('%', ''))")
+    };
+    browser.wait_for(&format!("{rows}.length == 2 && {rows}.every(row => {} == 0)", cell("Connections")));
+    // A client that keeps its worker busy.
+    let mut stream = setup.server.connect();
+    stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\nX-").expect("it reads");
+    browser.wait_for(&format!("{rows}.some(row => {} > 90)", cell("Busy")));
+    browser.wait_for(&format!("{rows}.some(row => row.textContent.includes('serves'))"));
+    for _ in 0..5 {
+        assert_eq!(setup.server.get("/a.txt").status, 200);
+    }
+    browser.wait_for(&format!("{rows}.some(row => {} >= 5)", cell("Connections")));
+    drop(stream);
+    browser.wait_for(&format!("{rows}.every(row => row.textContent.includes('idle'))"));
+    setup.server.stop();
+}
+
 #[test]
 fn a_mount_that_hangs_turns_red() {
     if let Some(missing) = flash_slowdisk::missing() {

@@ -8,3 +8,4 @@ mod live;
 mod page;
 mod programs;
 mod setup;
+mod workers;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -19,6 +19,14 @@ impl Setup {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(folder.path().join("site")).expect("a folder");
         site::write(&folder.path().join("site/a.txt"), b"a");
+        let server = serve(arch, &folder, flags);
+        Self { server, folder }
+    }
+
+    /// The same for this folder.
+    pub(crate) fn start_in(site: &Path, arch: &str, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::os::unix::fs::symlink(site, folder.path().join("site")).expect("a link");
         let server = serve(arch, &folder, flags);
         Self { server, folder }
     }

@@ -95,7 +95,7 @@ fn devices(server: &ServerState) -> Vec<DeviceSnapshot> {
             devices.push(pool);
             continue;
         };
-        sum.healthy &= pool.healthy;
+        sum.healthy = sum.healthy.zip(pool.healthy).map(|(one, other)| one && other);
         sum.oldest_us = sum.oldest_us.max(pool.oldest_us);
         for (all, more) in [
             (&mut sum.helpers, pool.helpers),

@@ -178,25 +178,34 @@ fn loops(text: &mut Text, Snapshot { loops, block_causes, .. }: &Snapshot) {
     text.counters("flash_block_seconds", "Time of these sleeps.", "cause", &times);
 }
 
+/// What only devices with helpers have.
+fn of_helpers(device: &DeviceSnapshot, count: u64) -> Option<f64> {
+    (device.helpers_max > 0).then_some(count as f64)
+}
+
 fn helpers(text: &mut Text, Snapshot { devices, totals, .. }: &Snapshot) {
-    type Of = fn(&DeviceSnapshot) -> f64;
+    type Of = fn(&DeviceSnapshot) -> Option<f64>;
     let families: [(&str, &str, Of); 7] = [
         ("flash_device_healthy", "Whether jobs pass: 1, or 0 while the device is marked down.", |of| {
-            f64::from(u8::from(of.healthy))
+            of.healthy.map(|healthy| f64::from(u8::from(healthy)))
         }),
-        ("flash_device_helpers", "Helpers of the device.", |of| of.helpers as f64),
-        ("flash_device_helpers_max", "Helpers that the device may have.", |of| of.helpers_max as f64),
-        ("flash_device_queue", "Jobs that wait for a helper.", |of| of.queued as f64),
-        ("flash_device_queue_max", "Jobs that may wait.", |of| of.queue_max as f64),
-        ("flash_device_jobs_in_flight", "Jobs that helpers work on.", |of| of.in_flight as f64),
+        ("flash_device_helpers", "Helpers of the device.", |of| of_helpers(of, of.helpers)),
+        ("flash_device_helpers_max", "Helpers that the device may have.", |of| {
+            of_helpers(of, of.helpers_max)
+        }),
+        ("flash_device_queue", "Jobs that wait for a helper.", |of| of_helpers(of, of.queued)),
+        ("flash_device_queue_max", "Jobs that may wait.", |of| of_helpers(of, of.queue_max)),
+        ("flash_device_jobs_in_flight", "Jobs that helpers work on.", |of| Some(of.in_flight as f64)),
         ("flash_device_oldest_job_seconds", "How long the oldest of these has lasted.", |of| {
-            seconds(of.oldest_us)
+            Some(seconds(of.oldest_us))
         }),
     ];
     for (name, help, of) in families {
         text.family(name, Gauge, help);
         for device in devices {
-            text.series(name, &[("mount", &device.mount), ("kind", &device.kind)], of(device));
+            if let Some(value) = of(device) {
+                text.series(name, &[("mount", &device.mount), ("kind", &device.kind)], value);
+            }
         }
     }
     text.counter("flash_helper_jobs", "Jobs that helpers did.", totals.helper_jobs);

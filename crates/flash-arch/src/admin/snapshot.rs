@@ -167,8 +167,8 @@ pub struct DeviceSnapshot {
     pub mount: String,
     /// `files` or `listings`.
     pub kind: String,
-    /// Jobs pass. If not, it is marked down.
-    pub healthy: bool,
+    /// Jobs pass. If not, it is marked down. `None` with mp, whose processes wait for the disk themselves.
+    pub healthy: Option<bool>,
     pub helpers: u64,
     pub helpers_max: u64,
     pub idle: u64,
@@ -266,6 +266,39 @@ pub struct SlowRequest {
 pub struct Workers {
     pub processes: u64,
     pub busy: u64,
+    /// Those that tell of themselves: all, unless more than four configurations have workers.
+    pub list: Vec<WorkerSnapshot>,
+}
+
+/// A process of mp.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerSnapshot {
+    pub pid: u32,
+    pub number: u64,
+    /// The number of its configuration.
+    pub generation: u64,
+    /// It has a connection.
+    pub busy: bool,
+    /// How long it has had connections since its start.
+    pub busy_us: u64,
+    pub connections: u64,
+    /// Sleeps in jobs.
+    pub blocks: u64,
+    /// The job that it is at.
+    pub job: Option<JobSnapshot>,
+    pub last_block: Option<BlockSnapshot>,
+}
+
+/// A job that is under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobSnapshot {
+    /// The device, as [`DeviceSnapshot`] names it.
+    pub mount: String,
+    pub kind: String,
+    pub path: String,
+    pub duration_us: u64,
 }
 
 impl Snapshot {

@@ -97,7 +97,7 @@ impl Pool {
         DeviceSnapshot {
             mount: self.shared.disk.device_name(self.device),
             kind: kind.into(),
-            healthy: !self.breaker.is_open(),
+            healthy: Some(!self.breaker.is_open()),
             helpers: helpers as u64,
             helpers_max: self.limits.helpers_max as u64,
             idle: idle as u64,

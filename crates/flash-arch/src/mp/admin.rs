@@ -22,10 +22,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::getppid;
 
 use crate::admin::history::Sample;
-use crate::admin::snapshot::SiteSnapshot;
+use crate::admin::snapshot::{CertificateSnapshot, SiteSnapshot, Workers};
 use crate::admin::{self, AdminThread, Administered, Snapshot, gather};
 use crate::admin_listeners::AdminListeners;
 use crate::listener::Listener;
+use crate::mp::board::Board;
 use crate::mp::generations::{Generations, Status};
 use crate::upgrade::{Reply, STOPPING};
 
@@ -72,6 +73,8 @@ struct Parent {
     stopping: Arc<SharedBytes>,
     /// Where the workers count.
     metrics_memory: Arc<MetricsMemory>,
+    /// Where they tell what they do.
+    board: Arc<Board>,
     /// What the parent has answered last.
     status: Mutex<Status>,
 }
@@ -79,14 +82,15 @@ struct Parent {
 /// Starts the process that answers at the socket.
 pub(super) fn start(
     listeners: AdminListeners,
-    metrics_memory: &Arc<MetricsMemory>,
+    (metrics_memory, board): (&Arc<MetricsMemory>, &Arc<Board>),
     supervisor: &mut Supervisor<'_>,
 ) -> io::Result<Questions> {
     let (ours, theirs) = ipc::pair()?;
     let listeners = Rc::new(listeners);
     let in_parent = Rc::clone(&listeners);
     let stopping = Arc::new(SharedBytes::zeroed(1)?);
-    let (told, metrics_memory) = (Arc::clone(&stopping), Arc::clone(metrics_memory));
+    let told = Arc::clone(&stopping);
+    let (metrics_memory, board) = (Arc::clone(metrics_memory), Arc::clone(board));
     supervisor.start(Role {
         name: "the admin socket".into(),
         on_end: OnEnd::RestartUnlessDone { pause_max: RESTART_PAUSE },
@@ -99,6 +103,7 @@ pub(super) fn start(
                 socket: theirs.try_clone()?,
                 stopping: Arc::clone(&told),
                 metrics_memory: Arc::clone(&metrics_memory),
+                board: Arc::clone(&board),
                 status: Mutex::default(),
             };
             let mut admin = admin::start(listeners.try_clone()?, &Arc::new(parent))?;
@@ -232,6 +237,8 @@ impl Administered for Parent {
         }
         let Status { generation, configurations, workers } = known.clone();
         drop(known);
+        let list = self.board.workers();
+        let certificates = self.metrics_memory.certificates.all().into_iter();
         let counted = gather::of_memory(&self.metrics_memory);
         Snapshot {
             // The process that an operator signals.
@@ -240,13 +247,19 @@ impl Administered for Parent {
             generations_in_use: configurations.iter().map(|of| of.number).collect(),
             configurations,
             draining: answer.is_none(),
-            workers: Some(workers),
+            devices: self.board.devices(&list),
+            slowest: self.board.slowest(counted.taken_unix_ms),
+            certificates: certificates
+                .map(|(names, not_after_unix_s)| CertificateSnapshot { names, not_after_unix_s })
+                .collect(),
+            workers: Some(Workers { list, ..workers }),
             ..counted
         }
     }
 
     fn sample(&self) -> Sample {
-        gather::sample_of_memory(&self.metrics_memory)
+        let counted = gather::sample_of_memory(&self.metrics_memory);
+        Sample { busy_us: self.board.busy_us().collect(), ..counted }
     }
 
     fn sites(&self) -> Vec<SiteSnapshot> {

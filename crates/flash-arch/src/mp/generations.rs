@@ -26,6 +26,7 @@ use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::login_pool::checks_at_once;
 use crate::mp::GENERATIONS_SHOWN;
+use crate::mp::board::Board;
 use crate::mp::parking::{Parking, WorkerEnds};
 use crate::mp::scoreboard::Scoreboard;
 use crate::mp::worker::{Workers, work};
@@ -90,13 +91,14 @@ impl Generations {
         (listeners, limits): (Vec<Arc<Listener>>, Limits),
         configurator: Box<dyn Configurator>,
         parking: Parking,
-        metrics_memory: Arc<MetricsMemory>,
+        (metrics_memory, board): (Arc<MetricsMemory>, Arc<Board>),
     ) -> io::Result<Self> {
         let ends = parking.ends();
         let workers = Workers {
             generation: 1,
             since_unix_ms: clock::unix_ms(),
             metrics_memory,
+            board,
             rows: Some(0),
             min: processes,
             limits,
@@ -154,8 +156,9 @@ impl Generations {
                     // A worker of an earlier generation has crashed. The configurator's parts are no longer its own.
                     true => {
                         // What the one before has left is forgotten.
-                        workers.metrics_memory.programs.enter(workers.row(number));
-                        workers.metrics_memory.programs.leave();
+                        workers.metrics_memory.enter(workers.row(number));
+                        workers.metrics_memory.leave();
+                        workers.board.clear(workers.row(number));
                         workers.scoreboard.absent(number);
                         Ok(())
                     }
@@ -221,6 +224,7 @@ impl Generations {
             workers: WorkersSnapshot {
                 processes: self.all().map(|workers| workers.scoreboard.workers() as u64).sum(),
                 busy: self.busy() as u64,
+                list: Vec::new(),
             },
         }
     }
@@ -337,6 +341,7 @@ impl Generations {
             generation: self.present.generation + 1,
             since_unix_ms: clock::unix_ms(),
             metrics_memory: Arc::clone(&self.present.metrics_memory),
+            board: Arc::clone(&self.present.board),
             rows: self.free_rows(),
             // More start when they are needed.
             min: if has_successor { 1 } else { self.processes },

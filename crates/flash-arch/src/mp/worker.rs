@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use flash_core::job::{Job, Outcome};
 use flash_core::{Connection, Drain, IdleState};
 use flash_observe::metrics::MetricsMemory;
 use flash_process::ipc::{self, Received};
@@ -18,6 +19,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
+use super::board::{Board, OwnRow};
 use super::parking::{MESSAGE_BYTES, SHORT, WorkerEnds};
 use super::scoreboard::Scoreboard;
 use crate::blocking::{Arrival, Blocking, Client, Source};
@@ -40,6 +42,8 @@ pub(super) struct Workers {
     pub(super) since_unix_ms: u64,
     /// Where they count.
     pub(super) metrics_memory: Arc<MetricsMemory>,
+    /// Where they tell administrators what they do.
+    pub(super) board: Arc<Board>,
     /// The first of the rows where they tell of themselves, each by its number. `None` if other generations have all rows.
     pub(super) rows: Option<usize>,
     /// Those of a lower number stay when they are idle.
@@ -86,10 +90,14 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         rustix::thread::set_name(&name)?;
     }
     let signals = Signals::new()?;
-    workers.metrics_memory.programs.enter(workers.row(number));
+    workers.metrics_memory.enter(workers.row(number));
+    let row = workers.board.enter(workers.row(number), number, workers.generation).map(Arc::new);
     let parts =
         configurator.parts(number).map_err(|error| io::Error::other(format!("cannot start: {error}")))?;
     let shared = ServerState::new(parts, workers.limits);
+    if let Some(row) = &row {
+        let _ = shared.slowest.row.set(Arc::clone(row));
+    }
     if workers.has_successor {
         shared.succeeded();
         shared.drain();
@@ -121,9 +129,10 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
         // The main thread ends the process when its connection has ended.
         listening.wait_for_connections(Duration::ZERO);
     })?;
-    let source = Connections::new(number, workers, Arc::clone(&shared), stop)?;
+    let source = Connections::new(number, workers, Arc::clone(&shared), (stop, row.clone()))?;
     Blocking::new(Arc::clone(&shared), source).run();
-    workers.metrics_memory.programs.leave();
+    workers.metrics_memory.leave();
+    row.iter().for_each(|row| row.leave());
     shared.close(false);
     Ok(())
 }
@@ -136,6 +145,8 @@ struct Connections<'a> {
     epoll: OwnedFd,
     /// Readable once this process shall stop.
     _stop: Arc<OwnedFd>,
+    /// Where this worker tells what it does. `None` if there is no row for it.
+    row: Option<Arc<OwnRow>>,
     is_idle: bool,
 }
 
@@ -144,7 +155,7 @@ impl<'a> Connections<'a> {
         number: usize,
         workers: &'a Workers,
         shared: Arc<ServerState>,
-        stop: Arc<OwnedFd>,
+        (stop, row): (Arc<OwnedFd>, Option<Arc<OwnRow>>),
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Exclusive: one connection wakes one worker. It is the first in the kernel's list, so later workers stay idle.
@@ -157,7 +168,7 @@ impl<'a> Connections<'a> {
         epoll::add(&epoll, &workers.waker, EventData::new_u64(RETIRED), Flag::IN)?;
         epoll::add(&epoll, &stop, EventData::new_u64(STOPPED), Flag::IN)?;
         epoll::add(&epoll, &workers.ends.ready, EventData::new_u64(READY), flags)?;
-        Ok(Self { number, workers, listeners, shared, epoll, _stop: stop, is_idle: false })
+        Ok(Self { number, workers, listeners, shared, epoll, _stop: stop, row, is_idle: false })
     }
 
     /// Waits for an event. Returns its token, or `None` after the timeout.
@@ -187,6 +198,7 @@ impl<'a> Connections<'a> {
     /// Begins to serve a connection. Tells the parent if no worker is left for the next one.
     fn begin(&mut self) {
         self.is_idle = false;
+        self.row.iter().for_each(|row| row.busy(true));
         if self.workers.scoreboard.begin(self.number) {
             // If there is no room, others have told the parent.
             let _ = ipc::try_send(&self.workers.ends.to_parent, SHORT, &[]);
@@ -203,6 +215,7 @@ impl Source for Connections<'_> {
                 return None;
             }
             if !mem::replace(&mut self.is_idle, true) {
+                self.row.iter().for_each(|row| row.busy(false));
                 self.workers.scoreboard.idle(self.number);
             }
             let arrival = match self.wait(timeout) {
@@ -231,6 +244,14 @@ impl Source for Connections<'_> {
 
     fn may_wait(&self) -> bool {
         !self.workers.scoreboard.is_short() && !self.is_retired()
+    }
+
+    fn run(&self, shared: &ServerState, job: &Job) -> Outcome {
+        let Some(row) = &self.row else { return shared.run(job) };
+        let usage = row.begin_job(job, &shared.disk);
+        let outcome = shared.run(job);
+        row.end_job(usage, job, &shared.disk);
+        outcome
     }
 
     fn is_retired(&self) -> bool {

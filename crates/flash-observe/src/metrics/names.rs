@@ -43,7 +43,10 @@ impl Names {
     }
 
     /// For a few names, whose numbers are 1 and so on.
-    pub(super) fn in_order(names_max: usize, name_words: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn in_order(names_max: usize, name_words: usize) -> io::Result<Self> {
         Self::new(names_max + 1, names_max as u64, name_words, false)
     }
 

@@ -1,15 +1,16 @@
 //! The counts of programs, in memory that the processes of a server share.
 //!
-//! Gauges stand in rows, one for each process, and only that process writes its row. A process that is killed leaves its row, and
-//! the next one begins it anew. So programs that ended with their process are not counted for ever. Counters outlive processes.
+//! Gauges stand in rows, one for each process. So programs that ended with a process that was killed are not counted for ever.
+//! Counters outlive processes.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::{io, process};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flash_os::shared_array::SharedWords;
 
 use super::names::Names;
+use super::rows::Rows;
 
 /// More programs than these, over all reloads, count as [`OTHER_NAME`](super::names::OTHER_NAME).
 const PROGRAMS_MAX: usize = 255;
@@ -44,12 +45,9 @@ pub enum ProgramTotal {
 pub struct Programs {
     names: Names,
     rows: SharedWords,
-    /// The number of each row's process; 0 where there is none.
-    taken: SharedWords,
     /// Of each program, over all processes.
     totals: SharedWords,
-    /// The row of this process. A fork copies it.
-    own: AtomicUsize,
+    processes: Arc<Rows>,
 }
 
 /// The counts of a program, of all processes together.
@@ -68,35 +66,21 @@ pub struct ProgramHandle {
 }
 
 impl Programs {
-    /// For so many processes at once.
-    pub(super) fn new(processes: usize) -> io::Result<Self> {
-        let rows = processes.max(1);
+    pub(super) fn new(processes: &Arc<Rows>) -> io::Result<Self> {
         Ok(Self {
             names: Names::in_order(PROGRAMS_MAX, NAME_WORDS)?,
-            rows: SharedWords::zeroed(rows * ROW_WORDS)?,
-            taken: SharedWords::zeroed(rows)?,
+            rows: SharedWords::zeroed(processes.count() * ROW_WORDS)?,
             totals: SharedWords::zeroed(COUNTERS * (PROGRAMS_MAX + 1))?,
-            own: AtomicUsize::new(usize::MAX),
+            processes: Arc::clone(processes),
         })
     }
 
-    /// This process counts in this row from now on, which nobody else does. Without such a row it counts no gauges.
-    pub fn enter(&self, row: usize) {
-        self.own.store(row, Ordering::Relaxed);
+    /// Forgets what a process has counted in this row.
+    pub(super) fn clear(&self, row: usize) {
         let Some(words) = self.row(row) else { return };
         for (number, _) in self.names.all() {
             let gauges = &words[number as usize * GAUGES..][..GAUGES];
             gauges.iter().for_each(|gauge| gauge.store(0, Ordering::Relaxed));
-        }
-        self.taken[row].store(process::id().into(), Ordering::Release);
-    }
-
-    /// This process counts no gauges any more. If another one has entered its row already, the row stays taken.
-    pub fn leave(&self) {
-        let row = self.own.swap(usize::MAX, Ordering::Relaxed);
-        if let Some(taken) = self.taken.get(row) {
-            let own = process::id().into();
-            let _ = taken.compare_exchange(own, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
@@ -111,8 +95,7 @@ impl Programs {
 
     /// The programs that are configured.
     pub fn all(&self) -> Vec<ProgramCounts> {
-        let rows = || self.rows.chunks(ROW_WORDS).zip(self.taken.iter());
-        let taken = || rows().filter(|(_, taken)| taken.load(Ordering::Acquire) != 0).map(|(row, _)| row);
+        let taken = || self.processes.taken().filter_map(|row| self.row(row));
         let counts = |(number, name): (u32, String)| {
             let number = number as usize;
             let sum = |words: &mut dyn Iterator<Item = &AtomicU64>| -> u64 {
@@ -148,7 +131,7 @@ impl ProgramCounts {
 impl ProgramHandle {
     /// Any thread of the process adds.
     pub fn add(&self, what: ProgramGauge, by: i64) {
-        if let Some(row) = self.programs.row(self.programs.own.load(Ordering::Relaxed)) {
+        if let Some(row) = self.programs.processes.own().and_then(|row| self.programs.row(row)) {
             row[self.number * GAUGES + what as usize].fetch_add(by as u64, Ordering::Relaxed);
         }
     }
@@ -168,8 +151,9 @@ mod tests {
 
     #[test]
     fn gauges_of_a_process_that_was_killed_are_forgotten_and_counters_are_not() {
-        let programs = Arc::new(Programs::new(2).unwrap());
-        programs.enter(1);
+        let rows = Arc::new(Rows::new(2).unwrap());
+        let programs = Arc::new(Programs::new(&rows).unwrap());
+        rows.enter(1);
         let app = programs.named("app");
         assert_eq!(busy(&programs), [], "only what is configured is told");
         app.add(ProgramGauge::Configured, 1);
@@ -178,23 +162,25 @@ mod tests {
         app.count(ProgramTotal::Started, 5);
         assert_eq!(busy(&programs), [("app".to_owned(), 2)]);
         // Another process in the place of the first.
-        programs.enter(1);
+        programs.clear(1);
+        rows.enter(1);
         app.add(ProgramGauge::Configured, 1);
         assert_eq!(busy(&programs), [("app".to_owned(), 0)]);
         assert_eq!(programs.all()[0].total(ProgramTotal::Started), 5);
-        programs.leave();
+        rows.leave();
         app.add(ProgramGauge::Busy, 1);
         assert_eq!(busy(&programs), [], "the process has left");
         // More processes than rows.
-        programs.enter(7);
+        rows.enter(7);
         app.add(ProgramGauge::Configured, 1);
         assert_eq!(busy(&programs), []);
     }
 
     #[test]
     fn there_is_an_end_to_programs() {
-        let programs = Arc::new(Programs::new(1).unwrap());
-        programs.enter(0);
+        let rows = Arc::new(Rows::new(1).unwrap());
+        let programs = Arc::new(Programs::new(&rows).unwrap());
+        rows.enter(0);
         for number in 0..2 * PROGRAMS_MAX {
             programs.named(&format!("app {number}")).add(ProgramGauge::Configured, 1);
         }

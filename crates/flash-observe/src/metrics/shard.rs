@@ -14,8 +14,10 @@ use flash_core::job::Spent;
 use flash_core::record::ResponseEnd;
 use flash_os::shared_array::SharedWords;
 
+use super::certificates::CertificateEnds;
 use super::names::{Names, SITES_MAX};
 use super::programs::Programs;
+use super::rows::Rows;
 
 /// The upper bounds of the classes of durations.
 pub const DURATION_BOUNDS_US: [u64; 17] = [
@@ -31,6 +33,9 @@ pub struct MetricsMemory {
     /// The names of sites.
     pub names: Names,
     pub programs: Arc<Programs>,
+    /// Only for servers of several processes.
+    pub certificates: CertificateEnds,
+    rows: Arc<Rows>,
     /// The first one is for rare events, and for what has no shard of its own.
     shards: Box<[Arc<SharedWords>]>,
     /// Shards with a single writer that are given away.
@@ -118,7 +123,7 @@ impl MetricsMemory {
     /// If there is no memory.
     pub fn for_loops(loops: usize) -> io::Result<Self> {
         let memory = Self::new(loops, 1, false)?;
-        memory.programs.enter(0);
+        memory.enter(0);
         Ok(memory)
     }
 
@@ -128,12 +133,12 @@ impl MetricsMemory {
     /// If there is no memory.
     pub fn for_workers(shards: usize) -> io::Result<Self> {
         let memory = Self::new(shards, 1, true)?;
-        memory.programs.enter(0);
+        memory.enter(0);
         Ok(memory)
     }
 
     /// The same for workers that are processes, of which so many count apart what programs they have. Each has to
-    /// [enter](Programs::enter) its row.
+    /// [enter](Self::enter) its row.
     ///
     /// # Errors
     /// If there is no memory.
@@ -142,14 +147,29 @@ impl MetricsMemory {
     }
 
     fn new(shards: usize, processes: usize, is_shared: bool) -> io::Result<Self> {
+        let rows = Arc::new(Rows::new(processes)?);
         let shard = |_| SharedWords::zeroed(SHARD_WORDS).map(Arc::new);
         Ok(Self {
             names: Names::of_sites()?,
-            programs: Arc::new(Programs::new(processes)?),
+            programs: Arc::new(Programs::new(&rows)?),
+            certificates: CertificateEnds::new(&rows)?,
+            rows,
             shards: (0..=shards).map(shard).collect::<io::Result<_>>()?,
             given: AtomicUsize::new(0),
             is_shared,
         })
+    }
+
+    /// This process counts its programs in this row from now on, which no other process does. Without such a row it does not.
+    pub fn enter(&self, row: usize) {
+        self.programs.clear(row);
+        self.certificates.clear(row);
+        self.rows.enter(row);
+    }
+
+    /// This process counts no programs any more. Another one may enter its row.
+    pub fn leave(&self) {
+        self.rows.leave();
     }
 
     /// The shard of another loop or worker.

@@ -12,6 +12,7 @@ use flash_core::hosts::HostName;
 use flash_core::transport::{CertificatesId, SiteCertificates};
 use flash_http::Scheme;
 use flash_observe::ErrorLog;
+use flash_observe::metrics::MetricsMemory;
 use flash_tls::certificates::{self, Open};
 use flash_tls::tickets::Tickets;
 use flash_tls::{
@@ -131,13 +132,27 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Tells other processes of the certificates.
+    pub(super) fn tell(&self, memory: &MetricsMemory) {
+        tell(&self.endpoints, memory);
+    }
+
     /// Reads them now and `every` so often in a thread. A process of mp may start long after the server.
-    pub(super) fn start(&self, every: Duration, error_log: &ErrorLog) -> io::Result<()> {
+    pub(super) fn start(
+        &self,
+        every: Duration,
+        error_log: &ErrorLog,
+        metrics_memory: &Arc<MetricsMemory>,
+    ) -> io::Result<()> {
         if self.is_on.replace(true) {
             return Ok(());
         }
         let (endpoints, error_log) = (Arc::clone(&self.endpoints), error_log.clone());
-        let read_again = move || endpoints.all().iter().for_each(|endpoint| reload(endpoint, &error_log));
+        let memory = Arc::clone(metrics_memory);
+        let read_again = move || {
+            endpoints.all().iter().for_each(|endpoint| reload(endpoint, &error_log));
+            tell(&endpoints, &memory);
+        };
         read_again();
         let watch = move || {
             loop {
@@ -147,6 +162,18 @@ impl Watch {
         };
         thread::Builder::new().name("certificates".into()).spawn(watch).map(drop)
     }
+}
+
+/// Tells other processes when the certificates of this one expire.
+fn tell(endpoints: &Endpoints, memory: &MetricsMemory) {
+    let all = endpoints.all();
+    let certificates: Vec<_> = all.iter().map(|endpoint| endpoint.certificates()).collect();
+    let shown: Vec<(String, u64)> = certificates
+        .iter()
+        .flat_map(|of| of.iter())
+        .map(|certificate| (certificate.names().join(" "), certificate.not_after_unix_s()))
+        .collect();
+    memory.certificates.tell(shown.iter().map(|(names, end)| (&**names, *end)));
 }
 
 fn reload(endpoint: &Endpoint, error_log: &ErrorLog) {

@@ -125,7 +125,7 @@ impl Configured {
         if is_confined || plan.certificates.endpoints.is_empty() {
             return Ok(());
         }
-        self.watch.start(plan.flags.tls_renewal, error_log)
+        self.watch.start(plan.flags.tls_renewal, error_log, &self.metrics_memory)
     }
 
     /// What clients may not like since this reload.
@@ -192,6 +192,7 @@ impl Configurator for Configured {
         let tls = Arc::clone(&self.watch.endpoints);
         tls.replace(&*plan.certificates.endpoints);
         self.watch_certificates(plan, &error_log)?;
+        self.watch.tell(&self.metrics_memory);
         Ok(ServerParts {
             server,
             disk,

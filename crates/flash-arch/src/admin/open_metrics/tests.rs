@@ -28,12 +28,12 @@ fn busy() -> Snapshot {
         devices: vec![DeviceSnapshot {
             mount: "/srv".into(),
             kind: "files".into(),
-            healthy: true,
+            healthy: Some(true),
             ..Default::default()
         }],
         programs: vec![ProgramSnapshot { route: "/app".into(), ..Default::default() }],
         certificates: vec![CertificateSnapshot { names: "a.example".into(), not_after_unix_s: 1 }],
-        workers: Some(Workers { processes: 2, busy: 1 }),
+        workers: Some(Workers { processes: 2, busy: 1, list: Vec::new() }),
         ..Snapshot::default()
     }
 }

@@ -7,6 +7,7 @@ mod loops;
 mod server;
 mod sites;
 mod slowest;
+mod workers;
 
 use std::time::Instant;
 
@@ -22,6 +23,7 @@ pub(super) fn all(snapshot: &Snapshot, history: &History, now: Instant) -> Vec<S
         devices::section(snapshot),
         sites::section(snapshot, history, now),
         loops::section(snapshot, history),
+        workers::section(snapshot, history),
         slowest::section(snapshot),
         server::caches(snapshot),
         server::programs(snapshot),

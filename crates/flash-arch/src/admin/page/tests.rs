@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::admin::snapshot::{
-    BlockSnapshot, CacheSnapshot, CertificateSnapshot, ConfigurationSnapshot, DeviceSnapshot, LoopSnapshot,
-    ProgramSnapshot, ResponseClass, SiteSnapshot, SlowRequest, Workers,
+    BlockSnapshot, CacheSnapshot, CertificateSnapshot, ConfigurationSnapshot, DeviceSnapshot, JobSnapshot,
+    LoopSnapshot, ProgramSnapshot, ResponseClass, SiteSnapshot, SlowRequest, WorkerSnapshot, Workers,
 };
 
 const DAY_S: u64 = 86_400;
@@ -21,6 +21,14 @@ fn snapshot() -> Snapshot {
         path: "/srv/<a>".into(),
         cause: "metadata read".into(),
     };
+    let job = JobSnapshot {
+        mount: "/mnt/far (nfs)".into(),
+        path: "/late.txt".into(),
+        duration_us: 8_000_000,
+        ..Default::default()
+    };
+    let worker =
+        WorkerSnapshot { pid: 815, generation: 3, blocks: 5432, job: Some(job), ..Default::default() };
     Snapshot {
         pid: 4711,
         version: "9.9.9".into(),
@@ -54,9 +62,10 @@ fn snapshot() -> Snapshot {
             ..Default::default()
         }],
         devices: vec![
-            DeviceSnapshot { mount: "/srv".into(), healthy: true, ..Default::default() },
+            DeviceSnapshot { mount: "/srv".into(), healthy: Some(true), ..Default::default() },
             DeviceSnapshot {
                 mount: "/mnt/nfs".into(),
+                healthy: Some(false),
                 in_flight: 1,
                 oldest_us: 7_000_000,
                 ..Default::default()
@@ -94,7 +103,7 @@ fn snapshot() -> Snapshot {
             help_us: 321_000,
             ..Default::default()
         }],
-        workers: Some(Workers { processes: 9, busy: 4 }),
+        workers: Some(Workers { processes: 9, busy: 4, list: vec![worker] }),
         ..Default::default()
     }
 }
@@ -130,6 +139,9 @@ fn all_of_a_snapshot_is_shown() {
         "321 ms",
         "2 s ago",
         "serving",
+        "815",
+        "5,432",
+        "8.00 s at /late.txt on /mnt/far (nfs)",
         "requests that began with it",
         "11 s",
     ] {

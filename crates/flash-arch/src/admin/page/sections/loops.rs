@@ -25,7 +25,7 @@ pub(super) fn section(snapshot: &Snapshot, history: &History) -> Section {
 }
 
 /// `1.20 ms in openat2 of /srv/a, 3 s ago: metadata read`.
-fn block_of(block: &BlockSnapshot, now_unix_ms: u64) -> String {
+pub(super) fn block_of(block: &BlockSnapshot, now_unix_ms: u64) -> String {
     let BlockSnapshot { unix_ms, duration_us, call, path, cause } = block;
     let of = if path.is_empty() { String::new() } else { format!(" of {path}") };
     let why = if cause.is_empty() { String::new() } else { format!(": {cause}") };

@@ -15,7 +15,7 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
         Cell::new(series.last().map_or(UNKNOWN.into(), |rate| shown(*rate)))
     };
     let up_s = snapshot.taken_unix_ms.saturating_sub(snapshot.started_unix_ms) / 1000;
-    let down = snapshot.devices.iter().filter(|device| !device.healthy).count();
+    let down = snapshot.devices.iter().filter(|device| device.healthy == Some(false)).count();
     let connections = snapshot.open_connections.map(number::count);
     let workers = snapshot.workers.as_ref();
     let pairs = [
@@ -30,8 +30,12 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
         connections.map(|open| ("Connections", Cell::new(open))),
         workers
             .map(|workers| ("Workers", Cell::new(format!("{} of {} busy", workers.busy, workers.processes)))),
-        history.busiest().map(|share| ("Busiest loop", Cell::new(number::share(share)))),
-        (!snapshot.devices.is_empty()).then(|| match down {
+        history.busiest().map(|share| {
+            let what = if workers.is_some() { "Busiest worker" } else { "Busiest loop" };
+            (what, Cell::new(number::share(share)))
+        }),
+        // With mp nobody knows.
+        snapshot.devices.iter().any(|device| device.healthy.is_some()).then(|| match down {
             0 => ("Devices", Cell::well("all well")),
             _ => ("Devices", Cell::sick(format!("{down} down"))),
         }),
