@@ -60,8 +60,9 @@ impl PresentConfiguration {
         let mut used = self.used.lock();
         used.retain(Used::is_in_use);
         let snapshot = |used: &Used| {
-            let (number, since_unix_ms) = (used.number.upgrade()?.0, used.since_unix_ms);
-            Some(ConfigurationSnapshot { number, since_unix_ms })
+            let held = used.number.upgrade()?;
+            let (number, requests, since_unix_ms) = (held.number, held.requests(), used.since_unix_ms);
+            Some(ConfigurationSnapshot { number, since_unix_ms, requests, workers: Vec::new() })
         };
         used.iter().filter_map(snapshot).collect()
     }

@@ -244,7 +244,7 @@ impl Reloader {
         drop(before);
         // A loop knows its sites' endpoints by their numbers, whichever configuration it holds.
         shared.tls.replace(next.endpoints.iter().chain(&*shared.tls.all()));
-        let number = next.server.number.0;
+        let number = next.server.number.number;
         let logs = next.access_log.is_some();
         document_root::tell_all(&shared.disk, &next.server.hosts);
         let before = shared.replace_configuration(Configuration {

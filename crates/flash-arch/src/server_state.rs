@@ -247,7 +247,7 @@ impl ServerState {
 
     /// What the server does, in a line.
     pub(crate) fn shown(&self) -> String {
-        let (number, connections) = (self.configuration().server.number.0, self.permits.connections());
+        let (number, connections) = (self.configuration().server.number.number, self.permits.connections());
         let (requests, blocks) = (self.metrics.requests(), self.metrics.loop_blocks());
         format!(
             "serves configuration {number}: {connections} connections, {requests} requests, {blocks} blocks of loops"

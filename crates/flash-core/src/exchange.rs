@@ -17,23 +17,21 @@ pub(crate) mod respond;
 pub(crate) mod sink;
 pub(crate) mod upstream;
 
-use std::sync::Arc;
-
 use self::body::Body;
 use self::login::{Login, LoginResult};
 use self::lookup::FileLookup;
 use self::upstream::UpstreamExchange;
+use crate::configuration_number::HeldSite;
 use crate::exchange_id::ExchangeId;
 use crate::job::{Done, Job};
 use crate::login::Check;
 use crate::record::{RecordBuilder, Timing};
-use crate::site::Site;
 
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) id: ExchangeId,
     /// The site that answers, as it was when the request came.
-    pub(crate) site: Arc<Site>,
+    pub(crate) site: HeldSite,
     pub(crate) state: ExchangeState,
     pub(crate) timing: Timing,
     /// The response to HEAD ends with its head.

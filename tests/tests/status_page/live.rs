@@ -11,6 +11,7 @@ use flash_slowdisk::SlowDisk;
 use flash_tests::{Server, site};
 
 use crate::browser::Browser;
+use crate::configurations::begin_download;
 use crate::setup::Setup;
 
 /// Forwards connections to a socket, as ssh does. Returns the address for the browser. The thread ends with the test.
@@ -73,6 +74,24 @@ fn figures_move_and_a_restart_is_survived() {
     browser.wait_for(&format!("document.body.className == 'live' && {process} != {before}"));
     setup.server.stop();
     browser.wait_for("document.getElementById('live').textContent.includes('not connected since')");
+}
+
+#[test]
+fn an_earlier_configuration_is_listed_while_a_download_holds_it() {
+    let setup = Setup::configured("amped");
+    let mut browser = Browser::open(&format!("http://{}/status", forward(setup.admin())));
+    browser.wait_for("document.body.className == 'live'");
+    let rows = "[...document.querySelectorAll('#configurations tbody tr')].map(row => row.innerText.split(/\\s+/)[0]).join()";
+    browser.wait_for(&format!("{rows} == '1'"));
+    let mut download = begin_download(&setup);
+    setup.reload();
+    browser.wait_for(&format!("{rows} == '1,2'"));
+    let held =
+        "document.querySelector('#configurations tbody tr [data-column=\"Requests now\"]').textContent";
+    browser.wait_for(&format!("{held} == '1'"));
+    flash_tests::read_all(&mut download);
+    browser.wait_for(&format!("{rows} == '2'"));
+    setup.server.stop();
 }
 
 /// With mp a process of its own answers, and workers tell it what they do.

@@ -4,6 +4,7 @@
 
 mod browser;
 mod commands;
+mod configurations;
 mod live;
 mod page;
 mod programs;

@@ -31,6 +31,26 @@ impl Setup {
         Self { server, folder }
     }
 
+    /// A server with a configuration file, which it can read again.
+    pub(crate) fn configured(arch: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().display();
+        std::fs::create_dir(folder.path().join("site")).expect("a folder");
+        site::write(&folder.path().join("site/a.txt"), b"a");
+        let text = format!(
+            "root = '{path}/site'\nlisten = '127.0.0.1:0'\nadmin = 'unix:{path}/admin.sock'\narch = '{arch}'\n\
+             processes = 2\n"
+        );
+        let file = folder.path().join("flash.toml");
+        std::fs::write(&file, text).expect("the file is written");
+        Self { server: Server::start_configured(&file, &[]), folder }
+    }
+
+    pub(crate) fn reload(&self) {
+        let (head, body) = self.ask_by("POST", "/reload");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}: {body}");
+    }
+
     /// Another server in the place of this one.
     pub(crate) fn restart(self) -> Self {
         let Self { server, folder } = self;

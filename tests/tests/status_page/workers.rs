@@ -47,7 +47,11 @@ fn processes_that_wait_for_a_disk_say_so() {
     });
     assert!(blocked["blocks"].as_u64() >= Some(1) && blocked["pid"].as_u64() > Some(0), "{blocked}");
     let block = &blocked["last_block"];
-    assert_eq!((&block["call"], &block["cause"]), (&"openat2".into(), &"FUSE or NFS request".into()), "{blocked}");
+    assert_eq!(
+        (&block["call"], &block["cause"]),
+        (&"openat2".into(), &"FUSE or NFS request".into()),
+        "{blocked}"
+    );
     assert!(block["duration_us"].as_u64() >= Some(25_000), "{block}");
     wait_for("the slow request", || {
         list(&status(&setup), "slowest").iter().any(|of| of["request"] == "GET /far/1.txt HTTP/1.1")

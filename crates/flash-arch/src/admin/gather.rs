@@ -27,7 +27,7 @@ pub(super) fn of_process(server: &ServerState) -> Snapshot {
     let configurations = server.present().in_use();
     Snapshot {
         pid: std::process::id(),
-        generation: number.0,
+        generation: number.number,
         generations_in_use: configurations.iter().map(|of| of.number).collect(),
         configurations,
         draining: server.is_draining(),

@@ -54,6 +54,10 @@ pub struct ConfigurationSnapshot {
     pub number: u64,
     /// When it became the one that new requests get.
     pub since_unix_ms: u64,
+    /// Requests under way that hold it, but for those that the caches answer at once. With mp, connections that its processes have.
+    pub requests: u64,
+    /// The processes of mp that serve with it.
+    pub workers: Vec<u32>,
 }
 
 /// Counts of the whole server.

@@ -235,9 +235,13 @@ impl Administered for Parent {
         if let Some(answer) = &answer {
             known.clone_from(answer);
         }
-        let Status { generation, configurations, workers } = known.clone();
+        let Status { generation, mut configurations, workers } = known.clone();
         drop(known);
         let list = self.board.workers();
+        for configuration in &mut configurations {
+            let serve = list.iter().filter(|worker| worker.generation == configuration.number);
+            configuration.workers = serve.map(|worker| worker.pid).collect();
+        }
         let certificates = self.metrics_memory.certificates.all().into_iter();
         let counted = gather::of_memory(&self.metrics_memory);
         Snapshot {

@@ -217,6 +217,8 @@ impl Generations {
         let configuration = |workers: &Rc<Workers>| ConfigurationSnapshot {
             number: workers.generation,
             since_unix_ms: workers.since_unix_ms,
+            requests: workers.scoreboard.busy() as u64,
+            workers: Vec::new(),
         };
         Status {
             generation: self.present.generation,

@@ -172,7 +172,7 @@ impl Configurator for Configured {
         self.detached_log.set(access_log.clone());
         let programs = self.upstreams(plan, &error_log)?;
         let next = disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |_| dir.open())?;
-        let configuration = Arc::new(ConfigurationNumber(self.number));
+        let configuration = Arc::new(ConfigurationNumber::new(self.number));
         let hosts = plan.sites.hosts(
             &next,
             &self.of_sites((&plan.certificates, &self.listeners), &configuration, programs.as_ref()),
@@ -297,7 +297,7 @@ impl Configured {
                 present.helper_kind.open_root(folder)
             })
             .map_err(|error| cannot(format_args!("serve {}", dir.path().display()), &error))?;
-        let number = Arc::new(ConfigurationNumber(present.server.number.0 + 1));
+        let number = Arc::new(ConfigurationNumber::new(present.server.number.number + 1));
         let hosts = plan
             .sites
             .hosts(&sites, &self.of_sites((&plan.certificates, &listeners), &number, upstreams.as_ref()));

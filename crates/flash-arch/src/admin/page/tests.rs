@@ -38,8 +38,8 @@ fn snapshot() -> Snapshot {
         generation: 3,
         generations_in_use: vec![2, 3],
         configurations: vec![
-            ConfigurationSnapshot { number: 2, since_unix_ms: 1000 },
-            ConfigurationSnapshot { number: 3, since_unix_ms: 52_000 },
+            ConfigurationSnapshot { number: 2, since_unix_ms: 1000, requests: 4, workers: vec![816, 817] },
+            ConfigurationSnapshot { number: 3, since_unix_ms: 52_000, ..Default::default() },
         ],
         open_connections: Some(12_345),
         sites: vec![SiteSnapshot {
@@ -144,6 +144,8 @@ fn all_of_a_snapshot_is_shown() {
         "8.00 s at /late.txt on /mnt/far (nfs)",
         "requests that began with it",
         "11 s",
+        "3, and 2 (4 requests, 1 min 2 s)",
+        "816 817",
     ] {
         assert!(html.contains(shown), "{shown} in HTML");
         assert!(page.text().contains(shown), "{shown} in text");

@@ -13,6 +13,7 @@ use super::framing::{BodyFraming, Framing, Sink};
 use super::persistence::Persistence;
 use super::request_body::RequestBody;
 use super::state::{Current, Http1, Phase};
+use crate::configuration_number::HeldSite;
 use crate::context::{Context, UpstreamError};
 use crate::exchange::admission::{self, Admission};
 use crate::exchange::answer::{self, Next, Program};
@@ -188,7 +189,7 @@ impl Http1 {
                 self.last_id = id;
                 let exchange = Exchange {
                     id,
-                    site: Arc::clone(site),
+                    site: HeldSite::new(site),
                     state,
                     timing,
                     head_only: head.method == Method::Head,

@@ -11,6 +11,7 @@ use flash_http::status::Status;
 
 use super::sink::Sink;
 use super::state::{Http2, RequestBody, StreamState};
+use crate::configuration_number::HeldSite;
 use crate::context::{Context, UpstreamError};
 use crate::exchange::admission::{self, Admission};
 use crate::exchange::answer::{self, Next, Program};
@@ -94,7 +95,7 @@ impl Http2 {
         let waited = exchange
             .as_ref()
             .filter(|of| matches!(of.state, ExchangeState::Login(_) | ExchangeState::Lookup(_)));
-        let pinned = waited.map(|of| &of.site);
+        let pinned = waited.map(|of| &*of.site);
         let (site, asked) = asked::site_asked(head, pinned, &self.transport, server);
         let (timing, redirects) = match &exchange {
             Some(Exchange { timing, redirects, .. }) => (*timing, *redirects),
@@ -317,7 +318,7 @@ impl Way<'_> {
     fn exchange(&self, id: u32, state: ExchangeState, head: &Head<'_>) -> Exchange {
         Exchange {
             id: ExchangeId::of_stream(id),
-            site: Arc::clone(self.site),
+            site: HeldSite::new(self.site),
             state,
             timing: self.timing,
             head_only: head.method == Method::Head,

@@ -6,6 +6,10 @@ use crate::admin::history::History;
 use crate::admin::snapshot::{CertificateSnapshot, ConfigurationSnapshot, ProgramSnapshot, Snapshot};
 
 const UNKNOWN: &str = "–";
+/// Earlier configurations in the summary.
+const EARLIER_MAX: usize = 3;
+/// Processes of a configuration. The others are in `/status.json`.
+const PIDS_MAX: usize = 20;
 const DAY_S: u64 = 86_400;
 /// A certificate that lasts less long needs an operator.
 const DAYS_MIN: u64 = 14;
@@ -24,7 +28,7 @@ pub(super) fn summary(snapshot: &Snapshot, history: &History) -> Section {
         Some(("Version", Cell::new(&*snapshot.version))),
         (!snapshot.architecture.is_empty()).then(|| ("Architecture", Cell::new(&*snapshot.architecture))),
         Some(("Process", Cell::new(snapshot.pid.to_string()))),
-        Some(("Configuration", Cell::new(snapshot.generation.to_string()))),
+        Some(("Configuration", configuration(snapshot))),
         Some(("Requests", rate(history.requests(), number::rate))),
         Some(("Bytes", rate(history.bytes(), number::bytes_rate))),
         connections.map(|open| ("Connections", Cell::new(open))),
@@ -110,13 +114,54 @@ pub(super) fn configurations(snapshot: &Snapshot) -> Section {
     let row = |one: &ConfigurationSnapshot| {
         let is_present = one.number == snapshot.generation;
         let what = if is_present { "new requests" } else { "requests that began with it" };
-        let since_s = snapshot.taken_unix_ms.saturating_sub(one.since_unix_ms) / 1000;
-        vec![Cell::new(one.number.to_string()), Cell::new(what), Cell::new(number::duration(since_s))]
+        vec![
+            Cell::new(one.number.to_string()),
+            Cell::new(what),
+            Cell::new(number::count(one.requests)),
+            Cell::new(pids(&one.workers)),
+            Cell::new(used_for(one, snapshot)),
+        ]
     };
     let rows = snapshot.configurations.iter().map(row).collect();
-    let caption = "An earlier one stays until its last response has ended.";
-    let parts = of_rows(caption, &["Configuration", "In use by", "#For"], rows);
+    let caption = "An earlier one stays until its last response has ended. Requests that the caches answer at once do not count.";
+    let columns = ["Configuration", "In use by", "#Requests now", "Processes", "#For"];
+    let parts = of_rows(caption, &columns, rows);
     Section { id: "configurations", title: "Configurations in use", parts }
+}
+
+/// `3`, or `3, and 2 (1 request, 35 s)` while requests hold an earlier one.
+fn configuration(snapshot: &Snapshot) -> Cell {
+    let all = snapshot.configurations.iter();
+    let earlier: Vec<_> = all.filter(|one| one.number != snapshot.generation).collect();
+    let shown = |one: &&ConfigurationSnapshot| {
+        let plural = if one.requests == 1 { "" } else { "s" };
+        let requests = number::count(one.requests);
+        format!("{} ({requests} request{plural}, {})", one.number, used_for(one, snapshot))
+    };
+    let mut text = snapshot.generation.to_string();
+    if !earlier.is_empty() {
+        let some: Vec<String> = earlier.iter().take(EARLIER_MAX).map(shown).collect();
+        text = format!("{text}, and {}", some.join(", "));
+    }
+    if let Some(more @ 1..) = earlier.len().checked_sub(EARLIER_MAX) {
+        text = format!("{text}, and {more} more");
+    }
+    Cell::new(text)
+}
+
+/// How long ago the configuration became the present one.
+fn used_for(one: &ConfigurationSnapshot, snapshot: &Snapshot) -> String {
+    number::duration(snapshot.taken_unix_ms.saturating_sub(one.since_unix_ms) / 1000)
+}
+
+/// The numbers of processes, if there are any.
+fn pids(workers: &[u32]) -> String {
+    let some: Vec<String> = workers.iter().take(PIDS_MAX).map(u32::to_string).collect();
+    match workers.len().saturating_sub(PIDS_MAX) {
+        _ if workers.is_empty() => UNKNOWN.into(),
+        0 => some.join(" "),
+        more => format!("{} and {more} more", some.join(" ")),
+    }
 }
 
 fn shortest(snapshot: &Snapshot) -> Option<&CertificateSnapshot> {
