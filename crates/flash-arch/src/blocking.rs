@@ -332,8 +332,9 @@ impl<S: Source> Blocking<S> {
                 }
                 Want::OpenUpstream(id) => {
                     let Some(completions) = self.completions() else { return After::Close };
-                    let reply =
-                        Box::new(move |opened: Opened| completions.push(0, Completion::Opened(id, opened)));
+                    let reply = Box::new(move |opened: Opened| {
+                        completions.push(0, Completion::Opened(id, opened.into()))
+                    });
                     let stream = self.upstream_io.begin(connection, id, socket, &mut self.worker.cx(), reply);
                     self.streams.extend(stream.map(|stream| (id, stream)));
                 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use flash_core::ExchangeId;
 use flash_core::job::Outcome;
-use flash_core::upstream::Opened;
+use flash_core::upstream::Arriving;
 use flash_os::channel::Channel;
 use flash_os::mpsc::Drain;
 
@@ -17,7 +17,7 @@ pub(crate) struct CompletionQueue(Channel<(u64, Completion)>);
 #[derive(Debug)]
 pub(crate) enum Completion {
     Done(ExchangeId, Outcome),
-    Opened(ExchangeId, Opened),
+    Opened(ExchangeId, Arriving),
     /// A connection that needs the permit of an idle one.
     WaitingConnection(WaitingConnection),
 }

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use flash_core::upstream::{OnOpened, OpenError, Opened};
+use flash_core::upstream::{Arriving, OnOpened, OpenError, Opened};
 use flash_core::{Connection, Context, Direction, ExchangeId, Want};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, getsockname, shutdown};
@@ -44,7 +44,7 @@ impl UpstreamIo {
             Some(upstreams) => upstreams.begin(begin, reply),
             None => Some(Opened::Failed(OpenError::Broken)),
         };
-        tell_opened(connection, id, opened?, cx)
+        tell_opened(connection, id, opened?.into(), cx)
     }
 
     /// Performs [`Want::SendUpstream`], [`Want::ReceiveUpstream`] or [`Want::ShutdownUpstream`] on the exchange's stream.
@@ -90,10 +90,14 @@ pub(crate) fn takes_long(want: &Want, connection: &mut Connection) -> bool {
 pub(crate) fn tell_opened(
     connection: &mut Connection,
     id: ExchangeId,
-    opened: Opened,
+    opened: Arriving,
     cx: &mut Context<'_>,
 ) -> Option<OwnedFd> {
-    let (stream, opened) = opened.split();
+    if !connection.awaits_upstream(id) {
+        // Too late. Dropping the result ends the program.
+        return None;
+    }
+    let (stream, opened) = opened.take()?.split();
     let is_taken = connection.begun(id, opened, cx);
     stream.filter(|_| is_taken)
 }

@@ -323,6 +323,11 @@ impl Connection {
         }
     }
 
+    /// Whether the exchange awaits the result of [`Connection::begin`].
+    pub fn awaits_upstream(&mut self, id: ExchangeId) -> bool {
+        self.protocol.upstream_mut(id).is_some_and(|upstream| upstream.is_opening())
+    }
+
     /// The result of [`Connection::begin`]. Returns whether the exchange takes the stream; if it is too late, the stream is
     /// of no use. The driver keeps the stream until [`Tally::released`](crate::Tally::released) names the exchange.
     pub fn begun(&mut self, id: ExchangeId, begun: Opened<()>, cx: &mut Context<'_>) -> bool {

@@ -25,6 +25,16 @@ pub enum UpstreamProtocol {
     FastCgi,
 }
 
+impl UpstreamProtocol {
+    /// Whether a program may take the end of its stream for the end of a whole body.
+    pub(crate) fn may_mistake_the_end(self) -> bool {
+        match self {
+            Self::Cgi | Self::Nph => true,
+            Self::FastCgi => false,
+        }
+    }
+}
+
 /// Opens upstreams.
 pub trait Upstreams: Send + Sync + Debug {
     /// Opens one. Calls `reply` exactly once, unless it returns the result at once. Never blocks.
@@ -81,6 +91,33 @@ impl Opened {
             Self::Running(stream, backend) => (Some(stream), Opened::Running((), backend)),
             Self::Detached => (None, Opened::Detached),
             Self::Failed(refusal) => (None, Opened::Failed(refusal)),
+        }
+    }
+}
+
+/// A result on its way to its exchange. If the exchange is over by then, dropping the result ends the program.
+#[derive(Debug)]
+pub struct Arriving(Option<Opened>);
+
+impl From<Opened> for Arriving {
+    fn from(opened: Opened) -> Self {
+        Self(Some(opened))
+    }
+}
+
+impl Arriving {
+    /// The result, for the exchange that awaits it.
+    pub fn take(mut self) -> Option<Opened> {
+        self.0.take()
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        if let Some(Opened::Running(stream, Upstream { protocol, lease, .. })) = self.0.take()
+            && protocol.may_mistake_the_end()
+        {
+            lease.finish(stream, ReleaseMode::Aborted);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
-use flash_core::upstream::Opened;
+use flash_core::upstream::Arriving;
 
 use crate::connection_permit::WaitingConnection;
 
@@ -11,7 +11,7 @@ use crate::connection_permit::WaitingConnection;
 pub(super) enum Deferred {
     Job(u64, ExchangeId, Job),
     Completed(u64, ExchangeId, Outcome),
-    Opened(u64, ExchangeId, Opened),
+    Opened(u64, ExchangeId, Arriving),
     WaitingConnection(WaitingConnection),
     /// Its upstream may have sent bytes. Other connections come first.
     UpstreamReady(u64),

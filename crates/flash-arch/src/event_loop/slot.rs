@@ -128,7 +128,7 @@ impl<L> Slot<L> {
                 Want::OpenUpstream(id) => {
                     let completions = Arc::clone(turn_cx.completions);
                     let reply = Box::new(move |opened: Opened| {
-                        completions.push(token, Completion::Opened(id, opened))
+                        completions.push(token, Completion::Opened(id, opened.into()))
                     });
                     let stream = turn_cx.upstream_io.begin(&mut self.connection, id, &self.socket, cx, reply);
                     if let Some(stream) = stream {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
-use flash_core::upstream::Opened;
+use flash_core::upstream::Arriving;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::completion_queue::CompletionQueue;
@@ -27,7 +27,7 @@ pub(super) enum With {
     /// The result of a job.
     Done(ExchangeId, Outcome),
     /// The upstream has opened, or failed.
-    Opened(ExchangeId, Opened),
+    Opened(ExchangeId, Arriving),
     /// A panic has left the connection in an unknown state. It is closed.
     Poisoned,
 }

@@ -249,8 +249,9 @@ impl<W: Work + Send + 'static> Stage<W> {
             let place = self.unfinished.iter().position(|item| item.slot.token == token)?;
             Some(self.unfinished.swap_remove(place).slot)
         });
-        if let Some(slot) = slot {
-            self.turn(slot, with, what);
+        match slot {
+            Some(slot) => self.turn(slot, with, what),
+            None => self.work.keep(token, with),
         }
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_core::job::{Done, Job, Outcome};
-use flash_core::upstream::Opened;
+use flash_core::upstream::{Arriving, Opened};
 use flash_core::{Context, ExchangeId, Want};
 use flash_observe::metrics::LoopMetrics;
 use rustix::event::epoll::{self, EventFlags};
@@ -59,6 +59,9 @@ pub(super) trait Work {
 
     fn turn(&mut self, slot: &mut Slot, with: With, at: &At<'_>, cx: &mut Context<'_>) -> Next;
 
+    /// Keeps what has come for a connection that another step has.
+    fn keep(&mut self, _token: u64, _with: With) {}
+
     /// Forgets a connection that its stage closes.
     fn forget(&mut self, _slot: &Slot) {}
 
@@ -82,6 +85,8 @@ pub(super) struct ReadRequest {
     generation: u32,
     buffer: Box<[u8]>,
     upstream_io: UpstreamIo,
+    /// Opened for connections that other steps have. Over HTTP/2 other requests go on while an upstream opens.
+    opened: Vec<(u64, ExchangeId, Arriving)>,
     logins: Arc<LoginPool>,
 }
 
@@ -101,7 +106,8 @@ struct Socket {
 impl ReadRequest {
     pub(super) fn new(logins: Arc<LoginPool>) -> Self {
         let buffer = vec![0; RECEIVE_BYTES].into_boxed_slice();
-        Self { sockets: Slab::new(), generation: 0, buffer, upstream_io: UpstreamIo::default(), logins }
+        let upstream_io = UpstreamIo::default();
+        Self { sockets: Slab::new(), generation: 0, buffer, upstream_io, opened: Vec::new(), logins }
     }
 
     fn add_connection(&mut self, slot: &mut Slot) {
@@ -122,6 +128,11 @@ impl ReadRequest {
         let socket = &mut self.sockets[slot.number()];
         if socket.gone {
             slot.connection.abort(cx);
+        }
+        let token = slot.token;
+        for (_, id, opened) in self.opened.extract_if(.., |(of, ..)| *of == token) {
+            let stream = tell_opened(&mut slot.connection, id, opened, cx);
+            slot.add_stream(id, stream);
         }
         let mut left = WANTS_PER_TURN;
         while left > 0 {
@@ -170,7 +181,7 @@ impl ReadRequest {
                 Want::OpenUpstream(id) => {
                     let (completions, token) = (Arc::clone(at.completions), slot.token);
                     let reply = Box::new(move |opened: Opened| {
-                        completions.push(token, Completion::Opened(id, opened))
+                        completions.push(token, Completion::Opened(id, opened.into()))
                     });
                     let stream = self.upstream_io.begin(&mut slot.connection, id, &slot.socket, cx, reply);
                     slot.add_stream(id, stream);
@@ -265,8 +276,7 @@ impl Work for ReadRequest {
             return self.turn(slot, With::Nothing, at, cx);
         }
         if let With::Opened(id, opened) = with {
-            let stream = tell_opened(&mut slot.connection, id, opened, cx);
-            slot.add_stream(id, stream);
+            self.opened.push((slot.token, id, opened));
             return self.turn(slot, With::Nothing, at, cx);
         }
         let next = match with {
@@ -279,8 +289,17 @@ impl Work for ReadRequest {
         next
     }
 
+    fn keep(&mut self, token: u64, with: With) {
+        if let With::Opened(id, opened) = with
+            && self.sockets.get(token as u32 as usize).is_some_and(|socket| socket.token == token)
+        {
+            self.opened.push((token, id, opened));
+        }
+    }
+
     fn forget(&mut self, slot: &Slot) {
         self.sockets.remove(slot.number());
+        self.opened.retain(|(token, ..)| *token != slot.token);
     }
 
     fn is_over(&self) -> bool {

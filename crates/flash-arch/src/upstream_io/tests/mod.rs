@@ -403,6 +403,60 @@ fn a_client_that_is_gone_ends_its_program() {
     });
 }
 
+/// It would take the end of its stream for the end of the body.
+#[test]
+fn a_program_that_opens_after_its_client_has_left_does_not_see_its_streams_end() {
+    everywhere(|way, server| {
+        for (number, resets) in [false, true].into_iter().enumerate() {
+            let mut stream = server.connect();
+            stream
+                .write_all(b"POST /cgi/late HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345")
+                .unwrap();
+            thread::sleep(Duration::from_millis(100));
+            match resets {
+                true => reset(stream),
+                false => drop(stream),
+            }
+            server.await_count(|fates| &fates.broken_off, number + 1);
+            assert_eq!(server.fates.dropped.load(Ordering::SeqCst), 0, "{way:?}");
+        }
+    });
+}
+
+/// A request of HTTP/2, as a frame with fields that are literals (RFC 7541 §6.2.2).
+fn get_on_stream(stream: u8, path: &str) -> Vec<u8> {
+    let fields = [&[0x82, 0x86, 0x04, path.len() as u8][..], path.as_bytes(), &[0x01, 1], b"a"].concat();
+    [&[0, 0, fields.len() as u8, 1, 5, 0, 0, 0, stream][..], &fields].concat()
+}
+
+/// In *pipelined* another step has the connection then.
+#[test]
+fn a_program_opens_while_other_requests_of_its_connection_go_on() {
+    everywhere(|way, server| {
+        for _ in 0..5 {
+            let mut stream = server.connect();
+            stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+            stream.write_all(&get_on_stream(1, "/cgi/a")).unwrap();
+            let numbers: Vec<u8> = (3..=121).step_by(2).collect();
+            for number in &numbers {
+                stream.write_all(&get_on_stream(*number, &format!("/none-{number}"))).unwrap();
+                thread::sleep(Duration::from_micros(200));
+            }
+            let mut open: Vec<u8> = [vec![1], numbers].concat();
+            while !open.is_empty() {
+                let mut head = [0; 9];
+                stream.read_exact(&mut head).unwrap_or_else(|error| panic!("{way:?}: {error}: {open:?}"));
+                let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+                stream.read_exact(&mut vec![0; length as usize]).unwrap();
+                // DATA or HEADERS, with END_STREAM (RFC 9113 §6).
+                if head[3] <= 1 && head[4] & 1 == 1 {
+                    open.retain(|stream| *stream != head[8]);
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn after_a_panic_no_client_gets_what_was_opened_for_another() {
     everywhere(|way, server| {

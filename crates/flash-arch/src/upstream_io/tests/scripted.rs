@@ -20,6 +20,8 @@ pub(super) struct Fates {
     pub(super) reusable: AtomicUsize,
     pub(super) ended: AtomicUsize,
     pub(super) broken_off: AtomicUsize,
+    /// Broken off, with a stream that the program saw the end of.
+    pub(super) dropped: AtomicUsize,
 }
 
 /// Begins threads that behave as the path says.
@@ -65,6 +67,7 @@ impl Lease for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if !self.finished {
+            self.fates.dropped.fetch_add(1, Ordering::SeqCst);
             self.fates.broken_off.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -80,7 +83,7 @@ impl Upstreams for ScriptedUpstreams {
         for (reply, opened) in self.late.lock().unwrap().drain(..) {
             reply(opened);
         }
-        let panics = path.ends_with("/panic");
+        let (panics, is_late) = (path.ends_with("/panic"), path.ends_with("/late"));
         let protocol = if begin.route == 1 { UpstreamProtocol::FastCgi } else { UpstreamProtocol::Cgi };
         let kept = if protocol == UpstreamProtocol::FastCgi { self.kept.lock().unwrap().pop() } else { None };
         let used = kept.is_some();
@@ -101,11 +104,11 @@ impl Upstreams for ScriptedUpstreams {
             panic!("on purpose");
         }
         // Both ways to hear of it.
-        if number.is_multiple_of(2) {
+        if number.is_multiple_of(2) && !is_late {
             return Some(begun);
         }
         thread::spawn(move || {
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(if is_late { 300 } else { 5 }));
             reply(begun);
         });
         None
