@@ -12,6 +12,7 @@ use rustls::sign::CertifiedKey;
 use crate::certificates::{self, Certificate, CertificateFiles, FileStamp, Open};
 use crate::check;
 use crate::client_certificates::ClientAuthorities;
+use crate::compression;
 use crate::names;
 use crate::tickets::{OwnTickets, Tickets};
 
@@ -161,6 +162,7 @@ fn config(
     config.ticketer = Arc::new(OwnTickets::new(Arc::clone(tickets), of_whom));
     // Sessions are in tickets alone, which every process can read.
     config.session_storage = Arc::new(NoServerSessionStorage {});
+    compression::set_up(&mut config, certificates.len());
     Arc::new(config)
 }
 

@@ -13,6 +13,7 @@ pub mod authority;
 pub mod certificates;
 pub mod check;
 mod client_certificates;
+mod compression;
 pub mod endpoint;
 pub mod endpoints;
 mod names;

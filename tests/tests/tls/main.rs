@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bad_clients;
+mod certificate_compression;
 mod certificates;
 mod client;
 mod client_certificates;

@@ -364,3 +364,36 @@ fn a_wrong_message_with_another_behind_it_ends_the_session_and_no_more() {
         assert!(peers.serve(&longer).is_err());
     }
 }
+
+/// RFC 8879.
+#[test]
+fn a_client_gets_the_certificate_in_the_coding_that_it_takes_and_it_is_compressed_once() {
+    use rustls::compress::{BROTLI_DECOMPRESSOR, CertDecompressor, ZLIB_DECOMPRESSOR};
+    let (endpoint, config) = endpoint();
+    let flight = |decompressors: &[&'static dyn CertDecompressor]| {
+        let mut config = ClientConfig::clone(&config);
+        config.cert_decompressors = decompressors.to_vec();
+        config.resumption = rustls::client::Resumption::disabled();
+        let mut peers = Peers::new(&endpoint, &Arc::new(config));
+        let mut hello = Vec::new();
+        peers.client.write_tls(&mut hello).unwrap();
+        peers.serve(&hello).unwrap();
+        let bytes = peers.server.outgoing().len();
+        peers.exchange(usize::MAX);
+        assert_eq!(peers.secured[0].1, HandshakeKind::Full);
+        bytes
+    };
+    let compressed = || crate::compression::COMPRESSED.get();
+    let whole = flight(&[]);
+    assert_eq!(compressed(), 0);
+    let brotli = flight(&[ZLIB_DECOMPRESSOR, BROTLI_DECOMPRESSOR]);
+    let zlib = flight(&[ZLIB_DECOMPRESSOR]);
+    assert_eq!(compressed(), 2);
+    println!("the server's flight: {whole} bytes, {zlib} with zlib, {brotli} with brotli");
+    assert!(brotli < whole && zlib < whole, "{brotli}, {zlib}, {whole}");
+    for _ in 0..5 {
+        flight(&[BROTLI_DECOMPRESSOR]);
+        flight(&[ZLIB_DECOMPRESSOR]);
+    }
+    assert_eq!(compressed(), 2, "once in each coding");
+}
