@@ -1,6 +1,9 @@
 //! Admission: each new connection needs a permit. If all permits are taken, the connection that has been idle for longest
 //! is closed, and the new one gets its permit.
 //!
+//! A client holds a connection without a request until its TLS handshake is complete. So their number has a limit of its own. Beyond
+//! it, the connection is closed whose handshake is the oldest of the loop. One that stops in the middle thus keeps no other out.
+//!
 //! Each loop knows its own idle connections only. If it has none, the new connection goes to the next loop. When all loops
 //! have been asked, the connection is turned away.
 
@@ -18,6 +21,7 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
 use crate::listener;
 use crate::server_state::ServerState;
+use crate::transport::Transport;
 
 impl ServerState {
     /// A permit for a new connection, if there is one.
@@ -49,6 +53,13 @@ impl ServerState {
         self.count_refusal(429);
         listener::turn_away_client(socket);
         false
+    }
+
+    /// Whether too many connections of a new one's loop have not finished their TLS handshakes. Each loop has its share.
+    pub(crate) fn has_too_many_handshakes(&self, new: &Transport) -> bool {
+        let loops = self.loops.get().map_or(1, Vec::len).max(1);
+        let share = (self.configuration().limits.handshakes_max / loops).max(1);
+        new.unfinished_in_loop() > share as u64
     }
 
     /// Lets a new connection wait for a permit. Turns it away if too many wait.
@@ -135,7 +146,11 @@ mod tests {
 
     fn shared(connections_max: usize) -> Arc<ServerState> {
         let folder = tempfile::tempdir().unwrap();
-        testing::shared(folder.path(), Limits { connections_max, drain: Duration::ZERO }, 1_000)
+        testing::shared(
+            folder.path(),
+            Limits { connections_max, handshakes_max: 100, drain: Duration::ZERO },
+            1_000,
+        )
     }
 
     fn waiting_in(completions: &CompletionQueue) -> Option<WaitingConnection> {

@@ -86,6 +86,9 @@ pub(crate) trait Source {
 
     /// Takes out the parked connection that has been idle for longest, so that a new one gets its permit.
     fn take_longest_idle(&mut self) -> Option<Box<Client>>;
+
+    /// Takes out the parked connection whose handshake has waited for its client for longest.
+    fn take_oldest_handshake(&mut self) -> Option<Box<Client>>;
 }
 
 pub(crate) enum Arrival {
@@ -191,7 +194,16 @@ impl<S: Source> Blocking<S> {
             }
         };
         self.worker.clock.read();
-        let carries = shared.transport(&transport);
+        let mut carries = shared.transport(&transport, &shared.unfinished, self.worker.clock.now.ms());
+        if shared.has_too_many_handshakes(&carries) {
+            match self.source.take_oldest_handshake() {
+                Some(mut oldest) => oldest.transport.shed(),
+                None => {
+                    carries.shed();
+                    return None;
+                }
+            }
+        }
         let connection = self.worker.connection(transport);
         for (direction, timeout) in [(Timeout::Recv, CLIENT_PATIENCE), (Timeout::Send, LOOK_UP)] {
             set_socket_timeout(&socket, direction, Some(timeout)).ok()?;

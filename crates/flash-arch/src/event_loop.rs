@@ -19,7 +19,7 @@ use std::time::Duration;
 use flash_core::job::Outcome;
 use flash_core::local::LocalCache;
 use flash_core::{Context, ExchangeId, TransportInfo};
-use flash_observe::metrics::LoopMetrics;
+use flash_observe::metrics::{Gauge, LoopMetrics};
 use slab::Slab;
 
 use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
@@ -58,6 +58,9 @@ pub(crate) struct EventLoop<D, P: Poller> {
     upstream_io: UpstreamIo,
     streams: Streams,
     longest_idle: LongestIdle,
+    oldest_handshake: LongestIdle,
+    /// Connections whose handshakes wait for their clients.
+    unfinished: Arc<Gauge>,
     logins: Arc<LoginPool>,
     /// Listeners at which connections have arrived in this turn.
     arrivals: Vec<usize>,
@@ -108,6 +111,8 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             deferred: VecDeque::new(),
             handshakes: VecDeque::new(),
             longest_idle: LongestIdle::default(),
+            oldest_handshake: LongestIdle::default(),
+            unfinished: Arc::default(),
             arrivals: Vec::new(),
         })
     }
@@ -279,9 +284,14 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     }
 
     fn open_connection(&mut self, socket: OwnedFd, transport: TransportInfo, permit: ConnectionPermit) {
+        let now_ms = self.worker.clock.now.ms();
+        let mut carries = self.worker.shared.transport(&transport, &self.unfinished, now_ms);
+        if self.worker.shared.has_too_many_handshakes(&carries) && !self.close_oldest_handshake() {
+            return carries.shed();
+        }
         self.generation = (self.generation + 1) % NO_CONNECTION;
         let index = self.slots.insert(Box::new(Slot {
-            transport: self.worker.shared.transport(&transport),
+            transport: carries,
             connection: self.worker.connection(transport),
             socket,
             socket_state: P::socket_state(),
@@ -313,6 +323,19 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let token = longest_idle.find(worker.clock.now.ms(), all, since)?;
         let permit = self.close(token)?;
         Some(self.worker.shared.reuse(permit))
+    }
+
+    /// Closes the connection whose handshake has waited for its client for longest. Returns whether there is one.
+    fn close_oldest_handshake(&mut self) -> bool {
+        let Self { slots, worker, oldest_handshake, .. } = self;
+        let since = |slot: &Slot<P::SocketState>| slot.transport.unfinished_since_ms();
+        let all = slots.iter().map(|(index, slot)| (since(slot), token(slot.generation, index)));
+        let of = |token| since(slot_of(slots, token)?);
+        let Some(token) = oldest_handshake.find(worker.clock.now.ms(), all, of) else { return false };
+        if let Some(slot) = slots.get_mut(split(token).1) {
+            slot.transport.shed();
+        }
+        self.close(token).is_some()
     }
 
     /// Watches the listeners of a new configuration, and leaves those that it does not have. Connections that wait there are

@@ -42,7 +42,7 @@ impl FileService {
         parts.disk.close_elsewhere()?;
         parts.disk.watch_mounts()?;
         // It has no connections, and nothing to drain.
-        let limits = Limits { connections_max: 1, drain: Duration::ZERO };
+        let limits = Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO };
         let state = ServerState::new(parts, limits);
         root_watch::start(&state, true)?;
         let dispatch = Asymmetric {

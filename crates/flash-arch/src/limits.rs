@@ -6,6 +6,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub connections_max: usize,
+    /// TLS connections at once whose clients have not finished their handshakes.
+    pub handshakes_max: usize,
     /// How long exchanges under way may take after a signal to stop.
     pub drain: Duration,
 }

@@ -192,6 +192,10 @@ impl Source for Waiter {
     fn take_longest_idle(&mut self) -> Option<Box<Client>> {
         self.pool.poller.take_longest_idle(&self.pool.shared)
     }
+
+    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
+        self.pool.poller.take_oldest_handshake()
+    }
 }
 
 fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> io::Result<()> {

@@ -13,6 +13,7 @@ pub(crate) struct Parked<C> {
     vacant: Vec<u32>,
     timers: TimerWheel,
     longest_idle: LongestIdle,
+    oldest_handshake: LongestIdle,
 }
 
 struct Place<C> {
@@ -35,6 +36,7 @@ impl<C> Parked<C> {
             vacant: Vec::new(),
             timers: TimerWheel::new(now_ms),
             longest_idle: LongestIdle::default(),
+            oldest_handshake: LongestIdle::default(),
         }
     }
 
@@ -88,10 +90,31 @@ impl<C> Parked<C> {
         since_ms: impl Fn(&C) -> Option<u64>,
     ) -> Option<C> {
         let mut longest_idle = mem::take(&mut self.longest_idle);
-        let all = self.tokens().map(|token| (self.get(token).and_then(&since_ms), token));
-        let found = longest_idle.find(now_ms, all, |token| self.get(token).and_then(&since_ms));
+        let found = self.find(&mut longest_idle, now_ms, since_ms);
         self.longest_idle = longest_idle;
         self.take(found?)
+    }
+
+    /// Takes out the connection whose handshake is the oldest. `since_ms` returns since when a handshake has not been finished.
+    pub(crate) fn take_oldest_handshake(
+        &mut self,
+        now_ms: u64,
+        since_ms: impl Fn(&C) -> Option<u64>,
+    ) -> Option<C> {
+        let mut oldest_handshake = mem::take(&mut self.oldest_handshake);
+        let found = self.find(&mut oldest_handshake, now_ms, since_ms);
+        self.oldest_handshake = oldest_handshake;
+        self.take(found?)
+    }
+
+    fn find(
+        &self,
+        longest: &mut LongestIdle,
+        now_ms: u64,
+        since_ms: impl Fn(&C) -> Option<u64>,
+    ) -> Option<u64> {
+        let all = self.tokens().map(|token| (self.get(token).and_then(&since_ms), token));
+        longest.find(now_ms, all, |token| self.get(token).and_then(&since_ms))
     }
 
     /// The tokens of connections whose deadline has passed. Each is returned once.

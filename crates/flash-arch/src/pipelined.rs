@@ -24,6 +24,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flash_core::Connection;
+use flash_observe::metrics::Gauge;
 use flash_process::Child;
 
 use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
@@ -119,6 +120,7 @@ impl Pool {
         let name = |step: &str| format!("{step}-{number}");
         // Only the step that finds files needs a local cache.
         let (local, none) = (shared.configuration().server.paths.local_bytes_max(), 0);
+        let unfinished = Arc::default();
         let steps = [
             Stage::spawn(
                 name("read"),
@@ -127,13 +129,14 @@ impl Pool {
                 shared,
                 &queues,
                 to_read,
+                &unfinished,
             )?,
-            Stage::spawn(name("find"), find, local, shared, &queues, to_find)?,
-            Stage::spawn(name("header"), SendHeader, none, shared, &queues, to_head)?,
-            Stage::spawn(name("data"), data, none, shared, &queues, to_data)?,
+            Stage::spawn(name("find"), find, local, shared, &queues, to_find, &unfinished)?,
+            Stage::spawn(name("header"), SendHeader, none, shared, &queues, to_head, &unfinished)?,
+            Stage::spawn(name("data"), data, none, shared, &queues, to_data, &unfinished)?,
         ];
         let eventfd = Arc::new(CompletionQueue::new()?);
-        let accept = Accept::spawn(name("accept"), Arc::clone(shared), &eventfd, to_read)?;
+        let accept = Accept::spawn(name("accept"), Arc::clone(shared), &eventfd, to_read, &unfinished)?;
         Ok(Self { eventfd, queues, accept, steps })
     }
 
@@ -166,6 +169,8 @@ struct Accept {
     poller: Epoll,
     acceptor: Acceptor,
     to_read: Arc<Queue<Item>>,
+    /// Connections of the pool whose handshakes wait for their clients.
+    unfinished: Arc<Gauge>,
 }
 
 impl Accept {
@@ -174,11 +179,13 @@ impl Accept {
         shared: Arc<ServerState>,
         eventfd: &Arc<CompletionQueue>,
         to_read: &Arc<Queue<Item>>,
+        unfinished: &Arc<Gauge>,
     ) -> io::Result<JoinHandle<()>> {
         let mut poller = Epoll::new(eventfd, NEW)?;
         let mut acceptor = Acceptor::new(&shared, |listener| listener as u64)?;
         acceptor.open(&mut poller)?;
-        let mut accept = Self { shared, clock: Clock::new(), poller, acceptor, to_read: Arc::clone(to_read) };
+        let (to_read, unfinished) = (Arc::clone(to_read), Arc::clone(unfinished));
+        let mut accept = Self { shared, clock: Clock::new(), poller, acceptor, to_read, unfinished };
         thread::Builder::new().name(name.clone()).spawn(move || {
             if let Err(error) = accept.run() {
                 accept.shared.error_log.log(format_args!("{name} ends: {error}"));
@@ -220,7 +227,7 @@ impl Accept {
                     let connection = Connection::new(transport, settings, &self.clock.now);
                     let slot = Slot {
                         connection,
-                        transport: shared.transport(&transport),
+                        transport: shared.transport(&transport, &self.unfinished, self.clock.now.ms()),
                         socket,
                         token: NEW,
                         streams: Vec::new(),

@@ -12,7 +12,7 @@ use flash_core::upstream::Upstreams;
 use flash_core::{Drain, Server, TransportInfo};
 use flash_disk::Disk;
 use flash_http::Scheme;
-use flash_observe::metrics::{Count, Metrics, MetricsMemory};
+use flash_observe::metrics::{Count, Gauge, Metrics, MetricsMemory};
 use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, RateLimit};
 use flash_process::ServiceManager;
 use flash_tls::Endpoints;
@@ -77,6 +77,8 @@ pub struct ServerState {
     sleep_recorder: ConnectRecorder,
     verbose: bool,
     pub(crate) permits: Arc<ConnectionPermits>,
+    /// Connections of workers that block whose handshakes wait for their clients. Loops count their own.
+    pub(crate) unfinished: Arc<Gauge>,
     /// Each acceptor that watches the listeners holds a clone.
     pub(crate) acceptors: Arc<()>,
     /// The completion queues of all loops that may have idle connections.
@@ -128,6 +130,7 @@ impl ServerState {
             sleep_recorder,
             verbose,
             permits: ConnectionPermits::new(limits.connections_max),
+            unfinished: Arc::default(),
             acceptors: Arc::default(),
             loops: OnceLock::new(),
             reloads: OnceLock::new(),
@@ -139,10 +142,10 @@ impl ServerState {
         })
     }
 
-    /// The transport of a new connection, which its listener has described.
-    pub(crate) fn transport(&self, info: &TransportInfo) -> Transport {
+    /// The transport of a new connection, which its listener has described. `unfinished` counts handshakes of its loop.
+    pub(crate) fn transport(&self, info: &TransportInfo, unfinished: &Arc<Gauge>, now_ms: u64) -> Transport {
         match info.scheme {
-            Scheme::Https => Transport::tls(&self.tls, &self.metrics),
+            Scheme::Https => Transport::tls(&self.tls, &self.metrics, unfinished, now_ms),
             Scheme::Http => Transport::default(),
         }
     }

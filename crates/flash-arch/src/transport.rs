@@ -16,7 +16,7 @@ use flash_core::file::Content;
 use flash_core::output::{Front, Output};
 use flash_core::refusal::Refusal;
 use flash_core::{Connection, Context};
-use flash_observe::metrics::{Count, LoopMetrics, Metrics};
+use flash_observe::metrics::{Count, Gauge, LoopMetrics, Metrics};
 use flash_tls::session::{Failure, HandshakeKind};
 use flash_tls::{Endpoints, Event, Session};
 use rustix::io::Errno;
@@ -38,7 +38,10 @@ pub(crate) struct Tls {
     session: Session,
     endpoints: Arc<Endpoints>,
     metrics: Arc<Metrics>,
+    /// Counts the connections of the loop whose handshakes wait for their clients.
+    unfinished: Arc<Gauge>,
     handshake: Handshake,
+    accepted_ms: u64,
     /// The socket's sending direction is to be shut when the records have left.
     shuts: bool,
 }
@@ -56,6 +59,21 @@ enum Handshake {
     Over,
 }
 
+impl Handshake {
+    fn awaits_client(self) -> bool {
+        matches!(self, Self::Unbegun | Self::AwaitsClient)
+    }
+
+    /// What counts the handshakes that are as far as this one.
+    fn gauge(self, metrics: &Metrics) -> Option<&Gauge> {
+        match self {
+            Self::Unbegun | Self::AwaitsClient => Some(&metrics.handshakes_unfinished),
+            Self::HasStep | Self::Queued => Some(&metrics.handshakes_waiting),
+            Self::Over => None,
+        }
+    }
+}
+
 /// What became of the records that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
@@ -65,15 +83,48 @@ pub(crate) enum Flushed {
 }
 
 impl Transport {
-    /// TLS, whose handshake one of the endpoints will answer. `metrics` count it.
-    pub(crate) fn tls(endpoints: &Arc<Endpoints>, metrics: &Arc<Metrics>) -> Self {
+    /// TLS, whose handshake one of the endpoints will answer. `metrics` count it, and `unfinished` for the loop.
+    pub(crate) fn tls(
+        endpoints: &Arc<Endpoints>,
+        metrics: &Arc<Metrics>,
+        unfinished: &Arc<Gauge>,
+        now_ms: u64,
+    ) -> Self {
+        metrics.handshakes_unfinished.add(1);
+        unfinished.add(1);
         Self::Tls(Box::new(Tls {
             session: Session::default(),
             endpoints: Arc::clone(endpoints),
             metrics: Arc::clone(metrics),
+            unfinished: Arc::clone(unfinished),
             handshake: Handshake::Unbegun,
+            accepted_ms: now_ms,
             shuts: false,
         }))
+    }
+
+    /// When the connection was accepted, if its handshake waits for its client.
+    pub(crate) fn unfinished_since_ms(&self) -> Option<u64> {
+        match self {
+            Self::Tls(tls) => tls.handshake.awaits_client().then_some(tls.accepted_ms),
+            Self::Plain => None,
+        }
+    }
+
+    /// How many handshakes of its loop wait for their clients. None does without TLS.
+    pub(crate) fn unfinished_in_loop(&self) -> u64 {
+        match self {
+            Self::Tls(tls) => tls.unfinished.get(),
+            Self::Plain => 0,
+        }
+    }
+
+    /// The connection is closed, because too many have not finished their handshakes.
+    pub(crate) fn shed(&mut self) {
+        if let Self::Tls(tls) = self {
+            tls.metrics.add(Count::HandshakesShed, 1);
+            tls.advance(Handshake::Over);
+        }
     }
 
     pub(crate) fn is_tls(&self) -> bool {
@@ -106,7 +157,7 @@ impl Transport {
         let Self::Tls(tls) = self else { return false };
         let is_new = tls.handshake == Handshake::HasStep;
         if is_new {
-            tls.handshake = Handshake::Queued;
+            tls.advance(Handshake::Queued);
         }
         is_new
     }
@@ -230,32 +281,50 @@ impl Tls {
         };
         let result = self.session.receive(bytes, choose, |event| give(event, connection, cx));
         if self.handshake == Handshake::Unbegun {
-            self.handshake = Handshake::AwaitsClient;
+            self.advance(Handshake::AwaitsClient);
         }
         if self.session.has_step() {
-            self.handshake = Handshake::HasStep;
-            self.metrics.handshakes_waiting.add(1);
+            self.advance(Handshake::HasStep);
         }
         self.judge(result, socket, connection, cx);
     }
 
     fn step(&mut self, socket: &OwnedFd, connection: &mut Connection, cx: &mut Context<'_>) {
-        self.metrics.handshakes_waiting.subtract(1);
-        self.handshake = Handshake::AwaitsClient;
-        let (metrics, handshake) = (&self.metrics, &mut self.handshake);
+        self.advance(Handshake::AwaitsClient);
+        let mut secured = None;
         let result = self.session.step(|event| {
             if let Event::Secured(_, kind, _) = &event {
-                *handshake = Handshake::Over;
-                match kind {
-                    HandshakeKind::Resumed => metrics.add(Count::HandshakesResumed, 1),
-                    HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => {
-                        metrics.add(Count::HandshakesFull, 1);
-                    }
-                }
+                secured = Some(*kind);
             }
             give(event, connection, cx);
         });
+        if let Some(kind) = secured {
+            self.advance(Handshake::Over);
+            self.metrics.add(
+                match kind {
+                    HandshakeKind::Resumed => Count::HandshakesResumed,
+                    HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => Count::HandshakesFull,
+                },
+                1,
+            );
+        }
         self.judge(result, socket, connection, cx);
+    }
+
+    /// Goes on in the handshake. The gauges follow.
+    fn advance(&mut self, next: Handshake) {
+        if let Some(gauge) = self.handshake.gauge(&self.metrics) {
+            gauge.subtract(1);
+        }
+        if let Some(gauge) = next.gauge(&self.metrics) {
+            gauge.add(1);
+        }
+        match (self.handshake.awaits_client(), next.awaits_client()) {
+            (true, false) => self.unfinished.subtract(1),
+            (false, true) => self.unfinished.add(1),
+            _ => {}
+        }
+        self.handshake = next;
     }
 
     /// Ends the connection if its session has failed.
@@ -339,14 +408,10 @@ impl Tls {
 
 impl Drop for Tls {
     fn drop(&mut self) {
-        match self.handshake {
-            Handshake::Unbegun | Handshake::Over => {}
-            Handshake::AwaitsClient => self.metrics.add(Count::HandshakesFailed, 1),
-            Handshake::HasStep | Handshake::Queued => {
-                self.metrics.handshakes_waiting.subtract(1);
-                self.metrics.add(Count::HandshakesFailed, 1);
-            }
+        if !matches!(self.handshake, Handshake::Unbegun | Handshake::Over) {
+            self.metrics.add(Count::HandshakesFailed, 1);
         }
+        self.advance(Handshake::Over);
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Metrics {
     rare: Shard,
     /// TLS handshakes that wait for their turn to take a step.
     pub handshakes_waiting: Gauge,
+    /// TLS handshakes that wait for their clients.
+    pub handshakes_unfinished: Gauge,
     loops: Mutex<Vec<Arc<LoopMetrics>>>,
     blocks: Arc<Blocks>,
     /// Those of workers that have ended, among `loops`.
@@ -69,6 +71,7 @@ impl Metrics {
             memory,
             rare,
             handshakes_waiting: Gauge::default(),
+            handshakes_unfinished: Gauge::default(),
             loops: Mutex::default(),
             blocks: Arc::default(),
             unused: Mutex::default(),
@@ -188,7 +191,9 @@ impl Metrics {
             ("handshakes_full", self.get(Count::HandshakesFull)),
             ("handshakes_resumed", self.get(Count::HandshakesResumed)),
             ("handshakes_failed", self.get(Count::HandshakesFailed)),
+            ("handshakes_shed", self.get(Count::HandshakesShed)),
             ("handshakes_waiting", self.handshakes_waiting.get()),
+            ("handshakes_unfinished", self.handshakes_unfinished.get()),
             ("loop_blocks", self.loop_blocks()),
             ("panics", self.get(Count::Panics)),
             ("compressed", self.get(Count::Compressed)),

@@ -130,6 +130,7 @@ pub(crate) fn of_memory(memory: &MetricsMemory) -> Snapshot {
             full: memory.sum(Count::HandshakesFull),
             resumed: memory.sum(Count::HandshakesResumed),
             failed: memory.sum(Count::HandshakesFailed),
+            shed: memory.sum(Count::HandshakesShed),
         },
         programs: memory.programs.all().iter().map(of_program).collect(),
         ..Snapshot::default()

@@ -151,7 +151,8 @@ fn connections(text: &mut Text, snapshot: &Snapshot) {
     }
     text.counter("flash_connections_accepted", "Connections that were accepted.", totals.connections);
     text.counter("flash_connections_shed", "Connections that were turned away.", totals.shed);
-    let handshakes = [("full", tls.full), ("resumed", tls.resumed), ("failed", tls.failed)];
+    let handshakes =
+        [("full", tls.full), ("resumed", tls.resumed), ("failed", tls.failed), ("shed", tls.shed)];
     text.counters("flash_tls_handshakes", "TLS handshakes, by their result.", "result", &handshakes);
     text.counter("flash_logins", "Checks of passwords.", totals.logins);
     text.counter("flash_logins_refused", "Log-ins refused because too many waited.", totals.logins_refused);

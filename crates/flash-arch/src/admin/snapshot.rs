@@ -206,6 +206,8 @@ pub struct TlsSnapshot {
     pub full: u64,
     pub resumed: u64,
     pub failed: u64,
+    /// Closed, because too many were not finished.
+    pub shed: u64,
 }
 
 /// The programs of a route, in all processes of the server.

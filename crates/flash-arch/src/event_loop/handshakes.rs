@@ -1,6 +1,6 @@
 //! Tests of handshakes in a loop: one step between two rounds of events, in the order of arrival.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use flash_core::record::Peer;
@@ -17,6 +17,8 @@ use super::*;
 use crate::sped::Inline;
 use crate::testing;
 use crate::{Epoll, Limits};
+
+const HANDSHAKES_MAX: usize = 3;
 
 /// A loop, and clients whose first messages it has received.
 struct Handshakes {
@@ -36,7 +38,8 @@ impl Handshakes {
         let mut parts = testing::parts(folder.path(), 60_000);
         parts.tls.replace([&Arc::new(endpoint)]);
         parts.server.settings.certificates = Some(CertificatesId(0));
-        let limits = Limits { connections_max: clients + 1, drain: Duration::ZERO };
+        let limits =
+            Limits { connections_max: clients + 10, handshakes_max: HANDSHAKES_MAX, drain: Duration::ZERO };
         let shared = ServerState::new(parts, limits);
         let completions = Arc::new(CompletionQueue::new().unwrap());
         let event_loop =
@@ -53,10 +56,15 @@ impl Handshakes {
         let name = ServerName::try_from("localhost").unwrap();
         let mut hello = Vec::new();
         ClientConnection::new(Arc::new(config), name).unwrap().write_tls(&mut hello).unwrap();
+        self.open(&hello);
+    }
+
+    /// A client that has sent these bytes.
+    fn open(&mut self, bytes: &[u8]) {
         let (socket, mut client) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         client.set_nonblocking(true).unwrap();
-        client.write_all(&hello).unwrap();
+        client.write_all(bytes).unwrap();
         self.clients.push(client);
         let transport = TransportInfo { scheme: Scheme::Https, ..TransportInfo::plain(Peer::Unix) };
         let permit = self.shared.permit().unwrap();
@@ -103,4 +111,23 @@ fn a_handshake_that_waits_beyond_its_deadline_is_over_and_delays_no_other() {
     assert_eq!(handshakes.shared.metrics.get(Count::HandshakesFailed), 2);
     handshakes.event_loop.run_handshake();
     assert_eq!(handshakes.answered(), [2], "the two before it have ended");
+}
+
+#[test]
+fn beyond_the_limit_the_oldest_handshake_that_waits_for_its_client_is_closed() {
+    // The first waits for the loop, and does not count.
+    let mut handshakes = Handshakes::begin(1);
+    for number in 0..HANDSHAKES_MAX + 2 {
+        let now_us = handshakes.event_loop.worker.clock.now.us;
+        handshakes.event_loop.worker.clock.now.advance(now_us + 1_000);
+        // Some send a part of a message, and some nothing.
+        handshakes.open(if number % 2 == 0 { &[22, 3, 1] } else { &[] });
+    }
+    let is_closed = |client: &mut UnixStream| !matches!(client.read(&mut [0; 1]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+    let closed: Vec<bool> = handshakes.clients.iter_mut().map(is_closed).collect();
+    assert_eq!(closed, [false, true, true, false, false, false]);
+    let metrics = Arc::clone(&handshakes.shared.metrics);
+    assert_eq!((metrics.get(Count::HandshakesShed), metrics.handshakes_unfinished.get()), (2, 3));
+    drop(handshakes);
+    assert_eq!((metrics.handshakes_unfinished.get(), metrics.handshakes_waiting.get()), (0, 0));
 }

@@ -96,7 +96,10 @@ impl Bench {
             metrics_memory: flash_observe::metrics::MetricsMemory::for_loops(1).unwrap().into(),
             verbose: false,
         };
-        let shared = ServerState::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
+        let shared = ServerState::new(
+            parts,
+            Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO },
+        );
         let supervisor = Child { pid: rustix::process::getpid(), name: "the supervisor" };
         let processes = Arc::new(HelperProcesses::new(Arc::new(SupervisorProcess::at(control, supervisor))));
         Self { folder, shared, processes }

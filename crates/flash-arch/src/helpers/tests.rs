@@ -23,7 +23,8 @@ fn a_listing_does_not_wait_for_the_helpers_of_files() {
     let mut parts = testing::parts(folder.path(), 10_000);
     let settings = SiteSettings { list: true, ..SiteSettings::default() };
     parts.server.hosts = Hosts::one(Site { settings: settings.into(), ..Site::default() });
-    let shared = ServerState::new(parts, Limits { connections_max: 1, drain: Duration::ZERO });
+    let shared =
+        ServerState::new(parts, Limits { connections_max: 1, handshakes_max: 100, drain: Duration::ZERO });
     let limits = HelperLimits { helpers_max: 1, queue_max: 8, single_flight: true, offload: Offload::Needed };
     let helpers = Helpers::start(limits, shared).unwrap();
     let completions = Arc::new(CompletionQueue::new().unwrap());

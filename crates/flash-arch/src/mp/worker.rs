@@ -299,4 +299,9 @@ impl Source for Connections<'_> {
     fn take_longest_idle(&mut self) -> Option<Box<Client>> {
         None
     }
+
+    /// A process has no other connection.
+    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
+        None
+    }
 }

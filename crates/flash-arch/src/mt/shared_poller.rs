@@ -169,6 +169,12 @@ impl SharedPoller {
             .take_longest_idle(now_ms(), |client| client.connection.idle_since_ms(settings))
     }
 
+    /// Takes out the parked connection whose handshake has waited for its client for longest.
+    pub(super) fn take_oldest_handshake(&self) -> Option<Box<Client>> {
+        let since_ms = |client: &Box<Client>| client.transport.unfinished_since_ms();
+        self.state.lock().parked.take_oldest_handshake(now_ms(), since_ms)
+    }
+
     /// Gives threads the connections whose deadline has passed. While the server drains, all of them. Runs until the
     /// process ends.
     pub(super) fn watch_deadlines(&self, shared: &ServerState) {

@@ -56,6 +56,7 @@ pub(super) struct ParkedConnections {
     parked_count: usize,
     timers: TimerWheel,
     longest_idle: LongestIdle,
+    oldest_handshake: LongestIdle,
 }
 
 struct ParkingSlot {
@@ -70,6 +71,7 @@ impl ParkedConnections {
             parked_count: 0,
             timers: TimerWheel::new(now_ms),
             longest_idle: LongestIdle::default(),
+            oldest_handshake: LongestIdle::default(),
         }
     }
 
@@ -112,6 +114,18 @@ impl ParkedConnections {
             connection_slot.connection.idle_since_ms(settings).filter(|_| connection_slot.token == token)
         };
         let token = self.longest_idle.find(now_ms, self.places.iter().filter_map(since), of)?;
+        self.take(token)
+    }
+
+    /// Takes out the connection whose handshake has waited for its client for longest.
+    pub(super) fn take_oldest_handshake(&mut self, now_ms: u64) -> Option<Box<Slot>> {
+        let parked = self.places.iter().filter_map(|place| place.connection_slot.as_ref());
+        let all = parked.map(|slot| (slot.transport.unfinished_since_ms(), slot.token));
+        let of = |token: u64| {
+            let slot = self.places.get(token as u32 as usize)?.connection_slot.as_ref()?;
+            slot.transport.unfinished_since_ms().filter(|_| slot.token == token)
+        };
+        let token = self.oldest_handshake.find(now_ms, all, of)?;
         self.take(token)
     }
 

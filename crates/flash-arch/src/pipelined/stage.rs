@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use flash_core::Context;
 use flash_core::local::LocalCache;
-use flash_observe::metrics::LoopMetrics;
+use flash_observe::metrics::{Gauge, LoopMetrics};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
@@ -39,6 +39,8 @@ pub(super) struct Stage<W> {
     unfinished: Vec<Item>,
     /// Parked connections whose handshakes wait for their next step, in the order of arrival. One that closes leaves its token.
     handshakes: VecDeque<u64>,
+    /// Connections of the pool whose handshakes wait for their clients.
+    unfinished_handshakes: Arc<Gauge>,
     give_up: GiveUp,
 }
 
@@ -67,6 +69,7 @@ impl<W: Work + Send + 'static> Stage<W> {
         shared: &Arc<ServerState>,
         queues: &Arc<Queues>,
         queue: &Arc<Queue<Item>>,
+        unfinished_handshakes: &Arc<Gauge>,
     ) -> io::Result<JoinHandle<()>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wakes = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -88,6 +91,7 @@ impl<W: Work + Send + 'static> Stage<W> {
             worker,
             unfinished: Vec::new(),
             handshakes: VecDeque::new(),
+            unfinished_handshakes: Arc::clone(unfinished_handshakes),
             give_up: GiveUp::Never,
         };
         thread::Builder::new().name(name.clone()).spawn(move || {
@@ -151,7 +155,10 @@ impl<W: Work + Send + 'static> Stage<W> {
             self.resume(token, with, |_, _| {});
         }
         for Item { slot, with } in std::mem::take(&mut self.unfinished).into_iter().chain(batch.drain(..)) {
-            self.turn(slot, with, |_, _| {});
+            match slot.token {
+                NEW => self.begin(slot),
+                _ => self.turn(slot, with, |_, _| {}),
+            }
         }
         self.run_handshake();
         for token in self.parked.due(self.worker.clock.now.ms()) {
@@ -183,17 +190,35 @@ impl<W: Work + Send + 'static> Stage<W> {
                 let connection = self.worker.connection(waiting_connection.transport);
                 let slot = Slot {
                     connection,
-                    transport: shared.transport(&waiting_connection.transport),
+                    transport: shared.transport(
+                        &waiting_connection.transport,
+                        &self.unfinished_handshakes,
+                        self.worker.clock.now.ms(),
+                    ),
                     socket: waiting_connection.socket,
                     token: NEW,
                     streams: Vec::new(),
                     registered: false,
                     permit,
                 };
-                self.turn(Box::new(slot), With::Nothing, |_, _| {});
+                self.begin(Box::new(slot));
             }
             None => shared.pass_on(waiting_connection, self.queue.completions()),
         }
+    }
+
+    /// The first turn of a connection. If too many have not finished their handshakes, the oldest of these is closed.
+    fn begin(&mut self, mut slot: Box<Slot>) {
+        if self.worker.shared.has_too_many_handshakes(&slot.transport) {
+            match self.parked.take_oldest_handshake(self.worker.clock.now.ms()) {
+                Some(mut oldest) => {
+                    self.work.forget(&oldest);
+                    oldest.transport.shed();
+                }
+                None => return slot.transport.shed(),
+            }
+        }
+        self.turn(slot, With::Nothing, |_, _| {});
     }
 
     /// Closes the connection that has been idle for longest, and returns its permit.

@@ -80,6 +80,8 @@ pub enum Count {
     HandshakesFull,
     HandshakesResumed,
     HandshakesFailed,
+    /// Connections that were closed because too many had not finished their handshakes.
+    HandshakesShed,
     Connections,
     /// Connections turned away because there were too many, or no descriptor for them.
     Shed,

@@ -236,6 +236,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
     pub connections_max: Option<usize>,
 
+    /// Connections at once whose clients have not finished their TLS handshakes. A new connection beyond them closes the one whose
+    /// handshake is the oldest. Without this flag, half of --connections-max. A process of mp has one connection
+    #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
+    pub handshakes_max: Option<usize>,
+
     /// Connections of each client at once. Beyond them, 429. A client is an IPv4 address, or the first 64 bits of an IPv6 address.
     /// Trusted proxies may have as many as they like
     #[arg(long, value_name = "N", value_parser = count(1, 1 << 20), help_heading = LIMITS)]

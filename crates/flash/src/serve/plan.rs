@@ -123,7 +123,10 @@ impl Plan {
             _ => self.connections,
         };
         let drain = if self.flags.drain.is_zero() { AS_LONG_AS_IT_TAKES } else { self.flags.drain };
-        Limits { connections_max: room.min(self.flags.connections_max.unwrap_or(usize::MAX)), drain }
+        let connections_max = room.min(self.flags.connections_max.unwrap_or(usize::MAX));
+        // The other half is for those who have shown that they speak TLS.
+        let handshakes_max = self.flags.handshakes_max.unwrap_or((connections_max / 2).max(1));
+        Limits { connections_max, handshakes_max, drain }
     }
 
     pub(super) fn settings(&self, log: bool) -> Settings {

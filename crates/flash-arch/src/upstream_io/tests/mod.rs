@@ -100,13 +100,17 @@ impl Source for NeverParks {
     fn take_longest_idle(&mut self) -> Option<Box<Client>> {
         None
     }
+
+    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
+        None
+    }
 }
 
 impl Server {
     fn start(way: Way) -> Self {
         let folder = TempDir::new().unwrap();
         std::fs::write(folder.path().join("hot.txt"), "hot").unwrap();
-        let limits = Limits { connections_max: 100, drain: Duration::ZERO };
+        let limits = Limits { connections_max: 100, handshakes_max: 100, drain: Duration::ZERO };
         let upstreams = ScriptedUpstreams::default();
         let fates = Arc::clone(&upstreams.fates);
         let mut parts = testing::parts(folder.path(), 10_000);
