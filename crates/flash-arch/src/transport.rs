@@ -279,36 +279,41 @@ impl Tls {
             let own = site.and_then(|site| site.certificates.as_ref()).map(|own| own.present);
             endpoints.of(own.or(server.settings.certificates)?)
         };
-        let result = self.session.receive(bytes, choose, |event| give(event, connection, cx));
+        let mut completed = None;
+        let result = self.session.receive(bytes, choose, |event| {
+            completed = completed.or(event.completed());
+            give(event, connection, cx);
+        });
         if self.handshake == Handshake::Unbegun {
             self.advance(Handshake::AwaitsClient);
         }
         if self.session.has_step() {
             self.advance(Handshake::HasStep);
         }
+        self.complete(completed);
         self.judge(result, socket, connection, cx);
     }
 
     fn step(&mut self, socket: &OwnedFd, connection: &mut Connection, cx: &mut Context<'_>) {
         self.advance(Handshake::AwaitsClient);
-        let mut secured = None;
+        let mut completed = None;
         let result = self.session.step(|event| {
-            if let Event::Secured(_, kind, _) = &event {
-                secured = Some(*kind);
-            }
+            completed = completed.or(event.completed());
             give(event, connection, cx);
         });
-        if let Some(kind) = secured {
-            self.advance(Handshake::Over);
-            self.metrics.add(
-                match kind {
-                    HandshakeKind::Resumed => Count::HandshakesResumed,
-                    HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => Count::HandshakesFull,
-                },
-                1,
-            );
-        }
+        self.complete(completed);
         self.judge(result, socket, connection, cx);
+    }
+
+    /// Counts the handshake, if it is complete.
+    fn complete(&mut self, completed: Option<HandshakeKind>) {
+        let Some(kind) = completed else { return };
+        self.advance(Handshake::Over);
+        let count = match kind {
+            HandshakeKind::Resumed => Count::HandshakesResumed,
+            HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => Count::HandshakesFull,
+        };
+        self.metrics.add(count, 1);
     }
 
     /// Goes on in the handshake. The gauges follow.
@@ -418,7 +423,10 @@ impl Drop for Tls {
 /// Tells a connection what its session has brought.
 fn give(event: Event<'_>, connection: &mut Connection, cx: &mut Context<'_>) {
     match event {
-        Event::Secured(tls, _, certificate) => connection.secured(tls, certificate, cx),
+        Event::Secured(tls, _, certificate) | Event::Early(tls, certificate) => {
+            connection.secured(tls, certificate, cx);
+        }
+        Event::Confirmed(_) => connection.confirmed(),
         Event::Plaintext(bytes) => connection.received(bytes, cx),
         Event::End => connection.received_end(cx),
     }

@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// The TLS handshake is complete. Nothing has been received before it.
+    /// The TLS handshake has agreed on what it is about. Nothing has been received before.
     pub fn secured(&mut self, tls: TlsInfo, certificate: Option<Arc<ClientCertificate>>, cx: &Context<'_>) {
         let transport = match &self.protocol {
             Protocol::H1(h1) => h1.transport(),
@@ -83,6 +83,13 @@ impl Connection {
         let is_one_too_many = self.is_one_too_many;
         let secured = Self::with(transport.secured(tls), self.counted.take(), &cx.server.settings, cx.now);
         *self = Self { is_one_too_many, certificate, ..secured };
+    }
+
+    /// The TLS handshake is complete, which was not when it was [secured](Connection::secured). What comes now is no repetition.
+    pub fn confirmed(&mut self) {
+        if let Some(tls) = &mut self.protocol.transport_mut().tls {
+            tls.is_early = false;
+        }
     }
 
     /// Whether nothing more is received or sent.

@@ -30,6 +30,8 @@ pub struct TlsInfo {
     pub version: u16,
     /// The cipher suite's number on the wire.
     pub cipher: u16,
+    /// The handshake is not complete. Others may have recorded what comes meanwhile, to send it again (RFC 8470).
+    pub is_early: bool,
 }
 
 /// What programs learn of the certificate that a client has shown, each in the form that mod_ssl gives it.
@@ -125,6 +127,11 @@ impl TransportInfo {
     /// The same socket after its TLS handshake.
     pub fn secured(self, tls: TlsInfo) -> Self {
         Self { scheme: Scheme::Https, tls: Some(tls), ..self }
+    }
+
+    /// Whether what comes may be a repetition, because the TLS handshake is not complete.
+    pub(crate) fn is_early(&self) -> bool {
+        self.tls.is_some_and(|tls| tls.is_early)
     }
 
     /// For another process that goes on with the connection, whose first bytes have been read. Without TLS.

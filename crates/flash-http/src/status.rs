@@ -51,6 +51,7 @@ statuses! {
     417 EXPECTATION_FAILED "Expectation Failed"
     421 MISDIRECTED_REQUEST "Misdirected Request"
     422 UNPROCESSABLE_CONTENT "Unprocessable Content"
+    425 TOO_EARLY "Too Early"
     429 TOO_MANY_REQUESTS "Too Many Requests"
     431 FIELDS_TOO_LARGE "Request Header Fields Too Large"
     500 INTERNAL_SERVER_ERROR "Internal Server Error"

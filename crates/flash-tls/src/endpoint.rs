@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flash_core::transport::CertificatesId;
 use rustls::crypto;
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig, ServerSessionMemoryCache,
+};
 use rustls::sign::CertifiedKey;
 
 use crate::certificates::{self, Certificate, CertificateFiles, FileStamp, Open};
@@ -21,7 +23,7 @@ use crate::tickets::{OwnTickets, Tickets};
 pub struct Endpoint {
     id: CertificatesId,
     tickets: Arc<Tickets>,
-    http2: bool,
+    choices: Choices,
     /// Whose certificates clients show, if they are asked for any.
     clients: ArcSwapOption<ClientAuthorities>,
     config: ArcSwap<ServerConfig>,
@@ -31,29 +33,49 @@ pub struct Endpoint {
     seen: ArcSwap<Stamps>,
 }
 
+/// What clients may choose in their handshakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choices {
+    pub http2: bool,
+    /// A client that comes back may send requests with its first message.
+    pub early_data: bool,
+}
+
 /// Of each certificate and its key, and at last of the clients' authorities.
 type Stamps = Vec<Option<FileStamp>>;
 
 /// ALPN's names of protocols (RFC 7301 §6).
 pub(crate) const HTTP1: &[u8] = b"http/1.1";
 pub(crate) const HTTP2: &[u8] = b"h2";
+/// A client may send so many bytes before its handshake is complete.
+const EARLY_DATA_BYTES_MAX: u32 = 16 << 10;
+/// Sessions that an endpoint with early data remembers. Each takes a third of a kilobyte.
+const SESSIONS_MAX: usize = 8192;
 /// In the order of preference.
 const APPLICATION_PROTOCOLS: [&[u8]; 2] = [HTTP2, HTTP1];
 
 impl Endpoint {
-    /// `certificates` are for the same sites, for example with keys of different kinds. `http2` says whether clients may
-    /// choose HTTP/2. If there are `clients`, a client is asked for a certificate.
+    /// `certificates` are for the same sites, for example with keys of different kinds. If there are `clients`, a client is asked
+    /// for a certificate.
     pub fn new(
         id: CertificatesId,
         certificates: Vec<Certificate>,
         clients: Option<ClientAuthorities>,
         tickets: Arc<Tickets>,
-        http2: bool,
+        choices: Choices,
     ) -> Self {
-        let config = ArcSwap::new(config(&certificates, clients.as_ref(), &tickets, http2));
+        let config = ArcSwap::new(config(&certificates, clients.as_ref(), &tickets, choices));
         let seen = ArcSwap::from_pointee(stamps_of(&certificates, clients.as_ref()));
         let clients = ArcSwapOption::new(clients.map(Arc::new));
-        Self { id, tickets, http2, clients, config, certificates: ArcSwap::from_pointee(certificates), seen }
+        Self {
+            id,
+            tickets,
+            choices,
+            clients,
+            config,
+            certificates: ArcSwap::from_pointee(certificates),
+            seen,
+        }
     }
 
     pub fn id(&self) -> CertificatesId {
@@ -87,7 +109,7 @@ impl Endpoint {
         if let Some(fault) = renewals.find_map(|(old, new)| check::fault_of_renewal(old, new, now)) {
             return Err(fault);
         }
-        self.config.store(config(&certificates, clients.as_ref(), &self.tickets, self.http2));
+        self.config.store(config(&certificates, clients.as_ref(), &self.tickets, self.choices));
         self.clients.store(clients.map(Arc::new));
         self.certificates.store(Arc::new(certificates));
         Ok(true)
@@ -97,13 +119,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// If a file cannot be used.
-    pub fn next(self: &Arc<Self>, http2: bool, open: &Open<'_>) -> Result<Arc<Self>, String> {
+    pub fn next(self: &Arc<Self>, choices: Choices, open: &Open<'_>) -> Result<Arc<Self>, String> {
         let present = stamps_of(&self.certificates.load(), self.clients.load().as_deref());
-        if http2 == self.http2 && self.stamps(&present, open) == present {
+        if choices == self.choices && self.stamps(&present, open) == present {
             return Ok(Arc::clone(self));
         }
         let (certificates, clients) = self.read_again(open)?;
-        Ok(Arc::new(Self::new(self.id, certificates, clients, Arc::clone(&self.tickets), http2)))
+        Ok(Arc::new(Self::new(self.id, certificates, clients, Arc::clone(&self.tickets), choices)))
     }
 
     /// By what changes of the files are recognized. A file that is gone is the same as `before`.
@@ -143,7 +165,7 @@ fn config(
     certificates: &[Certificate],
     clients: Option<&ClientAuthorities>,
     tickets: &Arc<Tickets>,
-    http2: bool,
+    choices: Choices,
 ) -> Arc<ServerConfig> {
     let keys =
         certificates.iter().map(|certificate| (certificate.names().to_vec(), certificate.key())).collect();
@@ -155,13 +177,21 @@ fn config(
         None => builder.with_no_client_auth(),
     }
     .with_cert_resolver(Arc::new(Resolver(keys)));
-    let offered = APPLICATION_PROTOCOLS.iter().filter(|name| http2 || **name != HTTP2);
+    let offered = APPLICATION_PROTOCOLS.iter().filter(|name| choices.http2 || **name != HTTP2);
     config.alpn_protocols = offered.map(|name| name.to_vec()).collect();
-    // A ticket carries the client's identity, so it is for those alone who would have verified the same.
-    let of_whom = clients.map_or_else(Vec::new, |clients| clients.digest().to_vec());
-    config.ticketer = Arc::new(OwnTickets::new(Arc::clone(tickets), of_whom));
-    // Sessions are in tickets alone, which every process can read.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
+    if choices.early_data {
+        // rustls takes early data only of sessions in a memory, which it forgets when they are resumed. So nobody can repeat the
+        // data. The memory is for those alone who verify clients in this way.
+        config.max_early_data_size = EARLY_DATA_BYTES_MAX;
+        config.send_half_rtt_data = true;
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+    } else {
+        // A ticket carries the client's identity, so it is for those alone who would have verified the same.
+        let of_whom = clients.map_or_else(Vec::new, |clients| clients.digest().to_vec());
+        config.ticketer = Arc::new(OwnTickets::new(Arc::clone(tickets), of_whom));
+        // Sessions are in tickets alone, which every process can read.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+    }
     compression::set_up(&mut config, certificates.len());
     Arc::new(config)
 }

@@ -23,7 +23,7 @@ pub mod tickets;
 
 pub use certificates::{Certificate, CertificateFiles};
 pub use client_certificates::ClientAuthorities;
-pub use endpoint::Endpoint;
+pub use endpoint::{Choices, Endpoint};
 pub use endpoints::Endpoints;
 pub use scratch::release as release_scratch;
 pub use session::{Event, Session};

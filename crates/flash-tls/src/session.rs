@@ -44,6 +44,8 @@ enum State {
     /// The ClientHello has not arrived as a whole. A client that sends nothing costs no more than this.
     Hello(Option<Box<Acceptor>>),
     Handshake(Box<UnbufferedServerConnection>, CertificatesId),
+    /// The client has sent early data. It gets responses before its handshake is complete.
+    Early(Box<UnbufferedServerConnection>),
     Open(Box<UnbufferedServerConnection>),
     /// Only what is left in `outgoing` may be sent.
     Failed,
@@ -52,11 +54,25 @@ enum State {
 /// What the client's bytes have brought.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// The client sends data before its handshake is complete. The rest is as with `Secured`.
+    Early(TlsInfo, Option<Arc<ClientCertificate>>),
+    /// The handshake is complete, after `Early`.
+    Confirmed(HandshakeKind),
     /// The handshake is complete. The client may have shown a certificate, in this handshake or in the one that is resumed.
     Secured(TlsInfo, HandshakeKind, Option<Arc<ClientCertificate>>),
     Plaintext(&'a [u8]),
     /// The client has closed its side with a close_notify.
     End,
+}
+
+impl Event<'_> {
+    /// How the handshake was that this event completes.
+    pub fn completed(&self) -> Option<HandshakeKind> {
+        match self {
+            Event::Secured(_, kind, _) | Event::Confirmed(kind) => Some(*kind),
+            Event::Early(..) | Event::Plaintext(_) | Event::End => None,
+        }
+    }
 }
 
 /// Why a session has failed. Its last words are in [`Session::outgoing`].
@@ -134,12 +150,13 @@ impl Session {
                 self.has_step = true;
                 Ok(())
             }
-            State::Open(_) if !self.incoming.is_empty() => {
+            // What is left of a handshake with early data costs no more than a record.
+            State::Early(_) | State::Open(_) if !self.incoming.is_empty() => {
                 let mut bytes = mem::take(&mut self.incoming);
                 bytes.extend_from_slice(ciphertext);
                 self.process_all(&mut bytes, &mut on)
             }
-            State::Open(_) => scratch::with(|scratch| {
+            State::Early(_) | State::Open(_) => scratch::with(|scratch| {
                 scratch.incoming.extend_from_slice(ciphertext);
                 self.process_all(&mut scratch.incoming, &mut on)
             }),
@@ -221,7 +238,8 @@ impl Session {
         let mut first = Vec::new();
         loop {
             let is_open = self.is_open();
-            let (State::Handshake(tls, _) | State::Open(tls)) = &mut self.state else {
+            let mut early = Vec::new();
+            let (State::Handshake(tls, _) | State::Early(tls) | State::Open(tls)) = &mut self.state else {
                 return Ok(bytes.len());
             };
             let UnbufferedStatus { discard, state } = tls.process_tls_records(&mut bytes[used..]);
@@ -235,6 +253,12 @@ impl Session {
                             true => on(Event::Plaintext(record.payload)),
                             false => first.extend_from_slice(record.payload),
                         }
+                    }
+                    true
+                }
+                ConnectionState::ReadEarlyData(mut data) => {
+                    while let Some(record) = data.next_record() {
+                        early.extend_from_slice(record?.payload);
                     }
                     true
                 }
@@ -257,27 +281,31 @@ impl Session {
                 }
                 _ => false,
             };
-            if let State::Handshake(tls, certificates) = &self.state
+            if !early.is_empty() {
+                if let State::Handshake(tls, certificates) = &self.state {
+                    let tls_info = TlsInfo { is_early: true, ..info(tls, *certificates) };
+                    on(Event::Early(tls_info, client_certificate(tls)));
+                }
+                self.state = match mem::replace(&mut self.state, State::Failed) {
+                    State::Handshake(tls, _) => State::Early(tls),
+                    state => state,
+                };
+                on(Event::Plaintext(&early));
+            }
+            if let State::Handshake(tls, _) | State::Early(tls) = &self.state
                 && !tls.is_handshaking()
             {
-                on(Event::Secured(
-                    TlsInfo {
-                        protocol: match tls.alpn_protocol() {
-                            Some(HTTP2) => ApplicationProtocol::Http2,
-                            _ => ApplicationProtocol::Http1,
-                        },
-                        certificates: *certificates,
-                        version: tls.protocol_version().map_or(0, u16::from),
-                        cipher: tls.negotiated_cipher_suite().map_or(0, |suite| suite.suite().into()),
-                    },
-                    tls.handshake_kind().unwrap_or(HandshakeKind::Full),
-                    tls.peer_certificates()
-                        .and_then(|chain| client_certificates::describe(chain.first()?))
-                        .map(Arc::new),
-                ));
-                if let State::Handshake(tls, _) = mem::replace(&mut self.state, State::Failed) {
-                    self.state = State::Open(tls);
-                }
+                let kind = tls.handshake_kind().unwrap_or(HandshakeKind::Full);
+                on(match &self.state {
+                    State::Handshake(tls, certificates) => {
+                        Event::Secured(info(tls, *certificates), kind, client_certificate(tls))
+                    }
+                    _ => Event::Confirmed(kind),
+                });
+                self.state = match mem::replace(&mut self.state, State::Failed) {
+                    State::Handshake(tls, _) | State::Early(tls) => State::Open(tls),
+                    state => state,
+                };
                 if !first.is_empty() {
                     on(Event::Plaintext(&mem::take(&mut first)));
                 }
@@ -291,7 +319,7 @@ impl Session {
     /// Writes the alert that a failure has left. While there is something to write, rustls reads none of the client's bytes, so
     /// they can be missing.
     fn last_words(&mut self) {
-        while let State::Handshake(tls, _) | State::Open(tls) = &mut self.state
+        while let State::Handshake(tls, _) | State::Early(tls) | State::Open(tls) = &mut self.state
             && tls.wants_write()
         {
             let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
@@ -350,7 +378,7 @@ impl Session {
     ) -> Option<usize> {
         debug_assert!(self.outgoing.is_empty(), "records leave in their order");
         let records_max = self.records_max;
-        let State::Open(tls) = &mut self.state else { return None };
+        let (State::Early(tls) | State::Open(tls)) = &mut self.state else { return None };
         scratch::with(|scratch| {
             let mut sealed = 0;
             let mut rest = Slices { slices, at: 0 };
@@ -375,7 +403,7 @@ impl Session {
         if mem::replace(&mut self.is_closed, true) {
             return;
         }
-        let State::Open(tls) = &mut self.state else { return };
+        let (State::Early(tls) | State::Open(tls)) = &mut self.state else { return };
         let mut room = [0; RECORD_OVERHEAD];
         let written = drive(tls, &mut self.incoming, &mut self.outgoing, |traffic| {
             traffic.queue_close_notify(&mut room).ok()
@@ -386,11 +414,31 @@ impl Session {
     }
 }
 
+/// What a handshake has agreed on.
+fn info(tls: &UnbufferedServerConnection, certificates: CertificatesId) -> TlsInfo {
+    TlsInfo {
+        protocol: match tls.alpn_protocol() {
+            Some(HTTP2) => ApplicationProtocol::Http2,
+            _ => ApplicationProtocol::Http1,
+        },
+        certificates,
+        version: tls.protocol_version().map_or(0, u16::from),
+        cipher: tls.negotiated_cipher_suite().map_or(0, |suite| suite.suite().into()),
+        is_early: false,
+    }
+}
+
+fn client_certificate(tls: &UnbufferedServerConnection) -> Option<Arc<ClientCertificate>> {
+    let chain = tls.peer_certificates()?;
+    client_certificates::describe(chain.first()?).map(Arc::new)
+}
+
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             State::Hello(_) => "Hello",
             State::Handshake(..) => "Handshake",
+            State::Early(_) => "Early",
             State::Open(_) => "Open",
             State::Failed => "Failed",
         })

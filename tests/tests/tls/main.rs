@@ -8,6 +8,7 @@ mod certificates;
 mod client;
 mod client_certificates;
 mod conformance;
+mod early_data;
 mod half_open;
 mod http2_clients;
 mod programs;

@@ -8,7 +8,7 @@ use flash_core::transport::CertificatesId;
 use flash_http::Scheme;
 use flash_observe::metrics::Count;
 use flash_tls::tickets::Tickets;
-use flash_tls::{Certificate, Endpoint, authority, certificates};
+use flash_tls::{Certificate, Choices, Endpoint, authority, certificates};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tempfile::TempDir;
@@ -34,7 +34,8 @@ impl Handshakes {
         let local = authority::local(folder.path()).unwrap();
         let certificates = vec![Certificate::read(&local.files, &certificates::open).unwrap()];
         let tickets = Arc::new(Tickets::new().unwrap());
-        let endpoint = Endpoint::new(CertificatesId(0), certificates, None, tickets, true);
+        let choices = Choices { http2: true, early_data: false };
+        let endpoint = Endpoint::new(CertificatesId(0), certificates, None, tickets, choices);
         let mut parts = testing::parts(folder.path(), 60_000);
         parts.tls.replace([&Arc::new(endpoint)]);
         parts.server.settings.certificates = Some(CertificatesId(0));

@@ -40,6 +40,10 @@ pub(crate) fn site_asked<'s, 'b>(
         || server.settings.trusted_proxies.client(transport, head.fields).scheme == Scheme::Http;
     let found = pinned.or_else(|| server.hosts.answering(head));
     match found.filter(|site| site.is_served_over(transport)) {
+        // RFC 8470 §5.2: the client sends it again when the handshake is complete.
+        Some(site) if transport.is_early() && !head.method.is_retrieval() => {
+            (site, Asked::Refused(Status::TOO_EARLY))
+        }
         Some(site) if site.requires_client_certificate && transport.scheme == Scheme::Http => {
             (site, Asked::ToHttps)
         }

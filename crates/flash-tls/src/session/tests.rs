@@ -9,6 +9,7 @@ use super::*;
 use crate::authority;
 use crate::certificates::{self, Certificate};
 use crate::client_certificates::ClientAuthorities;
+use crate::endpoint::Choices;
 use crate::tickets::Tickets;
 
 struct Peers {
@@ -35,13 +36,22 @@ fn endpoint_with(
     versions: &[&'static rustls::SupportedProtocolVersion],
     requires_client: bool,
 ) -> (Arc<Endpoint>, Arc<ClientConfig>) {
+    endpoint_for(versions, requires_client, false)
+}
+
+fn endpoint_for(
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    requires_client: bool,
+    early_data: bool,
+) -> (Arc<Endpoint>, Arc<ClientConfig>) {
     let folder = tempfile::tempdir().unwrap();
     let local = authority::local(folder.path()).unwrap();
     let certificate = Certificate::read(&local.files, &certificates::open).unwrap();
     let tickets = Arc::new(Tickets::new().unwrap());
     let clients = requires_client
         .then(|| ClientAuthorities::read(&local.authority, true, &certificates::open).unwrap());
-    let endpoint = Arc::new(Endpoint::new(CertificatesId(7), vec![certificate], clients, tickets, true));
+    let choices = Choices { http2: true, early_data };
+    let endpoint = Arc::new(Endpoint::new(CertificatesId(7), vec![certificate], clients, tickets, choices));
     let mut roots = RootCertStore::empty();
     use rustls::pki_types::pem::PemObject;
     roots.add(rustls::pki_types::CertificateDer::from_pem_file(&local.authority).unwrap()).unwrap();
@@ -52,6 +62,7 @@ fn endpoint_with(
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.enable_early_data = true;
     (endpoint, Arc::new(config))
 }
 
@@ -63,6 +74,8 @@ fn note(
 ) {
     match event {
         Event::Secured(tls, kind, _) => secured.push((tls, kind)),
+        Event::Early(tls, _) => secured.push((tls, HandshakeKind::Full)),
+        Event::Confirmed(kind) => secured.last_mut().unwrap().1 = kind,
         Event::Plaintext(bytes) => received.extend_from_slice(bytes),
         Event::End => *ended = true,
     }
@@ -396,4 +409,59 @@ fn a_client_gets_the_certificate_in_the_coding_that_it_takes_and_it_is_compresse
         flight(&[ZLIB_DECOMPRESSOR]);
     }
     assert_eq!(compressed(), 2, "once in each coding");
+}
+
+/// The client's first flight, with these bytes as early data, if there may be any.
+fn flight(peers: &mut Peers, early: &[u8]) -> Vec<u8> {
+    if let Some(mut data) = peers.client.early_data() {
+        data.write_all(early).unwrap();
+    }
+    let mut flight = Vec::new();
+    while peers.client.wants_write() {
+        peers.client.write_tls(&mut flight).unwrap();
+    }
+    flight
+}
+
+#[test]
+fn early_data_is_answered_before_the_handshakes_end_and_taken_once() {
+    let (endpoint, config) = endpoint_for(&[&version::TLS13], false, true);
+    Peers::new(&endpoint, &config).exchange(usize::MAX);
+    for piece in [usize::MAX, 1] {
+        let mut peers = Peers::new(&endpoint, &config);
+        let first = flight(&mut peers, b"GET /");
+        first.chunks(piece.min(first.len())).for_each(|piece| peers.serve(piece).unwrap());
+        assert_eq!(peers.received, b"GET /");
+        assert!(peers.secured[0].0.is_early && !peers.server.is_open());
+        // The client has sent nothing more.
+        let words = peers.server.outgoing().to_vec();
+        peers.server.sent(words.len());
+        peers.deliver(&words);
+        assert_eq!(peers.send(b"answer", usize::MAX), b"answer");
+        assert!(peers.client.is_early_data_accepted());
+        peers.client.writer().write_all(b" more").unwrap();
+        peers.exchange(piece.min(1000));
+        assert!(peers.server.is_open() && peers.received == b"GET / more", "{:?}", peers.received);
+        assert!(matches!(peers.secured[..], [(_, HandshakeKind::Resumed)]), "{:?}", peers.secured);
+        assert_eq!(peers.send(b"answer", usize::MAX), b"answer");
+        // Somebody has recorded the flight.
+        let mut replayed = Peers::new(&endpoint, &config);
+        replayed.serve(&first).unwrap();
+        assert!(replayed.received.is_empty() && replayed.secured.is_empty());
+    }
+}
+
+#[test]
+fn early_data_is_for_those_who_choose_it() {
+    for (versions, early_data) in [(&[&version::TLS13], false), (&[&version::TLS12], true)] {
+        let (endpoint, config) = endpoint_for(versions, false, early_data);
+        let mut first = Peers::new(&endpoint, &config);
+        first.client.writer().write_all(b"x").unwrap();
+        first.exchange(usize::MAX);
+        let mut peers = Peers::new(&endpoint, &config);
+        assert!(peers.client.early_data().is_none());
+        peers.client.writer().write_all(b"x").unwrap();
+        peers.exchange(usize::MAX);
+        assert!(matches!(peers.secured[..], [(tls, HandshakeKind::Resumed)] if !tls.is_early));
+    }
 }

@@ -195,6 +195,12 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse_positive, help_heading = super::tls::TLS)]
     pub tls_renewal: Duration,
 
+    /// Whether a client that comes back may send a GET or HEAD with the first message of its TLS 1.3 handshake, a round trip sooner.
+    /// Other requests get 425 there, and the client sends them again. Programs see HTTP_EARLY_DATA=1, and may answer with 425. Each
+    /// session is resumed once, and is in this server's memory, where no process of mp could find it
+    #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = super::tls::TLS)]
+    pub early_data: Switch,
+
     #[command(flatten)]
     pub programs: Programs,
 

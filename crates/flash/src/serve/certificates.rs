@@ -16,7 +16,8 @@ use flash_observe::metrics::MetricsMemory;
 use flash_tls::certificates::{self, Open};
 use flash_tls::tickets::Tickets;
 use flash_tls::{
-    Certificate, CertificateFiles, ClientAuthorities, Endpoint, Endpoints, authority, check, endpoint,
+    Certificate, CertificateFiles, Choices, ClientAuthorities, Endpoint, Endpoints, authority, check,
+    endpoint,
 };
 
 use super::certificate_numbers::{Numbers, Set};
@@ -93,9 +94,12 @@ impl Certificates {
         flags: &flags::Serve,
         open: &Open<'_>,
     ) -> Result<Arc<Endpoint>, Failure> {
-        let http2 = flags.http2 == flags::Switch::On;
+        let choices = Choices {
+            http2: flags.http2 == flags::Switch::On,
+            early_data: flags.early_data == flags::Switch::On,
+        };
         if let Ok(present) = self.endpoints.binary_search_by_key(&id, |endpoint| endpoint.id()) {
-            return self.endpoints[present].next(http2, open).map_err(Failure::Run);
+            return self.endpoints[present].next(choices, open).map_err(Failure::Run);
         }
         let certificates = endpoint::read(&set.files, open).map_err(Failure::Run)?;
         let clients = clients(set.clients.as_ref(), open)?;
@@ -109,7 +113,7 @@ impl Certificates {
                 ))
             }
         };
-        Ok(Arc::new(Endpoint::new(id, certificates, clients, Arc::clone(tickets), http2)))
+        Ok(Arc::new(Endpoint::new(id, certificates, clients, Arc::clone(tickets), choices)))
     }
 
     /// The certificates of the site with this position.
@@ -309,6 +313,7 @@ pub(super) fn check_listeners(flags: &flags::Serve) -> Result<(), Failure> {
     let has_plain = flags.listen.iter().any(|place| place.scheme() == Scheme::Http);
     let is_bypassed = |tls: &flags::Tls| tls.requires_client_certificate() && tls.https == Https::Optional;
     let is_required = sites(flags).iter().any(|(flags, _)| flags.tls.https == Https::Required);
+    let early_data = flags.early_data == flags::Switch::On;
     let wrong = match (is_on, https) {
         (false, Some(listen)) => format!(
             "{} speaks TLS, and no certificate is given: add --tls-certificate and --tls-key, or --tls",
@@ -324,6 +329,11 @@ pub(super) fn check_listeners(flags: &flags::Serve) -> Result<(), Failure> {
             "--client-certificate required needs --https required: no client shows a certificate without TLS"
                 .into()
         }
+        _ if early_data && flags.arch == flags::Arch::Mp => {
+            "--early-data on does not work with --arch mp: a session is known to one process alone. Choose another --arch"
+                .into()
+        }
+        (false, None) if early_data => "--early-data on needs a listener that speaks TLS".into(),
         (false, None) if is_required => "--https required needs a listener that speaks TLS".into(),
         _ => match sites(flags)
             .iter()

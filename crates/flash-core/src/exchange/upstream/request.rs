@@ -25,6 +25,9 @@ use crate::site::Site;
 use crate::transport::{ClientCertificate, TransportInfo};
 use crate::upstream::{Direct, Open, UpstreamProtocol};
 
+/// Tells a program that others may have recorded the request, to send it again. A program may answer with 425.
+const EARLY_DATA: &[u8] = b"HTTP_EARLY_DATA";
+
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) head: Box<[u8]>,
@@ -134,6 +137,11 @@ impl Request {
             Variables::of_request(&head, head.framing.version.name(), client.scheme, &place.server, &ends);
         if let Some(tls) = transport.tls {
             variables.add_tls(tls.version_name(), tls.cipher_name());
+            if tls.is_early {
+                // RFC 8470 §5.1, whatever the client says.
+                variables.remove(&[EARLY_DATA]);
+                variables.push(EARLY_DATA, b"1");
+            }
             variables
                 .add_client(certificate.map(ClientCertificate::variables).as_ref().map(<[_; 6]>::as_slice));
         }

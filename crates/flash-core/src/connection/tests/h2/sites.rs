@@ -12,9 +12,36 @@ const EARLIER: CertificatesId = CertificatesId(3);
 fn world_over_tls(certificates: CertificatesId, protocol: ApplicationProtocol) -> World {
     let mut world = world();
     world.site().certificates = Some(SiteCertificates { present: OWN, earlier: [EARLIER].into() });
-    world.transport =
-        world.transport.secured(TlsInfo { protocol, certificates, version: 0x0304, cipher: 0x1301 });
+    let tls = TlsInfo { protocol, certificates, version: 0x0304, cipher: 0x1301, is_early: false };
+    world.transport = world.transport.secured(tls);
     world
+}
+
+/// RFC 8470 §5.2.
+#[test]
+fn until_the_handshake_is_complete_only_get_and_head_are_answered() {
+    for protocol in [ApplicationProtocol::Http1, ApplicationProtocol::Http2] {
+        let mut world = world_over_tls(OWN, protocol);
+        let tls = world.transport.tls.expect("it is secured");
+        for is_early in [true, false] {
+            world.transport.tls = Some(TlsInfo { is_early, ..tls });
+            for (method, late) in
+                [("GET", 200), ("HEAD", 200), ("OPTIONS", 204), ("DELETE", 405), ("POST", 405)]
+            {
+                let expected = if is_early && late != 200 { 425 } else { late };
+                let status = match protocol {
+                    ApplicationProtocol::Http1 => {
+                        let request = format!("{method} /small.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+                        String::from_utf8_lossy(&world.ask(request)[9..12]).into_owned()
+                    }
+                    ApplicationProtocol::Http2 => {
+                        ask(&mut world, method, "/small.txt", &[]).status().to_owned()
+                    }
+                };
+                assert_eq!(status, expected.to_string(), "{protocol:?} {method} {is_early}");
+            }
+        }
+    }
 }
 
 #[test]
