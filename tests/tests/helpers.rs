@@ -371,7 +371,7 @@ fn root_is_dropped_once_all_is_open() {
         assert_eq!(server.get("/secret.txt").status, 403, "{arch}");
         let nobody = NOBODY.to_string();
         // Those that open logs again, record sleeps and execute a successor have the rights of the start.
-        let keeps_rights = |name: &str| matches!(name, "flash-logs" | "flash-sleeps" | "flash-upgrade");
+        let keeps_rights = |name: &str| matches!(name, "flash-opener" | "flash-sleeps" | "flash-upgrade");
         for process in family::of(&server).into_iter().filter(|process| !keeps_rights(&process.name())) {
             for key in ["Uid", "Gid"] {
                 for (thread, ids) in process.status(key) {

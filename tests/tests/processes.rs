@@ -198,7 +198,7 @@ fn a_worker_that_is_killed_costs_its_own_connection() {
 }
 
 #[test]
-fn without_its_log_opener_a_server_writes_on_to_the_old_log() {
+fn without_its_privileged_opener_a_server_writes_on_to_the_old_log() {
     if !rustix::process::geteuid().is_root() {
         println!("NOT TESTED: becoming another user takes root");
         return;
@@ -210,7 +210,7 @@ fn without_its_log_opener_a_server_writes_on_to_the_old_log() {
     let [log, moved] = ["log", "moved"].map(|name| folder.path().join(name));
     let flags = ["--user", "nobody", "--access-log", log.to_str().unwrap()];
     let server = Server::start("amped", site.path(), &flags);
-    let opener = family::named(&server, "flash-logs").expect("there is a log opener");
+    let opener = family::named(&server, "flash-opener").expect("there is a privileged opener");
     opener.kill();
     wait_for("its end", || !opener.lives());
     fs::rename(&log, &moved).unwrap();

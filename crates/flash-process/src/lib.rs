@@ -17,8 +17,8 @@ mod fork_helper;
 mod fork_helper_handle;
 pub mod ipc;
 mod line_limiter;
-mod log_opener;
 pub mod predecessor;
+mod privileged_opener;
 mod process_monitor;
 mod protocol;
 mod reporter;
@@ -36,8 +36,8 @@ mod upgrader;
 pub use flash_os::spawn::{Limit, Resource};
 pub use fork_helper_handle::{ForkHelper, descriptor_limit};
 pub use line_limiter::LineLimiter;
-pub use log_opener::LogOpener;
 pub use predecessor::Predecessor;
+pub use privileged_opener::PrivilegedOpener;
 pub use process_monitor::{
     Limits, ProcessHandle, ProcessMonitor, ProcessObserver, SpawnRequest, Started, Stdio,
 };

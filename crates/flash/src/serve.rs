@@ -172,7 +172,7 @@ fn serve(
         }
     };
     let needed: Vec<Child> = supervisor.iter().map(|supervisor| supervisor.child()).collect();
-    let (log_opener, helper_kind) = (logs.log_opener(), privileges.helper_kind());
+    let (privileged_opener, helper_kind) = (logs.privileged_opener(), privileges.helper_kind());
     let admin_name = admin.socket.as_ref().and_then(|admin| admin.own_name().map(Path::to_owned));
     let answers = Budget::new(plan.shares.program_buffer_bytes);
     let sockets = listeners.all();
@@ -205,8 +205,8 @@ fn serve(
         let _ = socket_name::remove_abandoned(&name);
         helper_kind.tidy_up();
     }
-    if let Some(log_opener) = log_opener {
-        log_opener.tidy_up();
+    if let Some(privileged_opener) = privileged_opener {
+        privileged_opener.tidy_up();
     }
     served.map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => cannot(format_args!("serve"), &error),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flash_arch::HelperKind;
 use flash_observe::{Destination, Format, LogSink, Opener};
-use flash_process::LogOpener;
+use flash_process::PrivilegedOpener;
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, LogFormat, LogTo};
@@ -17,7 +17,7 @@ pub(super) struct Logs {
     access: Option<Log>,
     pub(super) format: Format,
     /// Keeps the rights of the start, where the server gives them up.
-    log_opener: Option<Arc<LogOpener>>,
+    privileged_opener: Option<Arc<PrivilegedOpener>>,
 }
 
 /// A log for the writers that will be made.
@@ -61,7 +61,7 @@ impl Log {
 }
 
 impl Logs {
-    /// The log opener removes the names of `sockets` at the end, if there is one.
+    /// The privileged opener removes the names of `sockets` at the end, if there is one.
     pub(super) fn open(flags: &flags::Serve, sockets: &[PathBuf]) -> Result<Self, Failure> {
         let open = |to: Destination| {
             let place = to.to_string();
@@ -71,14 +71,18 @@ impl Logs {
         let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal())?;
         let access = to.map(open).transpose()?;
         let paths = paths(flags);
-        let log_opener = match flags.user.is_some() && !(paths.is_empty() && sockets.is_empty()) {
+        let privileged_opener = match flags.user.is_some() && !(paths.is_empty() && sockets.is_empty()) {
             true => {
-                let opener = LogOpener::start(&paths, sockets);
-                Some(opener.map_err(|error| cannot(format_args!("start the log opener"), &error))?.into())
+                let opener = PrivilegedOpener::start(&paths, sockets);
+                Some(
+                    opener
+                        .map_err(|error| cannot(format_args!("start the privileged opener"), &error))?
+                        .into(),
+                )
             }
             false => None,
         };
-        Ok(Self { error: Log::of(error), access: access.map(Log::of), format, log_opener })
+        Ok(Self { error: Log::of(error), access: access.map(Log::of), format, privileged_opener })
     }
 
     /// The logs after a reload.
@@ -110,8 +114,8 @@ impl Logs {
             access: access.as_ref().map_or(Ok(None), |access| other(access, self.access.as_ref()))?,
         };
         let (error, access) = (open(&error)?, access.as_ref().map(open).transpose()?);
-        let log_opener = self.log_opener.clone();
-        Ok((Self { error: Log::of(error), access: access.map(Log::of), format, log_opener }, sinks))
+        let privileged_opener = self.privileged_opener.clone();
+        Ok((Self { error: Log::of(error), access: access.map(Log::of), format, privileged_opener }, sinks))
     }
 
     /// Closes the files, which have their writers in this process. They would stay open after a rotation. A socket is kept,
@@ -127,8 +131,8 @@ impl Logs {
     }
 
     /// Removes the names of sockets that are shut, with the rights of the start, if there is one.
-    pub(super) fn log_opener(&self) -> Option<Arc<LogOpener>> {
-        self.log_opener.clone()
+    pub(super) fn privileged_opener(&self) -> Option<Arc<PrivilegedOpener>> {
+        self.privileged_opener.clone()
     }
 
     /// For one process.
@@ -140,7 +144,7 @@ impl Logs {
         self.access.as_ref().map(|log| log.sink(self.opener(helper_kind))).transpose()
     }
 
-    /// The log opener has the rights of the start. If it fails, the server's user may still have rights that it lacks. Root
+    /// The privileged opener has the rights of the start. If it fails, the server's user may still have rights that it lacks. Root
     /// cannot write to a folder of NFS, and follows no link that was made later. In a sandbox the supervisor process has that
     /// user's rights.
     fn opener(&self, helper_kind: &HelperKind) -> Option<Opener> {
@@ -151,9 +155,11 @@ impl Logs {
                 Some(Arc::new(move |path| processes.open_log(path)))
             }
         };
-        let Some(log_opener) = self.log_opener.clone() else { return as_user };
+        let Some(privileged_opener) = self.privileged_opener.clone() else { return as_user };
         let as_user = as_user.unwrap_or_else(|| Arc::new(|path: &Path| Destination::open_path(path)));
-        Some(Arc::new(move |path| log_opener.open(path).or_else(|error| as_user(path).map_err(|_| error))))
+        Some(Arc::new(move |path| {
+            privileged_opener.open(path).or_else(|error| as_user(path).map_err(|_| error))
+        }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The log opener: a small process that keeps the rights of the start, and opens the logs again after a rotation.
+//! The privileged opener: a small process that keeps the rights of the start, and opens for the server what it may not.
 //!
 //! A server that root starts opens its logs and becomes another user (`--user`), who may write to no folder of root's. The log
 //! opener is forked before that: a [supervisor process](crate::supervisor_process) of its own, because no other may have those
@@ -8,7 +8,7 @@
 //! that fails.
 //!
 //! The server's user may own the folder of the logs, and must not gain the rights of the start by it. So a log's path is
-//! resolved once, at the start. Later the log opener follows no link, and refuses a file that has a second name.
+//! resolved once, at the start. Later the privileged opener follows no link, and refuses a file that has a second name.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -25,20 +25,20 @@ use crate::socket_name;
 use crate::supervisor_process::{SupervisorProcess, SupervisorSetup};
 
 /// In what it logs.
-const NAME: &str = "the log opener";
+const NAME: &str = "the privileged opener";
 /// In the place of a log's number.
 const TIDY_UP: u8 = u8::MAX;
 /// The same as at the start: readable for the group, so that a log analyser needs no more.
 const MODE: Mode = Mode::from_raw_mode(0o640);
 
 #[derive(Debug)]
-pub struct LogOpener {
+pub struct PrivilegedOpener {
     process: SupervisorProcess,
     /// As the flags name them, in the order of their numbers.
     paths: Vec<PathBuf>,
 }
 
-impl LogOpener {
+impl PrivilegedOpener {
     /// Forks the process that opens these logs. They exist already.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl LogOpener {
             Some(Role { name: NAME.into(), on_end: OnEnd::Forget, socket: Some(socket), main })
         };
         let process = SupervisorProcess::start(SupervisorSetup {
-            title: c"flash-logs",
+            title: c"flash-opener",
             name: NAME,
             requested: &requested,
             ..SupervisorSetup::default()
@@ -76,7 +76,7 @@ impl LogOpener {
     /// Opens a log for appending, and creates it if there is none.
     ///
     /// # Errors
-    /// As opening it fails, or when the log opener has ended.
+    /// As opening it fails, or when the privileged opener has ended.
     pub fn open(&self, path: &Path) -> io::Result<File> {
         let number = self.paths.iter().position(|known| known == path).ok_or(ErrorKind::NotFound)?;
         let number = u8::try_from(number).map_err(|_| ErrorKind::InvalidInput)?;
@@ -147,7 +147,7 @@ mod tests {
     use crate::supervisor::Child;
 
     /// A thread in the place of the process: a test cannot fork.
-    fn opener(paths: &[PathBuf]) -> LogOpener {
+    fn opener(paths: &[PathBuf]) -> PrivilegedOpener {
         let resolved: Vec<Option<PathBuf>> = paths.iter().map(|path| fs::canonicalize(path).ok()).collect();
         let (control, theirs) = ipc::pair().unwrap();
         thread::spawn(move || {
@@ -159,9 +159,9 @@ mod tests {
         of(control, paths)
     }
 
-    fn of(control: OwnedFd, paths: &[PathBuf]) -> LogOpener {
+    fn of(control: OwnedFd, paths: &[PathBuf]) -> PrivilegedOpener {
         let child = Child { pid: rustix::process::getpid(), name: NAME };
-        LogOpener { process: SupervisorProcess::at(control, child), paths: paths.to_vec() }
+        PrivilegedOpener { process: SupervisorProcess::at(control, child), paths: paths.to_vec() }
     }
 
     #[test]
@@ -214,6 +214,9 @@ mod tests {
         let (control, theirs) = ipc::pair().unwrap();
         drop(theirs);
         let opener = of(control, &["/log".into()]);
-        assert_eq!(opener.open(Path::new("/log")).unwrap_err().to_string(), "the log opener has ended");
+        assert_eq!(
+            opener.open(Path::new("/log")).unwrap_err().to_string(),
+            "the privileged opener has ended"
+        );
     }
 }
