@@ -38,6 +38,7 @@ pub use fork_helper_handle::{ForkHelper, descriptor_limit};
 pub use line_limiter::LineLimiter;
 pub use predecessor::Predecessor;
 pub use privileged_opener::PrivilegedOpener;
+pub use privileged_opener::named_files::{NamedFiles, ReadNames};
 pub use process_monitor::{
     Limits, ProcessHandle, ProcessMonitor, ProcessObserver, SpawnRequest, Started, Stdio,
 };

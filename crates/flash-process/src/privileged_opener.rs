@@ -1,14 +1,18 @@
 //! The privileged opener: a small process that keeps the rights of the start, and opens for the server what it may not.
 //!
-//! A server that root starts opens its logs and becomes another user (`--user`), who may write to no folder of root's. The log
-//! opener is forked before that: a [supervisor process](crate::supervisor_process) of its own, because no other may have those
-//! rights. A request to it is the number of a log. Each request gets a forked process, so a disk that hangs delays no other
-//! log. The process replies with a descriptor that appends to the log. One more request removes the names of the server's
-//! sockets at the end. There is no other kind of request. Other code decides when logs are opened again, and what happens if
-//! that fails.
+//! A server that root starts opens its logs, certificates and keys, and becomes another user (`--user`), who may read and write
+//! none of them. The privileged opener is forked before that: a [supervisor process](crate::supervisor_process) of its own,
+//! because no other may have those rights. Each request gets a forked process, so a disk that hangs delays no other one. There
+//! are three kinds of request:
+//!
+//! - The number of a log. The process replies with a descriptor that appends to the log.
+//! - To open [files that the configuration names](named_files) for reading.
+//! - To remove the names of the server's sockets at the end.
+//!
+//! Other code decides when files are opened again, and what happens if that fails.
 //!
 //! The server's user may own the folder of the logs, and must not gain the rights of the start by it. So a log's path is
-//! resolved once, at the start. Later the privileged opener follows no link, and refuses a file that has a second name.
+//! resolved once, at the start. Later the privileged opener follows no link to a log, and refuses one that has a second name.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -24,10 +28,15 @@ use crate::role::{OnEnd, Role};
 use crate::socket_name;
 use crate::supervisor_process::{SupervisorProcess, SupervisorSetup};
 
+use self::named_files::{NamedFiles, ReadNames};
+
+pub(crate) mod named_files;
+
 /// In what it logs.
 const NAME: &str = "the privileged opener";
 /// In the place of a log's number.
 const TIDY_UP: u8 = u8::MAX;
+const NAMED_FILES: u8 = u8::MAX - 1;
 /// The same as at the start: readable for the group, so that a log analyser needs no more.
 const MODE: Mode = Mode::from_raw_mode(0o640);
 
@@ -39,21 +48,23 @@ pub struct PrivilegedOpener {
 }
 
 impl PrivilegedOpener {
-    /// Forks the process that opens these logs. They exist already.
+    /// Forks the process that opens these logs, which exist already, and the files that the configuration names.
     ///
     /// # Errors
     /// When the process has more than one thread, or the kernel refuses another process.
-    pub fn start(paths: &[PathBuf], sockets: &[PathBuf]) -> io::Result<Self> {
+    pub fn start(paths: &[PathBuf], sockets: &[PathBuf], names: &ReadNames<'_>) -> io::Result<Self> {
         let resolved: Vec<Option<PathBuf>> = paths.iter().map(|path| fs::canonicalize(path).ok()).collect();
         let requested = |message: &[u8], socket: Rc<OwnedFd>| {
             let [number] = *message else { return None };
-            if number == TIDY_UP {
-                let sockets = sockets.to_vec();
-                let main = Rc::new(move || tidy_up(&sockets));
-                return Some(Role { name: NAME.into(), on_end: OnEnd::Forget, socket: Some(socket), main });
-            }
-            let (log, to) = (resolved.get(usize::from(number)).cloned(), Rc::clone(&socket));
-            let main = Rc::new(move || answer(&to, log.as_ref()));
+            let to = Rc::clone(&socket);
+            let main: Rc<dyn Fn() -> io::Result<()>> = match number {
+                TIDY_UP => Rc::new(|| tidy_up(sockets)),
+                NAMED_FILES => Rc::new(move || named_files::answer(&to, names)),
+                number => {
+                    let log = resolved.get(usize::from(number));
+                    Rc::new(move || answer(&to, log))
+                }
+            };
             Some(Role { name: NAME.into(), on_end: OnEnd::Forget, socket: Some(socket), main })
         };
         let process = SupervisorProcess::start(SupervisorSetup {
@@ -71,6 +82,14 @@ impl PrivilegedOpener {
             // The end of the process is its answer.
             let _ = ipc::receive(&socket, &mut ipc::buffer());
         }
+    }
+
+    /// Requests a process that opens files of the configuration. It has read the configuration before it answers.
+    ///
+    /// # Errors
+    /// When the privileged opener has ended.
+    pub fn named_files(&self) -> io::Result<NamedFiles> {
+        Ok(NamedFiles { socket: self.process.request(&[NAMED_FILES])? })
     }
 
     /// Opens a log for appending, and creates it if there is none.

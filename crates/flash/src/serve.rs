@@ -50,6 +50,7 @@ mod listeners;
 mod logs;
 mod memory;
 mod plan;
+mod privileged;
 mod privileges;
 mod program_name;
 mod programs;
@@ -125,7 +126,8 @@ fn serve(
     let places = listeners.shown();
     let admin = admin::open(&flags, &mut inherited)?;
     inherited.check_all_taken()?;
-    let logs = Logs::open(&flags, &sockets)?;
+    let logs = Logs::open(&flags)?;
+    let logs = logs.opened_again_by(privileged::start(&flags, reader, &sockets)?);
     let manager = ServiceManager::of_environment().unwrap_or_else(|error| {
         let _ = writeln!(io::stderr(), "flash: cannot reach the service manager (NOTIFY_SOCKET): {error}");
         ServiceManager::default()

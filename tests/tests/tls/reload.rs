@@ -5,11 +5,13 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use flash_tests::{Server, program, site};
+use flash_tests::{PATIENCE, PROCESSES, Server, program, site};
 use rcgen::date_time_ymd;
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::client::{Authority, stream};
 use crate::{CLOSE, each};
@@ -43,9 +45,14 @@ impl Configured {
     }
 
     fn reload(&self) {
+        assert_eq!(self.try_reload(), (true, String::new()));
+    }
+
+    /// Whether it succeeds, and what is said to standard error.
+    fn try_reload(&self) -> (bool, String) {
         let output = Command::new(program()).args(["reload", "--config"]).arg(&self.file).output();
         let Output { status, stderr, .. } = output.expect("flash runs");
-        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+        (status.success(), String::from_utf8(stderr).expect("it is text"))
     }
 }
 
@@ -83,6 +90,70 @@ fn a_reload_needs_neither_the_key_nor_a_certificate_without_remarks() {
     });
 }
 
+/// The certificate that a new client is shown.
+fn shown(server: &Server, authority: &Authority) -> CertificateDer<'static> {
+    let mut stream = stream(server, &authority.client(), "localhost");
+    stream.write_all(format!("GET /a.txt HTTP/1.1\r\n{CLOSE}").as_bytes()).expect("a request");
+    stream.read_to_string(&mut String::new()).expect("a response");
+    stream.conn.peer_certificates().expect("certificates")[0].clone().into_owned()
+}
+
+/// Certificates and keys in a folder of root's, as certbot leaves them.
+#[test]
+fn keys_that_only_root_may_read_are_renewed_and_changed_while_another_user_serves() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("NOT TESTED: a key that the server's user may not read takes the superuser");
+        return;
+    }
+    let folder = site::make();
+    set_mode(folder.path(), 0o755);
+    each(|arch| {
+        let authority = Authority::new();
+        set_mode(&authority.path(""), 0o755);
+        fs::create_dir(authority.path("live")).expect("a folder");
+        set_mode(&authority.path("live"), 0o700);
+        let issue = |file: &str| {
+            let (certificate, key) = authority.issue(&format!("live/{file}"), &["localhost"]);
+            let of_file = CertificateDer::from_pem_file(&certificate).expect("a certificate");
+            set_mode(Path::new(&key), 0o600);
+            let tls = format!("tls = {{ certificate = '{certificate}', key = '{key}' }}\n");
+            (of_file, tls)
+        };
+        let user = "user = 'nobody'\ntls-renewal = '50ms'\n";
+        let user = if arch == PROCESSES { format!("{user}sandbox = 'required'\n") } else { user.into() };
+        let configured = Configured::new(&authority, arch, folder.path(), &user);
+        let (first, tls) = issue("one");
+        configured.write(&tls);
+        let server = Server::start_configured(&configured.file, &[]);
+        assert_eq!(shown(&server, &authority), first, "{arch}");
+        let (renewed, _) = issue("one");
+        let give_up = Instant::now() + PATIENCE;
+        while shown(&server, &authority) != renewed {
+            assert!(Instant::now() < give_up, "{arch}: {}", server.said());
+            thread::sleep(Duration::from_millis(20));
+        }
+        let (other, tls) = issue("two");
+        configured.write(&tls);
+        configured.reload();
+        assert_eq!(shown(&server, &authority), other, "{arch}");
+        // What cannot be read changes nothing.
+        for (key, why) in [("none.pem", "No such file or directory"), ("", "it is not a file")] {
+            let path = authority.path("live").join(key);
+            configured.write(&tls.replace(
+                &authority.path("live/two-key.pem").display().to_string(),
+                path.to_str().expect("UTF-8"),
+            ));
+            let (is_done, said) = configured.try_reload();
+            assert!(
+                !is_done && said.contains(&format!("{}: cannot read it: {why}", path.display())),
+                "{arch}: {said}"
+            );
+            assert_eq!(shown(&server, &authority), other, "{arch}");
+        }
+        server.stop();
+    });
+}
+
 #[test]
 fn a_process_that_starts_later_shows_the_certificate_that_is_there_by_then() {
     let folder = site::make();
@@ -91,16 +162,10 @@ fn a_process_that_starts_later_shows_the_certificate_that_is_there_by_then() {
     let tls = format!("tls = {{ certificate = '{certificate}', key = '{key}' }}\n");
     let configured = Configured::new(&authority, "mp", folder.path(), &tls);
     let server = Server::start_configured(&configured.file, &[]);
-    let shown = || -> CertificateDer<'static> {
-        let mut stream = stream(&server, &authority.client(), "localhost");
-        stream.write_all(format!("GET /a.txt HTTP/1.1\r\n{CLOSE}").as_bytes()).expect("a request");
-        stream.read_to_end(&mut Vec::new()).expect("a response");
-        stream.conn.peer_certificates().expect("certificates")[0].clone().into_owned()
-    };
-    let first = shown();
-    assert_eq!(shown(), first);
+    let first = shown(&server, &authority);
+    assert_eq!(shown(&server, &authority), first);
     authority.issue("localhost", &["localhost"]);
     configured.reload();
-    assert_ne!(shown(), first, "the new worker read the certificate before it served");
+    assert_ne!(shown(&server, &authority), first, "the new worker read the certificate before it served");
     server.stop();
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{PATIENCE, PROCESSES, Server, site};
+use flash_tests::{PATIENCE, Server, site};
 use rcgen::{CertificateParams, CustomExtension, date_time_ymd};
 use rustls::HandshakeKind;
 use rustls::pki_types::CertificateDer;
@@ -81,10 +81,6 @@ fn with_place_of_issuer(params: &mut CertificateParams) {
 fn a_renewed_certificate_is_used_without_a_reload_and_a_bad_one_is_not() {
     let folder = site::make();
     each(|arch| {
-        // In a sandbox only a reload reads files.
-        if arch == PROCESSES {
-            return;
-        }
         let authority = Authority::new();
         let names = ["localhost", "www.example"];
         issue_in(&authority, "first", &names, |_| {});
@@ -132,10 +128,6 @@ fn a_renewed_certificate_is_used_without_a_reload_and_a_bad_one_is_not() {
 fn clients_of_an_authority_that_comes_later_are_known() {
     let folder = site::make();
     each(|arch| {
-        // In a sandbox only a reload reads files.
-        if arch == PROCESSES {
-            return;
-        }
         let (first, second) = (Authority::new(), Authority::new());
         let (certificate, key) = first.issue("localhost", &["localhost"]);
         let trusted = first.path("clients.pem");

@@ -191,7 +191,7 @@ pub(crate) struct Serve {
     pub tls: Tls,
 
     /// How often the files of certificates, keys and authorities are looked at. Those that have changed are used for new
-    /// handshakes, without a reload. With helper processes only a reload reads them
+    /// handshakes, without a reload
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse_positive, help_heading = super::tls::TLS)]
     pub tls_renewal: Duration,
 

@@ -13,6 +13,7 @@ use flash_core::transport::{CertificatesId, SiteCertificates};
 use flash_http::Scheme;
 use flash_observe::ErrorLog;
 use flash_observe::metrics::MetricsMemory;
+use flash_process::PrivilegedOpener;
 use flash_tls::certificates::{self, Open};
 use flash_tls::tickets::Tickets;
 use flash_tls::{
@@ -21,6 +22,7 @@ use flash_tls::{
 };
 
 use super::certificate_numbers::{Numbers, Set};
+use super::privileged;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, ClientCertificate, Https};
 
@@ -145,6 +147,7 @@ impl Watch {
     pub(super) fn start(
         &self,
         every: Duration,
+        opener: Option<Arc<PrivilegedOpener>>,
         error_log: &ErrorLog,
         metrics_memory: &Arc<MetricsMemory>,
     ) -> io::Result<()> {
@@ -154,7 +157,8 @@ impl Watch {
         let (endpoints, error_log) = (Arc::clone(&self.endpoints), error_log.clone());
         let memory = Arc::clone(metrics_memory);
         let read_again = move || {
-            endpoints.all().iter().for_each(|endpoint| reload(endpoint, &error_log));
+            let open = privileged::open(opener.clone());
+            endpoints.all().iter().for_each(|endpoint| reload(endpoint, &open, &error_log));
             tell(&endpoints, &memory);
         };
         read_again();
@@ -180,8 +184,8 @@ fn tell(endpoints: &Endpoints, memory: &MetricsMemory) {
     memory.certificates.tell(shown.iter().map(|(names, end)| (&**names, *end)));
 }
 
-fn reload(endpoint: &Endpoint, error_log: &ErrorLog) {
-    match endpoint.reload(unix_seconds(), &certificates::open) {
+fn reload(endpoint: &Endpoint, open: &Open<'_>, error_log: &ErrorLog) {
+    match endpoint.reload(unix_seconds(), open) {
         Ok(false) => {}
         Ok(true) => {
             let path =
@@ -203,6 +207,14 @@ fn sites(flags: &flags::Serve) -> Vec<(&flags::Serve, &[HostName])> {
         [] => vec![(flags, &[])],
         sites => sites.iter().map(|site| (&*site.own.flags, &site.hosts[..])).collect(),
     }
+}
+
+/// The files of all sites' certificates, their keys, and the authorities of their clients.
+pub(super) fn named(flags: &flags::Serve) -> Vec<PathBuf> {
+    let of_site = |flags::Tls { tls_certificate, tls_key, client_ca, .. }: &flags::Tls| {
+        tls_certificate.iter().chain(tls_key).chain(client_ca).cloned().collect::<Vec<_>>()
+    };
+    sites(flags).into_iter().flat_map(|(flags, _)| of_site(&flags.tls)).collect()
 }
 
 /// The files of a site's certificates. Makes those for localhost if that is wanted.

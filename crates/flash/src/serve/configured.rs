@@ -17,7 +17,6 @@ use flash_core::upstream::Upstreams;
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog, Limits};
 use flash_process::ForkHelper;
-use flash_tls::certificates;
 
 use super::certificates::{Certificates, Watch, Wrong};
 use super::check::of_certificate;
@@ -27,6 +26,7 @@ use super::listeners::Listeners;
 use super::logs::Logs;
 use super::memory::pressure::{self, MemoryFiles};
 use super::plan::Plan;
+use super::privileged;
 use super::privileges::Privileges;
 use super::programs::{DetachedLog, Programs};
 use super::reader::Reader;
@@ -93,7 +93,8 @@ impl Configured {
 
     /// Reads everything again, and checks it. In a sandbox another process does.
     fn read_again(&self) -> Result<Again, String> {
-        let certificates = |flags: &flags::Serve| self.plan.certificates.next(flags, &certificates::open);
+        let open = privileged::open(self.logs.privileged_opener());
+        let certificates = |flags: &flags::Serve| self.plan.certificates.next(flags, &open);
         match self.privileges.helper_kind() {
             HelperKind::Processes(processes) if self.privileges.is_in_sandbox() => {
                 let of_file = processes.read_configuration()?;
@@ -119,13 +120,12 @@ impl Configured {
         }
     }
 
-    /// Confined, the server cannot read them again.
     fn watch_certificates(&self, plan: &Plan, error_log: &ErrorLog) -> io::Result<()> {
-        let is_confined = !matches!(self.privileges.helper_kind(), HelperKind::Threads);
-        if is_confined || plan.certificates.endpoints.is_empty() {
+        if plan.certificates.endpoints.is_empty() {
             return Ok(());
         }
-        self.watch.start(plan.flags.tls_renewal, error_log, &self.metrics_memory)
+        let opener = self.logs.privileged_opener();
+        self.watch.start(plan.flags.tls_renewal, opener, error_log, &self.metrics_memory)
     }
 
     /// What clients may not like since this reload.

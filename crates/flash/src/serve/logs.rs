@@ -61,8 +61,7 @@ impl Log {
 }
 
 impl Logs {
-    /// The privileged opener removes the names of `sockets` at the end, if there is one.
-    pub(super) fn open(flags: &flags::Serve, sockets: &[PathBuf]) -> Result<Self, Failure> {
+    pub(super) fn open(flags: &flags::Serve) -> Result<Self, Failure> {
         let open = |to: Destination| {
             let place = to.to_string();
             LogSink::open(to).map_err(|error| cannot(format_args!("write a log to {place}"), &error))
@@ -70,19 +69,12 @@ impl Logs {
         let error = open(error_log(flags))?;
         let (to, format) = access_log(flags, io::stdout().is_terminal() && io::stderr().is_terminal())?;
         let access = to.map(open).transpose()?;
-        let paths = paths(flags);
-        let privileged_opener = match flags.user.is_some() && !(paths.is_empty() && sockets.is_empty()) {
-            true => {
-                let opener = PrivilegedOpener::start(&paths, sockets);
-                Some(
-                    opener
-                        .map_err(|error| cannot(format_args!("start the privileged opener"), &error))?
-                        .into(),
-                )
-            }
-            false => None,
-        };
-        Ok(Self { error: Log::of(error), access: access.map(Log::of), format, privileged_opener })
+        Ok(Self { error: Log::of(error), access: access.map(Log::of), format, privileged_opener: None })
+    }
+
+    /// Has the logs opened again by that process, if there is one.
+    pub(super) fn opened_again_by(self, privileged_opener: Option<Arc<PrivilegedOpener>>) -> Self {
+        Self { privileged_opener, ..self }
     }
 
     /// The logs after a reload.
@@ -130,7 +122,7 @@ impl Logs {
         self.access.is_some()
     }
 
-    /// Removes the names of sockets that are shut, with the rights of the start, if there is one.
+    /// What has the rights of the start, if there is one.
     pub(super) fn privileged_opener(&self) -> Option<Arc<PrivilegedOpener>> {
         self.privileged_opener.clone()
     }
