@@ -44,7 +44,7 @@ fn main() {
                 &server,
                 &ends,
             );
-            variables.add_script(&split, Some(b"/srv/www/example/index.php"), b"/srv/www/example");
+            variables.add_script(&split, Some(b"/srv/www/example/index.php"));
             black_box(variables.as_pairs().len())
         });
         let variables =

@@ -19,6 +19,9 @@ use crate::script::Split;
 /// the server's own environment reaches a program.
 pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// The variable that says where the site is, as an absolute path without a slash at its end.
+const DOCUMENT_ROOT: &[u8] = b"DOCUMENT_ROOT";
+
 /// Names and values, in order. A name is there once.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables {
@@ -55,7 +58,7 @@ impl Server {
         // §4.1.17.
         variables.push(b"SERVER_SOFTWARE", software);
         // Not in the RFC, and in every server: programs find their files with it.
-        variables.push(b"DOCUMENT_ROOT", document_root);
+        variables.push(DOCUMENT_ROOT, document_root);
         Server { variables }
     }
 }
@@ -80,8 +83,8 @@ impl Variables {
     }
 
     /// What is known when the script has been found. `file` is its absolute path, for a program that reads scripts
-    /// itself or wants to know where it lies; `document_root` as in [`Server::new`].
-    pub fn add_script(&mut self, split: &Split<'_>, file: Option<&[u8]>, document_root: &[u8]) {
+    /// itself or wants to know where it lies. The site's root is among the variables already.
+    pub fn add_script(&mut self, split: &Split<'_>, file: Option<&[u8]>) {
         // §4.1.13: decoded, as §4.1.5 has PATH_INFO. The encoded whole is in REQUEST_URI.
         self.push(b"SCRIPT_NAME", split.name);
         if let Some(file) = file {
@@ -92,7 +95,8 @@ impl Variables {
         if !split.info.is_empty() {
             self.push(b"PATH_INFO", split.info);
             // §4.1.6.
-            pairs::push_joined(&mut self.pairs, b"PATH_TRANSLATED", [document_root, split.info]);
+            let document_root = self.get(DOCUMENT_ROOT).unwrap_or_default().to_vec();
+            pairs::push_joined(&mut self.pairs, b"PATH_TRANSLATED", [&document_root, split.info]);
         }
     }
 

@@ -50,7 +50,7 @@ fn variables(request: &str, folder: &Path) -> Variables {
         &ends,
     );
     let split = script::suffixed(path.as_bytes(), b".php").next().expect("a script's path");
-    variables.add_script(&split, Some(&[root, split.name].concat()), root);
+    variables.add_script(&split, Some(&[root, split.name].concat()));
     variables
 }
 

@@ -46,7 +46,6 @@ fn main() {
     let setup = || Setup {
         folders: vec![Folder { prefix: b"/cgi".to_vec(), path: folder.clone() }],
         commands: Vec::new(),
-        document_root: b"/srv".to_vec(),
         running_max: AT_ONCE,
         queue_max: AT_ONCE,
         queue_wait: Duration::from_secs(10),

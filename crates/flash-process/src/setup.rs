@@ -11,8 +11,6 @@ use flash_os::spawn::Limit;
 pub struct Setup {
     pub folders: Vec<Folder>,
     pub commands: Vec<Command>,
-    /// The site's root, for PATH_TRANSLATED.
-    pub document_root: Vec<u8>,
     /// Scripts that run at once, over all server processes.
     pub running_max: usize,
     /// Requests that wait for one of them to end.

@@ -155,6 +155,28 @@ fn programs_that_write_to_the_client_are_in_the_present_log() {
 }
 
 #[test]
+fn programs_are_told_the_root_of_the_present_configuration() {
+    let scripts = tempfile::tempdir().expect("a temporary folder");
+    scripts::script(
+        scripts.path(),
+        "where",
+        "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s %s' \"$DOCUMENT_ROOT\" \"$PATH_TRANSLATED\"\n",
+    );
+    for arch in without_processes() {
+        let program = format!("cgi = {{ '/bin' = '{}' }}\n", scripts.path().display());
+        let setup = Setup::start(arch, &program);
+        let assert_told = |root: &str| {
+            let root = setup.path(root).canonicalize().expect("the folder is there").display().to_string();
+            assert_eq!(setup.body("/bin/where/more/info"), format!("{root} {root}/more/info"), "{arch}");
+        };
+        assert_told("old");
+        setup.change(&format!("root = 'new'\n{program}"));
+        assert_told("new");
+        setup.server.stop();
+    }
+}
+
+#[test]
 fn limits_hold_from_the_next_request_on() {
     for arch in architectures() {
         let setup = Setup::start(arch, "");

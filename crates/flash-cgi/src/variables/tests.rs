@@ -69,7 +69,7 @@ fn rfc3875_4_1_all_of_a_request() {
         "GET /cgi-bin/a%20b/in%2dfo?x=1&y=%20 HTTP/1.1\nHost: www.example.org:8080\nUser-Agent: me\nX-One: 1";
     let mut variables = of(request);
     let split = Split { name: b"/cgi-bin/a b", info: b"/in-fo" };
-    variables.add_script(&split, Some(b"/usr/lib/cgi-bin/a b"), b"/srv/www");
+    variables.add_script(&split, Some(b"/usr/lib/cgi-bin/a b"));
     assert_eq!(
         text(&variables),
         [
@@ -102,7 +102,7 @@ fn rfc3875_4_1_all_of_a_request() {
 #[test]
 fn nothing_behind_the_script_is_absent_rather_than_empty() {
     let mut variables = Variables::default();
-    variables.add_script(&Split { name: b"/a", info: b"" }, None, b"/srv/www");
+    variables.add_script(&Split { name: b"/a", info: b"" }, None);
     assert_eq!(text(&variables), ["SCRIPT_NAME=/a"]);
 }
 

@@ -232,7 +232,7 @@ impl Worker {
                     found = opened(scripts, &setup.folders[usize::from(*folder)])?
                         .find(path)
                         .map_err(|why| StartError(why, String::new()))?;
-                    variables.add_script(&found.split, Some(found.file.as_bytes()), &setup.document_root);
+                    variables.add_script(&found.split, Some(found.file.as_bytes()));
                     (&found.file, vec![&found.file], Some(&found.folder), found.split.name.len())
                 }
                 ProgramRef::Command { command } => {

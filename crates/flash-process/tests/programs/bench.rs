@@ -64,7 +64,6 @@ pub(crate) fn setup(folder: &Path) -> Setup {
     Setup {
         folders: vec![Folder { prefix: b"/cgi".to_vec(), path: folder.to_owned() }],
         commands: Vec::new(),
-        document_root: b"/srv/site".to_vec(),
         running_max: 64,
         queue_max: 64,
         queue_wait: PATIENCE,
@@ -124,7 +123,7 @@ impl Bench {
     }
 
     pub(crate) fn order(&self, what: ProgramRef, stdio: Stdio, name: &str) -> Pending {
-        self.order_with(what, stdio, name, &[(b"REQUEST_METHOD", b"GET")])
+        self.order_with(what, stdio, name, &[(b"DOCUMENT_ROOT", b"/srv/site"), (b"REQUEST_METHOD", b"GET")])
     }
 
     pub(crate) fn order_with(

@@ -42,7 +42,10 @@ fn a_script_finds_its_variables(bench: &Bench) {
     assert_eq!((program.read(), program.name_bytes), (expected, "/cgi/look.cgi".len()));
     assert_eq!(program.ended(), ExitStatus::Code(0));
     bench.script("bare.cgi", "env | cut -d= -f1 | sort | tr '\\n' ' '");
-    assert_eq!(bench.begin("/cgi/bare.cgi").read(), "PATH PWD REQUEST_METHOD SCRIPT_FILENAME SCRIPT_NAME ");
+    assert_eq!(
+        bench.begin("/cgi/bare.cgi").read(),
+        "DOCUMENT_ROOT PATH PWD REQUEST_METHOD SCRIPT_FILENAME SCRIPT_NAME "
+    );
 }
 
 fn a_script_reads_its_input(bench: &Bench) {

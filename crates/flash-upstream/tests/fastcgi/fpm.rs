@@ -63,7 +63,7 @@ fn variables(folder: &Path, script: &str) -> Variables {
     variables.push(b"REQUEST_METHOD", b"GET");
     let file = folder.join(script);
     let split = Split { name: b"/hello.php", info: b"/more" };
-    variables.add_script(&split, Some(file.as_os_str().as_encoded_bytes()), b"/srv");
+    variables.add_script(&split, Some(file.as_os_str().as_encoded_bytes()));
     variables
 }
 

@@ -306,7 +306,7 @@ fn php_cgi() {
     variables.push(b"REQUEST_METHOD", b"GET");
     variables.push(b"REDIRECT_STATUS", b"200");
     let split = Split { name: b"/hello.php", info: b"/more" };
-    variables.add_script(&split, Some(file.as_os_str().as_encoded_bytes()), b"/srv");
+    variables.add_script(&split, Some(file.as_os_str().as_encoded_bytes()));
     let mut answers = BTreeSet::new();
     // It would leave after 500 by itself.
     for number in 0..600 {

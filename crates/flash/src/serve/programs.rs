@@ -61,9 +61,9 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Finds fault with the flags. `routes` are those of the sites before.
-    pub(super) fn prepare(flags: &flags::Serve, folder: &Path, routes: usize) -> Result<Self, Failure> {
+    pub(super) fn prepare(flags: &flags::Serve, routes: usize) -> Result<Self, Failure> {
         let programs = &flags.programs;
-        let setup = setup(programs, &document_root(folder));
+        let setup = setup(programs);
         let mut plan = Plan { list: Vec::new(), first: routes, setup };
         for (mounts, direct) in [(&programs.cgi, false), (&programs.cgi_direct, true)] {
             for mount in mounts {
@@ -320,7 +320,7 @@ pub(super) fn document_root(folder: &Path) -> Vec<u8> {
     }
 }
 
-fn setup(flags: &flags::Programs, document_root: &[u8]) -> Setup {
+fn setup(flags: &flags::Programs) -> Setup {
     let limit = |resource, value: u64| Limit { resource, soft: value, hard: value };
     let memory = flags.cgi_memory.map(|bytes| limit(Resource::MemoryBytes, bytes));
     // A part of a second is a whole one, or there would be none.
@@ -328,7 +328,6 @@ fn setup(flags: &flags::Programs, document_root: &[u8]) -> Setup {
     Setup {
         folders: Vec::new(),
         commands: Vec::new(),
-        document_root: document_root.to_vec(),
         running_max: flags.cgi_max,
         queue_max: flags.cgi_queue_max,
         queue_wait: queue_wait(flags),

@@ -162,7 +162,7 @@ impl<'s> Planner<'s> {
 
     /// The only site of the flags.
     fn only(&mut self, flags: &flags::Serve, folder: &Path) -> Result<SitePlan, Wrong> {
-        let common = Arc::new(self.common(flags, folder, &[])?);
+        let common = Arc::new(self.common(flags, &[])?);
         fallback::check(flags, &common.programs, folder).map_err(|wrong| (fallback::key(flags), wrong))?;
         let names = Arc::default();
         reachable::check(flags, &common.settings, &names, PlaceName::default())?;
@@ -185,7 +185,7 @@ impl<'s> Planner<'s> {
         let common = match self.known.get(&key) {
             Some(common) => Arc::clone(common),
             None => {
-                let common = Arc::new(self.common(flags, folder, prefix)?);
+                let common = Arc::new(self.common(flags, prefix)?);
                 self.known.insert(key, Arc::clone(&common));
                 common
             }
@@ -213,8 +213,8 @@ impl<'s> Planner<'s> {
         id
     }
 
-    fn common(&mut self, flags: &flags::Serve, folder: &Path, prefix: &[u8]) -> Result<Common, Wrong> {
-        let programs = self.programs(flags, folder).map_err(|wrong| {
+    fn common(&mut self, flags: &flags::Serve, prefix: &[u8]) -> Result<Common, Wrong> {
+        let programs = self.programs(flags).map_err(|wrong| {
             let key = if flags.programs.app.is_empty() { "fastcgi" } else { "app" };
             (key, wrong)
         })?;
@@ -253,12 +253,12 @@ impl<'s> Planner<'s> {
     }
 
     /// Rules with the same programs share them.
-    fn programs(&mut self, flags: &flags::Serve, folder: &Path) -> Result<Arc<Programs>, Failure> {
+    fn programs(&mut self, flags: &flags::Serve) -> Result<Arc<Programs>, Failure> {
         if let Some((_, programs)) = self.programs.iter().find(|(known, _)| *known == flags.programs) {
             return Ok(Arc::clone(programs));
         }
         let routes = self.programs.iter().map(|(_, programs)| programs.len()).sum();
-        let programs = Arc::new(Programs::prepare(flags, folder, routes)?);
+        let programs = Arc::new(Programs::prepare(flags, routes)?);
         self.programs.push((flags.programs.clone(), Arc::clone(&programs)));
         Ok(programs)
     }

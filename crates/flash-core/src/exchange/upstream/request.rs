@@ -163,7 +163,7 @@ impl Request {
             (RouteMatch::Prefix(_), UpstreamProtocol::Cgi | UpstreamProtocol::Nph)
         ) {
             let file = [&*place.document_root, routes.file_of(split.name)].concat();
-            variables.add_script(&split, Some(&file), &place.document_root);
+            variables.add_script(&split, Some(&file));
         }
         // A Unix socket does not tell how many bytes its client has read.
         let is_inet = matches!(peer, Peer::Inet(_)) && transport.tls.is_none();

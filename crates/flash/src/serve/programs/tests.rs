@@ -14,14 +14,14 @@ struct Line {
 }
 
 /// In this order, without a fork helper's process: tests have more than one thread.
-fn prepare(site: &TempDir, words: &[&str]) -> Result<Programs, Failure> {
+fn prepare(words: &[&str]) -> Result<Programs, Failure> {
     let start = ["flash", "--spawn", "server"];
     let line = Line::try_parse_from(start.iter().chain(words)).unwrap();
-    Programs::prepare(&line.serve, site.path(), 0)
+    Programs::prepare(&line.serve, 0)
 }
 
 fn fails(words: &[&str]) -> String {
-    match prepare(&TempDir::new().unwrap(), words) {
+    match prepare(words) {
         Ok(_) => panic!("{words:?} is accepted"),
         Err(failure) => failure.to_string(),
     }
@@ -33,23 +33,20 @@ fn every_flag_becomes_a_route() {
     let folder = site.path().join("bin");
     fs::create_dir(&folder).unwrap();
     let folder = folder.display();
-    let programs = prepare(
-        &site,
-        &[
-            "--cgi",
-            &format!("/cgi={folder}"),
-            "--cgi-direct",
-            &format!("/direct={folder}"),
-            "--fastcgi",
-            ".php=unix:php.sock",
-            "--fastcgi",
-            "/tcp=localhost:9000",
-            "--app",
-            "/app=sh -c 'exit 0'",
-            "--app-requests-max",
-            "0",
-        ],
-    );
+    let programs = prepare(&[
+        "--cgi",
+        &format!("/cgi={folder}"),
+        "--cgi-direct",
+        &format!("/direct={folder}"),
+        "--fastcgi",
+        ".php=unix:php.sock",
+        "--fastcgi",
+        "/tcp=localhost:9000",
+        "--app",
+        "/app=sh -c 'exit 0'",
+        "--app-requests-max",
+        "0",
+    ]);
     let programs = programs.unwrap();
     let shown: Vec<_> = programs
         .list
@@ -145,7 +142,7 @@ fn what_programs_take_of_the_table_of_open_files() {
     let site = TempDir::new().unwrap();
     let flags =
         Line::try_parse_from(["flash", "--cgi-max", "10", "--cgi-queue-max", "15"]).unwrap().serve.programs;
-    let taken = |words: &[&str]| prepare(&site, words).unwrap().descriptors(&flags);
+    let taken = |words: &[&str]| prepare(words).unwrap().descriptors(&flags);
     let cgi = format!("/cgi={}", site.path().display());
     assert_eq!(taken(&[]), (0, 1));
     assert_eq!(taken(&["--cgi", &cgi]), (100, 1));
