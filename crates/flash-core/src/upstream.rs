@@ -4,6 +4,7 @@
 //! and no idle connection: they are behind [`Upstreams`], in `flash-upstream`. [`routes`](crate::routes) says which names
 //! upstreams answer. `exchange` moves the bytes.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ impl UpstreamProtocol {
 }
 
 /// Opens upstreams.
-pub trait Upstreams: Send + Sync + Debug {
+pub trait Upstreams: Any + Send + Sync + Debug {
     /// Opens one. Calls `reply` exactly once, unless it returns the result at once. Never blocks.
     fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened>;
 }

@@ -6,8 +6,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use flash_os::channel::Channel;
@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Retry(Box<dyn FullSocket>),
     /// What may take a lock or start a process.
     Run(Box<dyn FnOnce() + Send>),
+    /// From now on these are looked at, too. Those that were dropped are forgotten.
+    Maintain(Vec<Weak<dyn Maintained>>),
     Tick,
     Close,
 }
@@ -84,7 +86,7 @@ pub(crate) trait Maintained: Send + Sync {
 pub(crate) struct BackgroundThread {
     commands: Arc<CommandChannel>,
     epoll: OwnedFd,
-    maintained: Vec<Arc<dyn Maintained>>,
+    maintained: Vec<Weak<dyn Maintained>>,
     reporter: Arc<Reporter>,
     tokens: u64,
     /// I/O whose next event is pending, by its token in the epoll set.
@@ -120,18 +122,14 @@ impl CommandChannel {
 }
 
 impl BackgroundThread {
-    pub(crate) fn new(
-        commands: Arc<CommandChannel>,
-        maintained: Vec<Arc<dyn Maintained>>,
-        reporter: Arc<Reporter>,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(commands: Arc<CommandChannel>, reporter: Arc<Reporter>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, commands.channel.eventfd(), epoll::EventData::new_u64(COMMANDS), flags)?;
         Ok(Self {
             commands,
             epoll,
-            maintained,
+            maintained: Vec::new(),
             reporter,
             tokens: COMMANDS,
             pending: HashMap::new(),
@@ -164,6 +162,10 @@ impl BackgroundThread {
                     Command::Wait(pending) => self.wait_for(pending),
                     Command::Retry(full) => self.waiting.push_back(full),
                     Command::Run(work) => work(),
+                    Command::Maintain(new) => {
+                        self.maintained.retain(|maintained| maintained.strong_count() > 0);
+                        self.maintained.extend(new);
+                    }
                     Command::Tick => self.next_tick_at = now + TICK,
                     Command::Close => return self.close(queued),
                 }
@@ -192,12 +194,12 @@ impl BackgroundThread {
             match command {
                 Command::Wait(pending) => pending.close(),
                 Command::Retry(full) => full.close(),
-                Command::Run(_) | Command::Tick | Command::Close => {}
+                Command::Run(_) | Command::Maintain(_) | Command::Tick | Command::Close => {}
             }
         }
         self.pending.drain().for_each(|(_, pending)| pending.close());
         self.waiting.drain(..).for_each(|full| full.close());
-        self.maintained.iter().for_each(|maintained| maintained.close());
+        self.maintained.iter().filter_map(Weak::upgrade).for_each(|maintained| maintained.close());
     }
 
     fn wait_for(&mut self, pending: Box<dyn PendingIo>) {
@@ -239,8 +241,8 @@ impl BackgroundThread {
         // Before looking, so that a connection that is kept afterwards wakes this thread again.
         self.commands.is_ticking.store(false, Ordering::Relaxed);
         let mut is_needed = false;
-        for maintained in &self.maintained {
-            is_needed |= Arc::clone(maintained).expire_idle(now);
+        for maintained in self.maintained.iter().filter_map(Weak::upgrade) {
+            is_needed |= maintained.expire_idle(now);
         }
         if is_needed {
             self.commands.is_ticking.store(true, Ordering::Relaxed);

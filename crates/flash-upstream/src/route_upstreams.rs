@@ -1,5 +1,6 @@
 //! All upstreams of a server process, by the numbers of their routes.
 
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -14,33 +15,47 @@ use crate::counts::{Counted, ProgramCount, ProgramCounter};
 use crate::fastcgi::Server;
 use crate::settings::{Settings, UpstreamConfig};
 
-/// The upstreams of one server process. Dropping this ends all programs that it has started.
+/// The upstreams of one server process. Dropping the last that share a [`Runtime`] ends all programs that it has started.
 #[derive(Debug)]
 pub struct RouteUpstreams {
-    /// By routes' numbers.
-    list: Vec<RouteUpstream>,
-    background: Arc<CommandChannel>,
-    thread: Option<JoinHandle<()>>,
-    /// Holds the process monitor, which pools need as well. `None` without a fork helper.
+    /// Dropped first. Its end answers requests that wait for one of the others.
+    runtime: Arc<Runtime>,
+    /// By routes' numbers, each with what it was made of.
+    list: Vec<(UpstreamConfig, RouteUpstream)>,
+    /// `None` without a fork helper.
     cgi: Option<Cgi>,
     /// Each upstream is configured as long as this lives.
     _configured: Vec<Counted>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum RouteUpstream {
     Cgi,
     FastCgi(Arc<Server>),
     Application(Arc<AppPool>),
 }
 
+/// What an upstream is made of, and where it is counted.
+pub type CountedUpstream = (UpstreamConfig, Arc<dyn ProgramCounter>);
+
+/// What the upstreams of a process share through its reloads.
+struct Runtime {
+    settings: Settings,
+    background: Arc<CommandChannel>,
+    thread: Option<JoinHandle<()>>,
+    /// Pools need it as well. `None` without a fork helper.
+    monitor: Option<Arc<ProcessMonitor>>,
+    reporter: Arc<Reporter>,
+    log_detached: LogDetached,
+}
+
 impl RouteUpstreams {
-    /// `services` stand in the order of their routes' numbers, each with where it is counted. Without a fork helper, none of them may need one.
+    /// `services` stand in the order of their routes' numbers. Without a fork helper, none of them may need one.
     ///
     /// # Errors
     /// When the process cannot have another thread, or a descriptor more.
     pub fn start(
-        services: Vec<(UpstreamConfig, Arc<dyn ProgramCounter>)>,
+        services: Vec<CountedUpstream>,
         helper: Option<&ForkHelper>,
         settings: &Settings,
         reporter: Arc<Reporter>,
@@ -49,59 +64,93 @@ impl RouteUpstreams {
         let keep =
             |helper| ProcessMonitor::start(helper, settings.monitor, Arc::clone(&reporter)).map(Arc::new);
         let monitor = helper.map(keep).transpose()?;
-        let weak = monitor.as_ref().map_or_else(Weak::new, Arc::downgrade);
         let background = Arc::new(CommandChannel::new()?);
-        let mut folders = Vec::new();
-        let configured = services.iter().map(|(_, counter)| Counted::one(counter, ProgramCount::Configured));
-        let configured = configured.collect();
-        let ready = |(route, (service, counter))| match service {
-            UpstreamConfig::Cgi { folder } => {
-                folders.push(ScriptFolder { route, folder, counter });
-                RouteUpstream::Cgi
-            }
-            UpstreamConfig::FastCgi(address) => {
-                let (background, reporter) = (Arc::clone(&background), Arc::clone(&reporter));
-                RouteUpstream::FastCgi(Arc::new(Server::new(
-                    address, settings, background, reporter, counter,
-                )))
-            }
-            UpstreamConfig::Application(application) => {
-                let (weak, background) = (weak.clone(), Arc::clone(&background));
-                RouteUpstream::Application(Arc::new(AppPool::new(
-                    application,
-                    settings,
-                    weak,
-                    background,
-                    Arc::clone(&reporter),
-                    counter,
-                )))
-            }
-        };
-        let list: Vec<RouteUpstream> = services.into_iter().enumerate().map(ready).collect();
-        let cgi = monitor.map(|monitor| Cgi::new(monitor, folders, settings.silence_max, log_detached));
-        let mut background_thread =
-            BackgroundThread::new(Arc::clone(&background), maintained(&list), reporter)?;
+        let mut background_thread = BackgroundThread::new(Arc::clone(&background), Arc::clone(&reporter))?;
         let thread =
             thread::Builder::new().name("upstreams".into()).spawn(move || background_thread.run())?;
-        Ok(Self { list, background, thread: Some(thread), cgi, _configured: configured })
+        let (settings, thread) = (*settings, Some(thread));
+        let runtime = Runtime { settings, background, thread, monitor, reporter, log_detached };
+        Ok(Self::new(services, Vec::new(), Arc::new(runtime)))
+    }
+
+    /// The upstreams after a reload. Those that are the same keep their idle connections and their processes. `None` if other
+    /// settings hold for all of them.
+    #[must_use]
+    pub fn next(&self, services: Vec<CountedUpstream>, settings: &Settings) -> Option<Self> {
+        let is_same = self.runtime.settings == *settings;
+        is_same.then(|| Self::new(services, self.list.clone(), Arc::clone(&self.runtime)))
+    }
+
+    fn new(
+        services: Vec<CountedUpstream>,
+        mut before: Vec<(UpstreamConfig, RouteUpstream)>,
+        runtime: Arc<Runtime>,
+    ) -> Self {
+        let (mut folders, mut maintained) = (Vec::new(), Vec::new());
+        let configured = services.iter().map(|(_, counter)| Counted::one(counter, ProgramCount::Configured));
+        let configured = configured.collect();
+        let ready = |(route, (service, counter)): (usize, CountedUpstream)| {
+            if let UpstreamConfig::Cgi { folder } = &service {
+                folders.push(ScriptFolder { route, folder: folder.clone(), counter });
+                return (service, RouteUpstream::Cgi);
+            }
+            match before.iter().position(|(known, _)| *known == service) {
+                Some(place) => before.swap_remove(place),
+                None => {
+                    let upstream = runtime.upstream(service.clone(), counter);
+                    maintained.extend(upstream.maintained());
+                    (service, upstream)
+                }
+            }
+        };
+        let list = services.into_iter().enumerate().map(ready).collect();
+        runtime.background.send(Command::Maintain(maintained));
+        let cgi = runtime.monitor.as_ref().map(|monitor| {
+            let log_detached = Arc::clone(&runtime.log_detached);
+            Cgi::new(Arc::clone(monitor), folders, runtime.settings.silence_max, log_detached)
+        });
+        Self { runtime, list, cgi, _configured: configured }
     }
 }
 
-/// What the background thread maintains.
-fn maintained(list: &[RouteUpstream]) -> Vec<Arc<dyn Maintained>> {
-    let maintained = |ready: &RouteUpstream| -> Option<Arc<dyn Maintained>> {
-        match ready {
-            RouteUpstream::Cgi => None,
-            RouteUpstream::FastCgi(server) => Some(Arc::<Server>::clone(server)),
-            RouteUpstream::Application(pool) => Some(Arc::<AppPool>::clone(pool)),
+impl Runtime {
+    fn upstream(&self, service: UpstreamConfig, counter: Arc<dyn ProgramCounter>) -> RouteUpstream {
+        let (settings, background, reporter) =
+            (&self.settings, Arc::clone(&self.background), Arc::clone(&self.reporter));
+        match service {
+            UpstreamConfig::Cgi { .. } => RouteUpstream::Cgi,
+            UpstreamConfig::FastCgi(address) => RouteUpstream::FastCgi(Arc::new(Server::new(
+                address, settings, background, reporter, counter,
+            ))),
+            UpstreamConfig::Application(application) => {
+                let monitor = self.monitor.as_ref().map_or_else(Weak::new, Arc::downgrade);
+                let pool = AppPool::new(application, settings, monitor, background, reporter, counter);
+                RouteUpstream::Application(Arc::new(pool))
+            }
         }
-    };
-    list.iter().filter_map(maintained).collect()
+    }
+}
+
+impl RouteUpstream {
+    /// What the background thread maintains.
+    fn maintained(&self) -> Option<Weak<dyn Maintained>> {
+        match self {
+            Self::Cgi => None,
+            Self::FastCgi(server) => {
+                let server: Weak<Server> = Arc::downgrade(server);
+                Some(server)
+            }
+            Self::Application(pool) => {
+                let pool: Weak<AppPool> = Arc::downgrade(pool);
+                Some(pool)
+            }
+        }
+    }
 }
 
 impl upstream::Upstreams for RouteUpstreams {
     fn begin(&self, begin: Open, reply: OnOpened) -> Option<Opened> {
-        match (self.list.get(begin.route), &self.cgi) {
+        match (self.list.get(begin.route).map(|(_, upstream)| upstream), &self.cgi) {
             (Some(RouteUpstream::Cgi), Some(cgi)) => cgi.begin(begin, reply),
             (Some(RouteUpstream::FastCgi(server)), _) => server.begin(begin, reply),
             (Some(RouteUpstream::Application(pool)), Some(_)) => pool.begin(begin, reply),
@@ -110,12 +159,18 @@ impl upstream::Upstreams for RouteUpstreams {
     }
 }
 
-impl Drop for RouteUpstreams {
+impl Drop for Runtime {
     fn drop(&mut self) {
         self.background.send(Command::Close);
         if let Some(thread) = self.thread.take() {
             // It has said why, if it ended otherwise.
             let _ = thread.join();
         }
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

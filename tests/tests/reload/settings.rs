@@ -2,6 +2,12 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use flash_tests::{PROCESSES, Server, reply, scripts, site};
 use rustix::process::Signal;
@@ -172,6 +178,65 @@ fn programs_are_told_the_root_of_the_present_configuration() {
         assert_told("old");
         setup.change(&format!("root = 'new'\n{program}"));
         assert_told("new");
+        setup.server.stop();
+    }
+}
+
+/// A FastCGI server that answers with its name. It counts its connections, and keeps them open.
+fn fastcgi_server(folder: &Path, name: &'static str) -> (PathBuf, Arc<AtomicUsize>) {
+    const END_REQUEST: u8 = 3;
+    const STDIN: u8 = 5;
+    const STDOUT: u8 = 6;
+    let (path, connections) = (folder.join(name), Arc::new(AtomicUsize::new(0)));
+    let (listener, counter) = (UnixListener::bind(&path).expect("a socket"), Arc::clone(&connections));
+    let serve = |mut stream: UnixStream, name: &str| {
+        let mut head = [0; 8];
+        while stream.read_exact(&mut head).is_ok() {
+            let length = u16::from_be_bytes([head[4], head[5]]);
+            let mut content = vec![0; usize::from(length) + usize::from(head[6])];
+            stream.read_exact(&mut content).expect("the rest of a record");
+            if head[1] == STDIN && length == 0 {
+                let body = format!("Content-Type: text/plain\n\n{name}");
+                let record =
+                    |kind, content: &[u8]| [&[1, kind, 0, 1, 0, content.len() as u8, 0, 0], content].concat();
+                let answer =
+                    [record(STDOUT, body.as_bytes()), record(STDOUT, b""), record(END_REQUEST, &[0; 8])];
+                stream.write_all(&answer.concat()).expect("the server takes the answer");
+            }
+        }
+    };
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let stream = stream.expect("a connection");
+            thread::spawn(move || serve(stream, name));
+        }
+    });
+    (path, connections)
+}
+
+#[test]
+fn connections_to_fastcgi_servers_that_stay_are_kept() {
+    for arch in without_processes().filter(|arch| *arch != "mp") {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let [(one, connections), (two, of_two)] =
+            ["one", "two"].map(|name| fastcgi_server(folder.path(), name));
+        let routes = |routes: &[(&str, &Path)]| {
+            let routes =
+                routes.iter().map(|(prefix, path)| format!("'{prefix}' = 'unix:{}'", path.display()));
+            format!("fastcgi = {{ {} }}\n", routes.collect::<Vec<_>>().join(", "))
+        };
+        let setup = Setup::start(arch, &routes(&[("/one", &one)]));
+        assert_eq!(setup.body("/one/x"), "one", "{arch}");
+        let (idle_since, before) = (Instant::now(), connections.load(Ordering::Relaxed));
+        setup.change(&routes(&[("/two", &two), ("/one", &one)]));
+        assert_eq!([setup.body("/one/x"), setup.body("/two/x")], ["one", "two"], "{arch}");
+        // An idle connection is kept for two seconds.
+        let is_late = idle_since.elapsed() > Duration::from_secs(1);
+        assert!(is_late || connections.load(Ordering::Relaxed) == before, "{arch}: it was idle");
+        setup.change(&routes(&[("/two", &two)]));
+        assert_eq!((setup.body("/two/x"), setup.server.get("/one/x").status), ("two".into(), 404), "{arch}");
+        assert!(is_late || of_two.load(Ordering::Relaxed) == 1, "{arch}");
         setup.server.stop();
     }
 }

@@ -71,10 +71,16 @@ pub(super) struct Prepared {
 
 impl Configured {
     /// What opens the upstreams of these sites, if they have any.
-    fn upstreams(&self, plan: &Plan, error_log: &ErrorLog) -> io::Result<Option<Arc<dyn Upstreams>>> {
+    fn upstreams(
+        &self,
+        plan: &Plan,
+        before: Option<&Arc<dyn Upstreams>>,
+        error_log: &ErrorLog,
+    ) -> io::Result<Option<Arc<dyn Upstreams>>> {
         let programs: Vec<_> = plan.sites.programs().collect();
         Programs::start(
             &programs,
+            before,
             self.fork_helper.as_ref(),
             error_log,
             (&self.detached_log, &self.metrics_memory),
@@ -170,7 +176,7 @@ impl Configurator for Configured {
         // Here, because a fork does not inherit it. It can be done without.
         let _ = flash_os::preload::mlock_program();
         self.detached_log.set(access_log.clone());
-        let programs = self.upstreams(plan, &error_log)?;
+        let programs = self.upstreams(plan, None, &error_log)?;
         let next = disk.prepare_sites(plan.sites.folders_on_disk(dir.path()), |_| dir.open())?;
         let configuration = Arc::new(ConfigurationNumber::new(self.number));
         let hosts = plan.sites.hosts(
@@ -288,7 +294,7 @@ impl Configured {
         let upstreams = match self.plan.sites.have_programs_of(&plan.sites) {
             true => present.upstreams.cloned(),
             false => self
-                .upstreams(&plan, present.error_log)
+                .upstreams(&plan, present.upstreams, present.error_log)
                 .map_err(|error| failed("start what opens upstreams", &error))?,
         };
         let sites = present

@@ -2,6 +2,7 @@
 //!
 //! What is wrong with them is said before anybody listens. What programs are told and what they answer is not known here.
 
+use std::any::Any;
 use std::env;
 use std::ffi::{CString, OsStr};
 use std::fmt;
@@ -194,14 +195,27 @@ impl Programs {
         &self.folders
     }
 
-    /// Starts the programs of all sites, for one process, after it was forked.
+    /// Starts the programs of all sites, for one process, after it was forked. Those that are the same as `before` a reload stay,
+    /// with their idle connections and processes.
     pub(super) fn start(
         sites: &[&Self],
+        before: Option<&Arc<dyn upstream::Upstreams>>,
         helper: Option<&ForkHelper>,
         error_log: &ErrorLog,
         (detached_log, metrics_memory): (&DetachedLog, &Arc<MetricsMemory>),
     ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
         let Some(first) = sites.iter().find(|programs| !programs.is_empty()) else { return Ok(None) };
+        let services = sites.iter().flat_map(|programs| programs.list.iter().map(|one| (one, *programs)));
+        let services = services.map(|((route, service), programs)| {
+            let counted = ProgramName::new(&route.matches, service, &programs.folders).to_string();
+            let counter: Arc<dyn ProgramCounter> = Arc::new(Counter(metrics_memory.programs.named(&counted)));
+            (service.clone(), counter)
+        });
+        let services: Vec<_> = services.collect();
+        let before = before.and_then(|before| (&**before as &dyn Any).downcast_ref::<RouteUpstreams>());
+        if let Some(next) = before.and_then(|before| before.next(services.clone(), &first.settings)) {
+            return Ok(Some(Arc::new(next)));
+        }
         let (for_stderr, for_lines, for_records) =
             (error_log.clone(), error_log.clone(), detached_log.clone());
         let reporter = Arc::new(Reporter {
@@ -218,13 +232,6 @@ impl Programs {
                 log.write(&[record]);
             }
         });
-        let services = sites.iter().flat_map(|programs| programs.list.iter().map(|one| (one, *programs)));
-        let services = services.map(|((route, service), programs)| {
-            let counted = ProgramName::new(&route.matches, service, &programs.folders).to_string();
-            let counter: Arc<dyn ProgramCounter> = Arc::new(Counter(metrics_memory.programs.named(&counted)));
-            (service.clone(), counter)
-        });
-        let services = services.collect();
         let started = RouteUpstreams::start(services, helper, &first.settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
     }
