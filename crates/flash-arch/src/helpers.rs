@@ -13,6 +13,7 @@ mod watchdog;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -34,6 +35,8 @@ use crate::server_state::ServerState;
 
 pub(crate) struct Helpers {
     limits: HelperLimits,
+    /// A reload changes it.
+    helpers_max: AtomicUsize,
     shared: Arc<ServerState>,
     /// For devices without pools of their own. These pools always exist.
     common: Pools,
@@ -62,7 +65,8 @@ impl Helpers {
         let watchdog = Arc::new(Watchdog::new(shared.configuration().server.settings.disk_deadline_ms));
         let common = Pools::start(Device::ELSEWHERE, limits, &shared, &watchdog, None)?;
         let (others, met, shared_state) = (ArcSwap::default(), mpsc::Queue::new(), Arc::clone(&shared));
-        let helpers = Arc::new(Self { limits, shared, common, others, met, watchdog });
+        let helpers_max = AtomicUsize::new(limits.helpers_max);
+        let helpers = Arc::new(Self { limits, helpers_max, shared, common, others, met, watchdog });
         let known: Arc<dyn KnowsDevices> = helpers.clone();
         shared_state.helpers.lock().push(Arc::downgrade(&known));
         let watching = Arc::clone(&helpers);
@@ -108,7 +112,10 @@ impl Helpers {
                 continue;
             }
             match Pools::start(device, self.limits, &self.shared, &self.watchdog, Some(&self.common)) {
-                Ok(pools) => self.others.store(Arc::new(others.iter().cloned().chain([pools]).collect())),
+                Ok(pools) => {
+                    self.others.store(Arc::new(others.iter().cloned().chain([pools.clone()]).collect()));
+                    pools.set_helpers_max(self.helpers_max.load(Ordering::SeqCst));
+                }
                 Err(error) => {
                     self.shared.error_log.log(format_args!("cannot start a helper: {error}"));
                 }
@@ -125,6 +132,13 @@ impl KnowsDevices for Helpers {
             [pools.files.snapshot("files")].into_iter().chain(listings).collect::<Vec<_>>()
         };
         [&self.common].into_iter().chain(others.iter()).flat_map(of).collect()
+    }
+
+    fn set_helpers_max(&self, helpers_max: usize) {
+        // Before the pools are looked at: one that is opened meanwhile sees it.
+        self.helpers_max.store(helpers_max, Ordering::SeqCst);
+        let others = self.others.load();
+        [&self.common].into_iter().chain(others.iter()).for_each(|pools| pools.set_helpers_max(helpers_max));
     }
 }
 
@@ -154,6 +168,11 @@ impl Pools {
 
     fn all(&self) -> impl Iterator<Item = &Arc<Pool>> {
         std::iter::once(&self.files).chain(&self.listings)
+    }
+
+    fn set_helpers_max(&self, helpers_max: usize) {
+        self.files.set_helpers_max(helpers_max);
+        self.listings.iter().for_each(|pool| pool.set_helpers_max(helpers_max.min(LISTERS_MAX)));
     }
 
     fn are_of(&self, device: Device) -> bool {

@@ -85,6 +85,8 @@ pub struct Next {
     pub access_sink: Option<LogSink>,
     pub error_sink: Option<LogSink>,
     pub limits: Limits,
+    /// How many helpers a device may have, in architectures that have such a limit.
+    pub helpers_max: Option<usize>,
     /// All of them. Those that stay are the same.
     pub listeners: Vec<Arc<Listener>>,
     /// What opens the upstreams of its sites.
@@ -231,6 +233,10 @@ impl Reloader {
             log.redirect(sink);
         }
         shared.permits.set_connections_max(next.limits.connections_max);
+        if let Some(helpers_max) = next.helpers_max {
+            let helpers: Vec<_> = shared.helpers.lock().iter().filter_map(Weak::upgrade).collect();
+            helpers.iter().for_each(|helpers| helpers.set_helpers_max(helpers_max));
+        }
         shared.disk.replace_sites(next.sites);
         let before = shared.listeners.swap(Arc::clone(&listeners));
         let is_left =

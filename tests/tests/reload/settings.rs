@@ -242,6 +242,21 @@ fn connections_to_fastcgi_servers_that_stay_are_kept() {
 }
 
 #[test]
+fn the_number_of_helpers_changes() {
+    for arch in ["amped", "uring", PROCESSES] {
+        let setup = Setup::start(arch, "helpers-max = 1\n");
+        let helpers_max = || setup.status()["devices"][0]["helpers_max"].as_u64();
+        assert_eq!(helpers_max(), Some(1), "{arch}");
+        for count in [8, 2] {
+            setup.change(&format!("helpers-max = {count}\n"));
+            assert_eq!(helpers_max(), Some(count), "{arch}");
+        }
+        assert_eq!(setup.body("/a.txt"), "old", "{arch}");
+        setup.server.stop();
+    }
+}
+
+#[test]
 fn limits_hold_from_the_next_request_on() {
     for arch in architectures() {
         let setup = Setup::start(arch, "");

@@ -161,6 +161,9 @@ pub struct BlockCause {
 /// What knows helpers of devices.
 pub(crate) trait KnowsDevices: Send + Sync {
     fn devices(&self) -> Vec<DeviceSnapshot>;
+
+    /// From now on each device may have so many helpers.
+    fn set_helpers_max(&self, helpers_max: usize);
 }
 
 /// The helpers of a device for one kind of jobs.

@@ -34,6 +34,8 @@ use crate::server_state::ServerState;
 pub(super) struct Pool {
     pub(super) device: Device,
     limits: HelperLimits,
+    /// A reload changes it.
+    helpers_max: AtomicUsize,
     pub(super) shared: Arc<ServerState>,
     elsewhere: Option<Arc<Self>>,
     watchdog: Arc<Watchdog>,
@@ -77,6 +79,7 @@ impl Pool {
         Self {
             device,
             limits,
+            helpers_max: AtomicUsize::new(limits.helpers_max),
             shared,
             elsewhere,
             watchdog,
@@ -99,12 +102,28 @@ impl Pool {
             kind: kind.into(),
             healthy: Some(!self.breaker.is_open()),
             helpers: helpers as u64,
-            helpers_max: self.limits.helpers_max as u64,
+            helpers_max: self.helpers_max() as u64,
             idle: idle as u64,
             queued: self.waiting.load(Ordering::Relaxed) as u64,
             queue_max: self.limits.queue_max as u64,
             in_flight: in_flight as u64,
             oldest_us: oldest_us.map_or(0, |begun_us| server_us(Instant::now()).saturating_sub(begun_us)),
+        }
+    }
+
+    fn helpers_max(&self) -> usize {
+        self.helpers_max.load(Ordering::Relaxed)
+    }
+
+    /// From now on there may be so many helpers, and at least one. Helpers beyond that end after their present job.
+    pub(super) fn set_helpers_max(self: &Arc<Self>, helpers_max: usize) {
+        self.helpers_max.store(helpers_max.max(1), Ordering::Relaxed);
+        // If all helpers wait for the disk, none of them would start another one.
+        let mut state = self.state.lock();
+        let another = (state.idle == 0 && state.helpers < self.helpers_max()).then(|| state.add_helper());
+        drop(state);
+        if let Some(number) = another {
+            self.start_another(number);
         }
     }
 
@@ -203,7 +222,9 @@ impl Pool {
                 if let Some(number) = another {
                     self.start_another(number);
                 }
-                self.perform(task, begun, &executor);
+                if self.perform(task, begun, &executor) {
+                    return;
+                }
             }
         }
     }
@@ -225,7 +246,7 @@ impl Pool {
         }
         state.begin(task.number, server_us(begun), Arc::clone(helper));
         self.judge(&state, begun);
-        let is_last = state.idle == 0 && state.helpers < self.limits.helpers_max;
+        let is_last = state.idle == 0 && state.helpers < self.helpers_max();
         let another = is_last.then(|| state.add_helper());
         drop(state);
         self.watchdog.wake();
@@ -242,7 +263,7 @@ impl Pool {
         let mut state = self.state.lock();
         let now_us = server_us(now);
         state.observe(now_us, cpu_ns, is_runnable);
-        self.log_transition(self.breaker.observed(state.stuck_us(self.limits.helpers_max), now_us));
+        self.log_transition(self.breaker.observed(state.stuck_us(self.helpers_max()), now_us));
         !state.in_flight.is_empty()
     }
 
@@ -266,7 +287,7 @@ impl Pool {
     }
 
     fn judge(&self, state: &PoolState, now: Instant) {
-        self.log_transition(self.breaker.reported(state.stuck_us(self.limits.helpers_max), server_us(now)));
+        self.log_transition(self.breaker.reported(state.stuck_us(self.helpers_max()), server_us(now)));
     }
 
     fn log_transition(&self, change: Option<Transition>) {
@@ -286,7 +307,8 @@ impl Pool {
         }
     }
 
-    fn perform(&self, task: Task, begun: Instant, executor: &JobExecutor) {
+    /// Does a job. Returns whether its helper is to end.
+    fn perform(&self, task: Task, begun: Instant, executor: &JobExecutor) -> bool {
         let Task { job, came, .. } = &task;
         let deadline = Duration::from_millis(self.shared.configuration().server.settings.disk_deadline_ms);
         let outcome = match begun.saturating_duration_since(*came) > deadline {
@@ -302,7 +324,7 @@ impl Pool {
                 thread::yield_now();
             }
         }
-        self.finish(&task, begun, outcome, Instant::now);
+        self.finish(&task, begun, outcome, Instant::now)
     }
 
     fn execute(&self, job: &Job, executor: &JobExecutor) -> Option<Outcome> {
@@ -314,16 +336,16 @@ impl Pool {
         outcome
     }
 
-    /// A helper has finished a job: pushes the result to all who wait for it.
+    /// A helper has finished a job: pushes the result to all who wait for it. Returns whether the helper is one too many.
     fn finish(
         &self,
         Task { number, key, job, .. }: &Task,
         begun: Instant,
         outcome: Option<Outcome>,
         clock: impl FnOnce() -> Instant,
-    ) {
+    ) -> bool {
         self.shared.metrics.add(Count::HelperJobs, 1);
-        let (waiters, now) = {
+        let (waiters, now, leaves) = {
             let mut state = self.state.lock();
             // Equal jobs that were submitted meanwhile get the same result.
             self.sort_submissions(&mut state);
@@ -332,7 +354,11 @@ impl Pool {
             self.judge(&state, now);
             let mut waiters = state.pending.remove(key).map_or_else(Vec::new, |pending| pending.waiters);
             self.look_again(&mut state, job, begun, outcome.as_ref(), &mut waiters);
-            (waiters, now)
+            let leaves = state.helpers > self.helpers_max();
+            if leaves {
+                state.remove_helper();
+            }
+            (waiters, now, leaves)
         };
         let help_ns = now.saturating_duration_since(begun).as_nanos() as u64;
         for (waiter, came) in waiters {
@@ -345,6 +371,7 @@ impl Pool {
                 None => self.send_elsewhere(job.clone(), waiter, came),
             }
         }
+        leaves
     }
 
     /// If a look at the disk began too long before a request came, it is too old for it. Such requests wait for

@@ -16,6 +16,37 @@ use super::*;
 use crate::completion_queue::CompletionQueue;
 use crate::{Limits, testing};
 
+/// A reload comes while the only helper waits for the disk.
+#[test]
+fn pools_grow_at_once_and_shrink_with_each_job() {
+    let folder = TempDir::new().unwrap();
+    let shared = testing::shared(folder.path(), Limits { connections_max: 1, drain: Duration::ZERO }, 10_000);
+    let limits = HelperLimits { helpers_max: 1, queue_max: 8, single_flight: true, offload: Offload::Needed };
+    let helpers = Helpers::start(limits, shared).unwrap();
+    let gates: Vec<_> = (0..4).map(|_| gated()).collect();
+    for (file, ..) in &gates {
+        let job = Job::Load(Load { file: Arc::clone(file), window: 0..10, copy: false, completes: None });
+        helpers.submit(job, None).unwrap();
+    }
+    let (_, has_begun, _) = &gates[0];
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    let files = || helpers.devices().swap_remove(0);
+    assert_eq!((files().helpers, files().queued), (1, 3));
+    helpers.set_helpers_max(3);
+    for (_, has_begun, _) in &gates[1..3] {
+        has_begun.recv_timeout(PATIENCE).unwrap();
+    }
+    assert_eq!((files().helpers, files().helpers_max, files().queued), (3, 3, 1));
+    helpers.set_helpers_max(1);
+    gates.iter().for_each(|(.., let_go)| let_go.send(()).unwrap());
+    let give_up = Instant::now() + PATIENCE;
+    while files().helpers > 1 || files().in_flight > 0 || files().queued > 0 {
+        assert!(Instant::now() < give_up, "{:?}", files());
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(files().idle, 1);
+}
+
 #[test]
 fn a_listing_does_not_wait_for_the_helpers_of_files() {
     let folder = TempDir::new().unwrap();

@@ -321,6 +321,7 @@ impl Configured {
             access_sink: sinks.access,
             error_sink: sinks.error,
             limits: plan.limits(),
+            helpers_max: plan.helpers_max(),
             listeners: listeners.all(),
             upstreams,
             endpoints: Arc::clone(&plan.certificates.endpoints),

@@ -85,14 +85,17 @@ impl Plan {
         let successes = self.successes.clone();
         let sites = site_plan::all(&flags, &dir.real_path, &successes, read_before)
             .map_err(site_plan::first_fault)?;
-        let table = shape::table(&flags, &self.shares, &sites, self.table.limit);
-        let connections = table.share().connections;
+        let helpers_max = Shares::new(&flags, Some(self.shares.memory_bytes)).helpers_max;
+        let shares = Shares { helpers_max, ..self.shares };
+        let table = shape::table(&flags, &shares, &sites, self.table.limit);
+        let share = table.share();
+        let (connections, arch) = (share.connections, shape::with_helpers(self.arch, share.helpers));
         let clients = match sites.are_limited() == self.sites.are_limited() {
             true => self.clients.clone(),
             false => access::rates_again(self.clients.clone(), sites.are_limited())
                 .map_err(|error| cannot(format_args!("share memory"), &error))?,
         };
-        let Self { shares, arch, cached_files, .. } = *self;
+        let cached_files = self.cached_files;
         let mut plan = Self {
             flags,
             shares,
@@ -113,6 +116,14 @@ impl Plan {
     pub(super) fn forget_sites(&mut self) {
         if let Some(flags) = Arc::get_mut(&mut self.flags) {
             flags.sites = Vec::new();
+        }
+    }
+
+    /// How many helpers a device may have, if that is a setting.
+    pub(super) fn helpers_max(&self) -> Option<usize> {
+        match self.arch {
+            Arch::Amped { helpers, .. } | Arch::Uring { helpers, .. } => Some(helpers.helpers_max),
+            Arch::Pipelined { .. } | Arch::Sped { .. } | Arch::Mt { .. } | Arch::Mp { .. } => None,
         }
     }
 

@@ -37,6 +37,20 @@ pub(super) fn arch(flags: &flags::Serve, shares: &Shares, connections: usize) ->
     }
 }
 
+/// The same architecture with so many helpers for a device.
+pub(super) fn with_helpers(arch: Arch, helpers_max: usize) -> Arch {
+    match arch {
+        Arch::Amped { loops, helpers } => {
+            Arch::Amped { loops, helpers: HelperLimits { helpers_max, ..helpers } }
+        }
+        Arch::Uring { loops, helpers } => {
+            Arch::Uring { loops, helpers: HelperLimits { helpers_max, ..helpers } }
+        }
+        // Each of the others has as many as its own shape needs.
+        arch @ (Arch::Pipelined { .. } | Arch::Sped { .. } | Arch::Mt { .. } | Arch::Mp { .. }) => arch,
+    }
+}
+
 fn helpers(flags: &flags::Serve, shares: &Shares) -> HelperLimits {
     HelperLimits {
         helpers_max: shares.helpers_max,

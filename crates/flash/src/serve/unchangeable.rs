@@ -29,7 +29,6 @@ settings! {
     "processes" = flags.processes,
     "processes-max" = flags.processes_max,
     "helpers" = flags.helpers,
-    "helpers-max" = flags.helpers_max,
     "helper-queue-max" = flags.helper_queue_max,
     "user" = flags.user,
     "sandbox" = flags.sandbox,
