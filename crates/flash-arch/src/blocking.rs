@@ -3,7 +3,7 @@
 //! A worker waits for its client's next bytes for a moment only. Then it parks the connection, and is free for another one.
 //! Where connections come from and where they are parked is the [`Source`]'s business.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
@@ -64,6 +64,11 @@ pub(crate) trait Source {
         false
     }
 
+    /// Readable once the worker is retired. `None` if it is, or never will be.
+    fn retirement(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
     /// Notes that the worker waits for the next request of its connection, or has stopped to wait for it.
     fn awaits_request(&mut self, _awaits: bool) {}
 
@@ -118,6 +123,11 @@ pub(crate) struct Blocking<S> {
     /// Log-ins of the connection that are being checked.
     logins: usize,
     collected: Collected,
+}
+
+/// Whether the connection cannot go to another process: it has the keys of TLS, or the tables of HTTP/2.
+fn stays(connection: &Connection, transport: &Transport) -> bool {
+    transport.is_tls() || connection.is_http2()
 }
 
 impl<S: Source> Blocking<S> {
@@ -251,6 +261,12 @@ impl<S: Source> Blocking<S> {
         // What is under way when the time to drain has passed is cut, and recorded as such.
         while !self.worker.shared.has_given_up() {
             self.worker.refresh();
+            self.worker.drain = match self.source.is_retired() && stays(connection, transport) {
+                // The client is told, and asks again over another connection.
+                true if connection.is_between_requests() => Drain::AtOnce,
+                true => Drain::AfterNextRequest,
+                false => Drain::No,
+            };
             if waits == connection.is_exchanging() {
                 // If two sockets may become ready, the worker does not block on one of them.
                 waits = !waits;
@@ -282,12 +298,16 @@ impl<S: Source> Blocking<S> {
             self.release();
             match want {
                 Want::Receive => {
-                    let is_idle = connection.is_idle() && self.source.parks(connection, transport);
+                    let is_idle = connection.is_idle() && self.worker.drain == Drain::No;
                     // Noted first. A reload that comes later waits for this worker, and an earlier one is seen here.
                     self.source.awaits_request(is_idle);
-                    // What the client has sent may be in the socket already. The next worker reads it.
                     if is_idle && self.source.is_retired() && !self.worker.shared.is_draining() {
-                        return After::Park;
+                        match self.source.parks(connection, transport) {
+                            // What the client has sent may be in the socket already. The next worker reads it.
+                            true => return After::Park,
+                            false if stays(connection, transport) => continue,
+                            false => {}
+                        }
                     }
                     let received = match self.source.may_wait() {
                         true => socket::receive(socket, &mut self.buffer),
@@ -398,12 +418,21 @@ impl<S: Source> Blocking<S> {
             return Some(After::Park);
         }
         // No other worker is left, and this one could be free.
-        if !self.source.may_wait() && connection.is_between_requests() && transport.is_tls() {
+        let is_free = connection.is_between_requests() && self.worker.drain == Drain::No;
+        if !self.source.may_wait() && !self.source.is_retired() && is_free && transport.is_tls() {
             // The client sees that nothing is missing.
             transport.close(socket, connection);
             return Some(After::Close);
         }
-        let mut polled = [PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
+        let is_idle = connection.is_idle() && self.worker.drain == Drain::No;
+        // A reload that comes later wakes this worker, and waits for it.
+        self.source.awaits_request(is_idle);
+        let retirement = self.source.retirement().filter(|_| is_idle);
+        if is_idle && self.source.is_retired() {
+            return None;
+        }
+        let mut polled = vec![PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
+        polled.extend(retirement.as_ref().map(|retirement| PollFd::new(retirement, PollFlags::IN)));
         let _ = poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref());
         self.worker.clock.read();
         None

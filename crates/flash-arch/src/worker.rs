@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flash_core::buffer_pool::BufferPool;
 use flash_core::local::LocalCache;
 use flash_core::request_id::RequestIds;
-use flash_core::{Connection, Context, Release, Tally, TransportInfo, UpstreamError};
+use flash_core::{Connection, Context, Drain, Release, Tally, TransportInfo, UpstreamError};
 use flash_observe::AccessLog;
 use flash_observe::metrics::{Count, LoopMetrics};
 use flash_os::allocator;
@@ -28,6 +28,8 @@ pub(crate) struct Worker {
     access_log: Option<AccessLog>,
     /// Where its slow requests are listed.
     slow_list: usize,
+    /// How the present connection comes to its end while the server goes on.
+    pub(crate) drain: Drain,
     /// Log lines wait here, because another thread held the log's buffer.
     unreported: bool,
 }
@@ -47,6 +49,7 @@ impl Worker {
             ids: RequestIds::new(random_words()),
             access_log: None,
             slow_list,
+            drain: Drain::No,
             unreported: false,
         }
     }
@@ -95,7 +98,10 @@ impl Worker {
             buffers: &mut self.buffers,
             tally: &mut self.tally,
             ids: &mut self.ids,
-            drain: self.shared.drain_state(),
+            drain: match self.shared.drain_state() {
+                Drain::No => self.drain,
+                drain => drain,
+            },
         }
     }
 

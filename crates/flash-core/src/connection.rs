@@ -100,6 +100,10 @@ impl Connection {
         }
     }
 
+    pub fn is_http2(&self) -> bool {
+        matches!(self.protocol, Protocol::H2(_))
+    }
+
     /// What another process needs to go on with the connection. `None` unless it is between two requests.
     pub fn idle_state(&self) -> Option<IdleState> {
         if self.proxy_header.is_some() {

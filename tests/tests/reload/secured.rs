@@ -1,7 +1,11 @@
 //! Clients over TLS with HTTP/2 through a reload, also in the sandbox that is required.
 
+use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use flash_tests::{PROCESSES, site};
 
@@ -14,13 +18,16 @@ const WINDOW: usize = 65_535;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
 /// A connection of HTTP/2 whose streams are read one after the other.
-struct Client(Stream);
+struct Client<S = Stream>(S);
 
 /// What has come on one stream.
 #[derive(Default)]
@@ -37,7 +44,13 @@ impl Client {
     fn connect(setup: &Setup, authority: &Authority) -> Self {
         let mut config = (*authority.client()).clone();
         config.alpn_protocols = vec![b"h2".to_vec()];
-        let mut client = Self(stream(&setup.server, &Arc::new(config), "localhost"));
+        Self(stream(&setup.server, &Arc::new(config), "localhost")).begin()
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    fn begin(self) -> Self {
+        let mut client = self;
         client.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("the server takes the preface");
         client.send(SETTINGS, 0, 0, &[]);
         // So that each stream has its own window, and none waits for another one's.
@@ -70,8 +83,10 @@ impl Client {
             let of = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
             match kind {
                 SETTINGS if flags == 0 => self.send(SETTINGS, 1, 0, &[]),
-                // RST_STREAM or GOAWAY.
-                3 | 7 => panic!("the server has ended stream {of}: {payload:?}"),
+                PING if flags == 0 => self.send(PING, 1, 0, &payload),
+                // No more requests, but what is under way goes on. Only mp says that.
+                GOAWAY if payload[4..8] == [0; 4] => {}
+                RST_STREAM | GOAWAY => panic!("the server has ended stream {of}: {payload:?}"),
                 HEADERS if of == stream => {
                     // Behind a change of the table's size.
                     let status = payload.iter().find(|byte| **byte >= 0x80);
@@ -89,6 +104,20 @@ impl Client {
         let mut answer = Answer::default();
         self.read(stream, &mut answer, usize::MAX);
         answer
+    }
+
+    /// Reads to the end of the connection. Returns whether the server has said that it takes no more requests.
+    fn is_told_to_leave(&mut self) -> bool {
+        let (mut head, mut is_told) = ([0; 9], false);
+        while self.0.read_exact(&mut head).is_ok() {
+            let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+            self.0.read_exact(&mut payload).expect("a whole frame");
+            is_told |= head[3] == GOAWAY;
+            if (head[3], head[4]) == (PING, 0) {
+                self.send(PING, 1, 0, &payload);
+            }
+        }
+        is_told
     }
 
     /// Lets the server send the rest.
@@ -140,4 +169,46 @@ fn connections_of_http2_stay_open_and_their_next_requests_get_the_new_configurat
         wait_for("the first configuration to be freed", || setup.in_use() == [2]);
         setup.server.stop();
     });
+}
+
+/// A connection of mp that cannot leave its process ends with the reload, and gives no answer of the earlier configuration.
+#[test]
+fn kept_connections_of_mp_end_with_a_reload_if_they_cannot_leave_their_process() {
+    let authority = Authority::new();
+    let (certificate, key) = authority.issue("localhost", &["localhost"]);
+    for wait in [Duration::ZERO, Duration::from_millis(200)] {
+        let setup = Setup::start(
+            "mp",
+            &format!(
+                "listen = ['https://127.0.0.1:0', '127.0.0.1:0']\nprocesses-max = 8\n\
+                 tls = {{ certificate = '{certificate}', key = '{key}' }}\n"
+            ),
+        );
+        let mut http2 = Client::connect(&setup, &authority);
+        let said = setup.server.said();
+        let plain =
+            said.split("http://127.0.0.1:").nth(1).and_then(|rest| rest.split([' ', '/', ',']).next());
+        let address = format!("127.0.0.1:{}", plain.expect("it says where it listens"));
+        let mut bare = Client(TcpStream::connect(address).expect("a connection")).begin();
+        assert_eq!(
+            (http2.get(1, "/a.txt").body, bare.get(1, "/a.txt").body),
+            (b"old".to_vec(), b"old".to_vec())
+        );
+        let mut http1 = stream(&setup.server, &authority.client(), "localhost");
+        http1.write_all(b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("a request");
+        let mut answer = [0; 4096];
+        let mut count = 0;
+        while !answer[..count].ends_with(b"old") {
+            count += http1.read(&mut answer[count..]).expect("an answer");
+        }
+        // A worker waits for its client in one way at first, and in another one later.
+        thread::sleep(wait);
+        let text = fs::read_to_string(setup.path("flash.toml")).expect("the file is there");
+        fs::write(setup.path("flash.toml"), text.replace("'old'", "'new'")).expect("the file is written");
+        assert_eq!(setup.ask("POST", "/reload").0, 200);
+        assert_eq!(http1.read(&mut answer).expect("a close_notify"), 0, "it is closed in order");
+        assert!(http2.is_told_to_leave() && bare.is_told_to_leave());
+        assert_eq!(Client::connect(&setup, &authority).get(1, "/a.txt").body, b"new");
+        setup.server.stop();
+    }
 }

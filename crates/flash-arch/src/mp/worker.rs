@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
@@ -256,6 +256,10 @@ impl Source for Connections<'_> {
 
     fn is_retired(&self) -> bool {
         self.workers.scoreboard.are_retired()
+    }
+
+    fn retirement(&self) -> Option<BorrowedFd<'_>> {
+        (!self.is_retired()).then(|| self.workers.waker.as_fd())
     }
 
     /// However many wait before it, their steps end soon. So patience has no end here.
