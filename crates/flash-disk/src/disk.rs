@@ -165,7 +165,11 @@ impl Disk {
     pub fn root_of(&self, job: &Job) -> Arc<SiteRoot> {
         match job {
             Job::Folder(folder) => self.root_in(folder.root.as_ref()),
-            Job::Find(_) | Job::Load(_) | Job::List(_) | Job::Spool(_) => self.root(),
+            // A request keeps the settings of its site through a reload.
+            Job::Find(find) => {
+                self.sites.get(find.site).map_or_else(|| self.root(), |site| site.current_owned())
+            }
+            Job::Load(_) | Job::List(_) | Job::Spool(_) => self.root(),
         }
     }
 

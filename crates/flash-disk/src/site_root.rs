@@ -86,19 +86,20 @@ pub fn real_path(folder: impl AsFd) -> io::Result<PathBuf> {
 }
 
 impl SiteRoots {
-    /// Roots of another site share its mounts and name tables with `beside`.
+    /// Roots of another site share its mounts and name tables with `beside`. `number` is the generation of the first one.
     pub(crate) fn open(
         path: &Arc<Path>,
         opened: Opened,
         settings: Arc<SiteSettings>,
         open: &Arc<OpenRoots>,
         generation: Arc<Generation>,
-        beside: Option<&Root>,
+        (number, beside): (u64, Option<&Root>),
     ) -> io::Result<Self> {
         let identity = Identity::of_opened(&opened)?;
         let root = open.root(opened, identity, settings.follow_links, beside)?;
         let program_folders = settings.program_folders.clone();
-        let first = SiteRoot::new(0, root, identity, program_folders, &settings);
+        let first = SiteRoot::new(number, root, identity, program_folders, &settings);
+        generation.set(number);
         Ok(Self {
             path: Arc::clone(path),
             settings,

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use flash_core::root::Generation;
+use flash_core::root::{Generation, OpenRoot};
 use flash_core::site_id::SiteId;
 use rustix::io::Errno;
 
@@ -88,7 +88,9 @@ impl Site {
     fn open(&self, opened: Opened, open: &Arc<OpenRoots>, beside: Option<&OpenSite>) -> io::Result<()> {
         let (settings, generation) = (Arc::clone(&self.settings), Arc::clone(&self.generation));
         let beside = beside.map(|site| site.current());
-        let beside = beside.as_ref().map(|beside| &*beside.root);
+        // Helper processes know roots by their generations alone. So those of a site that takes another one's place are newer.
+        let number = beside.as_ref().map_or(0, |beside| beside.generation() + 1);
+        let beside = (number, beside.as_ref().map(|beside| &*beside.root));
         let roots = SiteRoots::open(&self.folder, opened, settings, open, generation, beside)?;
         // Another helper may have been faster.
         let _ = self.roots.set(Box::new(roots));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flash_tests::{PROCESSES, site};
 
-use crate::client::{Authority, Stream, stream};
+use crate::client::{Authority, Stream, ask, stream};
 use crate::setup::{Setup, architectures, each, wait_for};
 
 const LARGE_BYTES: usize = 1_000_000;
@@ -167,6 +167,41 @@ fn connections_of_http2_stay_open_and_their_next_requests_get_the_new_configurat
         assert!(download.body == old, "{arch}: other bytes, {} of them", download.body.len());
         drop((idle, busy, later));
         wait_for("the first configuration to be freed", || setup.in_use() == [2]);
+        setup.server.stop();
+    });
+}
+
+/// What helper processes have found is answered with the present fields.
+#[test]
+fn the_fields_of_responses_change_also_with_helper_processes() {
+    each(architectures(), |arch| {
+        let authority = Authority::new();
+        let (certificate, key) = authority.issue("localhost", &["localhost"]);
+        let sandbox = if arch == PROCESSES { "sandbox = 'required'\n" } else { "" };
+        let tls = format!(
+            "listen = 'https://127.0.0.1:0'\nhttps = 'required'\n{sandbox}\
+             tls = {{ certificate = '{certificate}', key = '{key}' }}\n"
+        );
+        let setup = Setup::start(arch, &tls);
+        let config = authority.client();
+        let ask = || {
+            let request = "GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            let (_, bytes) = ask(&setup.server, &config, "localhost", request).expect("an answer");
+            String::from_utf8(bytes).expect("it is text")
+        };
+        let before = ask();
+        assert!(before.contains("charset=utf-8") && !before.contains("Strict-Transport-Security"), "{arch}");
+        for (hsts, seconds) in [("1h", 3600), ("2h", 7200)] {
+            setup
+                .change(&format!("{tls}hsts = '{hsts}'\ncharset = 'off'\nheader = {{ X-Own = '{hsts}' }}\n"));
+            let after = ask();
+            for field in
+                [format!("Strict-Transport-Security: max-age={seconds}\r\n"), format!("X-Own: {hsts}\r\n")]
+            {
+                assert!(after.contains(&field), "{arch}: {after}");
+            }
+            assert!(!after.contains("charset") && after.ends_with("old"), "{arch}: {after}");
+        }
         setup.server.stop();
     });
 }

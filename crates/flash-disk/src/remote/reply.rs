@@ -22,6 +22,7 @@ use super::stamp;
 use super::{folder, request};
 use crate::disk::Disk;
 use crate::lookup_error::LookupError;
+use crate::settings::SiteSettings;
 use crate::site_root::SiteRoot;
 use crate::snapshot::Snapshot;
 use crate::stat;
@@ -199,7 +200,7 @@ fn read_found(
             Resource::Missing
         }
         (SCRIPT, _) => Resource::Script(read_script(disk, find, message).ok_or(Malformed)?),
-        (FILE, _) => match read_variants(disk, find, message, descriptors)? {
+        (FILE, _) => match read_variants(disk, &site.settings, find, message, descriptors)? {
             Some(variants) => Resource::File(variants),
             None => return Ok(find.failed(Failure::Overloaded)),
         },
@@ -208,19 +209,21 @@ fn read_found(
     Ok(Done::Found(Arc::new(Entry::new(resource, find.asked_ms).of_root(site.generation()))))
 }
 
-/// `None` if the budget has no room for a copy that the helper has made.
+/// The fields of responses are those of `settings`, which a reload may have changed since the helper began. `None` if the budget
+/// has no room for a copy that the helper has made.
 fn read_variants(
     disk: &Disk,
+    settings: &SiteSettings,
     find: &Find,
     message: &mut Reader<'_>,
     descriptors: &mut IntoIter<OwnedFd>,
 ) -> Result<Option<Variants>, Malformed> {
     let media = read_media(disk, find, message).ok_or(Malformed)?;
     let rule = message.u8().ok_or(Malformed)?;
-    let template = (&disk.settings.site.template, (rule != NO_RULE).then_some(rule));
+    let template = (&settings.template, (rule != NO_RULE).then_some(rule));
     let looked_for = request::codings(message).ok_or(Malformed)?;
     let count = message.u8().ok_or(Malformed)?;
-    let varies = disk.settings.site.varies(&media, template.1);
+    let varies = settings.varies(&media, template.1);
     let mut read_file = || -> Result<Option<Arc<File>>, Malformed> {
         let coding = message.u8().and_then(request::coding_of).ok_or(Malformed)?;
         let stamp = stamp::take(message).ok_or(Malformed)?;
@@ -246,7 +249,7 @@ fn read_variants(
             let known = find.known.as_ref().and_then(|known| known.variants());
             let compressed = match known.filter(|known| Arc::ptr_eq(&known.identity, &identity)) {
                 Some(known) => known.compressed.with_files(Arc::clone),
-                None => disk.settings.site.to_compress(&identity),
+                None => settings.to_compress(&identity),
             };
             Ok(Some(Variants { identity, coded, looked_for, compressed }))
         }

@@ -66,10 +66,6 @@ settings! {
     "user-dirs" = flags.user_dirs,
     "deny" = flags.deny,
     "dotfiles" = flags.dotfiles,
-    "header" = flags.header,
-    "no-header" = flags.rules.no_header,
-    "charset" = flags.rules.charset,
-    "hsts" = flags.tls.hsts,
     "cache-control" = flags.cache_control,
     "strip-prefix" = flags.rules.strip_prefix,
     "no-precompressed" = flags.no_precompressed,
@@ -131,9 +127,9 @@ mod tests {
 
     #[test]
     fn what_helper_processes_answer_with_needs_a_restart() {
-        let next = "no-header = 'X-Powered-By'\ncharset = 'off'\nhsts = '1h'\nstrip-prefix = '/x'\n";
+        let next = "index = 'home.html'\ncache-control = 'no-store'\nstrip-prefix = '/x'\nhsts = '1h'\n";
         let processes = "root = '/'\nhelpers = 'process'\n";
-        let expected = ["no-header", "charset", "hsts", "strip-prefix"];
+        let expected = ["index", "cache-control", "strip-prefix"];
         assert_eq!(keys(processes, &format!("{processes}{next}")), expected);
         assert_eq!(keys("root = '/'\n", &format!("root = '/'\n{next}")), [""; 0]);
     }
