@@ -23,5 +23,5 @@ mod settings;
 pub use address::{Address, UnixAddress};
 pub use cgi::{Cgi, LogDetached, ScriptFolder};
 pub use counts::{ProgramCount, ProgramCounter};
-pub use route_upstreams::RouteUpstreams;
+pub use route_upstreams::{CountedUpstream, RouteUpstreams};
 pub use settings::{Application, Settings, UpstreamConfig};

@@ -17,6 +17,7 @@ use super::sink::{BodyLength, BodySink, FileHead, HeadSink, ResponseSink};
 use super::upstream::{Need, Request, RequestBodyLength, UpstreamExchange, Writer};
 use super::*;
 use crate::clock::Now;
+use crate::configuration_number::HeldSite;
 use crate::context::Context;
 use crate::file::{Content, File};
 use crate::job::Find;
@@ -219,7 +220,7 @@ fn many_exchanges_share_a_connection_whatever_order_their_jobs_end_in() {
             let nothing = ExchangeState::Lookup(lookup::FileLookup::of_file(find));
             let exchange = Exchange {
                 id,
-                site: Arc::clone(world.server.hosts.unnamed()),
+                site: HeldSite::new(world.server.hosts.unnamed()),
                 state: nothing,
                 timing: Timing::begin(&mut world.ids, &world.now),
                 head_only: method == Method::Head,

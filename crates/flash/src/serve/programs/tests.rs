@@ -83,13 +83,13 @@ fn every_flag_becomes_a_route() {
 
 #[test]
 fn without_flags_there_is_nothing() {
-    let programs = prepare(&TempDir::new().unwrap(), &[]).unwrap();
+    let programs = prepare(&[]).unwrap();
     assert!(
         programs.is_empty()
             && programs.setup().is_none()
             && programs.routes(b"/srv", &Budget::new(0)).is_none()
     );
-    let one = prepare(&TempDir::new().unwrap(), &["--fastcgi", ".php=127.0.0.1:9000"]).unwrap();
+    let one = prepare(&["--fastcgi", ".php=127.0.0.1:9000"]).unwrap();
     assert!(!one.is_empty() && one.setup().is_none(), "a server that is there needs no fork helper");
 }
 
@@ -131,10 +131,10 @@ fn limits_are_those_of_the_flags() {
     let line =
         ["flash", "--cgi-memory", "64m", "--cgi-cpu", "1500ms", "--cgi-max", "3", "--program-nice", "7"];
     let line = Line::try_parse_from(line).unwrap();
-    let setup = setup(&line.serve.programs, b"/srv");
+    let setup = setup(&line.serve.programs);
     let limits: Vec<_> = setup.limits.iter().map(|limit| (limit.resource, limit.soft, limit.hard)).collect();
     assert_eq!(limits, [(Resource::MemoryBytes, 64 << 20, 64 << 20), (Resource::CpuSeconds, 2, 2)]);
-    assert_eq!((setup.running_max, setup.nice, setup.document_root.as_slice()), (3, 7, &b"/srv"[..]));
+    assert_eq!((setup.running_max, setup.nice), (3, 7));
 }
 
 #[test]
