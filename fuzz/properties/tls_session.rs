@@ -5,14 +5,15 @@ use std::sync::{Arc, LazyLock};
 
 use flash_core::transport::CertificatesId;
 use flash_tls::tickets::Tickets;
-use flash_tls::{Certificate, Endpoint, Session, authority, certificates};
+use flash_tls::{Certificate, Choices, Endpoint, Session, authority, certificates};
 
 static ENDPOINT: LazyLock<Arc<Endpoint>> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     let local = authority::local(folder.path()).expect("a certificate");
     let certificates = vec![Certificate::read(&local.files, &certificates::open).expect("a certificate")];
     let tickets = Arc::new(Tickets::new().expect("random numbers"));
-    Arc::new(Endpoint::new(CertificatesId(0), certificates, None, tickets, true))
+    let choices = Choices { http2: true, early_data: true };
+    Arc::new(Endpoint::new(CertificatesId(0), certificates, None, tickets, choices))
 });
 
 /// A ServerHello and what follows it, with the chain of one certificate.

@@ -92,8 +92,8 @@ pub(crate) trait Source {
     /// Takes out the parked connection that has been idle for longest, so that a new one gets its permit.
     fn take_longest_idle(&mut self) -> Option<Box<Client>>;
 
-    /// Takes out the parked connection whose handshake has waited for its client for longest.
-    fn take_oldest_handshake(&mut self) -> Option<Box<Client>>;
+    /// Closes the parked connection whose handshake has waited for its client for longest. Returns whether there is one.
+    fn close_oldest_handshake(&mut self) -> bool;
 }
 
 pub(crate) enum Arrival {
@@ -205,14 +205,9 @@ impl<S: Source> Blocking<S> {
         };
         self.worker.clock.read();
         let mut carries = shared.transport(&transport, &shared.unfinished, self.worker.clock.now.ms());
-        if shared.has_too_many_handshakes(&carries) {
-            match self.source.take_oldest_handshake() {
-                Some(mut oldest) => oldest.transport.shed(),
-                None => {
-                    carries.shed();
-                    return None;
-                }
-            }
+        if shared.has_too_many_handshakes(&carries) && !self.source.close_oldest_handshake() {
+            carries.shed();
+            return None;
         }
         let connection = self.worker.connection(transport);
         for (direction, timeout) in [(Timeout::Recv, CLIENT_PATIENCE), (Timeout::Send, LOOK_UP)] {

@@ -193,8 +193,9 @@ impl Source for Waiter {
         self.pool.poller.take_longest_idle(&self.pool.shared)
     }
 
-    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
-        self.pool.poller.take_oldest_handshake()
+    fn close_oldest_handshake(&mut self) -> bool {
+        let oldest = self.pool.poller.take_oldest_handshake();
+        oldest.map(|mut oldest| oldest.transport.shed()).is_some()
     }
 }
 

@@ -305,7 +305,7 @@ impl Source for Connections<'_> {
     }
 
     /// A process has no other connection.
-    fn take_oldest_handshake(&mut self) -> Option<Box<Client>> {
-        None
+    fn close_oldest_handshake(&mut self) -> bool {
+        false
     }
 }

@@ -171,8 +171,8 @@ impl SharedPoller {
 
     /// Takes out the parked connection whose handshake has waited for its client for longest.
     pub(super) fn take_oldest_handshake(&self) -> Option<Box<Client>> {
-        let since_ms = |client: &Box<Client>| client.transport.unfinished_since_ms();
-        self.state.lock().parked.take_oldest_handshake(now_ms(), since_ms)
+        let mut state = self.state.lock();
+        state.parked.take_oldest_handshake(now_ms(), |client| client.transport.unfinished_since_ms())
     }
 
     /// Gives threads the connections whose deadline has passed. While the server drains, all of them. Runs until the

@@ -195,9 +195,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse_positive, help_heading = super::tls::TLS)]
     pub tls_renewal: Duration,
 
-    /// Whether a client that comes back may send a GET or HEAD with the first message of its TLS 1.3 handshake, a round trip sooner.
-    /// Other requests get 425 there, and the client sends them again. Programs see HTTP_EARLY_DATA=1, and may answer with 425. Each
-    /// session is resumed once, and is in this server's memory, where no process of mp could find it
+    /// Whether returning clients may send GET and HEAD within their TLS 1.3 handshake. Other methods get 425. Not with --arch mp
     #[arg(long, value_enum, value_name = "SWITCH", default_value_t = Switch::Off, help_heading = super::tls::TLS)]
     pub early_data: Switch,
 
@@ -242,8 +240,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
     pub connections_max: Option<usize>,
 
-    /// Connections at once whose clients have not finished their TLS handshakes. A new connection beyond them closes the one whose
-    /// handshake is the oldest. Without this flag, half of --connections-max. A process of mp has one connection
+    /// TLS handshakes that may be unfinished at once. Beyond them, the oldest is closed. Without it, half of --connections-max
     #[arg(long, value_name = "N", value_parser = count(1, 1 << 24), help_heading = LIMITS)]
     pub handshakes_max: Option<usize>,
 
