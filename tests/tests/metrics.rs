@@ -31,13 +31,20 @@ struct Setup {
 impl Setup {
     /// Two sites, with these further settings.
     fn start(arch: &str, settings: &str) -> Self {
+        Self::start_with(arch, settings, "")
+    }
+
+    /// And with these further sites, whose files are below `FOLDER`.
+    fn start_with(arch: &str, settings: &str, sites: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for name in ["a", "b"] {
             fs::create_dir(folder.path().join(name)).expect("a folder");
             site::write(&folder.path().join(name).join("a.bin"), &site::pattern(BYTES));
         }
         let path = folder.path().join("flash.toml");
-        fs::write(&path, text(arch, folder.path(), settings)).expect("the file is written");
+        let sites = sites.replace("FOLDER", &folder.path().display().to_string());
+        let text = format!("{}{sites}", text(arch, folder.path(), settings));
+        fs::write(&path, text).expect("the file is written");
         let server = Server::start_configured(&path, &[]);
         Self { folder, server }
     }
@@ -189,6 +196,85 @@ fn no_request_adds_a_series() {
     assert_eq!(names(&setup.ask("GET", "/metrics").1), before);
     assert!(!before.is_empty() && before.iter().all(|name| name.contains("site=\"_other\"")), "{before:?}");
     setup.server.stop();
+}
+
+/// Requests with a host each that no other has, from a few clients for this long. Returns how many were answered.
+fn ask_for_random_hosts(server: &Server, seed: u64, time: Duration) -> u64 {
+    const AT_ONCE: u64 = 100;
+    let ask = |client: u64| {
+        let (end, mut stream, mut asked) = (Instant::now() + time, server.connect(), 0);
+        let mut state = (seed << 8 | client).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let (mut buffer, mut left) = (vec![0; 256 << 10], Vec::new());
+        while Instant::now() < end {
+            let request = |_| {
+                let (host, length) = (random(), 1 + random() as usize % 60);
+                format!("HEAD /a.bin HTTP/1.1\r\nHost: {host:x}.{}.example\r\n\r\n", "x".repeat(length))
+            };
+            let requests: String = (0..AT_ONCE).map(request).collect();
+            stream.write_all(requests.as_bytes()).expect("it takes them");
+            let mut answers = 0;
+            while answers < AT_ONCE {
+                let count = stream.read(&mut buffer).expect("it answers");
+                assert!(count > 0, "the connection stays open");
+                left.extend_from_slice(&buffer[..count]);
+                answers += left.windows(4).filter(|end| end == b"\r\n\r\n").count() as u64;
+                // An end may be divided between two reads.
+                left.drain(..left.len().saturating_sub(if left.ends_with(b"\r\n\r\n") { 0 } else { 3 }));
+            }
+            asked += AT_ONCE;
+        }
+        asked
+    };
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..2).map(|client| scope.spawn(move || ask(client))).collect();
+        clients.into_iter().map(|client| client.join().expect("it ends")).sum()
+    })
+}
+
+/// Neither hosts that no site has, nor those that a site for all has, add anything that stays.
+#[test]
+fn random_hosts_add_neither_series_nor_memory() {
+    const GROWTH_KB_MAX: u64 = 1024;
+    let seconds = std::env::var("FLASH_HOSTS_SECONDS").ok().and_then(|of| of.parse().ok()).unwrap_or(3);
+    for (arch, site) in [("amped", "_other"), ("amped", "*"), ("mt", "_other"), ("mp", "_other"), ("mp", "*")]
+    {
+        let setup =
+            Setup::start_with(arch, "", if site == "*" { "[site.'*']\nroot = 'FOLDER/a'\n" } else { "" });
+        let anonymous_kb = || -> u64 {
+            let of = |process: family::Process| {
+                let status = fs::read_to_string(format!("/proc/{}/status", process.pid)).unwrap_or_default();
+                let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+                line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+            };
+            family::of(&setup.server).into_iter().map(of).sum()
+        };
+        let series = || {
+            let (_, text) = setup.ask("GET", "/metrics");
+            assert!(text.contains(&format!("site=\"{site}\"")), "{arch}: {text}");
+            (text.lines().filter(|line| !line.starts_with('#')).count(), text.len())
+        };
+        // Caches and buffers reach their size.
+        ask_for_random_hosts(&setup.server, 1, Duration::from_secs(seconds.min(2)));
+        let (before, before_kb) = (series(), anonymous_kb());
+        let asked = ask_for_random_hosts(&setup.server, 2, Duration::from_secs(seconds));
+        let (after, after_kb) = (series(), anonymous_kb());
+        eprintln!(
+            "{arch}, {site}: {asked} hosts, {} series before and {} after, RssAnon {before_kb} and {after_kb} kB",
+            before.0, after.0
+        );
+        assert!(asked > 1000, "{arch}: {asked}");
+        assert!(before.0 == after.0 && before.0 < 200, "{arch}, {site}: {} and {}", before.0, after.0);
+        // Only digits of counts are more.
+        assert!(after.1 < before.1 + 20 * before.0, "{arch}, {site}: {before:?} {after:?}");
+        assert!(after_kb <= before_kb + GROWTH_KB_MAX, "{arch}, {site}: {before_kb} kB, then {after_kb} kB");
+        setup.server.stop();
+    }
 }
 
 #[test]
