@@ -3,7 +3,7 @@
 //! A worker waits for its client's next bytes for a moment only. Then it parks the connection, and is free for another one.
 //! Where connections come from and where they are parked is the [`Source`]'s business.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
@@ -17,16 +17,18 @@ use flash_observe::RateLimit;
 use flash_observe::metrics::Count;
 use flash_os::allocator::Collected;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::completion_queue::{Completion, CompletionQueue};
-use crate::connection_permit::ConnectionPermit;
 use crate::server_state::ServerState;
 use crate::socket::{self, Received, Sent};
 use crate::transport::Transport;
 use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
+
+pub(crate) use self::source::{Arrival, Client, Source};
+
+mod source;
 
 /// How long a call on a socket blocks before the worker looks at deadlines and signals.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(500);
@@ -37,72 +39,6 @@ const RECEIVE_BYTES: usize = 16 << 10;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a new connection waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A client's connection, and all that belongs to it while it waits for its client.
-pub(crate) struct Client {
-    pub(crate) connection: Connection,
-    pub(crate) transport: Transport,
-    pub(crate) socket: OwnedFd,
-    pub(crate) permit: ConnectionPermit,
-}
-
-/// Where a worker takes connections from, and leaves those that wait for their clients.
-pub(crate) trait Source {
-    /// Waits for a connection. Returns `None` if the worker is to end.
-    fn next(&mut self) -> Option<Arrival>;
-
-    /// Whether the worker may wait a moment for its client, because others are left for the next connection.
-    fn may_wait(&self) -> bool;
-
-    /// Does a job, which may wait for the disk.
-    fn run(&self, shared: &ServerState, job: &Job) -> Outcome {
-        shared.run(job)
-    }
-
-    /// Whether the worker is to park its connection after the present request, because others serve with a newer configuration.
-    fn is_retired(&self) -> bool {
-        false
-    }
-
-    /// Readable once the worker is retired. `None` if it is, or never will be.
-    fn retirement(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    /// Notes that the worker waits for the next request of its connection, or has stopped to wait for it.
-    fn awaits_request(&mut self, _awaits: bool) {}
-
-    /// Takes a step of a handshake when a processor is left for it. Returns whether it was taken: `patience` may pass before.
-    fn take_step(&self, patience: Duration, step: &mut dyn FnMut()) -> bool;
-
-    /// The worker is to wait for the check of a log-in. Returns whether it may: some workers are left for other requests.
-    fn begin_login(&mut self) -> bool;
-
-    /// The worker waits for no check any more.
-    fn end_login(&mut self);
-
-    /// Whether a connection in this state can be parked.
-    fn parks(&self, connection: &Connection, transport: &Transport) -> bool;
-
-    fn park(&mut self, client: Box<Client>);
-
-    /// Notes where the connection is counted that is served now.
-    fn holds(&mut self, _counted_at: Option<u32>) {}
-
-    /// Takes out the parked connection that has been idle for longest, so that a new one gets its permit.
-    fn take_longest_idle(&mut self) -> Option<Box<Client>>;
-
-    /// Closes the parked connection whose handshake has waited for its client for longest. Returns whether there is one.
-    fn close_oldest_handshake(&mut self) -> bool;
-}
-
-pub(crate) enum Arrival {
-    New(OwnedFd, TransportInfo),
-    /// A connection that was parked.
-    Parked(Box<Client>),
-    /// A connection could not be accepted, for a reason that may pass.
-    Failed(Errno),
-}
 
 /// What becomes of a connection when its worker leaves it.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -49,6 +49,7 @@ mod inherited;
 mod listeners;
 mod logs;
 mod memory;
+mod named_files;
 mod plan;
 mod privileged;
 mod privileges;

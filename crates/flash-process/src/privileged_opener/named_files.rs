@@ -33,7 +33,7 @@ impl NamedFiles {
         ipc::send(&self.socket, path.as_os_str().as_bytes(), &[])?;
         let mut buffer = ipc::buffer();
         let Some(reply) = ipc::receive(&self.socket, &mut buffer)? else {
-            return Err(io::Error::other(format!("{} did not answer", super::NAME)));
+            return Err(io::Error::other("the privileged opener did not answer"));
         };
         match reply.descriptors.into_iter().next() {
             Some(file) => Ok(file.into()),

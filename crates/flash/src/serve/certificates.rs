@@ -22,7 +22,7 @@ use flash_tls::{
 };
 
 use super::certificate_numbers::{Numbers, Set};
-use super::privileged;
+use super::named_files;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, ClientCertificate, Https};
 
@@ -157,7 +157,7 @@ impl Watch {
         let (endpoints, error_log) = (Arc::clone(&self.endpoints), error_log.clone());
         let memory = Arc::clone(metrics_memory);
         let read_again = move || {
-            let open = privileged::open(opener.clone());
+            let open = named_files::opened_by(opener.clone());
             endpoints.all().iter().for_each(|endpoint| reload(endpoint, &open, &error_log));
             tell(&endpoints, &memory);
         };

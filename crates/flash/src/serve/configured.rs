@@ -25,8 +25,8 @@ use super::inherited::Inherited;
 use super::listeners::Listeners;
 use super::logs::Logs;
 use super::memory::pressure::{self, MemoryFiles};
+use super::named_files;
 use super::plan::Plan;
-use super::privileged;
 use super::privileges::Privileges;
 use super::programs::{DetachedLog, Programs};
 use super::reader::Reader;
@@ -99,7 +99,7 @@ impl Configured {
 
     /// Reads everything again, and checks it. In a sandbox another process does.
     fn read_again(&self) -> Result<Again, String> {
-        let open = privileged::open(self.logs.privileged_opener());
+        let open = named_files::opened_by(self.logs.privileged_opener());
         let certificates = |flags: &flags::Serve| self.plan.certificates.next(flags, &open);
         match self.privileges.helper_kind() {
             HelperKind::Processes(processes) if self.privileges.is_in_sandbox() => {

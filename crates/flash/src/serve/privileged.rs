@@ -1,13 +1,10 @@
-//! What the server opens with the rights of the start after it has given them up: logs, and files that its configuration names.
+//! The start of the process that opens for the server what it may not: logs, and [files](super::named_files) of the configuration.
 
-use std::cell::OnceCell;
-use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flash_process::PrivilegedOpener;
-use flash_tls::certificates;
 
 use super::certificates::named;
 use super::reader::Reader;
@@ -38,18 +35,4 @@ pub(super) fn start(
     };
     let opener = PrivilegedOpener::start(&logs, sockets, &names);
     Ok(Some(opener.map_err(|error| cannot(format_args!("start the privileged opener"), &error))?.into()))
-}
-
-/// Opens files of the configuration for one look at them: with the rights of this process, or else with those of the start.
-pub(super) fn open(opener: Option<Arc<PrivilegedOpener>>) -> impl Fn(&Path) -> io::Result<File> {
-    let files = OnceCell::new();
-    move |path| match (certificates::open(path), &opener) {
-        (Err(error), Some(opener)) if error.kind() == ErrorKind::PermissionDenied => {
-            match files.get_or_init(|| opener.named_files()) {
-                Ok(files) => files.open(path),
-                Err(_) => Err(error),
-            }
-        }
-        (opened, _) => opened,
-    }
 }
