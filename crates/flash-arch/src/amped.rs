@@ -2,6 +2,7 @@
 //! *uring* is the same with another poller.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -81,7 +82,7 @@ pub(crate) fn serve<P: Poller>(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     control: Control,
-    ready: impl FnOnce(),
+    ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     let mut parts = control.parts()?;
     parts.disk.close_elsewhere()?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_core::job::{Done, Failure, Job, Outcome};
+use flash_core::job::{Done, Failure};
 use flash_core::local::LocalCache;
 use flash_core::upstream::Opened;
 use flash_core::{Connection, Drain, ExchangeId, Interest, TransportInfo, Want};
@@ -45,6 +45,12 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 enum After {
     Close,
     Park,
+}
+
+/// Has calls on a client's socket block as the workers expect it.
+pub(crate) fn set_timeouts(socket: &OwnedFd) -> rustix::io::Result<()> {
+    set_socket_timeout(socket, Timeout::Recv, Some(CLIENT_PATIENCE))?;
+    set_socket_timeout(socket, Timeout::Send, Some(LOOK_UP))
 }
 
 pub(crate) struct Blocking<S> {
@@ -146,9 +152,7 @@ impl<S: Source> Blocking<S> {
             return None;
         }
         let connection = self.worker.connection(transport);
-        for (direction, timeout) in [(Timeout::Recv, CLIENT_PATIENCE), (Timeout::Send, LOOK_UP)] {
-            set_socket_timeout(&socket, direction, Some(timeout)).ok()?;
-        }
+        set_timeouts(&socket).ok()?;
         Some(Box::new(Client { connection, transport: carries, socket, permit }))
     }
 
@@ -187,7 +191,7 @@ impl<S: Source> Blocking<S> {
     }
 
     fn serve(&mut self, connection: &mut Connection, transport: &mut Transport, socket: &OwnedFd) -> After {
-        let mut waits = true;
+        let (mut waits, mut has_received) = (true, false);
         let mut counted_at = connection.counted_at();
         // What is under way when the time to drain has passed is cut, and recorded as such.
         while !self.worker.shared.has_given_up() {
@@ -229,14 +233,21 @@ impl<S: Source> Blocking<S> {
             self.release();
             match want {
                 Want::Receive => {
-                    let is_idle = connection.is_idle() && self.worker.drain == Drain::No;
+                    let drain = self.worker.shared.drain_state();
+                    let is_idle = connection.is_idle() && matches!(drain, Drain::No | Drain::HandsOver);
                     // Noted first. A reload that comes later waits for this worker, and an earlier one is seen here.
                     self.source.awaits_request(is_idle);
-                    if is_idle && self.source.is_retired() && !self.worker.shared.is_draining() {
+                    let leaves = match drain {
+                        Drain::No => self.source.is_retired(),
+                        // One that comes from there has something to read.
+                        Drain::HandsOver => has_received && !transport.is_tls(),
+                        Drain::AfterNextRequest | Drain::AtOnce => false,
+                    };
+                    if is_idle && leaves {
                         match self.source.parks(connection, transport) {
-                            // What the client has sent may be in the socket already. The next worker reads it.
+                            // What the client has sent may be in the socket already. The next worker reads it, or the successor.
                             true => return After::Park,
-                            false if stays(connection, transport) => continue,
+                            false if drain == Drain::No && stays(connection, transport) => continue,
                             false => {}
                         }
                     }
@@ -251,6 +262,7 @@ impl<S: Source> Blocking<S> {
                     let (worker, buffer) = (&mut self.worker, &self.buffer);
                     match received {
                         Received::Bytes(count) => {
+                            has_received = true;
                             transport.received(&buffer[..count], socket, connection, &mut worker.cx());
                             // Behind a proxy its header says which client counts.
                             if connection.counted_at() != counted_at {
@@ -415,7 +427,7 @@ impl<S: Source> Blocking<S> {
                     self.end_login();
                     connection.completed(id, outcome, &mut self.worker.cx());
                 }
-                Completion::WaitingConnection(_) => {}
+                Completion::WaitingConnection(_) | Completion::Idle(..) => {}
             }
         }
         if gone {

@@ -9,7 +9,8 @@ use flash_core::upstream::Arriving;
 use flash_os::channel::Channel;
 use flash_os::mpsc::Drain;
 
-use crate::connection_permit::WaitingConnection;
+use crate::connection_permit::{ConnectionPermit, WaitingConnection};
+use crate::hand_over::IdleConnection;
 
 #[derive(Debug)]
 pub(crate) struct CompletionQueue(Channel<(u64, Completion)>);
@@ -20,6 +21,8 @@ pub(crate) enum Completion {
     Opened(ExchangeId, Arriving),
     /// A connection that needs the permit of an idle one.
     WaitingConnection(WaitingConnection),
+    /// A connection that was idle in the predecessor.
+    Idle(IdleConnection, ConnectionPermit),
 }
 
 #[cfg(test)]

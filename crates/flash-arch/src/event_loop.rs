@@ -4,6 +4,7 @@
 //! One loop is one thread with connections of its own. The only call it ever sleeps in is its poller's wait.
 
 mod deferred;
+mod leaving;
 mod slot;
 mod streams;
 mod token;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use flash_core::job::Outcome;
 use flash_core::local::LocalCache;
-use flash_core::{Context, ExchangeId, TransportInfo};
+use flash_core::{Connection, Context, Drain, ExchangeId, TransportInfo};
 use flash_observe::metrics::{Gauge, LoopMetrics};
 use slab::Slab;
 
@@ -26,6 +27,7 @@ use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
 use crate::dispatch::Dispatch;
+use crate::hand_over::Given;
 use crate::helpers::Client;
 use crate::login_pool::LoginPool;
 use crate::longest_idle::LongestIdle;
@@ -33,10 +35,12 @@ use crate::poller::{Event, Poller, WakeOn};
 use crate::server_state::ServerState;
 use crate::socket;
 use crate::timer_wheel::{TimerWheel, WheelSlot};
+use crate::transport::Transport;
 use crate::upstream_io::{UpstreamIo, tell_opened};
 use crate::worker::Worker;
 
 use self::deferred::Deferred;
+use self::leaving::Leaving;
 use self::slot::{Slot, Turn, TurnContext};
 use self::streams::{Chain, Streams};
 use self::token::{COMPLETIONS, NO_CONNECTION, split, token};
@@ -64,6 +68,7 @@ pub(crate) struct EventLoop<D, P: Poller> {
     logins: Arc<LoginPool>,
     /// Listeners at which connections have arrived in this turn.
     arrivals: Vec<usize>,
+    leaving: Leaving,
 }
 
 /// What an event of a connection may change in its loop.
@@ -114,6 +119,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             oldest_handshake: LongestIdle::default(),
             unfinished: Arc::default(),
             arrivals: Vec::new(),
+            leaving: Leaving::default(),
         })
     }
 
@@ -154,9 +160,13 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                     give_up_ms =
                         self.worker.clock.now.ms() + self.worker.shared.drain_time().as_millis() as u64;
                     self.acceptor.close(&mut self.poller);
-                    self.turn_all(|_, _, _| {});
+                    match self.worker.shared.drain_state() {
+                        Drain::HandsOver => self.leaving.begin(),
+                        _ => self.turn_all(|_, _, _| {}),
+                    }
                 }
-                if self.slots.is_empty() || self.worker.clock.now.ms() >= give_up_ms {
+                self.leave();
+                if self.is_over() || self.worker.clock.now.ms() >= give_up_ms {
                     self.turn_all(|slot, _, cx| slot.connection.abort(cx));
                     self.worker.report();
                     return Ok(());
@@ -172,7 +182,9 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         let now_ms = self.worker.clock.now.ms();
         let give_up = (give_up_ms != u64::MAX).then(|| give_up_ms.saturating_sub(now_ms).min(TIMEOUT_MS_MAX));
         let unreported = self.worker.has_unreported().then_some(0);
-        let times = [unreported, self.timers.wait_ms(now_ms), self.acceptor.wait_ms(now_ms), give_up];
+        let leaving = self.leaving.wait_ms(now_ms);
+        let times =
+            [unreported, self.timers.wait_ms(now_ms), self.acceptor.wait_ms(now_ms), give_up, leaving];
         let ms = times.into_iter().flatten().min()?;
         // One millisecond more, so that rounding never wakes the loop too early.
         Some(Duration::from_millis(ms + 1))
@@ -181,14 +193,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
     fn handle(&mut self, event: Event<P::Readiness>) {
         match split(event.token) {
             (NO_CONNECTION, _) if event.token == COMPLETIONS => {
-                let finished = self.completions.drain();
-                self.deferred.extend(finished.map(|(token, completion)| match completion {
-                    Completion::Done(id, outcome) => Deferred::Completed(token, id, outcome),
-                    Completion::Opened(id, opened) => Deferred::Opened(token, id, opened),
-                    Completion::WaitingConnection(waiting_connection) => {
-                        Deferred::WaitingConnection(waiting_connection)
-                    }
-                }));
+                self.take_completions();
             }
             (NO_CONNECTION, listener) => self.arrivals.push(listener),
             _ if streams::is_stream(event.token) => {
@@ -202,6 +207,18 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 slot.connection.client_ready();
             }),
         }
+    }
+
+    fn take_completions(&mut self) {
+        let finished = self.completions.drain();
+        self.deferred.extend(finished.map(|(token, completion)| match completion {
+            Completion::Done(id, outcome) => Deferred::Completed(token, id, outcome),
+            Completion::Opened(id, opened) => Deferred::Opened(token, id, opened),
+            Completion::WaitingConnection(waiting_connection) => {
+                Deferred::WaitingConnection(waiting_connection)
+            }
+            Completion::Idle(idle, permit) => Deferred::Idle(idle, permit),
+        }));
     }
 
     /// An event of an upstream's stream.
@@ -229,6 +246,7 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                     }
                 }),
                 Some(Deferred::WaitingConnection(waiting_connection)) => self.admit(waiting_connection),
+                Some(Deferred::Idle(idle, permit)) => self.go_on(idle, permit),
                 Some(Deferred::Job(token, id, job)) => {
                     // The connection may have been closed.
                     let Some(slot) = slot_of(&self.slots, token) else { continue };
@@ -289,10 +307,21 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
         if self.worker.shared.has_too_many_handshakes(&carries) && !self.close_oldest_handshake() {
             return carries.shed();
         }
+        let connection = self.worker.connection(transport);
+        self.add_connection(socket, carries, connection, permit);
+    }
+
+    fn add_connection(
+        &mut self,
+        socket: OwnedFd,
+        transport: Transport,
+        connection: Connection,
+        permit: ConnectionPermit,
+    ) {
         self.generation = (self.generation + 1) % NO_CONNECTION;
         let index = self.slots.insert(Box::new(Slot {
-            transport: carries,
-            connection: self.worker.connection(transport),
+            transport,
+            connection,
             socket,
             socket_state: P::socket_state(),
             generation: self.generation,
@@ -403,6 +432,15 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
                 }
             }
             Ok(Turn::Waits(until)) => {
+                if until == WakeOn::Received
+                    && let Some(hand_over) = self.worker.shared.hand_over()
+                    && self.worker.shared.is_draining()
+                    && self.leaving.give(slot, hand_over, token, &mut self.poller, self.worker.clock.now.ms())
+                        == Given::Yes
+                {
+                    self.close(token);
+                    return;
+                }
                 if self.poller.settle(&mut slot.socket_state, &slot.socket, token, until).is_ok() {
                     match until {
                         WakeOn::NextTurn => self.deferred.push_back(Deferred::NextTurn(token)),

@@ -33,6 +33,7 @@ mod epoll_registration;
 mod event_loop;
 mod file_service;
 mod gates;
+mod hand_over;
 mod helper_processes;
 mod helpers;
 mod limits;
@@ -65,6 +66,7 @@ pub mod uring;
 mod worker;
 
 use std::num::NonZero;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::{io, thread};
 
@@ -139,6 +141,7 @@ impl Arch {
 
 /// Serves until a signal to stop comes, or a needed process ends. Each process that serves asks the configurator for its parts.
 /// `clients` counts the connections of each client. `ready` is called once, when connections are accepted.
+/// It returns where a predecessor's idle connections come from.
 ///
 /// # Errors
 /// If it cannot serve, or has stopped because a needed process has ended.
@@ -149,7 +152,7 @@ pub fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     control: Control,
-    ready: impl FnOnce(),
+    ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     match arch {
         Arch::Amped { loops, helpers } => {

@@ -16,7 +16,7 @@ mod worker;
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,7 @@ use rustix::process::Signal;
 
 use crate::clock::server_us;
 use crate::control::Control;
+use crate::hand_over::TakeOver;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::mp::admin::{AdminRequest, Questions};
@@ -61,7 +62,7 @@ pub(crate) fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     control: Control,
-    ready: impl FnOnce(),
+    ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     // All processes count time from the same start.
     server_us(Instant::now());
@@ -95,7 +96,12 @@ pub(crate) fn serve(
     let mut is_reloading = false;
     let mut succession: Option<Succession> = None;
     let log = |line: &str| child::log(format_args!("{line}"));
-    ready();
+    if let Some(predecessor) = ready() {
+        let take_over = TakeOver::begin(predecessor, generations.present.limits.connections_max);
+        // If it fails, the predecessor keeps its connections.
+        let _ = take_over
+            .and_then(|from| generations.with_parking(|parking| parking.take_over(from)).unwrap_or(Ok(())));
+    }
     let lost = 'serving: loop {
         // A process may have ended before its signal could be received, so this comes first.
         if let Some(lost) = supervisor.reap() {
@@ -135,8 +141,10 @@ pub(crate) fn serve(
                 }
             }
         }
-        if upgrades.turn(&manager, &log, || questions.take().into_iter().for_each(Questions::leave)) {
-            if let Err(error) = generations.succeeded(&mut supervisor) {
+        let leave_admin = || questions.take().into_iter().for_each(Questions::leave);
+        if let Some(successor) = upgrades.turn(&manager, generations.present.limits.drain, &log, leave_admin)
+        {
+            if let Err(error) = generations.succeeded(successor.hand_over, &mut supervisor) {
                 child::log(format_args!("connections between two requests are closed at once: {error}"));
                 break None;
             }

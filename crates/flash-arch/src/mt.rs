@@ -7,6 +7,7 @@ mod shared_poller;
 mod threads;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -21,6 +22,7 @@ use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
 use crate::compressor;
 use crate::control::Control;
 use crate::gates::{ThreadGates, steps_at_once};
+use crate::hand_over::Taking;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::mt::shared_poller::{Event, SharedPoller};
@@ -44,7 +46,7 @@ pub(crate) fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     control: Control,
-    ready: impl FnOnce(),
+    ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     let signals = Signals::new()?;
     let shared = ServerState::new(control.parts()?, limits);
@@ -75,8 +77,16 @@ pub(crate) fn serve(
                 .log(format_args!("cannot accept connections at a new listener: {error}"));
         }
     })?;
-    ready();
+    let (parks, settings) = (Arc::clone(&pool), Arc::clone(&shared));
+    let taking = Taking::start(ready(), &shared, move |idle, permit| {
+        let connection = Connection::from_idle(idle.state, &settings.configuration().server.settings);
+        if let Some(connection) = connection.filter(|_| idle.set_blocking().is_ok()) {
+            let (socket, transport) = (idle.socket, Transport::Plain);
+            parks.poller.park(Box::new(Client { connection, transport, socket, permit }));
+        }
+    });
     let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
+    taking.stop();
     shared.drain();
     pool.poller.drain();
     if shared.has_successor() {
@@ -186,7 +196,9 @@ impl Source for Waiter {
     }
 
     fn park(&mut self, client: Box<Client>) {
-        self.pool.poller.park(client);
+        if !self.pool.poller.gives(&client, &self.pool.shared) {
+            self.pool.poller.park(client);
+        }
     }
 
     fn take_longest_idle(&mut self) -> Option<Box<Client>> {

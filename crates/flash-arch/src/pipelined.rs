@@ -19,6 +19,7 @@ mod stage;
 mod steps;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -34,6 +35,7 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::compressor;
 use crate::control::Control;
 use crate::epoll::Epoll;
+use crate::hand_over::Taking;
 use crate::helpers::{HelperLimits, Helpers};
 use crate::limits::Limits;
 use crate::listener::Listener;
@@ -53,7 +55,7 @@ pub(crate) fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     control: Control,
-    ready: impl FnOnce(),
+    ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     let signals = Signals::new()?;
     let mut parts = control.parts()?;
@@ -76,8 +78,17 @@ pub(crate) fn serve(
         pools.iter().map(|pool| (Arc::clone(&pool.eventfd), Arc::clone(&pool.queues))).collect();
     let mut controlled =
         control.start(&shared, move |_| queues.iter().for_each(|(accept, steps)| wake(accept, steps)))?;
-    ready();
+    let first: Vec<_> = pools.iter().map(|pool| Arc::clone(pool.queues[0].completions())).collect();
+    let mut next = first.into_iter().cycle();
+    let taking = Taking::start(ready(), &shared, move |idle, permit| {
+        if rustix::io::ioctl_fionbio(&idle.socket, true).is_ok()
+            && let Some(completions) = next.next()
+        {
+            completions.push(NEW, Completion::Idle(idle, permit));
+        }
+    });
     let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
+    taking.stop();
     shared.drain();
     pools.iter().for_each(Pool::wake);
     shared.close_listeners();
@@ -225,15 +236,8 @@ impl Accept {
                     let configuration = shared.configuration();
                     let settings = &configuration.server.settings;
                     let connection = Connection::new(transport, settings, &self.clock.now);
-                    let slot = Slot {
-                        connection,
-                        transport: shared.transport(&transport, &self.unfinished, self.clock.now.ms()),
-                        socket,
-                        token: NEW,
-                        streams: Vec::new(),
-                        registered: false,
-                        permit,
-                    };
+                    let carries = shared.transport(&transport, &self.unfinished, self.clock.now.ms());
+                    let slot = Slot::new(connection, carries, socket, permit);
                     batch.push(Item { slot: Box::new(slot), with: With::Nothing });
                 }
                 // Idle connections, which may give up their permits, are parked at the next step.

@@ -25,6 +25,7 @@ use crate::configuration::{Configuration, PresentConfiguration};
 use crate::connection_permit::ConnectionPermits;
 use crate::document_root;
 use crate::gates::ProcessGates;
+use crate::hand_over::HandOver;
 use crate::helper_processes::HelperKind;
 use crate::limits::Limits;
 use crate::listener::{Listener, Listeners};
@@ -92,6 +93,8 @@ pub struct ServerState {
     draining: AtomicBool,
     /// A successor accepts in this server's place.
     has_successor: AtomicBool,
+    /// The way for idle connections to the successor.
+    hand_over: OnceLock<Arc<HandOver>>,
     /// The time to drain has passed: workers that block end what is under way.
     gave_up: AtomicBool,
 }
@@ -138,6 +141,7 @@ impl ServerState {
             manager: OnceLock::new(),
             draining: AtomicBool::new(false),
             has_successor: AtomicBool::new(false),
+            hand_over: OnceLock::new(),
             gave_up: AtomicBool::new(false),
         })
     }
@@ -235,7 +239,7 @@ impl ServerState {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.draining.load(Ordering::Acquire)
     }
 
     /// Sets what has started the server.
@@ -262,7 +266,8 @@ impl ServerState {
         if !self.has_successor() {
             self.manager().stopping();
         }
-        self.draining.store(true, Ordering::Relaxed);
+        // What was sent to the loops before is seen by each loop that sees this.
+        self.draining.store(true, Ordering::Release);
     }
 
     /// Begins to drain, or ends sooner what waits for one more request.
@@ -271,8 +276,11 @@ impl ServerState {
         self.drain();
     }
 
-    /// Another server accepts at the same sockets.
-    pub(crate) fn succeeded(&self) {
+    /// Another server accepts at the same sockets. With `hand_over` it takes idle connections too.
+    pub(crate) fn succeeded(&self, hand_over: Option<Arc<HandOver>>) {
+        if let Some(hand_over) = hand_over {
+            let _ = self.hand_over.set(hand_over);
+        }
         self.has_successor.store(true, Ordering::Relaxed);
     }
 
@@ -284,9 +292,15 @@ impl ServerState {
     pub(crate) fn drain_state(&self) -> Drain {
         match (self.is_draining(), self.has_successor()) {
             (false, _) => Drain::No,
+            (true, true) if self.hand_over().is_some() => Drain::HandsOver,
             (true, true) => Drain::AfterNextRequest,
             (true, false) => Drain::AtOnce,
         }
+    }
+
+    /// The way to a successor that takes idle connections.
+    pub(crate) fn hand_over(&self) -> Option<&Arc<HandOver>> {
+        self.hand_over.get().filter(|hand_over| !hand_over.is_over())
     }
 
     /// Waits until all connections are closed. When the time to drain has passed, has workers end the others, and waits for

@@ -147,9 +147,11 @@ impl Signals {
                 let reply: Reply = Box::new(move |outcome| _ = reply.try_send(outcome.clone()));
                 upgrades.begin(&request, listeners(), Some(reply), &log);
             }
-            if upgrades.turn(&shared.manager(), &log, || admin.iter_mut().for_each(AdminThread::stop)) {
+            let leave_admin = || admin.iter_mut().for_each(AdminThread::stop);
+            if let Some(successor) = upgrades.turn(&shared.manager(), shared.drain_time(), &log, leave_admin)
+            {
                 self.stopping();
-                shared.succeeded();
+                shared.succeeded(successor.hand_over);
                 return Ok(());
             }
         }

@@ -1,6 +1,7 @@
 //! *sped*: a single process, event-driven. The loop does each job itself, and all its connections wait meanwhile.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flash_core::ExchangeId;
@@ -42,7 +43,7 @@ pub(crate) fn serve(
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
     control: Control,
-    ready: impl FnOnce(),
+    ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;

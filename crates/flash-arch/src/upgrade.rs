@@ -12,9 +12,10 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use flash_os::channel::Channel;
-use flash_process::{ServiceManager, Upgrade, UpgradeRequest, Upgrader};
+use flash_process::{ServiceManager, Upgrade, UpgradeRequest, Upgrader, ipc};
 
 use crate::admin_listeners::AdminListeners;
+use crate::hand_over::HandOver;
 use crate::listener::Listener;
 
 /// Who asked for an upgrade, and gets the number of the new process, or why there is none.
@@ -28,6 +29,12 @@ pub(crate) struct Upgrades {
     /// Where administrators are answered. A successor gets it too.
     admin: AdminListeners,
     under_way: Option<(Upgrade, Option<Reply>)>,
+}
+
+/// Another server that has taken this one's place.
+pub(crate) struct Successor {
+    /// The way for idle connections. `None` if it takes none.
+    pub(crate) hand_over: Option<Arc<HandOver>>,
 }
 
 /// An administrator's request, and where the answer goes.
@@ -104,29 +111,32 @@ impl Upgrades {
         self.under_way.as_ref().map(|(upgrade, _)| upgrade.events())
     }
 
-    /// Looks what came of an upgrade. Returns whether another server is ready, and this one is to stop. `leave_admin` has
-    /// administrators answered by the other one.
+    /// Looks what came of an upgrade. Returns the successor if one is ready, and this server is to stop within `drain`. `leave_admin` has
+    /// administrators answered by the successor.
     pub(crate) fn turn(
         &mut self,
         manager: &ServiceManager,
+        drain: Duration,
         log: &dyn Fn(&str),
         leave_admin: impl FnOnce(),
-    ) -> bool {
-        let Some(outcome) = self.under_way.as_ref().and_then(|(upgrade, _)| upgrade.outcome()) else {
-            return false;
-        };
-        let Some((upgrade, reply)) = self.under_way.take() else { return false };
+    ) -> Option<Successor> {
+        let outcome = self.under_way.as_ref().and_then(|(upgrade, _)| upgrade.outcome())?;
+        let (upgrade, reply) = self.under_way.take()?;
+        let mut connections = None;
         if let Ok(pid) = outcome {
             // Before anybody knows, so that the next request comes to the new server.
             leave_admin();
             self.admin = AdminListeners::default();
             // Before the new server tells the manager anything, which listens only to the main process.
             manager.succeeded_by(pid);
-            upgrade.release();
+            let pair = ipc::pair().ok();
+            upgrade.release(pair.as_ref().map(|(_, theirs)| theirs.as_fd()));
+            connections = pair.map(|(ours, _)| ours);
             log(&format!("process {pid} serves from now on: this one finishes the requests under way"));
         }
+        let hand_over = connections.and_then(|socket| HandOver::begin(socket, drain)).map(Arc::new);
         answer(reply, &outcome, log);
-        outcome.is_ok()
+        outcome.is_ok().then_some(Successor { hand_over })
     }
 }
 

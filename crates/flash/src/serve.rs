@@ -160,11 +160,13 @@ fn serve(
     let (clients, certificates) = (plan.clients.clone(), Arc::clone(&plan.certificates));
     let ready_manager = manager.clone();
     let ready = move || {
-        if let Some(Err(error)) = predecessor.map(|predecessor| predecessor.ready()) {
-            // Nothing has begun here that has to end in order.
-            let _ = writeln!(io::stderr(), "flash: {error}");
-            process::exit(1);
-        }
+        let connections = predecessor.and_then(|predecessor| {
+            predecessor.ready().unwrap_or_else(|error| {
+                // Nothing has begun here that has to end in order.
+                let _ = writeln!(io::stderr(), "flash: {error}");
+                process::exit(1);
+            })
+        });
         ready_manager.ready(format_args!("{}", shown.trim_start_matches("flash: ").trim_end()));
         // With standard error closed there is nobody who waits for this line.
         let _ = io::stderr().write_all(shown.as_bytes());
@@ -173,6 +175,7 @@ fn serve(
         for warning in warnings.into_iter().chain(refusals) {
             let _ = writeln!(io::stderr(), "flash: {warning}");
         }
+        connections
     };
     let needed: Vec<Child> = supervisor.iter().map(|supervisor| supervisor.child()).collect();
     let (privileged_opener, helper_kind) = (logs.privileged_opener(), privileges.helper_kind());

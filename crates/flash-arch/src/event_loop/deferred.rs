@@ -4,7 +4,8 @@ use flash_core::ExchangeId;
 use flash_core::job::{Job, Outcome};
 use flash_core::upstream::Arriving;
 
-use crate::connection_permit::WaitingConnection;
+use crate::connection_permit::{ConnectionPermit, WaitingConnection};
+use crate::hand_over::IdleConnection;
 
 /// Work that takes long, each with its connection's token. Small requests thus never wait for the large or cold files
 /// of others.
@@ -13,6 +14,7 @@ pub(super) enum Deferred {
     Completed(u64, ExchangeId, Outcome),
     Opened(u64, ExchangeId, Arriving),
     WaitingConnection(WaitingConnection),
+    Idle(IdleConnection, ConnectionPermit),
     /// Its upstream may have sent bytes. Other connections come first.
     UpstreamReady(u64),
     /// It has had its share of a turn, and could go on at once.

@@ -9,6 +9,8 @@ use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_core::IdleState;
@@ -20,6 +22,7 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use crate::clock::server_us;
+use crate::hand_over::{GIVEN_PER_TURN, Given, HandOver, IdleConnection, LOOK_EVERY, TakeOver};
 use crate::parked::Parked;
 
 pub(super) struct Parking {
@@ -27,9 +30,9 @@ pub(super) struct Parking {
     from_workers: OwnedFd,
     to_workers: OwnedFd,
     ends: Rc<WorkerEnds>,
-    parked: Parked<IdleConnection>,
+    parked: Parked<ParkedConnection>,
     /// Connections that `to_workers` had no room for.
-    ready: VecDeque<IdleConnection>,
+    ready: VecDeque<ParkedConnection>,
     /// Whether the epoll tells when `to_workers` has room.
     awaits_room: bool,
     /// Readable every [`TICK`], while it is set.
@@ -38,6 +41,12 @@ pub(super) struct Parking {
     buffer: [u8; MESSAGE_BYTES],
     /// Where connections are counted.
     clients: Clients,
+    /// Where a predecessor's idle connections come from.
+    from_predecessor: Option<TakeOver>,
+    /// Where they go once another server has taken this one's place.
+    to_successor: Option<Arc<HandOver>>,
+    /// Whether the epoll tells when the successor has room.
+    awaits_successor: bool,
 }
 
 /// A worker's ends of the sockets to and from the parent. All workers share them.
@@ -47,7 +56,7 @@ pub(super) struct WorkerEnds {
     pub(super) ready: OwnedFd,
 }
 
-struct IdleConnection {
+struct ParkedConnection {
     socket: OwnedFd,
     state: IdleState,
     since_ms: u64,
@@ -60,6 +69,8 @@ pub(super) const SHORT: &[u8] = b"short";
 const FROM_WORKERS: u64 = 0;
 const TO_WORKERS: u64 = 1;
 const TIMER: u64 = 2;
+const PREDECESSOR: u64 = 3;
+const SUCCESSOR: u64 = 4;
 const TICK: Duration = Duration::from_millis(250);
 const EVENTS_MAX: usize = 256;
 const CLIENT: Flag = Flag::IN.union(Flag::RDHUP).union(Flag::ONESHOT);
@@ -88,6 +99,9 @@ impl Parking {
             ticks: false,
             buffer: [0; MESSAGE_BYTES],
             clients,
+            from_predecessor: None,
+            to_successor: None,
+            awaits_successor: false,
         })
     }
 
@@ -118,7 +132,8 @@ impl Parking {
         for event in events {
             match event.data.u64() {
                 FROM_WORKERS => is_short |= self.receive(),
-                TO_WORKERS => {}
+                TO_WORKERS | SUCCESSOR => {}
+                PREDECESSOR => _ = self.take_some(),
                 TIMER => {
                     let _ = rustix::io::read(&self.timer, &mut self.buffer);
                 }
@@ -134,6 +149,7 @@ impl Parking {
                 None => break,
             }
         }
+        self.give_some();
         self.pass_on();
         self.tick(keep_ticking || !self.parked.is_empty());
         is_short
@@ -151,7 +167,7 @@ impl Parking {
             let (state, socket) = (IdleState::of(&message.bytes), message.descriptors.into_iter().next());
             match (state, socket) {
                 (Some(state), Some(socket)) => {
-                    self.park(IdleConnection { socket, state, since_ms: now_ms() })
+                    self.park(ParkedConnection { socket, state, since_ms: now_ms() })
                 }
                 // Without room for its descriptor, the connection closes.
                 (Some(state), None) => self.close(&state),
@@ -161,7 +177,80 @@ impl Parking {
         is_short
     }
 
-    fn park(&mut self, idle: IdleConnection) {
+    /// A predecessor's idle connections come from there.
+    pub(super) fn take_over(&mut self, from: TakeOver) -> io::Result<()> {
+        epoll::add(&self.epoll, &from, EventData::new_u64(PREDECESSOR), Flag::IN)?;
+        self.from_predecessor = Some(from);
+        Ok(())
+    }
+
+    /// Another server takes this one's place, and perhaps the idle connections.
+    pub(super) fn hand_over(&mut self, to: Option<Arc<HandOver>>) -> io::Result<()> {
+        // What the predecessor has sent goes on to the successor.
+        while self.from_predecessor.as_ref().is_some_and(TakeOver::is_new) {
+            self.take_some();
+            thread::sleep(LOOK_EVERY);
+        }
+        self.from_predecessor.iter().for_each(TakeOver::stop);
+        while self.take_some() {}
+        self.from_predecessor = None;
+        if let Some(to) = &to {
+            epoll::add(&self.epoll, to, EventData::new_u64(SUCCESSOR), Flag::empty())?;
+        }
+        self.to_successor = to;
+        Ok(())
+    }
+
+    /// Takes some of the connections that the predecessor has sent. Returns whether there may be more.
+    fn take_some(&mut self) -> bool {
+        for _ in 0..EVENTS_MAX {
+            let Some(from) = &mut self.from_predecessor else { return false };
+            match from.try_next() {
+                Ok(Some(idle)) if idle.set_blocking().is_ok() => {
+                    let IdleConnection { socket, state } = idle;
+                    self.park(ParkedConnection { socket, state, since_ms: now_ms() });
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return false,
+                Err(_) => {
+                    let _ = epoll::delete(&self.epoll, from);
+                    self.from_predecessor = None;
+                }
+            }
+        }
+        true
+    }
+
+    /// Gives some of the idle connections to the successor.
+    fn give_some(&mut self) {
+        let Some(to) = self.to_successor.clone() else { return };
+        let tokens: Vec<u64> = self.parked.tokens().take(GIVEN_PER_TURN).collect();
+        for token in tokens {
+            let Some(idle) = self.parked.get(token) else { continue };
+            match to.give(idle.state, &idle.socket, now_ms()) {
+                Given::Yes => {
+                    // Another process has the socket, so a close here would not end the watch.
+                    let _ = epoll::delete(&self.epoll, &idle.socket);
+                    let state = idle.state;
+                    drop(self.parked.take(token));
+                    self.close(&state);
+                }
+                Given::Later => break,
+                Given::No => {
+                    self.to_successor = None;
+                    let _ = epoll::delete(&self.epoll, &to);
+                    return;
+                }
+            }
+        }
+        if self.awaits_successor == self.parked.is_empty() {
+            self.awaits_successor = !self.awaits_successor;
+            let flags = if self.awaits_successor { Flag::OUT } else { Flag::empty() };
+            let _ = epoll::modify(&self.epoll, &to, EventData::new_u64(SUCCESSOR), flags);
+        }
+    }
+
+    fn park(&mut self, idle: ParkedConnection) {
         let deadline_ms = idle.state.deadline_ms();
         let token = self.parked.park(idle, deadline_ms);
         let Some(idle) = self.parked.get(token) else { return };

@@ -26,6 +26,7 @@ use crate::blocking::{Arrival, Blocking, Client, Source};
 use crate::compressor;
 use crate::control::Controlled;
 use crate::gates::ProcessGates;
+use crate::hand_over::HandOver;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::reload::Configurator;
@@ -57,8 +58,9 @@ pub(super) struct Workers {
     pub(super) ends: Rc<WorkerEnds>,
     /// Wakes all workers when the generation is retired.
     pub(super) waker: OwnedFd,
-    /// Another server accepts. The workers have no listeners, and only end the connections that there are.
-    pub(super) has_successor: bool,
+    /// Another server accepts. The workers have no listeners, and only end the connections that there are. There may be a way for
+    /// those that are idle.
+    pub(super) successor: Option<Option<Arc<HandOver>>>,
 }
 
 impl Workers {
@@ -98,8 +100,8 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     if let Some(row) = &row {
         let _ = shared.slowest.row.set(Arc::clone(row));
     }
-    if workers.has_successor {
-        shared.succeeded();
+    if let Some(hand_over) = &workers.successor {
+        shared.succeeded(hand_over.clone());
         shared.drain();
     }
     // The process before this one may have been killed while it served.
@@ -112,7 +114,7 @@ pub(super) fn work(number: usize, workers: &Workers, configurator: &dyn Configur
     root_watch::start(&shared, number == 0)?;
     compressor::start(&shared)?;
     shared.start_logins(Some(&workers.login_gates))?;
-    if number == 0 && workers.generation > 1 && !workers.has_successor {
+    if number == 0 && workers.generation > 1 && workers.successor.is_none() {
         let generation = workers.generation;
         shared.error_log.log(format_args!("configuration {generation} serves from now on"));
     }

@@ -36,6 +36,15 @@ pub(super) struct Stream {
 pub(super) const NEW: u64 = u64::MAX;
 
 impl Slot {
+    pub(super) fn new(
+        connection: Connection,
+        transport: Transport,
+        socket: OwnedFd,
+        permit: ConnectionPermit,
+    ) -> Self {
+        Self { connection, transport, socket, token: NEW, streams: Vec::new(), registered: false, permit }
+    }
+
     /// One of its streams has had an event. The event does not say which, so each stream is tried.
     pub(super) fn streams_ready(&mut self) {
         self.streams.iter().for_each(|stream| self.connection.upstream_ready(stream.exchange));

@@ -194,14 +194,16 @@ impl Attempt {
     fn hand_over(&self, server: &OwnedFd) -> io::Result<()> {
         let pid = self.pid.as_raw_nonzero().get().unsigned_abs().to_ne_bytes();
         let told = ipc::send(server, &[READY, &pid].concat(), &[]);
-        let goes =
-            told.is_ok() && ipc::receive(server, &mut ipc::buffer())?.is_some_and(|said| *said.bytes == *GO);
-        match goes {
-            true => {
-                ipc::send(&self.new, GO, &[])?;
+        let mut buffer = ipc::buffer();
+        let said = if told.is_ok() { ipc::receive(server, &mut buffer)? } else { None };
+        match said.filter(|said| *said.bytes == *GO) {
+            Some(said) => {
+                // The old server's idle connections will come from there.
+                let connections: Vec<BorrowedFd<'_>> = said.descriptors.iter().map(AsFd::as_fd).collect();
+                ipc::send(&self.new, GO, &connections)?;
                 Ok(ipc::send(server, GO, &[])?)
             }
-            false => self.end().map(drop),
+            None => self.end().map(drop),
         }
     }
 }

@@ -49,7 +49,8 @@ pub(super) struct Beginning<'s> {
 
 impl Http1 {
     pub(super) fn answer(&mut self, head: &Head<'_>, head_bytes: &[u8], cx: &mut Context<'_>) -> Answered {
-        let mut framing = Framing::new(Persistence::after(head, cx.drain.is_on()), head.framing.version);
+        let mut framing =
+            Framing::new(Persistence::after(head, cx.drain.closes(&self.transport)), head.framing.version);
         let (server, pinned) = (cx.server, self.pinned_site());
         let (site, asked) = asked::site_asked(head, pinned.as_ref(), &self.transport, server);
         let body_waits = self.body_waits(head);

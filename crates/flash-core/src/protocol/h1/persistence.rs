@@ -13,8 +13,8 @@ pub(super) enum Persistence {
 
 impl Persistence {
     /// Whether the connection stays open after this request.
-    pub(super) fn after(head: &Head<'_>, draining: bool) -> Self {
-        match (head.framing.keep_alive && !draining, head.framing.version) {
+    pub(super) fn after(head: &Head<'_>, closes: bool) -> Self {
+        match (head.framing.keep_alive && !closes, head.framing.version) {
             (false, _) => Self::Closes,
             (true, Version::Http11 | Version::Http2) => Self::StaysOpen,
             (true, Version::Http10) => Self::KeepAlive,

@@ -1,0 +1,169 @@
+//! Connections through upgrades: those that are idle go to the new server, and stay open.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use flash_tests::family::Process;
+use flash_tests::{PATIENCE, connect, reply, tool};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::setup::{Setup, architectures, ask, signal, wait_for};
+
+#[test]
+fn an_idle_connection_goes_to_the_new_server() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &[]);
+        let (mut kept, mut silent) = (setup.server.connect(), setup.server.connect());
+        assert_eq!(ask(&mut kept), Ok(true), "{arch}");
+        for _ in 0..2 {
+            setup.upgraded();
+        }
+        // None is left for which it would wait.
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
+        for stream in [&mut kept, &mut silent] {
+            assert_eq!(ask(stream), Ok(true), "{arch}");
+            assert_eq!(ask(stream), Ok(true), "{arch}");
+        }
+        setup.stop();
+    }
+}
+
+#[test]
+fn a_connection_that_becomes_idle_later_goes_to_the_new_server() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &[]);
+        let mut stream = setup.server.connect();
+        stream.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        let mut got = vec![0; 1000];
+        stream.read_exact(&mut got).unwrap();
+        setup.upgraded();
+        assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "{arch}: it waits");
+        let head = reply::find(&got, b"\r\n\r\n").expect("a head") + 4;
+        let mut rest = vec![0; 20_000_000 + head - got.len()];
+        stream.read_exact(&mut rest).unwrap_or_else(|error| panic!("{arch}: {error}"));
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
+        assert_eq!(ask(&mut stream), Ok(true), "{arch}");
+        setup.stop();
+    }
+}
+
+#[test]
+fn clients_that_keep_their_connections_see_no_upgrade() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &[]);
+        let load = |think: &str| {
+            let url = format!("http://{}/a.txt", setup.server.address);
+            let mut command = Command::new(tool("load"));
+            command.args([&url, "-c", "8", "-d", "4s", "--think", think, "--json", "-", "--quiet"]);
+            command.stdout(Stdio::piped()).spawn().expect("flash load runs")
+        };
+        let loads = [load("0s"), load("5ms")];
+        for _ in 0..3 {
+            setup.upgraded();
+        }
+        for load in loads {
+            let output = load.wait_with_output().unwrap();
+            let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+            let counts = ["errors_total", "retries", "connections"].map(|name| report[name].as_u64());
+            assert_eq!(counts, [Some(0), Some(0), Some(8)], "{arch}: {} {report}", setup.server.said());
+        }
+        setup.stop();
+    }
+}
+
+#[test]
+fn the_client_that_a_proxy_has_named_is_known_to_the_new_server() {
+    for arch in architectures() {
+        let mut setup = Setup::with(arch, &[], |command, folder| {
+            command.args(["--listen", "127.0.0.1:0,proxy-protocol", "--access-log"]).arg(folder.join("log"));
+        });
+        let said = setup.server.said();
+        let proxied = said.split("http://").nth(2).and_then(|rest| rest.split('/').next()?.parse().ok());
+        let mut stream = connect(proxied.unwrap_or_else(|| panic!("{said}")));
+        stream.write_all(b"PROXY TCP4 198.51.100.9 192.0.2.1 4711 80\r\n").unwrap();
+        assert_eq!(ask(&mut stream), Ok(true), "{arch}");
+        setup.upgraded();
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
+        assert_eq!(ask(&mut stream), Ok(true), "{arch}");
+        let log = || fs::read_to_string(setup.path("log")).unwrap_or_default();
+        wait_for("the log", || log().lines().count() == 2);
+        assert!(log().lines().all(|line| line.starts_with("198.51.100.9 ")), "{arch}: {}", log());
+        setup.stop();
+    }
+}
+
+#[test]
+fn the_idle_timeout_goes_on_in_the_new_server() {
+    for arch in ["amped", "mt", "mp"] {
+        let mut setup = Setup::new(arch, &["--idle-timeout", "6s"]);
+        let mut stream = setup.server.connect();
+        assert_eq!(ask(&mut stream), Ok(true), "{arch}");
+        let since = Instant::now();
+        std::thread::sleep(Duration::from_secs(3));
+        setup.upgraded();
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
+        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "{arch}");
+        let took = since.elapsed().as_secs_f64();
+        assert!((5.5..8.5).contains(&took), "{arch}: closed after {took} s");
+        setup.stop();
+    }
+}
+
+#[test]
+fn a_new_server_takes_as_many_connections_as_it_may_have() {
+    for arch in ["amped", "pipelined", "mt", "mp"] {
+        let config = |connections: u32| format!("connections-max = {connections}\n");
+        let mut setup = Setup::with(arch, &[], |command, folder| {
+            fs::write(folder.join("flash.toml"), config(50)).unwrap();
+            command.arg("--config").arg(folder.join("flash.toml"));
+        });
+        let mut all: Vec<_> = (0..20).map(|_| setup.server.connect()).collect();
+        all.iter_mut().for_each(|stream| assert_eq!(ask(stream), Ok(true), "{arch}"));
+        fs::write(setup.path("flash.toml"), config(15)).unwrap();
+        setup.upgraded();
+        // The old one has the others for one more request.
+        let kept = all.iter_mut().filter_map(|stream| ask(stream).unwrap().then_some(())).count();
+        assert_eq!(kept, 15, "{arch}");
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
+        setup.stop();
+    }
+}
+
+#[test]
+fn if_the_new_server_dies_the_old_one_ends_its_connections_with_a_response() {
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &[]);
+        let mut stream = setup.server.connect();
+        stream.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        let mut got = vec![0; 1000];
+        stream.read_exact(&mut got).unwrap();
+        let pid = setup.upgraded();
+        signal(pid, Signal::KILL);
+        // Its sockets are closed with its last thread, and the first one may have ended before.
+        let threads = || fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        wait_for("its end", || !Process { pid }.lives() && threads() <= 1);
+        let head = reply::find(&got, b"\r\n\r\n").expect("a head") + 4;
+        let mut rest = vec![0; 20_000_000 + head - got.len()];
+        stream.read_exact(&mut rest).unwrap_or_else(|error| panic!("{arch}: {error}"));
+        assert_eq!(ask(&mut stream), Ok(false), "{arch}: it says that it closes");
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
+    }
+}
+
+#[test]
+fn a_crowd_of_idle_connections_goes_to_the_new_server() {
+    // More than the socket between the servers holds.
+    const CROWD: usize = 400;
+    for arch in architectures() {
+        let mut setup = Setup::new(arch, &["--connections-max", "1000"]);
+        let mut all: Vec<_> = (0..CROWD).map(|_| setup.server.connect()).collect();
+        all.iter_mut().for_each(|stream| assert_eq!(ask(stream), Ok(true), "{arch}"));
+        setup.upgraded();
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
+        all.iter_mut().for_each(|stream| assert_eq!(ask(stream), Ok(true), "{arch}"));
+        setup.stop();
+    }
+}
