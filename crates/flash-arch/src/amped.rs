@@ -2,6 +2,7 @@
 //! *uring* is the same with another poller.
 
 use std::io;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,6 +26,7 @@ use crate::loops;
 use crate::poller::Poller;
 use crate::root_watch;
 use crate::server_state::ServerState;
+use crate::warm_up;
 
 pub(crate) struct Asymmetric {
     pub(crate) shared: Arc<ServerState>,
@@ -81,7 +83,7 @@ pub(crate) fn serve<P: Poller>(
     limits: Limits,
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    control: Control,
+    mut control: Control,
     ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     let mut parts = control.parts()?;
@@ -97,6 +99,11 @@ pub(crate) fn serve<P: Poller>(
         helpers: Arc::clone(&helpers),
         completions,
         offload,
+    };
+    let hot_paths = mem::take(&mut control.hot_paths);
+    let ready = || {
+        warm_up::with_helpers(&shared, &helpers, hot_paths);
+        ready()
     };
     loops::serve::<P, _>(loops, &shared, listeners, needed, control, dispatch, ready)
 }

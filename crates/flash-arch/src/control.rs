@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use flash_observe::metrics::MetricsMemory;
-use flash_process::{ServiceManager, Upgrader};
+use flash_process::{HotPath, ServiceManager, Upgrader};
 
 use crate::admin::{self, AdminThread};
 use crate::admin_listeners::AdminListeners;
@@ -39,6 +39,8 @@ pub struct Control {
     pub metrics_memory: Arc<MetricsMemory>,
     /// What starts the server that takes this one's place in an upgrade.
     pub upgrader: Option<Upgrader>,
+    /// What its predecessor was asked for most often.
+    pub hot_paths: Vec<HotPath>,
 }
 
 impl Control {

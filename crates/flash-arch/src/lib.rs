@@ -63,6 +63,7 @@ mod transport;
 mod upgrade;
 mod upstream_io;
 pub mod uring;
+mod warm_up;
 mod worker;
 
 use std::num::NonZero;

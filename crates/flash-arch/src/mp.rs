@@ -69,7 +69,8 @@ pub(crate) fn serve(
     for listener in &listeners {
         listener.set_nonblocking()?;
     }
-    let Control { configurator, admin, manager, metrics_memory, upgrader } = control;
+    // Each worker has a cache of its own, so nothing is warmed.
+    let Control { configurator, admin, manager, metrics_memory, upgrader, hot_paths: _ } = control;
     let mut upgrades = Upgrades::new(upgrader, admin.try_clone()?);
     let parking = Parking::new(clients.clone())?;
     // Before any fork.
@@ -125,7 +126,7 @@ pub(crate) fn serve(
                 SignalEvent::Upgrade if succession.is_some() => log(STOPPING),
                 SignalEvent::Upgrade => {
                     let listeners = generations.present.listeners.borrow();
-                    upgrades.begin(&UpgradeRequest::default(), listeners.iter(), None, &log);
+                    upgrades.begin(&UpgradeRequest::default(), listeners.iter(), &Vec::new, None, &log);
                 }
             }
         }
@@ -137,7 +138,7 @@ pub(crate) fn serve(
                 AdminRequest::LogCounters => supervisor.signal_first(Signal::USR2),
                 AdminRequest::Upgrade(request, reply) => {
                     let listeners = generations.present.listeners.borrow();
-                    upgrades.begin(&request, listeners.iter(), Some(reply), &log);
+                    upgrades.begin(&request, listeners.iter(), &Vec::new, Some(reply), &log);
                 }
             }
         }

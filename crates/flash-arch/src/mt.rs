@@ -7,6 +7,7 @@ mod shared_poller;
 mod threads;
 
 use std::io;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,6 +32,7 @@ use crate::root_watch;
 use crate::server_state::ServerState;
 use crate::signals::Signals;
 use crate::transport::Transport;
+use crate::warm_up;
 
 /// Address space. A thread touches 12 to 35 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
@@ -45,10 +47,11 @@ pub(crate) fn serve(
     limits: Limits,
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    control: Control,
+    mut control: Control,
     ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     let signals = Signals::new()?;
+    let hot_paths = mem::take(&mut control.hot_paths);
     let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;
     compressor::start(&shared)?;
@@ -78,6 +81,7 @@ pub(crate) fn serve(
         }
     })?;
     let (parks, settings) = (Arc::clone(&pool), Arc::clone(&shared));
+    warm_up::with_a_thread(&shared, hot_paths);
     let taking = Taking::start(ready(), &shared, move |idle, permit| {
         let connection = Connection::from_idle(idle.state, &settings.configuration().server.settings);
         if let Some(connection) = connection.filter(|_| idle.set_blocking().is_ok()) {

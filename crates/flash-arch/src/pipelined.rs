@@ -19,6 +19,7 @@ mod stage;
 mod steps;
 
 use std::io;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -47,6 +48,7 @@ use crate::poller::Poller;
 use crate::root_watch;
 use crate::server_state::ServerState;
 use crate::signals::Signals;
+use crate::warm_up;
 
 pub(crate) fn serve(
     pools: usize,
@@ -54,10 +56,11 @@ pub(crate) fn serve(
     limits: Limits,
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    control: Control,
+    mut control: Control,
     ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     let signals = Signals::new()?;
+    let hot_paths = mem::take(&mut control.hot_paths);
     let mut parts = control.parts()?;
     parts.disk.close_elsewhere()?;
     parts.disk.watch_mounts()?;
@@ -80,6 +83,7 @@ pub(crate) fn serve(
         control.start(&shared, move |_| queues.iter().for_each(|(accept, steps)| wake(accept, steps)))?;
     let first: Vec<_> = pools.iter().map(|pool| Arc::clone(pool.queues[0].completions())).collect();
     let mut next = first.into_iter().cycle();
+    warm_up::with_a_thread(&shared, hot_paths);
     let taking = Taking::start(ready(), &shared, move |idle, permit| {
         if rustix::io::ioctl_fionbio(&idle.socket, true).is_ok()
             && let Some(completions) = next.next()

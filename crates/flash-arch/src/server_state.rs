@@ -14,7 +14,7 @@ use flash_disk::Disk;
 use flash_http::Scheme;
 use flash_observe::metrics::{Count, Gauge, Metrics, MetricsMemory};
 use flash_observe::{AccessLog, ConnectRecorder, ErrorLog, RateLimit};
-use flash_process::ServiceManager;
+use flash_process::{HotPath, ServiceManager};
 use flash_tls::Endpoints;
 use parking_lot::Mutex;
 
@@ -34,6 +34,7 @@ use crate::reload_request::ReloadRequest;
 use crate::slowest::Slowest;
 use crate::transport::Transport;
 use crate::upgrade::UpgradeQueue;
+use crate::warm_up::HOT_PATHS_MAX;
 
 /// How long loops that stop may take to leave their listeners.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
@@ -210,6 +211,12 @@ impl ServerState {
     /// How long exchanges under way may take after a signal to stop.
     pub(crate) fn drain_time(&self) -> Duration {
         self.configuration().limits.drain
+    }
+
+    /// What is requested most often, for a successor.
+    pub(crate) fn hot_paths(&self) -> Vec<HotPath> {
+        let all = self.configuration().server.hot_paths(HOT_PATHS_MAX);
+        all.into_iter().map(|(host, path)| HotPath { host, path: path.into() }).collect()
     }
 
     /// Does a job in this thread, which waits for the disk.

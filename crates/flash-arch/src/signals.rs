@@ -120,6 +120,7 @@ impl Signals {
             let log = |line: &str| shared.error_log.log(format_args!("{line}"));
             let listeners = shared.listeners.load();
             let listeners = || listeners.iter().flatten();
+            let hot_paths = || shared.hot_paths();
             for event in events {
                 match event {
                     SignalEvent::Stop => {
@@ -136,7 +137,7 @@ impl Signals {
                         }
                     }
                     SignalEvent::Upgrade if upgrades.are_possible() => {
-                        upgrades.begin(&UpgradeRequest::default(), listeners(), None, &log);
+                        upgrades.begin(&UpgradeRequest::default(), listeners(), &hot_paths, None, &log);
                     }
                     // The parent of mp asks its workers.
                     SignalEvent::Upgrade => shared.log_metrics("serving"),
@@ -145,7 +146,7 @@ impl Signals {
             for Asked { request, reply } in queue.into_iter().flat_map(UpgradeQueue::take) {
                 // The one who asked may have left.
                 let reply: Reply = Box::new(move |outcome| _ = reply.try_send(outcome.clone()));
-                upgrades.begin(&request, listeners(), Some(reply), &log);
+                upgrades.begin(&request, listeners(), &hot_paths, Some(reply), &log);
             }
             let leave_admin = || admin.iter_mut().for_each(AdminThread::stop);
             if let Some(successor) = upgrades.turn(&shared.manager(), shared.drain_time(), &log, leave_admin)

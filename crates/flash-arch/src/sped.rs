@@ -1,6 +1,7 @@
 //! *sped*: a single process, event-driven. The loop does each job itself, and all its connections wait meanwhile.
 
 use std::io;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::listener::Listener;
 use crate::loops;
 use crate::root_watch;
 use crate::server_state::ServerState;
+use crate::warm_up;
 
 pub(crate) struct Inline(pub(crate) Arc<ServerState>);
 
@@ -42,12 +44,17 @@ pub(crate) fn serve(
     limits: Limits,
     listeners: Vec<Arc<Listener>>,
     needed: &[Child],
-    control: Control,
+    mut control: Control,
     ready: impl FnOnce() -> Option<OwnedFd>,
 ) -> io::Result<()> {
     let shared = ServerState::new(control.parts()?, limits);
     root_watch::start(&shared, true)?;
     compressor::start(&shared)?;
+    let hot_paths = mem::take(&mut control.hot_paths);
+    let ready = || {
+        warm_up::with_a_thread(&shared, hot_paths);
+        ready()
+    };
     loops::serve::<Epoll, _>(
         loops,
         &shared,

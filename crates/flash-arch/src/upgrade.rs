@@ -12,7 +12,8 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use flash_os::channel::Channel;
-use flash_process::{ServiceManager, Upgrade, UpgradeRequest, Upgrader, ipc};
+use flash_process::hot_paths::{self, HOT_PATHS};
+use flash_process::{HotPath, ServiceManager, Upgrade, UpgradeRequest, Upgrader, ipc};
 
 use crate::admin_listeners::AdminListeners;
 use crate::hand_over::HandOver;
@@ -77,11 +78,12 @@ impl Upgrades {
         self.upgrader.is_some()
     }
 
-    /// Starts another server that gets these listeners. Without `reply`, the log says what came of it.
+    /// Starts another server that gets these listeners, and the paths that are requested most often. Without `reply`, the log says what came of it.
     pub(crate) fn begin<'l>(
         &mut self,
         request: &UpgradeRequest,
         listeners: impl Iterator<Item = &'l Arc<Listener>>,
+        hot: &dyn Fn() -> Vec<HotPath>,
         reply: Option<Reply>,
         log: &dyn Fn(&str),
     ) {
@@ -91,7 +93,10 @@ impl Upgrades {
             (Some(upgrader), None) => {
                 let named = |listener: &'l Arc<Listener>| (listener.as_fd(), listener.name().to_owned());
                 let admin = self.admin.all().map(|admin| (admin.as_fd(), admin.name().to_owned()));
-                let sockets: Vec<_> = listeners.map(named).chain(admin).collect();
+                // Without memory for them, the successor begins with an empty cache.
+                let hot_paths = hot_paths::write(&hot()).ok();
+                let hot = hot_paths.iter().map(|memory| (memory.as_fd(), HOT_PATHS.to_owned()));
+                let sockets: Vec<_> = listeners.map(named).chain(admin).chain(hot).collect();
                 upgrader.begin(request, &sockets).map_err(|error| error.to_string())
             }
         };

@@ -9,6 +9,7 @@
 mod frequencies;
 mod shard;
 
+use std::cmp::Reverse;
 use std::hash::BuildHasher;
 use std::hint::spin_loop;
 use std::iter;
@@ -209,6 +210,37 @@ impl<S: BuildHasher> PathCache<S> {
         }
     }
 
+    /// The names that were requested most often lately, the most frequent first. It locks each shard for a moment only. To be called by
+    /// a thread that may wait.
+    pub fn most_requested(&self, count: usize) -> Vec<(SiteId, Box<[u8]>)> {
+        let mut best: Vec<(u8, SiteId, Box<[u8]>)> = Vec::new();
+        // A name that was requested more often may be among them.
+        let mut floor = 0;
+        let keep = |best: &mut Vec<(u8, SiteId, Box<[u8]>)>| {
+            best.sort_unstable_by_key(|(frequency, ..)| Reverse(*frequency));
+            best.truncate(count);
+            best.last().map_or(0, |(frequency, ..)| *frequency)
+        };
+        for shard in &self.shards {
+            let mut from = Some(0);
+            while let Some(first) = from {
+                let locked = shard.0.read().unwrap_or_else(PoisonError::into_inner);
+                from = locked.names(first, |name| {
+                    let frequency = self.frequencies.of(name.hash);
+                    if frequency > floor {
+                        best.push((frequency, name.site, name.path.into()));
+                    }
+                });
+                drop(locked);
+                if best.len() > 2 * count {
+                    floor = keep(&mut best);
+                }
+            }
+        }
+        keep(&mut best);
+        best.into_iter().map(|(_, site, path)| (site, path)).collect()
+    }
+
     /// Whether a missing name is worth an entry, which it is when it is requested again. Made-up names are requested once,
     /// and would take room.
     pub(crate) fn admits_refusal(&self, site: SiteId, path: &SitePath<'_>) -> bool {
@@ -306,6 +338,27 @@ mod tests {
         assert!(cache.entries() <= 6_000, "{} entries", cache.entries());
         assert!(cache.entries() > 4_000, "{} entries", cache.entries());
         assert!(cache.used_bytes() <= 128 << 20);
+    }
+
+    #[test]
+    fn the_names_that_are_requested_most_often_come_first() {
+        let cache = PathCache::new(CacheLimits { threads: 2, ..limits(6_000, 128 << 20) });
+        let name = |number: usize| SitePath::of_decoded(format!("/{number}").as_bytes()).unwrap();
+        for number in 0..1_000 {
+            cache.insert(SITE, &name(number), &missing());
+        }
+        for number in 0..10 {
+            for _ in 0..=10 * number {
+                cache.get(SITE, &name(100 * number), 0);
+            }
+        }
+        // It has left the cache, or was never in it.
+        (0..100).for_each(|_| assert!(cache.get(SITE, &name(5_000), 0).is_none()));
+        let names = |count| cache.most_requested(count).into_iter().map(|(_, path)| path).collect::<Vec<_>>();
+        let expected: Vec<_> = (0..10).rev().map(|number| Box::from(name(100 * number).as_bytes())).collect();
+        assert_eq!(names(3), expected[..3]);
+        assert_eq!(names(1_000), expected);
+        assert!(names(0).is_empty());
     }
 
     #[test]

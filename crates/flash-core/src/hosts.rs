@@ -212,6 +212,21 @@ impl Hosts {
         Some((position as usize, place.checked_sub(1)))
     }
 
+    /// A host for each number of a site or a place. Sites that no request has asked for are left out.
+    pub fn names(&self) -> HashMap<SiteId, Vec<u8>> {
+        let exact = self.exact.iter().map(|(name, at)| (HostName::Exact(name.clone()), *at));
+        let below = self.below.iter().map(|(name, at)| (HostName::Below(name.clone()), *at));
+        let all = exact.chain(below).chain(self.any.map(|at| (HostName::Any, at)));
+        let made = |at: u32| self.sites.get(at as usize).and_then(OnceLock::get);
+        let of_site = |(name, at): (HostName, u32)| {
+            made(at).into_iter().flat_map(move |site| {
+                let name = name.to_string().into_bytes();
+                site.with_places().map(move |place| (place.id, name.clone()))
+            })
+        };
+        all.flat_map(of_site).collect()
+    }
+
     /// What answers a request of which no host is known, and one whose host no site has.
     pub fn unnamed(&self) -> &Arc<Site> {
         self.any().unwrap_or(&self.nowhere)

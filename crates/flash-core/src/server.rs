@@ -4,12 +4,15 @@
 
 use std::sync::Arc;
 
+use flash_http::negotiate::CodingSet;
+
 use crate::cache::PathCache;
 use crate::clients::{Clients, Counted, TooMany};
 use crate::configuration_number::ConfigurationNumber;
 use crate::forwarded::TrustedProxies;
 use crate::hosts::Hosts;
-use crate::job::{Done, Job};
+use crate::job::{Done, Find, Job};
+use crate::path::SitePath;
 use crate::refusal::RefusalLog;
 use crate::trace::TraceContext;
 use crate::transport::{CertificatesId, TransportInfo};
@@ -104,6 +107,20 @@ impl Server {
     /// Whether any site lists folders.
     pub fn lists(&self) -> bool {
         self.hosts.lists()
+    }
+
+    /// The paths that were requested most often lately, each with a host that leads to its site. To be called by a thread that may wait.
+    pub fn hot_paths(&self, count: usize) -> Vec<(Vec<u8>, Box<[u8]>)> {
+        let hosts = self.hosts.names();
+        let named = |(site, path)| Some((hosts.get(&site)?.clone(), path));
+        self.paths.most_requested(count).into_iter().filter_map(named).collect()
+    }
+
+    /// The look-up of a path, in the site of this host, that answers all clients. `None` if it leads to no site.
+    pub fn first_look(&self, host: &[u8], path: &[u8]) -> Option<Find> {
+        let path = SitePath::of_decoded(path)?;
+        let site = self.hosts.find(Some(host))?.at_path(&path).id;
+        Some(Find { codings: CodingSet::ALL, ..Find::first(site, path) })
     }
 
     /// Caches the result of a finished job; a missing name only when it is requested again. Called once, after the job.

@@ -130,6 +130,11 @@ impl Site {
         }
     }
 
+    /// What answers a path: the site, or a place in it.
+    pub(crate) fn at_path(self: &Arc<Self>, path: &SitePath<'_>) -> &Arc<Self> {
+        self.places.as_ref().and_then(|places| places.find(path)).unwrap_or(self)
+    }
+
     /// The site, and then its places.
     pub fn with_places(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
         [self].into_iter().chain(self.places.iter().flat_map(Places::iter))

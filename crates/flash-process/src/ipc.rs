@@ -175,7 +175,7 @@ fn receive_message<'b>(
 
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::WRITE);
 
-fn to_memory(mut bytes: &[u8]) -> Result<OwnedFd, Errno> {
+pub(crate) fn to_memory(mut bytes: &[u8]) -> Result<OwnedFd, Errno> {
     let memory = rustix::fs::memfd_create(c"flash-message", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     while !bytes.is_empty() {
         let written = rustix::io::retry_on_intr(|| rustix::io::write(&memory, bytes))?;
@@ -185,7 +185,7 @@ fn to_memory(mut bytes: &[u8]) -> Result<OwnedFd, Errno> {
     Ok(memory)
 }
 
-fn from_memory(memory: &OwnedFd) -> io::Result<Vec<u8>> {
+pub(crate) fn from_memory(memory: &OwnedFd) -> io::Result<Vec<u8>> {
     // Only memory has seals. A peer that sends a file or a pipe would make this process wait for it.
     let sealed = rustix::fs::fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(SEALS));
     let size = usize::try_from(rustix::fs::fstat(memory)?.st_size).unwrap_or(usize::MAX);

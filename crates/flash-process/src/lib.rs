@@ -15,6 +15,7 @@ pub mod child;
 pub mod codec;
 mod fork_helper;
 mod fork_helper_handle;
+pub mod hot_paths;
 pub mod ipc;
 mod line_limiter;
 pub mod predecessor;
@@ -35,6 +36,7 @@ mod upgrader;
 
 pub use flash_os::spawn::{Limit, Resource};
 pub use fork_helper_handle::{ForkHelper, descriptor_limit};
+pub use hot_paths::HotPath;
 pub use line_limiter::LineLimiter;
 pub use predecessor::Predecessor;
 pub use privileged_opener::PrivilegedOpener;

@@ -72,7 +72,7 @@ impl Upgrader {
         .map(Self)
     }
 
-    /// Starts an upgrade. The new server gets these listening sockets by these names.
+    /// Starts an upgrade. The new server gets these listening sockets and the memory with hot paths, by these names.
     ///
     /// # Errors
     /// If there are too many sockets, or the upgrader has ended.

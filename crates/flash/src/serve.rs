@@ -15,7 +15,7 @@ use flash_core::server::{Server, Settings};
 use flash_http::Scheme;
 use flash_observe::metrics::MetricsMemory;
 use flash_os::allocator;
-use flash_process::{Child, Predecessor, ServiceManager, Upgrader, socket_name};
+use flash_process::{Child, HotPath, Predecessor, ServiceManager, Upgrader, socket_name};
 
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, Listen};
@@ -79,21 +79,22 @@ pub(crate) use site_plan::Fault;
 
 pub(crate) fn run(flags: Box<flags::Serve>, reader: Reader) -> Result<(), Failure> {
     // Before anything else is opened.
-    let (inherited, predecessor) = Inherited::take()?;
+    let (inherited, predecessor, hot_paths) = Inherited::take()?;
     let predecessor = predecessor.map(Rc::new);
-    let served = serve(flags, reader, inherited, predecessor.clone());
+    let served = serve(flags, reader, inherited, predecessor.clone(), hot_paths);
     if let (Some(predecessor), Err(failure)) = (predecessor, &served) {
         predecessor.failed(failure);
     }
     served
 }
 
-/// In the place of the predecessor, if there is one.
+/// In the place of the predecessor, if there is one. `hot_paths` are what it is asked for most often.
 fn serve(
     flags: Box<flags::Serve>,
     reader: Reader,
     mut inherited: Inherited,
     predecessor: Option<Rc<Predecessor>>,
+    hot_paths: Vec<HotPath>,
 ) -> Result<(), Failure> {
     let flags: Arc<flags::Serve> = flags.into();
     // The memory of the command line's parser would stay with this thread, which allocates little from now on.
@@ -204,6 +205,7 @@ fn serve(
         manager,
         metrics_memory,
         upgrader: Some(upgrader),
+        hot_paths,
     };
     let served = flash_arch::serve(arch, limits, &clients, sockets, &needed, control, ready);
     if let Some(name) = admin_name {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod caches;
 mod connections;
 mod setup;
 

@@ -85,6 +85,13 @@ impl Setup {
         value["pid"].as_u64().and_then(|pid| pid.try_into().ok()).expect("a number")
     }
 
+    /// What the server that answers at the admin socket counts.
+    pub(crate) fn metrics(&self) -> String {
+        let (status, text) = admin::ask(&self.path("admin.sock"), "GET", "/metrics");
+        assert_eq!(status, 200, "{text}");
+        text
+    }
+
     /// An executable script.
     pub(crate) fn script(&self, name: &str, text: &str) -> String {
         let path = self.path(name);

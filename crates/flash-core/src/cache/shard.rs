@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::job::Worth;
 use crate::site_id::SiteId;
 
-/// How many entries are looked at while the shard is locked, when those of some sites leave.
+/// How many entries are looked at while the shard is locked, when those of some sites leave or all names are shown.
 const LOOKED_AT: usize = 128;
 /// How many leave while the shard is locked, when it shrinks.
 const LEAVE: usize = 32;
@@ -80,6 +80,15 @@ pub(super) type Evicted = Vec<Arc<Entry>>;
 impl Shard {
     pub(super) fn get(&self, name: Name<'_>) -> Option<&Arc<Entry>> {
         self.position(name).map(|position| &self.places[position].entry)
+    }
+
+    /// Shows some names, from this place on. Returns where it goes on.
+    pub(super) fn names(&self, from: usize, mut each: impl FnMut(Name<'_>)) -> Option<usize> {
+        let until = (from + LOOKED_AT).min(self.places.len());
+        for Place { hash, site, path, .. } in self.places.get(from..until).unwrap_or_default() {
+            each(Name { hash: *hash, site: *site, path });
+        }
+        (until < self.places.len()).then_some(until)
     }
 
     /// Takes the entry in, if it is worth its room. What it replaces goes to `evicted`, and so does an earlier entry of the name.

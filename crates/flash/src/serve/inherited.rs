@@ -8,7 +8,8 @@ use std::path::Path;
 
 use flash_arch::Listener;
 use flash_os::activation;
-use flash_process::{Predecessor, predecessor};
+use flash_process::hot_paths::{self, HOT_PATHS};
+use flash_process::{HotPath, Predecessor, predecessor};
 
 use crate::failure::Failure;
 use crate::flags::Place;
@@ -18,8 +19,8 @@ use crate::flags::Place;
 pub(super) struct Inherited(Vec<Listener>);
 
 impl Inherited {
-    /// Takes the sockets from the environment. In an upgrade there is a server to be replaced, too.
-    pub(super) fn take() -> Result<(Self, Option<Predecessor>), Failure> {
+    /// Takes the sockets from the environment. In an upgrade there is a server to be replaced, too, and what it is asked for most often.
+    pub(super) fn take() -> Result<(Self, Option<Predecessor>, Vec<HotPath>), Failure> {
         let cannot = |error: io::Error| Failure::Run(error.to_string());
         let mut passed = activation::take_sockets().map_err(cannot)?;
         let predecessor = match passed.iter().rev().map(|passed| &*passed.name).take(2).collect::<Vec<_>>()[..]
@@ -31,6 +32,8 @@ impl Inherited {
             _ => None,
         };
         let predecessor = predecessor.transpose().map_err(cannot)?;
+        let memory = passed.iter().position(|passed| predecessor.is_some() && passed.name == HOT_PATHS);
+        let hot_paths = memory.map(|at| hot_paths::read(&passed.remove(at).socket)).unwrap_or_default();
         let listener = |passed: activation::Passed| {
             let listener = Listener::inherited(passed.socket).map_err(|error| {
                 let name = passed.name.escape_debug();
@@ -41,7 +44,7 @@ impl Inherited {
             Ok::<_, Failure>(if is_own { listener.taken_over() } else { listener })
         };
         let all = passed.into_iter().map(listener).collect::<Result<_, _>>()?;
-        Ok((Self(all), predecessor))
+        Ok((Self(all), predecessor, hot_paths))
     }
 
     /// The socket for this place, if there is one.

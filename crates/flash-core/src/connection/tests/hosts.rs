@@ -62,6 +62,32 @@ fn the_site_of_all_others_answers_an_unknown_host() {
 }
 
 #[test]
+fn hot_paths_have_a_host_by_which_another_server_finds_their_sites() {
+    for any in [false, true] {
+        let mut world = world_of_sites(any);
+        for (host, path) in [("x.b", "/small.txt"), ("a", "/small.txt"), ("a", "/one-window.bin")] {
+            for _ in 0..3 {
+                world.ask(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            }
+        }
+        let mut looks: Vec<_> = world
+            .server
+            .hot_paths(10)
+            .iter()
+            .map(|(host, path)| world.server.first_look(host, path).expect("a site has it"))
+            .map(|find| (find.site.0, String::from_utf8_lossy(find.path.as_bytes()).into_owned()))
+            .collect();
+        looks.sort();
+        let expected = [(0, "/one-window.bin"), (0, "/small.txt"), (1, "/small.txt")];
+        assert_eq!(looks, expected.map(|(site, path)| (site, path.to_owned())));
+    }
+    let world = world_of_sites(false);
+    // Another configuration may have no such site, and another release may write something else.
+    assert!(world.server.first_look(b"c", b"/small.txt").is_none());
+    assert!(world.server.first_look(b"a", b"/../small.txt").is_none());
+}
+
+#[test]
 fn equal_paths_of_two_sites_are_looked_up_and_cached_apart() {
     let mut world = world_of_sites(false);
     world.jobs = Jobs::Later;
