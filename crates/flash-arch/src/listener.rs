@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -145,6 +145,23 @@ impl Listener {
             (None, name) => format!("@{}", name.unwrap_or_default().escape_ascii()).into(),
         };
         Ok(Self::new(socket, Place::Unix { path, is_own: false }))
+    }
+
+    /// Gives the name of a Unix socket the mode and the owner that the configuration says now. What it does not say stays, and so do
+    /// names that others have made.
+    ///
+    /// # Errors
+    /// If this process has no right to do that, or the name leads elsewhere.
+    pub fn set_access(&self, access: SocketAccess) -> io::Result<()> {
+        let Some(path) = self.own_name() else { return Ok(()) };
+        let now = path.symlink_metadata()?;
+        if !now.file_type().is_socket() {
+            return Err(io::Error::other("a file or folder is there, which is not a socket"));
+        }
+        let mode = access.mode.filter(|mode| *mode != now.mode() & 0o7777);
+        let user = access.user.filter(|user| *user != now.uid());
+        let group = access.group.filter(|group| *group != now.gid());
+        SocketAccess { mode, user, group }.apply(path)
     }
 
     fn new(socket: OwnedFd, place: Place) -> Self {

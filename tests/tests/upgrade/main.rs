@@ -9,8 +9,10 @@ mod setup;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -237,6 +239,68 @@ fn names_of_sockets_are_removed_by_the_last_server() {
             assert!(!admin.exists(), "{arch}: the name of the admin socket is left");
         });
     }
+}
+
+/// A server with the listeners of its configuration, which is `listen` of the folder. `user` starts it.
+fn with_listen(arch: &str, user: Option<u32>, listen: impl Fn(&Path) -> String) -> Setup {
+    Setup::without_listen(arch, |command, folder| {
+        fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+        fs::write(folder.join("flash.toml"), listen(folder)).unwrap();
+        command.arg("--config").arg(folder.join("flash.toml"));
+        user.map(|user| command.uid(user));
+    })
+}
+
+#[test]
+fn the_mode_and_the_owner_of_unix_sockets_follow_the_configuration() {
+    let listen = |access: &'static str| {
+        move |folder: &Path| {
+            format!("listen = ['127.0.0.1:0', 'unix:{}{access}']", folder.join("web.sock").display())
+        }
+    };
+    for arch in ["amped", "mp"] {
+        let mut setup = with_listen(arch, None, listen(",mode=600"));
+        let path = setup.path("web.sock");
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
+        assert_eq!(mode(), 0o600, "{arch}");
+        fs::write(setup.path("flash.toml"), listen(",mode=666")(setup.folder.path())).unwrap();
+        setup.upgraded();
+        assert_eq!(mode(), 0o666, "{arch}");
+        // What the configuration does not say is nothing to change.
+        fs::write(setup.path("flash.toml"), listen("")(setup.folder.path())).unwrap();
+        setup.upgraded();
+        assert_eq!(mode(), 0o666, "{arch}");
+        if rustix::process::geteuid().is_root() {
+            fs::write(setup.path("flash.toml"), listen(",group=65534")(setup.folder.path())).unwrap();
+            setup.upgraded();
+            assert_eq!(fs::metadata(&path).unwrap().gid(), 65534, "{arch}");
+        }
+        setup.stop();
+    }
+}
+
+#[test]
+fn a_new_server_without_the_right_to_change_a_socket_says_so_and_serves() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("NOT TESTED, sockets that another user owns: only root can start a server as one");
+        return;
+    }
+    let listen = |access: &'static str| {
+        move |folder: &Path| {
+            format!("listen = ['127.0.0.1:0', 'unix:{}{access}']", folder.join("web.sock").display())
+        }
+    };
+    let mut setup = with_listen("amped", Some(65534), listen(""));
+    fs::write(setup.path("flash.toml"), listen(",group=1")(setup.folder.path())).unwrap();
+    setup.upgraded();
+    let line = format!(
+        "flash: cannot change the mode and the owner of unix:{}: Operation not permitted (os error 1): they stay what they were until a \
+         restart\n",
+        setup.path("web.sock").display()
+    );
+    wait_for("the line", || setup.server.said().contains(&line));
+    assert_eq!(setup.server.get("/a.txt").status, 200);
+    setup.stop();
 }
 
 #[test]

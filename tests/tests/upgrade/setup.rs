@@ -34,14 +34,22 @@ impl Setup {
     }
 
     pub(crate) fn with(arch: &str, flags: &[&str], change: impl Fn(&mut Command, &Path)) -> Self {
+        Self::without_listen(arch, |command, folder| {
+            command.args(["--listen", "127.0.0.1:0"]).args(flags);
+            change(command, folder);
+        })
+    }
+
+    /// A server whose listeners `change` names.
+    pub(crate) fn without_listen(arch: &str, change: impl Fn(&mut Command, &Path)) -> Self {
         let (folder, site) = (tempfile::tempdir().unwrap(), site::make());
         for folder in [&folder, &site] {
             fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         }
         let mut command = Command::new(program());
-        command.arg("serve").arg(site.path()).args(["--listen", "127.0.0.1:0", "--processes", "2"]);
+        command.arg("serve").arg(site.path()).args(["--processes", "2"]);
         command.args(["--admin", &format!("unix:{}", folder.path().join("admin.sock").display())]);
-        command.arg("--arch").args(arch.split(' ')).args(flags).stdin(Stdio::null()).stdout(Stdio::null());
+        command.arg("--arch").args(arch.split(' ')).stdin(Stdio::null()).stdout(Stdio::null());
         change(&mut command, folder.path());
         Self { server: Server::of(command), folder, site, successors: Vec::new() }
     }

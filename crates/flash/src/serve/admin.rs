@@ -9,6 +9,7 @@ use flash_arch::{AdminListeners, Listener, SocketAccess};
 use flash_process::predecessor;
 
 use super::inherited::Inherited;
+use super::listeners;
 use super::privileges;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, AdminAt};
@@ -48,13 +49,15 @@ pub(super) fn open(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Ad
 /// Opens the socket. One that nobody has asked for may be missing, and the server says so.
 fn open_socket(flags: &flags::Serve, inherited: &mut Inherited) -> Result<Option<Listener>, Failure> {
     let Some(path) = path(flags) else { return Ok(None) };
-    if let Some(listener) = inherited.at_path(&path) {
-        return Ok(Some(listener));
-    }
     let user = flags.user.as_deref().map(privileges::user_of).transpose();
     let user = user.map_err(|why| Failure::Run(format!("cannot give away the admin socket: {why}")))?;
     let (user, group) = user.map_or((None, None), |(_, user)| (Some(user.id), Some(user.group)));
     let access = SocketAccess { mode: Some(MODE), user, group };
+    if let Some(listener) = inherited.at_path(&path) {
+        let place = format!("unix:{}", path.display());
+        listener.set_access(access).unwrap_or_else(|error| listeners::say_it_stays(&place, &error));
+        return Ok(Some(listener));
+    }
     let opened = make_folder(&path).and_then(|()| Listener::unix(&path, access));
     match opened {
         Ok(listener) => Ok(Some(listener.named(predecessor::name_of_own("admin")))),

@@ -1,6 +1,6 @@
 //! The listeners that the flags ask for. After a reload, those that stay are the same sockets.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -49,7 +49,14 @@ impl Listeners {
                     let same = left.iter().position(|(known, _)| known.place == place.place);
                     match (same, inherited.at(&place.place)) {
                         (Some(same), _) => left.swap_remove(same).1,
-                        (None, Some(listener)) => Arc::new(listener),
+                        (None, Some(listener)) => {
+                            if let Place::Unix(unix) = &place.place {
+                                let access = socket_access(unix, flags.user.as_deref());
+                                let is_set = access.and_then(|access| listener.set_access(access));
+                                is_set.unwrap_or_else(|error| say_it_stays(&place.place.to_string(), &error));
+                            }
+                            Arc::new(listener)
+                        }
                         (None, None) => {
                             let made = listen(place, &flags.listen, flags.user.as_deref(), present)?;
                             Arc::new(made.named(predecessor::name_of_own(&place.place.to_string())))
@@ -180,6 +187,14 @@ fn listen(
         )),
         _ => cannot(format_args!("listen at {place}"), &error),
     })
+}
+
+/// A predecessor has made the socket, and the right to change who may connect is missing.
+pub(super) fn say_it_stays(place: &str, error: &io::Error) {
+    let _ = writeln!(
+        io::stderr(),
+        "flash: cannot change the mode and the owner of {place}: {error}: they stay what they were until a restart"
+    );
 }
 
 /// Who may connect. With --user the socket is that user's, and the group's that is given or that user's own.
