@@ -20,7 +20,7 @@ pub(crate) fn check(input: &[u8]) {
     let path = if let Target::Origin { path, .. } = head.target { path } else { b"/" };
     if let Some(split) = script::suffixed(path, b".php").next() {
         assert_eq!([split.name, split.info].concat(), path);
-        variables.add_script(&split, Some(b"/srv/a.php"), b"/srv");
+        variables.add_script(&split, Some(b"/srv/a.php"));
     }
     let looked = script::find(path, b"/", |name| if name.len() > 3 { Ok(Found::Script) } else { Err(()) });
     assert!(looked.is_err() || looked.iter().flatten().all(|split| split.name.len() > 4));

@@ -9,6 +9,7 @@
 //! starting a process. It calls the pool.
 
 mod draining;
+mod observer;
 mod private_address;
 mod state;
 
@@ -22,12 +23,12 @@ use flash_core::upstream::{
     Lease, OnOpened, Open, OpenError, Opened, ReleaseMode, Upstream, UpstreamProtocol,
 };
 use flash_process::{
-    ExitStatus, LineLimiter, ProcessMonitor, ProcessObserver, ProgramRef, Reporter, SpawnRequest, Started,
-    Stdio,
+    ExitStatus, LineLimiter, ProcessMonitor, ProgramRef, Reporter, SpawnRequest, Started, Stdio,
 };
 use rustix::net::Shutdown;
 
 use self::draining::Draining;
+use self::observer::PoolObserver;
 use self::private_address::PrivateAddress;
 use self::state::{ExitReason, Phase, Process, State, Waiting};
 use crate::background::{Command, CommandChannel, Maintained};
@@ -412,13 +413,6 @@ struct ProcessLease {
     _counted: Counted,
 }
 
-/// Tells the pool of a process's start and end.
-struct PoolObserver {
-    /// The monitor holds this, and the pool may go before.
-    pool: Weak<AppPool>,
-    number: u64,
-}
-
 impl ProcessLease {
     fn new(pool: Arc<AppPool>, number: u64, name: Arc<str>) -> Self {
         let (lines, counted) = (LineLimiter::default(), Counted::one(&pool.counter, ProgramCount::Busy));
@@ -471,29 +465,6 @@ impl Drop for ProcessLease {
             (false, true) => self.pool.tell(Event::Useless { number }),
             (false, false) => self.pool.tell(Event::Unused { number }),
         }
-    }
-}
-
-impl PoolObserver {
-    fn new(pool: &Arc<AppPool>, number: u64) -> Self {
-        Self { pool: Arc::downgrade(pool), number }
-    }
-
-    /// Not on this thread, which is the monitor's: starting another would be asking itself.
-    fn tell(&self, event: Event) {
-        if let Some(pool) = self.pool.upgrade() {
-            pool.send(event);
-        }
-    }
-}
-
-impl ProcessObserver for PoolObserver {
-    fn started(&mut self, result: Result<Started, OpenError>) {
-        self.tell(Event::Started { number: self.number, result });
-    }
-
-    fn exited(&mut self, how: ExitStatus) {
-        self.tell(Event::Ended { number: self.number, how });
     }
 }
 

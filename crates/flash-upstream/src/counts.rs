@@ -87,3 +87,46 @@ pub(crate) fn is_failure(how: ExitStatus) -> bool {
         ExitStatus::Unknown => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Sums(Mutex<Vec<(ProgramCount, i64)>>);
+
+    impl ProgramCounter for Sums {
+        fn add(&self, what: ProgramCount, by: i64) {
+            self.0.lock().unwrap().push((what, by));
+        }
+    }
+
+    #[test]
+    fn what_is_counted_is_subtracted_at_its_end() {
+        let sums = Arc::new(Sums::default());
+        let counter: Arc<dyn ProgramCounter> = Arc::<Sums>::clone(&sums);
+        drop((Counted::one(&counter, ProgramCount::Busy), Counted::many(&counter, ProgramCount::Kept, 3)));
+        for why in [OpenError::Busy, OpenError::Late, OpenError::NotFound] {
+            count_refusal(&counter, why);
+        }
+        let expected = [
+            (ProgramCount::Busy, 1),
+            (ProgramCount::Kept, 3),
+            (ProgramCount::Busy, -1),
+            (ProgramCount::Kept, -3),
+            (ProgramCount::Refused, 1),
+            (ProgramCount::Failed, 1),
+        ];
+        assert_eq!(*sums.0.lock().unwrap(), expected, "a name without a program is its client's fault");
+    }
+
+    #[test]
+    fn a_program_that_flash_ends_has_not_failed() {
+        let failed = [ExitStatus::Code(3), ExitStatus::Signal(11)];
+        let others =
+            [ExitStatus::Code(0), ExitStatus::Signal(15), ExitStatus::Signal(9), ExitStatus::Unknown];
+        assert!(failed.into_iter().all(is_failure) && !others.into_iter().any(is_failure));
+    }
+}

@@ -29,7 +29,7 @@ pub(super) fn write(at: &[AtomicU64], record: &[u64]) {
 pub(super) fn read(at: &[AtomicU64]) -> Option<Vec<u64>> {
     (0..TRIES_MAX).find_map(|_| {
         let before = at[0].load(Ordering::Acquire);
-        if before == 0 || before % 2 != 0 {
+        if before == 0 || !before.is_multiple_of(2) {
             return None;
         }
         let record = at[1..].iter().map(|word| word.load(Ordering::Relaxed)).collect();

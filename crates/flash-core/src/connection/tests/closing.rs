@@ -153,6 +153,7 @@ fn a_successor_that_takes_idle_connections_gets_them_open_and_those_of_tls_end()
         certificates: CertificatesId(0),
         version: 0x0304,
         cipher: 0x1301,
+        is_early: false,
     };
     world.with(&mut secured, |connection, cx| connection.secured(tls, None, cx));
     assert_eq!(world.receive(&mut plain, get("/small.txt").as_bytes()), Waits::ForBytes);
