@@ -262,7 +262,7 @@ mod tests {
 
     fn state(peer: Peer, now_ms: u64) -> IdleState {
         let folder = tempfile::tempdir().unwrap();
-        let limits = Limits { connections_max: 1, drain: Duration::ZERO };
+        let limits = Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO };
         let shared = testing::shared(folder.path(), limits, 1_000);
         let now = Now::new(now_ms * 1000, 0);
         let settings = &shared.configuration().server.settings;

@@ -10,15 +10,16 @@ use anyhow::{Context, Result};
 use crate::cgroup::Cgroup;
 use crate::disk::drop_pages;
 use crate::machine::Machine;
-use crate::server::Running;
+use crate::process::Process;
 use crate::setup::Setup;
 use crate::undo;
 
 const COUNT: usize = 3;
 
-/// One of the servers. Dropping it ends the server and removes the copy.
+/// What one of the servers has for as long as it runs.
 pub(crate) struct BackEnd {
-    pub(crate) server: Running,
+    pub(crate) port: u16,
+    pub(crate) admin: Option<PathBuf>,
     _memory: Option<Cgroup>,
     _site: Copy,
 }
@@ -28,16 +29,17 @@ struct Copy(PathBuf);
 
 impl Machine {
     /// Starts the servers behind the balancer at this port.
-    pub(crate) fn start_back_ends(&self, setup: &Setup, port: u16) -> Result<Vec<BackEnd>> {
+    pub(crate) fn start_back_ends(&self, setup: &Setup, port: u16) -> Result<Vec<(Process, BackEnd)>> {
         let sites = (0..COUNT).map(|number| Copy::make(setup, port, number)).collect::<Result<Vec<_>>>()?;
         sites.into_iter().map(|site| self.start_back_end(setup, site)).collect()
     }
 
-    fn start_back_end(&self, setup: &Setup, site: Copy) -> Result<BackEnd> {
+    fn start_back_end(&self, setup: &Setup, site: Copy) -> Result<(Process, BackEnd)> {
         let memory = setup.group.map(|group| group.part(&self.journal, COUNT as u64)).transpose()?;
         let own = Setup { root: &site.0, group: memory.as_ref(), port: None, program: None, ..setup.clone() };
         let server = self.start(&"amped".parse()?, &own)?;
-        Ok(BackEnd { server, _memory: memory, _site: site })
+        let back_end = BackEnd { port: server.port, admin: server.admin, _memory: memory, _site: site };
+        Ok((server.process, back_end))
     }
 }
 

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::back_ends::BackEnd;
 use crate::cpus::Cpus;
 use crate::interrupt;
 use crate::journal::{Change, Journal};
@@ -33,10 +32,8 @@ pub struct Process {
     stderr: PathBuf,
     ended: bool,
     _change: Change,
-    /// The daemon that works for the server. What it uses counts as the server's.
-    pub(crate) helper: Option<Box<Process>>,
-    /// The servers behind it, if it is a balancer. What they use counts as its own.
-    pub(crate) back_ends: Vec<BackEnd>,
+    /// The daemon that works for the server, or the servers behind a balancer. What they use counts as its own.
+    pub(crate) beside: Vec<Process>,
 }
 
 /// How a server ended that was asked to (SIGTERM).
@@ -71,14 +68,7 @@ impl Process {
         let started_ticks = usage::started_ticks(pid).unwrap_or_default();
         let noted = journal.begin(Undo::End { pid: pid.as_raw_nonzero().get(), started_ticks });
         match noted {
-            Ok(change) => Ok(Process {
-                child,
-                stderr,
-                ended: false,
-                _change: change,
-                helper: None,
-                back_ends: Vec::new(),
-            }),
+            Ok(change) => Ok(Process { child, stderr, ended: false, _change: change, beside: Vec::new() }),
             Err(error) => {
                 let _ = child.kill().and_then(|()| child.wait());
                 Err(error)
@@ -106,11 +96,10 @@ impl Process {
         }
     }
 
-    /// The process and all its descendants, now, those of its helper, and those of the servers behind it.
+    /// The process and all its descendants, now, and those beside it.
     pub fn pids(&self) -> Vec<Pid> {
         let mut pids = usage::tree(self.pid());
-        let back_ends = self.back_ends.iter().map(|back_end| &back_end.server.process);
-        pids.extend(self.helper.as_deref().into_iter().chain(back_ends).flat_map(Process::pids));
+        pids.extend(self.beside.iter().flat_map(Process::pids));
         pids
     }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::back_ends::BackEnd;
 use crate::fetch::{self, fetch};
 use crate::machine::Machine;
 use crate::metrics::Metrics;
@@ -89,7 +90,9 @@ pub struct Running {
     pub port: u16,
     pub process: Process,
     /// Flash's admin socket.
-    admin: Option<PathBuf>,
+    pub(crate) admin: Option<PathBuf>,
+    /// The servers behind a balancer.
+    back_ends: Vec<BackEnd>,
 }
 
 impl Machine {
@@ -120,11 +123,11 @@ impl Machine {
             None => spec.find()?,
         };
         let port = setup.port.map_or_else(free_port, Ok)?;
-        let back_ends = match spec.variant.program {
-            Program::Haproxy => self.start_back_ends(setup, port)?,
-            _ => Vec::new(),
+        let (mut beside, back_ends): (Vec<_>, Vec<_>) = match spec.variant.program {
+            Program::Haproxy => self.start_back_ends(setup, port)?.into_iter().unzip(),
+            _ => Default::default(),
         };
-        let ports: Vec<u16> = back_ends.iter().map(|back_end| back_end.server.port).collect();
+        let ports: Vec<u16> = back_ends.iter().map(|back_end| back_end.port).collect();
         let setup = &Setup { back_ends: &ports, ..setup.clone() };
         // A balancer has no files to hold. Version 2 of cgroups wants processes in the innermost groups only.
         let group = setup.group.filter(|_| back_ends.is_empty());
@@ -141,10 +144,9 @@ impl Machine {
             _ => peers::configure(&mut command, spec.variant, setup, port)?,
         }
         // Apache's parent reads its configuration as root, and its workers connect later.
-        let helper = spec.variant.module.map(|_| self.start_helper(setup, port)).transpose()?;
+        beside.extend(spec.variant.module.map(|_| self.start_helper(setup, port)).transpose()?);
         let mut process = Process::start(&self.journal, command, setup.cpus, setup.work, &name)?;
-        process.helper = helper.map(Box::new);
-        process.back_ends = back_ends;
+        process.beside = beside;
         // A connection to a port where nobody listens may be given the same port, and so be one to itself.
         let accepts = || {
             TcpStream::connect(("127.0.0.1", port))
@@ -152,7 +154,7 @@ impl Machine {
         };
         process.wait_ready(&format!("port {port}"), accepts).with_context(|| format!("starting {spec}"))?;
         let admin = spec.is_flash().then(|| admin_socket(setup, port));
-        Ok(Running { port, process, admin })
+        Ok(Running { port, process, admin, back_ends })
     }
 }
 
@@ -192,9 +194,9 @@ impl Running {
     /// # Errors
     /// When a server has ended, or says nothing.
     pub fn cache_hit_rate(&self) -> Result<Option<f64>> {
-        let behind = self.process.back_ends.iter().map(|back_end| &back_end.server);
+        let sockets = self.back_ends.iter().map(|back_end| &back_end.admin).chain([&self.admin]);
         let (mut hits, mut misses) = (0, 0);
-        for socket in behind.chain([self]).filter_map(|server| server.admin.as_ref()) {
+        for socket in sockets.flatten() {
             let mut admin = UnixStream::connect(socket).context("asking for the metrics")?;
             let answer = fetch::exchange(&mut admin, "/metrics", &[])?;
             let text = String::from_utf8(answer.body)?;

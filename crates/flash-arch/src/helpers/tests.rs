@@ -20,7 +20,11 @@ use crate::{Limits, testing};
 #[test]
 fn pools_grow_at_once_and_shrink_with_each_job() {
     let folder = TempDir::new().unwrap();
-    let shared = testing::shared(folder.path(), Limits { connections_max: 1, drain: Duration::ZERO }, 10_000);
+    let shared = testing::shared(
+        folder.path(),
+        Limits { connections_max: 1, handshakes_max: 1, drain: Duration::ZERO },
+        10_000,
+    );
     let limits = HelperLimits { helpers_max: 1, queue_max: 8, single_flight: true, offload: Offload::Needed };
     let helpers = Helpers::start(limits, shared).unwrap();
     let gates: Vec<_> = (0..4).map(|_| gated()).collect();
