@@ -47,10 +47,10 @@ enum After {
     Park,
 }
 
-/// Has calls on a client's socket block as the workers expect it.
-pub(crate) fn set_timeouts(socket: &OwnedFd) -> rustix::io::Result<()> {
-    set_socket_timeout(socket, Timeout::Recv, Some(CLIENT_PATIENCE))?;
-    set_socket_timeout(socket, Timeout::Send, Some(LOOK_UP))
+/// Has calls on a socket block as the workers expect it. An event loop may have had it before.
+pub(crate) fn set_blocking(socket: &OwnedFd) -> rustix::io::Result<()> {
+    rustix::io::ioctl_fionbio(socket, false)?;
+    socket::set_timeouts(socket, CLIENT_PATIENCE, LOOK_UP)
 }
 
 pub(crate) struct Blocking<S> {
@@ -152,7 +152,7 @@ impl<S: Source> Blocking<S> {
             return None;
         }
         let connection = self.worker.connection(transport);
-        set_timeouts(&socket).ok()?;
+        socket::set_timeouts(&socket, CLIENT_PATIENCE, LOOK_UP).ok()?;
         Some(Box::new(Client { connection, transport: carries, socket, permit }))
     }
 
@@ -191,8 +191,7 @@ impl<S: Source> Blocking<S> {
     }
 
     fn serve(&mut self, connection: &mut Connection, transport: &mut Transport, socket: &OwnedFd) -> After {
-        let (mut waits, mut has_received) = (true, false);
-        let mut counted_at = connection.counted_at();
+        let (mut waits, mut has_received, mut counted_at) = (true, false, connection.counted_at());
         // What is under way when the time to drain has passed is cut, and recorded as such.
         while !self.worker.shared.has_given_up() {
             self.worker.refresh();
@@ -239,13 +238,12 @@ impl<S: Source> Blocking<S> {
                     self.source.awaits_request(is_idle);
                     let leaves = match drain {
                         Drain::No => self.source.is_retired(),
-                        // One that comes from there has something to read.
                         Drain::HandsOver => has_received && !transport.is_tls(),
                         Drain::AfterNextRequest | Drain::AtOnce => false,
                     };
                     if is_idle && leaves {
                         match self.source.parks(connection, transport) {
-                            // What the client has sent may be in the socket already. The next worker reads it, or the successor.
+                            // What the client has sent may be in the socket already. Another one reads it.
                             true => return After::Park,
                             false if drain == Drain::No && stays(connection, transport) => continue,
                             false => {}

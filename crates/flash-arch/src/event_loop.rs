@@ -27,7 +27,7 @@ use crate::acceptor::{ACCEPTS_PER_TURN, Acceptor, Arrival};
 use crate::completion_queue::{Completion, CompletionQueue};
 use crate::connection_permit::{ConnectionPermit, WaitingConnection};
 use crate::dispatch::Dispatch;
-use crate::hand_over::Given;
+use crate::hand_over::{GIVEN_PER_TURN, Given, IdleConnection};
 use crate::helpers::Client;
 use crate::login_pool::LoginPool;
 use crate::longest_idle::LongestIdle;
@@ -453,6 +453,33 @@ impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
             Err(panic) => self.worker.shared.panicked(&*panic),
         }
         self.close(token);
+    }
+
+    /// Gives some of the idle connections to the successor.
+    fn leave(&mut self) {
+        for _ in 0..GIVEN_PER_TURN {
+            let next =
+                self.leaving.may_try(self.worker.clock.now.ms()).then(|| self.leaving.next(&self.slots));
+            let Some(token) = next.flatten() else { return };
+            self.turn(token, |_, _, _| {});
+        }
+    }
+
+    /// Goes on with a connection that was idle in the predecessor.
+    fn go_on(&mut self, idle: IdleConnection, permit: ConnectionPermit) {
+        let settings = &self.worker.configuration().server.settings;
+        if let Some(connection) = Connection::from_idle(idle.state, settings) {
+            self.add_connection(idle.socket, Transport::Plain, connection, permit);
+        }
+    }
+
+    /// Whether a loop that drains has no connection, and gets no other.
+    fn is_over(&mut self) -> bool {
+        if self.slots.is_empty() {
+            // The predecessor may have given one before.
+            self.take_completions();
+        }
+        self.slots.is_empty() && self.deferred.is_empty()
     }
 
     /// Removes a connection, and returns its permit.

@@ -6,10 +6,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use flash_core::IdleState;
@@ -19,17 +17,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 
-use crate::blocking;
 use crate::clock::server_us;
-use crate::connection_permit::ConnectionPermit;
-use crate::server_state::ServerState;
 
 /// What a successor says before the number of connections that it takes. One that expects other messages says something else.
 const TAKES: &[u8] = b"takes 1: ";
 /// How long a successor may take to say that.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
 /// A server that is replaced soon after it has replaced another one takes connections for so long at least.
-const TAKES_AT_LEAST: Duration = Duration::from_secs(1);
+pub(crate) const TAKES_AT_LEAST: Duration = Duration::from_secs(1);
 /// A successor that reads nothing for so long takes no more.
 const FULL_MS_MAX: u64 = 1_000;
 /// How often a server that is replaced looks whether its predecessor has ended.
@@ -142,7 +137,7 @@ impl TakeOver {
     }
 
     /// Waits for a connection. `None` after the last one.
-    fn next(&mut self) -> Option<IdleConnection> {
+    pub(crate) fn next(&mut self) -> Option<IdleConnection> {
         loop {
             let message = ipc::receive(&self.socket, &mut self.buffer).ok()??;
             if let Some(idle) = idle(message) {
@@ -177,14 +172,6 @@ impl AsFd for TakeOver {
     }
 }
 
-impl IdleConnection {
-    /// Has calls on the socket block as workers expect it. An event loop may have had it before.
-    pub(crate) fn set_blocking(&self) -> rustix::io::Result<()> {
-        rustix::io::ioctl_fionbio(&self.socket, false)?;
-        blocking::set_timeouts(&self.socket)
-    }
-}
-
 fn idle(message: ipc::Message<'_>) -> Option<IdleConnection> {
     let (theirs_ms, state) = message.bytes.split_first_chunk()?;
     let state =
@@ -194,52 +181,9 @@ fn idle(message: ipc::Message<'_>) -> Option<IdleConnection> {
     Some(IdleConnection { socket, state })
 }
 
-fn stop(socket: &OwnedFd) {
+pub(crate) fn stop(socket: &OwnedFd) {
     // It fails only if the predecessor is gone.
     let _ = rustix::net::shutdown(socket, Shutdown::Read);
-}
-
-/// A thread that takes the predecessor's connections. Processes with loops or threads have one.
-#[derive(Default)]
-pub(crate) struct Taking(Option<(OwnedFd, Instant, JoinHandle<()>)>);
-
-impl Taking {
-    /// Gives each connection that comes from there to `go_on`, with a permit. Without one, the connection closes, as idle ones do
-    /// when all permits are taken.
-    pub(crate) fn start(
-        from: Option<OwnedFd>,
-        shared: &Arc<ServerState>,
-        mut go_on: impl FnMut(IdleConnection, ConnectionPermit) + Send + 'static,
-    ) -> Self {
-        let Some(from) = from else { return Self::default() };
-        let shared = Arc::clone(shared);
-        let start = || -> io::Result<_> {
-            let (again, permits) = (from.try_clone()?, &shared.permits);
-            let left = permits.connections_max().saturating_sub(permits.connections());
-            let mut from = TakeOver::begin(from, left)?;
-            let thread = thread::Builder::new().name("take-over".into()).spawn(move || {
-                while let Some(idle) = from.next() {
-                    if let Some(permit) = shared.permit() {
-                        go_on(idle, permit);
-                    }
-                }
-            })?;
-            Ok((again, Instant::now(), thread))
-        };
-        // If it fails, the predecessor keeps its connections.
-        Self(start().ok())
-    }
-
-    /// Takes what has been sent, and no more. Waits if the predecessor has had little time.
-    pub(crate) fn stop(self) {
-        if let Some((socket, since, thread)) = self.0 {
-            while !thread.is_finished() && since.elapsed() < TAKES_AT_LEAST {
-                thread::sleep(LOOK_EVERY);
-            }
-            stop(&socket);
-            let _ = thread.join();
-        }
-    }
 }
 
 #[cfg(test)]
@@ -327,7 +271,7 @@ mod tests {
     fn a_successor_that_says_something_else_or_nothing_takes_none() {
         for said in [Some(&b"takes 2: 12345678"[..]), Some(b"takes 1: 1"), None] {
             let (ours, theirs) = ipc::pair().unwrap();
-            said.map(|said| ipc::send(&theirs, said, &[]).unwrap());
+            said.into_iter().for_each(|said| ipc::send(&theirs, said, &[]).unwrap());
             drop(theirs);
             assert!(HandOver::begin(ours, PATIENCE).is_none(), "{said:?}");
         }

@@ -56,6 +56,7 @@ mod signals;
 mod slowest;
 mod socket;
 mod sped;
+mod taking;
 #[cfg(test)]
 mod testing;
 mod timer_wheel;

@@ -10,11 +10,11 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::control::Control;
 use crate::dispatch::Dispatch;
 use crate::event_loop::EventLoop;
-use crate::hand_over::Taking;
 use crate::listener::Listener;
 use crate::poller::Poller;
 use crate::server_state::ServerState;
 use crate::signals::Signals;
+use crate::taking::Taking;
 
 pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
     loops: usize,

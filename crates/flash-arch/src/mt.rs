@@ -19,11 +19,10 @@ use flash_observe::RateLimit;
 use flash_process::Child;
 use rustix::io::Errno;
 
-use crate::blocking::{Arrival, Blocking, Client, LOOK_UP, Source};
+use crate::blocking::{self, Arrival, Blocking, Client, LOOK_UP, Source};
 use crate::compressor;
 use crate::control::Control;
 use crate::gates::{ThreadGates, steps_at_once};
-use crate::hand_over::Taking;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::mt::shared_poller::{Event, SharedPoller};
@@ -31,6 +30,7 @@ use crate::mt::threads::Threads;
 use crate::root_watch;
 use crate::server_state::ServerState;
 use crate::signals::Signals;
+use crate::taking::Taking;
 use crate::transport::Transport;
 use crate::warm_up;
 
@@ -84,7 +84,7 @@ pub(crate) fn serve(
     warm_up::with_a_thread(&shared, hot_paths);
     let taking = Taking::start(ready(), &shared, move |idle, permit| {
         let connection = Connection::from_idle(idle.state, &settings.configuration().server.settings);
-        if let Some(connection) = connection.filter(|_| idle.set_blocking().is_ok()) {
+        if let Some(connection) = connection.filter(|_| blocking::set_blocking(&idle.socket).is_ok()) {
             let (socket, transport) = (idle.socket, Transport::Plain);
             parks.poller.park(Box::new(Client { connection, transport, socket, permit }));
         }

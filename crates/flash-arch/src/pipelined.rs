@@ -36,7 +36,6 @@ use crate::completion_queue::{Completion, CompletionQueue};
 use crate::compressor;
 use crate::control::Control;
 use crate::epoll::Epoll;
-use crate::hand_over::Taking;
 use crate::helpers::{HelperLimits, Helpers};
 use crate::limits::Limits;
 use crate::listener::Listener;
@@ -48,6 +47,7 @@ use crate::poller::Poller;
 use crate::root_watch;
 use crate::server_state::ServerState;
 use crate::signals::Signals;
+use crate::taking::Taking;
 use crate::warm_up;
 
 pub(crate) fn serve(

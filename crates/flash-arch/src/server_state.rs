@@ -34,8 +34,9 @@ use crate::reload_request::ReloadRequest;
 use crate::slowest::Slowest;
 use crate::transport::Transport;
 use crate::upgrade::UpgradeQueue;
-use crate::warm_up::HOT_PATHS_MAX;
 
+/// How many paths a server names to its successor.
+pub(crate) const HOT_PATHS_MAX: usize = 1_000;
 /// How long loops that stop may take to leave their listeners.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
 

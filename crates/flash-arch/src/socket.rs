@@ -106,6 +106,12 @@ pub(crate) fn expire(connection: &mut Connection, socket: &OwnedFd, cx: &mut Con
     connection.expire(cx, || flash_os::tcp::bytes_unacked(socket).unwrap_or_default());
 }
 
+/// Has calls on a socket that block end after these times.
+pub(crate) fn set_timeouts(socket: &OwnedFd, receive: Duration, send: Duration) -> rustix::io::Result<()> {
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(receive))?;
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(send))
+}
+
 /// Makes the close drop unsent bytes and reset the connection.
 pub(crate) fn reset(socket: &OwnedFd) {
     // If it fails, the kernel goes on sending.

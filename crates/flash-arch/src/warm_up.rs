@@ -15,10 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::completion_queue::CompletionQueue;
 use crate::helpers::{Client, Helpers, Waiter};
-use crate::server_state::ServerState;
+use crate::server_state::{HOT_PATHS_MAX, ServerState};
 
-/// How many paths a predecessor names.
-pub(crate) const HOT_PATHS_MAX: usize = 1_000;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// So many look-ups are under way. If they hang, most helpers are left for requests.
 const AT_ONCE: usize = 8;

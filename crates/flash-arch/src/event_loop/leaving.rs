@@ -4,17 +4,12 @@
 
 use std::collections::VecDeque;
 
-use flash_core::Connection;
 use slab::Slab;
 
-use super::EventLoop;
 use super::slot::Slot;
 use super::token::token;
-use crate::connection_permit::ConnectionPermit;
-use crate::dispatch::Dispatch;
-use crate::hand_over::{GIVEN_PER_TURN, Given, HandOver, IdleConnection, RETRY_MS};
+use crate::hand_over::{Given, HandOver, RETRY_MS};
 use crate::poller::Poller;
-use crate::transport::Transport;
 
 /// Which connections the loop has not tried to give to the successor.
 #[derive(Default)]
@@ -39,8 +34,13 @@ impl Leaving {
         waits.then(|| self.retry_at_ms.saturating_sub(now_ms))
     }
 
+    /// Whether the successor has room, as far as the loop knows.
+    pub(super) fn may_try(&self, now_ms: u64) -> bool {
+        now_ms >= self.retry_at_ms
+    }
+
     /// The token of the next connection to try.
-    fn next<S>(&mut self, slots: &Slab<Box<Slot<S>>>) -> Option<u64> {
+    pub(super) fn next<S>(&mut self, slots: &Slab<Box<Slot<S>>>) -> Option<u64> {
         while let Some(index) = self.next.take() {
             if index >= slots.capacity() {
                 break;
@@ -66,7 +66,7 @@ impl Leaving {
         let Some(state) = slot.connection.idle_state().filter(|_| !slot.transport.is_tls()) else {
             return Given::No;
         };
-        if now_ms < self.retry_at_ms {
+        if !self.may_try(now_ms) {
             self.later.push_back(token);
             return Given::Later;
         }
@@ -84,35 +84,5 @@ impl Leaving {
             Given::No => {}
         }
         given
-    }
-}
-
-impl<D: Dispatch + Send + 'static, P: Poller> EventLoop<D, P> {
-    /// Gives some of the idle connections to the successor.
-    pub(super) fn leave(&mut self) {
-        for _ in 0..GIVEN_PER_TURN {
-            if self.worker.clock.now.ms() < self.leaving.retry_at_ms {
-                return;
-            }
-            let Some(token) = self.leaving.next(&self.slots) else { return };
-            self.turn(token, |_, _, _| {});
-        }
-    }
-
-    /// Goes on with a connection that was idle in the predecessor.
-    pub(super) fn go_on(&mut self, idle: IdleConnection, permit: ConnectionPermit) {
-        let settings = &self.worker.configuration().server.settings;
-        if let Some(connection) = Connection::from_idle(idle.state, settings) {
-            self.add_connection(idle.socket, Transport::Plain, connection, permit);
-        }
-    }
-
-    /// Whether a loop that drains has no connection, and gets no other.
-    pub(super) fn is_over(&mut self) -> bool {
-        if self.slots.is_empty() {
-            // The predecessor may have given one before.
-            self.take_completions();
-        }
-        self.slots.is_empty() && self.deferred.is_empty()
     }
 }

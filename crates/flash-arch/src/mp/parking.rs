@@ -21,6 +21,7 @@ use rustix::event::epoll::{self, EventData, EventFlags as Flag};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
+use crate::blocking;
 use crate::clock::server_us;
 use crate::hand_over::{GIVEN_PER_TURN, Given, HandOver, IdleConnection, LOOK_EVERY, TakeOver};
 use crate::parked::Parked;
@@ -206,7 +207,7 @@ impl Parking {
         for _ in 0..EVENTS_MAX {
             let Some(from) = &mut self.from_predecessor else { return false };
             match from.try_next() {
-                Ok(Some(idle)) if idle.set_blocking().is_ok() => {
+                Ok(Some(idle)) if blocking::set_blocking(&idle.socket).is_ok() => {
                     let IdleConnection { socket, state } = idle;
                     self.park(ParkedConnection { socket, state, since_ms: now_ms() });
                 }
