@@ -7,7 +7,7 @@
 //! what it logs goes to standard error.
 
 mod admin;
-mod board;
+pub(crate) mod board;
 mod generations;
 mod parking;
 mod record;
@@ -32,8 +32,7 @@ use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::mp::admin::{AdminRequest, Questions};
 use crate::mp::board::Board;
-pub(crate) use crate::mp::board::{OwnRow, worker_name};
-use crate::mp::generations::Generations;
+use crate::mp::generations::{GENERATIONS_SHOWN, Generations};
 use crate::mp::parking::Parking;
 use crate::mp::scoreboard::Scoreboard;
 use crate::service_watchdog::Ticks;
@@ -45,8 +44,6 @@ const START_PAUSE: Duration = Duration::from_secs(1);
 /// The most processes that start at once. The first time it is one, and twice as many each time within a second.
 const BATCH_MAX: usize = 32;
 const BATCH_PAUSE: Duration = Duration::from_secs(1);
-/// Generations whose workers tell of themselves.
-const GENERATIONS_SHOWN: usize = 4;
 /// A connection takes less than that from one process to another.
 const QUIET: Duration = Duration::from_millis(400);
 

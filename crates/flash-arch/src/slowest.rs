@@ -11,7 +11,7 @@ use flash_core::record::{Record, SLOW_US};
 use parking_lot::Mutex;
 
 use crate::admin::snapshot::SlowRequest;
-use crate::mp::OwnRow;
+use crate::mp::board::OwnRow;
 
 /// Loops and workers share so many lists.
 const LISTS: usize = 16;

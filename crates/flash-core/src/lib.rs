@@ -25,6 +25,7 @@ pub mod fallback;
 pub mod file;
 pub mod forwarded;
 pub mod header;
+mod held_site;
 pub mod hosts;
 mod idle_state;
 pub mod job;

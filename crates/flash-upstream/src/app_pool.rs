@@ -9,6 +9,7 @@
 //! starting a process. It calls the pool.
 
 mod draining;
+mod event;
 mod observer;
 mod private_address;
 mod state;
@@ -28,6 +29,7 @@ use flash_process::{
 use rustix::net::Shutdown;
 
 use self::draining::Draining;
+use self::event::Event;
 use self::observer::PoolObserver;
 use self::private_address::PrivateAddress;
 use self::state::{ExitReason, Phase, Process, State, Waiting};
@@ -51,38 +53,6 @@ pub(crate) struct AppPool {
     state: Mutex<State>,
     counter: Arc<dyn ProgramCounter>,
     _processes_max: Counted,
-}
-
-/// What happens to a pool. Processes that it does not know any more are of no concern.
-enum Event {
-    Open {
-        name: Arc<str>,
-        again: bool,
-        reply: OnOpened,
-    },
-    /// A request waits that could be served.
-    Wanted,
-    Started {
-        number: u64,
-        result: Result<Started, OpenError>,
-    },
-    /// A process has served, and may serve again, over the same connection if there is one.
-    Free {
-        number: u64,
-        stream: Option<OwnedFd>,
-    },
-    /// A process was leased to a request that had left.
-    Unused {
-        number: u64,
-    },
-    /// A process is of no more use.
-    Useless {
-        number: u64,
-    },
-    Ended {
-        number: u64,
-        how: ExitStatus,
-    },
 }
 
 /// How processes end that are told to.
@@ -360,12 +330,20 @@ impl AppPool {
         let mut variables = Variables::default();
         // php-cgi would leave after 500 requests: the pool decides when it is replaced.
         variables.push(b"PHP_FCGI_MAX_REQUESTS", b"0");
+        // The monitor holds this, and the pool may go before. The monitor's thread handles no event: to start another process it would
+        // ask itself.
+        let pool = Arc::downgrade(self);
+        let tell = move |event| {
+            if let Some(pool) = pool.upgrade() {
+                pool.send(event);
+            }
+        };
         Ok(SpawnRequest {
             what: ProgramRef::Command { command: self.application.command },
             variables: Arc::new(variables),
             stdio: Stdio::Listener(listener),
             name: self.application.name.as_str().into(),
-            observer: Box::new(PoolObserver::new(self, number)),
+            observer: Box::new(PoolObserver { tell, number }),
         })
     }
 }

@@ -10,8 +10,8 @@ pub(crate) trait Administered: Send + Sync {
     /// What it knows of itself now.
     fn snapshot(&self) -> Snapshot;
 
-    /// The few counters that the history keeps of each second. It is asked for them whether anybody watches or not, so they cost
-    /// next to nothing: no lock that others wait for, no text, and no question to another process.
+    /// The few counters that the history keeps of each second, whether anybody watches or not. So they cost next to nothing: no lock
+    /// that others wait for, no text, and no question to another process.
     fn sample(&self) -> Sample;
 
     /// The responses of each site. The history asks for them a few times in a minute.

@@ -26,13 +26,14 @@ use crate::hand_over::HandOver;
 use crate::limits::Limits;
 use crate::listener::Listener;
 use crate::login_pool::checks_at_once;
-use crate::mp::GENERATIONS_SHOWN;
 use crate::mp::board::Board;
 use crate::mp::parking::{Parking, WorkerEnds};
 use crate::mp::scoreboard::Scoreboard;
 use crate::mp::worker::{Workers, work};
 use crate::reload::Configurator;
 
+/// Generations whose workers tell of themselves.
+pub(super) const GENERATIONS_SHOWN: usize = 4;
 /// The longest pause before a worker is restarted that ended soon.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 

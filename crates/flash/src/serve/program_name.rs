@@ -7,8 +7,6 @@ use flash_core::routes::RouteMatch;
 use flash_observe::metrics::{ProgramGauge, ProgramHandle, ProgramTotal};
 use flash_upstream::{ProgramCount, ProgramCounter, UpstreamConfig};
 
-use super::programs::Shown;
-
 /// What tells a program from others, with tabs between: its kind, its route, and its folder, command or address. Sites whose
 /// programs are the same share them, so no site is part of it.
 pub(super) struct ProgramName<'p> {
@@ -57,6 +55,16 @@ impl ProgramCounter for Counter {
             ProgramCount::Failed => total(ProgramTotal::Failed),
             ProgramCount::Refused => total(ProgramTotal::Refused),
         }
+    }
+}
+
+/// A place as it was written.
+pub(super) struct Shown<'p>(pub(super) &'p RouteMatch);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (RouteMatch::Prefix(text) | RouteMatch::Suffix(text)) = self.0;
+        f.write_str(&String::from_utf8_lossy(text))
     }
 }
 

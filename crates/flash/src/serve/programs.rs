@@ -29,7 +29,7 @@ use flash_upstream::{
     Address, Application, LogDetached, ProgramCounter, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
 };
 
-use super::program_name::{Counter, ProgramName};
+use super::program_name::{Counter, ProgramName, Shown};
 use super::reach;
 use crate::failure::{Failure, cannot};
 use crate::flags::{self, RouteFlag, Upstream, Words};
@@ -407,16 +407,6 @@ fn program(name: &str) -> Result<PathBuf, Failure> {
 
 fn too_many(what: &str) -> Failure {
     Failure::Usage(format!("there may be {} {what}", usize::from(u16::MAX) + 1))
-}
-
-/// A place as it was written.
-pub(super) struct Shown<'p>(pub(super) &'p RouteMatch);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (RouteMatch::Prefix(text) | RouteMatch::Suffix(text)) = self.0;
-        f.write_str(&String::from_utf8_lossy(text))
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use flash_http::status::Status;
 
 use super::sink::Sink;
 use super::state::{Http2, RequestBody, StreamState};
-use crate::configuration_number::HeldSite;
 use crate::context::{Context, UpstreamError};
 use crate::exchange::admission::{self, Admission};
 use crate::exchange::answer::{self, Next, Program};
@@ -24,6 +23,7 @@ use crate::exchange::sink::BodySink;
 use crate::exchange::upstream::{GatewayError, Request, RequestBodyLength, UpstreamExchange};
 use crate::exchange::{Exchange, ExchangeState};
 use crate::exchange_id::ExchangeId;
+use crate::held_site::HeldSite;
 use crate::record::{RecordBuilder, Timing};
 use crate::site::Site;
 
