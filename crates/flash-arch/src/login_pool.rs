@@ -1,6 +1,6 @@
 //! The pool that checks log-ins: threads of its own, so that neither loops nor helpers wait for a password's hash.
 //!
-//! It has half as many threads as there are processors, at the lowest priority. Its queue is bounded and [fair](FairQueue): a
+//! It has half as many threads as there are processors, at the lowest priority and in short slices. Its queue is bounded and [fair](FairQueue): a
 //! flood of one client's guesses sheds that client's own. Equal log-ins are checked once. Processes of mp have a thread each, and
 //! [gates](crate::gates) that all of them share. What a check does is not known here.
 
@@ -17,8 +17,8 @@ use flash_core::login::{Check, CheckKey};
 use flash_core::{Connection, Context, ExchangeId, Server};
 use flash_observe::ErrorLog;
 use flash_observe::metrics::{Count, Metrics};
-use flash_os::mpsc;
 use flash_os::semaphore::Semaphore;
+use flash_os::{mpsc, sched};
 use parking_lot::Mutex;
 
 use crate::clock::server_us;
@@ -165,6 +165,8 @@ impl LoginPool {
     fn run(&self, gates: Option<&ProcessGates>) {
         // On Linux this sets the priority of this thread alone. If the kernel refuses, the thread runs all the same.
         let _ = rustix::process::nice(HELPER_NICE);
+        // A thread may run to the end of its slice when another one wakes. So a long one would delay loops, and clients here.
+        let _ = sched::set_slice(sched::SLICE_NS_MIN);
         loop {
             if self.work.wait(IDLE)
                 && let Some(task) = self.take()
