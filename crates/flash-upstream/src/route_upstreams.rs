@@ -91,7 +91,7 @@ impl RouteUpstreams {
         let configured = configured.collect();
         let ready = |(route, (service, counter)): (usize, CountedUpstream)| {
             if let UpstreamConfig::Cgi { folder } = &service {
-                folders.push(ScriptFolder { route, folder: folder.clone(), counter });
+                folders.push(ScriptFolder { route, folder: *folder, counter });
                 return (service, RouteUpstream::Cgi);
             }
             match before.iter().position(|(known, _)| *known == service) {
