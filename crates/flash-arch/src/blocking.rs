@@ -233,7 +233,9 @@ impl<S: Source> Blocking<S> {
             match want {
                 Want::Receive => {
                     let drain = self.worker.shared.drain_state();
-                    let is_idle = connection.is_idle() && matches!(drain, Drain::No | Drain::HandsOver);
+                    let goes_on =
+                        self.worker.drain == Drain::No && matches!(drain, Drain::No | Drain::HandsOver);
+                    let is_idle = goes_on && connection.is_idle();
                     // Noted first. A reload that comes later waits for this worker, and an earlier one is seen here.
                     self.source.awaits_request(is_idle);
                     let leaves = match drain {
