@@ -78,7 +78,9 @@ fn compress(shared: &ServerState, wanted: &Compression) {
         shared.panicked(&*panic);
         CompressionResult::Failed
     });
-    if configuration.server.cache_compressed(wanted, &file, &result, now.ms()) {
+    // Before clients can see the result: who has got it finds it counted.
+    if !matches!(result, CompressionResult::Failed) {
         shared.metrics.add(Count::Compressed, 1);
     }
+    configuration.server.cache_compressed(wanted, &file, &result, now.ms());
 }
