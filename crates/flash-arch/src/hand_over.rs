@@ -24,11 +24,9 @@ const TAKES: &[u8] = b"takes 1: ";
 /// How long a successor may take to say that.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
 /// A server that is replaced soon after it has replaced another one takes connections for so long at least.
-pub(crate) const TAKES_AT_LEAST: Duration = Duration::from_secs(1);
+pub(crate) const TAKES_AT_LEAST: Duration = Duration::from_secs(5);
 /// A successor that reads nothing for so long takes no more.
 const FULL_MS_MAX: u64 = 1_000;
-/// How often a server that is replaced looks whether its predecessor has ended.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// While a successor has no room, it is tried again after this time.
 pub(crate) const RETRY_MS: u64 = 2;
 /// How many connections are given between two rounds of other work.

@@ -49,7 +49,7 @@ pub(crate) fn serve<P: Poller, D: Dispatch + Send + 'static>(
         }
     });
     let stopped = signals.wait_for_stop(shared, needed, &mut controlled);
-    taking.stop();
+    taking.stop(shared.has_successor());
     shared.drain();
     for completions in &queues {
         completions.wake();

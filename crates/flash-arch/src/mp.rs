@@ -162,7 +162,8 @@ pub(crate) fn serve(
         let keep_ticking = growth.is_short || succession.is_some();
         let is_short = generations.with_parking(|parking| parking.turn(idle_max, keep_ticking));
         growth.is_short |= is_short.unwrap_or_default();
-        let connections = busy + generations.with_parking(|parking| parking.len()).unwrap_or_default();
+        let parked = generations.with_parking(|parking| parking.len() + usize::from(parking.is_taking()));
+        let connections = busy + parked.unwrap_or_default();
         if succession.as_mut().is_some_and(|succession| succession.is_over(connections)) {
             break None;
         }

@@ -90,7 +90,7 @@ pub(crate) fn serve(
         }
     });
     let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
-    taking.stop();
+    taking.stop(shared.has_successor());
     shared.drain();
     pool.poller.drain();
     if shared.has_successor() {

@@ -92,7 +92,7 @@ pub(crate) fn serve(
         }
     });
     let stopped = signals.wait_for_stop(&shared, needed, &mut controlled);
-    taking.stop();
+    taking.stop(shared.has_successor());
     shared.drain();
     pools.iter().for_each(Pool::wake);
     shared.close_listeners();

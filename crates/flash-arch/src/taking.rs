@@ -4,11 +4,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::connection_permit::ConnectionPermit;
-use crate::hand_over::{self, IdleConnection, LOOK_EVERY, TAKES_AT_LEAST, TakeOver};
+use crate::hand_over::{self, IdleConnection, TAKES_AT_LEAST, TakeOver};
 use crate::server_state::ServerState;
+
+/// How often a server that is replaced looks whether its predecessor has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The thread, if there is a predecessor.
 #[derive(Default)]
@@ -41,10 +44,11 @@ impl Taking {
         Self(start().ok())
     }
 
-    /// Takes what has been sent, and no more. Waits if the predecessor has had little time.
-    pub(crate) fn stop(self) {
+    /// Takes what has been sent, and no more. If there is a successor, to which the connections can go on, it waits when the
+    /// predecessor has had little time.
+    pub(crate) fn stop(self, has_successor: bool) {
         if let Some((socket, since, thread)) = self.0 {
-            while !thread.is_finished() && since.elapsed() < TAKES_AT_LEAST {
+            while has_successor && !thread.is_finished() && since.elapsed() < TAKES_AT_LEAST {
                 thread::sleep(LOOK_EVERY);
             }
             hand_over::stop(&socket);

@@ -4,9 +4,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowDisk;
-use flash_tests::{reply, site};
+use flash_tests::{reply, site, wait_for};
 
-use super::setup::{Setup, wait_for};
+use super::setup::Setup;
 
 /// Those whose processes share a cache.
 const SHARED: [&str; 7] = [

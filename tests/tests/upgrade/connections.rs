@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flash_tests::family::Process;
-use flash_tests::{PATIENCE, connect, reply, tool};
+use flash_tests::{PATIENCE, connect, tool, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::setup::{Setup, architectures, ask, signal, wait_for};
+use super::setup::{Download, Setup, architectures, ask, signal};
 
 #[test]
 fn an_idle_connection_goes_to_the_new_server() {
@@ -35,15 +35,10 @@ fn an_idle_connection_goes_to_the_new_server() {
 fn a_connection_that_becomes_idle_later_goes_to_the_new_server() {
     for arch in architectures() {
         let mut setup = Setup::new(arch, &[]);
-        let mut stream = setup.server.connect();
-        stream.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-        let mut got = vec![0; 1000];
-        stream.read_exact(&mut got).unwrap();
+        let download = Download::begin(&setup.server);
         setup.upgraded();
         assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "{arch}: it waits");
-        let head = reply::find(&got, b"\r\n\r\n").expect("a head") + 4;
-        let mut rest = vec![0; 20_000_000 + head - got.len()];
-        stream.read_exact(&mut rest).unwrap_or_else(|error| panic!("{arch}: {error}"));
+        let mut stream = download.end().unwrap_or_else(|error| panic!("{arch}: {error}"));
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}: {}", setup.server.said());
         assert_eq!(ask(&mut stream), Ok(true), "{arch}");
         setup.stop();
@@ -69,6 +64,8 @@ fn clients_that_keep_their_connections_see_no_upgrade() {
             let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
             let counts = ["errors_total", "retries", "connections"].map(|name| report[name].as_u64());
             assert_eq!(counts, [Some(0), Some(0), Some(8)], "{arch}: {} {report}", setup.server.said());
+            let longest_us = report["latency_us"]["max"].as_f64().unwrap();
+            assert!(longest_us < 3e6, "{arch}: a request waited {longest_us} us for an upgrade");
         }
         setup.stop();
     }
@@ -137,18 +134,13 @@ fn a_new_server_takes_as_many_connections_as_it_may_have() {
 fn if_the_new_server_dies_the_old_one_ends_its_connections_with_a_response() {
     for arch in architectures() {
         let mut setup = Setup::new(arch, &[]);
-        let mut stream = setup.server.connect();
-        stream.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-        let mut got = vec![0; 1000];
-        stream.read_exact(&mut got).unwrap();
+        let download = Download::begin(&setup.server);
         let pid = setup.upgraded();
         signal(pid, Signal::KILL);
         // Its sockets are closed with its last thread, and the first one may have ended before.
         let threads = || fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
         wait_for("its end", || !Process { pid }.lives() && threads() <= 1);
-        let head = reply::find(&got, b"\r\n\r\n").expect("a head") + 4;
-        let mut rest = vec![0; 20_000_000 + head - got.len()];
-        stream.read_exact(&mut rest).unwrap_or_else(|error| panic!("{arch}: {error}"));
+        let mut stream = download.end().unwrap_or_else(|error| panic!("{arch}: {error}"));
         assert_eq!(ask(&mut stream), Ok(false), "{arch}: it says that it closes");
         assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
     }

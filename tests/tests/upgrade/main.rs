@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{PATIENCE, admin, program, reply};
+use flash_tests::{PATIENCE, admin, program, wait_for};
 use rustix::process::Signal;
 
-use self::setup::{Setup, architectures, ask, wait_for};
+use self::setup::{Download, Setup, architectures, ask};
 
 /// Asks until it is told to stop, with a connection for each request or with one that is kept. Counts the answers.
 fn client(
@@ -90,16 +90,10 @@ fn ten_upgrades_lose_no_request() {
 fn an_upgrade_lets_a_slow_download_end() {
     for arch in architectures() {
         let mut setup = Setup::new(arch, &[]);
-        let mut stream = setup.server.connect();
-        stream.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-        let mut got = vec![0; 1000];
-        stream.read_exact(&mut got).unwrap();
+        let download = Download::begin(&setup.server);
         setup.upgraded();
         assert_eq!(setup.server.wait(Duration::from_millis(300)), None, "{arch}: it waits");
-        let head = reply::find(&got, b"\r\n\r\n").expect("a head") + 4;
-        let mut rest = vec![0; 20_000_000 + head - got.len()];
-        stream.read_exact(&mut rest).unwrap_or_else(|error| panic!("{arch}: {error}"));
-        drop(stream);
+        download.end().unwrap_or_else(|error| panic!("{arch}: {error}"));
         setup.stop();
     }
 }
@@ -178,9 +172,7 @@ fn one_upgrade_at_a_time_and_none_of_a_server_that_stops() {
             assert!(said.contains("another upgrade is under way"), "{arch}: {said}");
             assert_eq!(first.join().unwrap().status.code(), Some(1), "{arch}");
         });
-        let mut download = setup.server.connect();
-        download.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-        download.read_exact(&mut [0; 1000]).unwrap();
+        let download = Download::begin(&setup.server);
         setup.server.signal(Signal::TERM);
         wait_for("it to drain", || admin::ask(&setup.path("admin.sock"), "GET", "/healthz").0 == 503);
         let output = setup.upgrade(&[]);

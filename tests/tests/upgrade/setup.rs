@@ -1,16 +1,14 @@
 //! A server and its successors, and clients that ask them.
 
 use std::fs::{self, Permissions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use flash_tests::family::Process;
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, program, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, program, reply, site, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -138,11 +136,26 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));
 }
 
-pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(5));
+/// A response that has begun, and is too large for the sockets.
+pub(crate) struct Download {
+    stream: TcpStream,
+    bytes_left: usize,
+}
+
+impl Download {
+    pub(crate) fn begin(server: &Server) -> Self {
+        let mut stream = server.connect();
+        stream.write_all(b"GET /20000000.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        let mut got = vec![0; 1000];
+        stream.read_exact(&mut got).unwrap();
+        let head = reply::find(&got, b"\r\n\r\n").expect("a head") + 4;
+        Self { stream, bytes_left: 20_000_000 + head - got.len() }
+    }
+
+    /// Reads the rest, and gives the connection.
+    pub(crate) fn end(mut self) -> io::Result<TcpStream> {
+        self.stream.read_exact(&mut vec![0; self.bytes_left])?;
+        Ok(self.stream)
     }
 }
 

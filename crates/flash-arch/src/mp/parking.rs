@@ -10,7 +10,6 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_core::IdleState;
@@ -23,7 +22,7 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use crate::blocking;
 use crate::clock::server_us;
-use crate::hand_over::{GIVEN_PER_TURN, Given, HandOver, IdleConnection, LOOK_EVERY, TakeOver};
+use crate::hand_over::{GIVEN_PER_TURN, Given, HandOver, IdleConnection, TakeOver};
 use crate::parked::Parked;
 
 pub(super) struct Parking {
@@ -46,6 +45,8 @@ pub(super) struct Parking {
     from_predecessor: Option<TakeOver>,
     /// Where they go once another server has taken this one's place.
     to_successor: Option<Arc<HandOver>>,
+    /// Whether another server has taken this one's place.
+    is_leaving: bool,
     /// Whether the epoll tells when the successor has room.
     awaits_successor: bool,
 }
@@ -102,6 +103,7 @@ impl Parking {
             clients,
             from_predecessor: None,
             to_successor: None,
+            is_leaving: false,
             awaits_successor: false,
         })
     }
@@ -140,6 +142,9 @@ impl Parking {
                 }
                 token => self.unpark(token),
             }
+        }
+        if self.is_leaving {
+            self.stop_taking();
         }
         for token in self.parked.due(now_ms()) {
             self.unpark(token);
@@ -187,19 +192,28 @@ impl Parking {
 
     /// Another server takes this one's place, and perhaps the idle connections.
     pub(super) fn hand_over(&mut self, to: Option<Arc<HandOver>>) -> io::Result<()> {
-        // What the predecessor has sent goes on to the successor.
-        while self.from_predecessor.as_ref().is_some_and(TakeOver::is_new) {
-            self.take_some();
-            thread::sleep(LOOK_EVERY);
-        }
-        self.from_predecessor.iter().for_each(TakeOver::stop);
-        while self.take_some() {}
-        self.from_predecessor = None;
         if let Some(to) = &to {
             epoll::add(&self.epoll, to, EventData::new_u64(SUCCESSOR), Flag::empty())?;
         }
         self.to_successor = to;
+        self.is_leaving = true;
         Ok(())
+    }
+
+    /// Whether a predecessor may still send connections.
+    pub(super) fn is_taking(&self) -> bool {
+        self.from_predecessor.is_some()
+    }
+
+    /// What the predecessor sends goes on to the successor. A predecessor that has had time enough sends no more.
+    fn stop_taking(&mut self) {
+        let goes_on = self.to_successor.is_some();
+        match &self.from_predecessor {
+            Some(from) if !(goes_on && from.is_new()) => from.stop(),
+            _ => return,
+        }
+        while self.take_some() {}
+        self.from_predecessor = None;
     }
 
     /// Takes some of the connections that the predecessor has sent. Returns whether there may be more.
