@@ -4,18 +4,8 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, reply, scripts, site};
-
-fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
+use flash_tests::{ARCHITECTURES, PROCESSES, Server, reply, scripts, site, wait_for};
 
 #[test]
 fn the_sites_own_404_page_needs_no_flag() {

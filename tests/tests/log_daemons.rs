@@ -12,9 +12,9 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, reply, site};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, program, reply, site, wait_for};
 use rustix::fs::SealFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::Signal;
@@ -86,14 +86,6 @@ fn bind(path: &Path) -> UnixDatagram {
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).expect("its rights");
     socket
-}
-
-fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// With the process's number left out.

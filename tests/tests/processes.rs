@@ -10,10 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use flash_tests::family::{self, Process};
-use flash_tests::{PATIENCE, PROCESSES, Server, reply, scripts, site};
+use flash_tests::{PATIENCE, PROCESSES, Server, reply, scripts, site, wait_for};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -22,14 +21,6 @@ const DOWNLOAD_BYTES: usize = 20_000_000;
 const PROGRAM_BYTES: usize = 300_000;
 /// Of each kind, helpers and fork helpers.
 const KILLS: usize = 12;
-
-fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// A script that sends a part of a file whose bytes are known.
 fn programs() -> TempDir {

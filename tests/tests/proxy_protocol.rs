@@ -11,20 +11,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, PROCESSES, Server, reply, scripts, site};
+use flash_tests::{ARCHITECTURES, PROCESSES, Server, reply, scripts, site, wait_for};
 
 const V1: &[u8] = b"PROXY TCP4 198.51.100.9 192.0.2.1 4711 80\r\n";
 /// PROXY, TCP over IPv4, 12 bytes: 203.0.113.5 and 192.0.2.1, ports 4712 and 80. Then the field about TLS.
 const V2: &[u8] =
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x14\xcb\0\x71\x05\xc0\0\x02\x01\x12\x68\0\x50\x20\0\x05\x01\0\0\0\0";
-
-fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
 
 /// Where the server says that it listens, in the order of its flags.
 fn addresses(server: &Server) -> Vec<SocketAddr> {

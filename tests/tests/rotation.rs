@@ -11,17 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flash_tests::{
-    ARCHITECTURES, PATIENCE, PROCESSES, Server, family, program, read_all, reply, site, terminal,
+    ARCHITECTURES, PATIENCE, PROCESSES, Server, family, program, read_all, reply, site, terminal, wait_for,
 };
 use rustix::process::{Pid, Signal, kill_process};
-
-fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
 
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()

@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use flash_tests::{program, site};
+use flash_tests::{program, site, wait_for};
 use rustix::process::Signal;
 
 use flash_tests::admin::ask;
 
-use crate::setup::{Setup, architectures, wait_for};
+use crate::setup::{Setup, architectures};
 
 #[test]
 fn it_answers_and_is_the_owners_alone() {

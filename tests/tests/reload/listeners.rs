@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 
-use flash_tests::{connect, read_all, reply};
+use flash_tests::{connect, read_all, reply, wait_for};
 
-use crate::setup::{Setup, wait_for, without_processes};
+use crate::setup::{Setup, without_processes};
 
 /// An address that nobody listens at.
 fn free() -> SocketAddr {

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{read_all, reply, site};
+use flash_tests::{read_all, reply, site, wait_for};
 
-use crate::setup::{Setup, architectures, each, wait_for, without_processes};
+use crate::setup::{Setup, architectures, each, without_processes};
 
 const CLIENTS: usize = 8;
 const RELOADS: u64 = 100;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use flash_tests::{PROCESSES, site};
+use flash_tests::{PROCESSES, site, wait_for};
 
 use crate::client::{Authority, Stream, ask, stream};
-use crate::setup::{Setup, architectures, each, wait_for};
+use crate::setup::{Setup, architectures, each};
 
 const LARGE_BYTES: usize = 1_000_000;
 /// What a client of HTTP/2 may be sent before it says more (RFC 9113 §6.9.2).

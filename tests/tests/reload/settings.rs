@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::{PROCESSES, Server, reply, scripts, site};
+use flash_tests::{PROCESSES, Server, reply, scripts, site, wait_for};
 use rustix::process::Signal;
 
-use crate::setup::{Setup, architectures, wait_for, without_processes};
+use crate::setup::{Setup, architectures, without_processes};
 
 fn text(setup: &Setup, name: &str) -> String {
     fs::read_to_string(setup.path(name)).unwrap_or_default()

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, program, site};
+use flash_tests::{ARCHITECTURES, Server, admin, program, site};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -107,12 +106,4 @@ fn text(arch: &str, folder: &Path, settings: &str) -> String {
         "{root}{listen}admin = 'unix:{folder}/admin.sock'\narch = '{arch}'\nhelpers = '{helpers}'\nprocesses = 2\n\
          verbose = true\n{settings}"
     )
-}
-
-pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < give_up, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

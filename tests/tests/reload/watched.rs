@@ -6,10 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use flash_tests::{Server, program, site};
+use flash_tests::{Server, program, site, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
-
-use crate::setup::wait_for;
 
 /// The kubelet's way: the files of each version lie in a folder, and a link leads to the present one.
 fn publish(folder: &Path, version: &str, settings: &str) {

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use flash_tests::{PATIENCE, program, terminal};
+use flash_tests::{PATIENCE, program, terminal, wait_for};
 
-use crate::setup::{Setup, wait_for};
+use crate::setup::Setup;
 
 #[test]
 fn flash_status_says_how_a_server_does() {

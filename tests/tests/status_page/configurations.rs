@@ -2,10 +2,10 @@
 
 use std::io::{Read, Write};
 
-use flash_tests::{read_all, site};
+use flash_tests::{read_all, site, wait_for};
 use serde_json::Value;
 
-use crate::setup::{Setup, wait_for};
+use crate::setup::Setup;
 
 const BYTES: usize = 20_000_000;
 

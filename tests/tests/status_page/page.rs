@@ -2,9 +2,9 @@
 
 use std::thread;
 
-use flash_tests::ARCHITECTURES;
+use flash_tests::{ARCHITECTURES, wait_for};
 
-use crate::setup::{Setup, wait_for};
+use crate::setup::Setup;
 
 #[test]
 fn each_architecture_has_a_page_and_events() {

@@ -7,10 +7,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::thread;
 
-use flash_tests::need;
+use flash_tests::{need, wait_for};
 use serde_json::Value;
 
-use crate::setup::{Setup, wait_for};
+use crate::setup::Setup;
 
 const ARCHITECTURES: [&str; 4] = ["amped", "pipelined", "mt", "mp"];
 

@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use flash_tests::{PATIENCE, Server, program, site};
 use tempfile::TempDir;
@@ -131,14 +130,5 @@ impl Watcher {
                 return Some(data.to_owned());
             }
         }
-    }
-}
-
-/// Calls `look` until it is true.
-pub(crate) fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
-    let give_up = std::time::Instant::now() + PATIENCE;
-    while !look() {
-        assert!(std::time::Instant::now() < give_up, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(50));
     }
 }

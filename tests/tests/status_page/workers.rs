@@ -6,11 +6,11 @@ use std::path::Path;
 use std::thread;
 
 use flash_slowdisk::SlowDisk;
-use flash_tests::site;
+use flash_tests::{site, wait_for};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::Value;
 
-use crate::setup::{Setup, wait_for};
+use crate::setup::Setup;
 
 fn status(setup: &Setup) -> Value {
     serde_json::from_str(&setup.ask("/status.json").1).expect("it is JSON")

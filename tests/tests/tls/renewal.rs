@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use flash_tests::{PATIENCE, Server, site};
+use flash_tests::{Server, site, wait_for};
 use rcgen::{CertificateParams, CustomExtension, date_time_ymd};
 use rustls::HandshakeKind;
 use rustls::pki_types::CertificateDer;
@@ -58,14 +58,6 @@ fn of_file(authority: &Authority, file: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(authority.path(&format!("{file}/cert.pem"))).expect("a certificate")
 }
 
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < give_up, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Public authorities say where their own certificate is (RFC 5280 §4.2.2.1).
 fn with_place_of_issuer(params: &mut CertificateParams) {
     const ACCESS: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 1, 1];
@@ -89,7 +81,7 @@ fn a_renewed_certificate_is_used_without_a_reload_and_a_bad_one_is_not() {
         issue_in(&authority, "second", &names, |_| {});
         link(&authority, "second");
         let second = of_file(&authority, "second");
-        wait_until(arch, || shown(&server, &authority) == second);
+        wait_for(arch, || shown(&server, &authority) == second);
 
         let expire = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
         issue_in(&authority, "expired", &names, expire);
@@ -109,7 +101,7 @@ fn a_renewed_certificate_is_used_without_a_reload_and_a_bad_one_is_not() {
         ] {
             link(&authority, bad);
             let line = "the certificates stay as they were: ";
-            wait_until(&format!("{arch}: {bad}"), || {
+            wait_for(&format!("{arch}: {bad}"), || {
                 server.said().lines().any(|said| said.contains(line) && said.contains(why))
             });
             // It is looked at some times more.
@@ -121,7 +113,7 @@ fn a_renewed_certificate_is_used_without_a_reload_and_a_bad_one_is_not() {
             assert_eq!(shown(&server, &authority), second, "{arch}: {bad}");
         }
         link(&authority, "first");
-        wait_until(arch, || shown(&server, &authority) == of_file(&authority, "first"));
+        wait_for(arch, || shown(&server, &authority) == of_file(&authority, "first"));
         server.stop();
     });
 }
@@ -144,7 +136,7 @@ fn clients_of_an_authority_that_comes_later_are_known() {
         assert_eq!(answer(&before).expect("an answer").0, HandshakeKind::Full, "{arch}");
         assert!(answer(&after).is_err(), "{arch}");
         fs::copy(second.path("authority.pem"), &trusted).expect("a copy");
-        wait_until(arch, || answer(&after).is_ok());
+        wait_for(arch, || answer(&after).is_ok());
         // A ticket does not outlive the authority.
         assert!(answer(&before).is_err(), "{arch}");
         server.stop();
