@@ -216,33 +216,37 @@ impl Runner {
         Ok(Run { program: program.clone(), passed, output, took: began.elapsed() })
     }
 
-    /// Says how a run went: a line, and its whole output if it failed.
+    /// Says in a line how the first run of a program went.
     fn tell(&self, run: Run) -> Run {
-        let Run { program, passed, output, took } = &run;
-        if !passed {
-            println!("{output}");
-        }
-        let end = if *passed { "ok    " } else { "FAILED" };
-        println!("{end} {:>5.1} s  cargo test {}", took.as_secs_f64(), program.name);
+        let end = if run.passed { "ok    " } else { "again " };
+        println!("{end} {:>5.1} s  cargo test {}", run.took.as_secs_f64(), run.program.name);
         run
     }
 
-    /// Runs again, by themselves, those tests of a program that failed.
+    /// Runs again, by themselves, those tests of a program that failed. What they said then, or the first time if they pass now,
+    /// is shown.
     fn again(&self, first: &Run, summary: &mut Summary) -> Result<()> {
-        let failed = outcome::failures(&first.program.name, &first.output);
-        if failed.is_empty() {
+        let program = &*first.program.name;
+        let mut failures = outcome::failures(program, &first.output);
+        if failures.is_empty() {
             // It died, or its tests have no names: all of it once more.
-            let failure = Failure { test: first.program.name.clone(), why: outcome::why("", &first.output) };
-            let again = self.tell(self.run(&first.program, &[])?);
-            let which = if again.passed { &mut summary.failed_once } else { &mut summary.failed };
-            which.push(failure);
-            return Ok(());
+            failures.push(Failure { test: program.to_owned(), why: outcome::why("", &first.output) });
         }
-        for (failure, name) in failed.into_iter().zip(outcome::failed(&first.output)) {
-            let again = self.tell(self.run(&first.program, &[name])?);
+        for failure in failures {
+            let name = failure.test[program.len()..].trim_start();
+            let only = if name.is_empty() { &[][..] } else { &[name] };
+            let again = self.run(&first.program, only)?;
+            let took = again.took.as_secs_f64();
             if again.passed {
+                println!(
+                    "ok     {took:>5.1} s  cargo test {}, the second time. The first time:",
+                    failure.test
+                );
+                first.output.lines().for_each(|line| println!("    | {line}"));
                 summary.failed_once.push(failure);
             } else {
+                println!("{}", again.output);
+                println!("FAILED {took:>5.1} s  cargo test {}", failure.test);
                 let why = outcome::why(name, &again.output);
                 summary.failed.push(Failure { why, ..failure });
             }

@@ -13,7 +13,7 @@ pub(super) fn failures(program: &str, output: &str) -> Vec<Failure> {
 }
 
 /// Their names. Both harnesses list them at the end, each on a line of its own after four spaces.
-pub(super) fn failed(output: &str) -> Vec<&str> {
+fn failed(output: &str) -> Vec<&str> {
     let from = ["\nfailures:\n", "\ntest result: "].iter().filter_map(|mark| output.rfind(mark));
     // Rust's harness says its result after the names, and flash-process's before them.
     let sections = from.map(|at| output[at + 1..].split_inclusive('\n').skip(1));
