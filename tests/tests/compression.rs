@@ -6,14 +6,17 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flash_tests::reply::Reply;
-use flash_tests::{ARCHITECTURES, PATIENCE, Server, site};
+use flash_tests::reply::{self, Reply};
+use flash_tests::{ARCHITECTURES, PATIENCE, Server, admin, need, site, wait_for};
 use tempfile::TempDir;
 
 const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
+/// The compressor has the lowest priority, and other tests run beside.
+const COMPRESSED_WITHIN: Duration = PATIENCE.saturating_mul(3);
 /// In the heap, in a snapshot, and too large for a copy as it is.
 const SIZES: [usize; 3] = [10_000, 900_000, 5_000_000];
 
@@ -21,6 +24,18 @@ const SIZES: [usize; 3] = [10_000, 900_000, 5_000_000];
 fn start(arch: &str, folder: &Path, flags: &[&str]) -> Server {
     let one_process: &[&str] = if arch == "mp" { &["--processes", "1", "--processes-max", "1"] } else { &[] };
     Server::start(arch, folder, &[&["--revalidate", "100ms"], one_process, flags].concat())
+}
+
+/// The head and the body that a client of HTTP/2 gets. `None` if the response is cut off.
+fn over_http2(server: &Server, path: &str, coding: &str) -> Option<(String, Vec<u8>)> {
+    let output = Command::new(need("curl", "curl"))
+        .args(["-sS", "-i", "--max-time", "20", "--http2-prior-knowledge"])
+        .args(["-H", &format!("Accept-Encoding: {coding}"), &format!("http://{}{path}", server.address)])
+        .output()
+        .expect("curl runs");
+    let end = reply::find(&output.stdout, b"\r\n\r\n")? + 4;
+    let (head, body) = output.stdout.split_at(end);
+    output.status.success().then(|| (String::from_utf8_lossy(head).into_owned(), body.to_vec()))
 }
 
 fn text(seed: u64, bytes: usize) -> Vec<u8> {
@@ -71,7 +86,7 @@ fn accepting(server: &Server, path: &str, codings: &str) -> Reply {
 
 /// Asks until the answer is as it should be. Each answer before that must be the plain file.
 fn until(server: &Server, path: &str, codings: &str, plain: &[u8], is_it: impl Fn(&Reply) -> bool) -> Reply {
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + COMPRESSED_WITHIN;
     loop {
         let reply = accepting(server, path, codings);
         assert_eq!(reply.field("Vary"), Some("Accept-Encoding"), "{path}");
@@ -165,8 +180,9 @@ fn conditions_ranges_weights_and_head_are_about_the_compressed_representation() 
             ("identity;q=0, gzip;q=0.1", Some("gzip")),
             ("deflate", None),
         ] {
-            let reply = accepting(&server, "/a.html", weights);
-            assert_eq!(reply.field("Content-Encoding"), coding, "{arch}: {weights}");
+            let is_right = |_| accepting(&server, "/a.html", weights).field("Content-Encoding") == coding;
+            let tries = if coding.is_some() { 10 } else { 1 };
+            assert!((0..tries).any(is_right), "{arch}: {weights}");
         }
         server.stop();
     }
@@ -186,7 +202,7 @@ fn a_file_that_changes_is_compressed_anew_and_no_older_result_is_sent() {
             fs::rename(path.with_extension("new"), &path).unwrap();
             // From the first answer of the new version on, none is of an earlier one.
             let earlier = text(version - 1, 20_000);
-            let give_up = Instant::now() + PATIENCE;
+            let give_up = Instant::now() + COMPRESSED_WITHIN;
             let mut is_new = false;
             loop {
                 let reply = accepting(&server, "/a.js", "zstd");
@@ -217,8 +233,17 @@ fn what_should_not_be_compressed_is_left_alone() {
     site::write(&folder.path().join("kept/a.css"), &plain);
     site::write(&folder.path().join("sides.css"), &plain);
     site::write(&folder.path().join("sides.css.gz"), b"made by hand");
+    let admin_folder = TempDir::new().unwrap();
+    let socket = admin_folder.path().join("admin");
+    let admin = format!("unix:{}", socket.display());
+    // The files that were compressed, or found not to be worth it.
+    let tried = || {
+        let (status, text) = admin::ask(&socket, "GET", "/status.json");
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["totals"]["compressed"].as_u64().unwrap()
+    };
     for arch in ARCHITECTURES {
-        let flags = ["--cache-control", "/kept=public, No-Transform"];
+        let flags = ["--cache-control", "/kept=public, No-Transform", "--admin", &admin];
         let server = start(arch, folder.path(), &flags);
         for _ in 0..3 {
             for (path, coding) in
@@ -229,17 +254,16 @@ fn what_should_not_be_compressed_is_left_alone() {
             }
             // The copy was chosen by its publisher.
             assert_eq!(accepting(&server, "/sides.css", "br, gzip").body, b"made by hand", "{arch}");
-            // What is asked for last is done last.
-            accepting(&server, "/noise.txt", "br");
             until_coded(&server, "/a.html", "gzip", &plain);
-            accepting(&server, "/noise.txt", "br");
+            // What compresses has the lowest priority.
+            wait_for("both files to be tried", || {
+                accepting(&server, "/noise.txt", "br");
+                tried() >= 2
+            });
             assert!(accepting(&server, "/noise.txt", "br").field("Content-Encoding").is_none(), "{arch}");
         }
-        let said = server.stop();
-        if arch != "mp" {
-            let count = said.split("compressed=").nth(1).unwrap().split(' ').next().unwrap();
-            assert_eq!(count, "2", "{arch}: a.html once, and noise.txt was tried once: {said}");
-        }
+        assert_eq!(tried(), 2, "{arch}: a.html once, and noise.txt was tried once");
+        server.stop();
     }
 }
 
@@ -340,6 +364,13 @@ fn programs_answers_are_compressed_as_they_come() {
             let reply = accepting(&server, "/cgi/known", coding);
             assert_eq!(decoded(coding, &reply.body), numbers(1_999)[..8_000], "{arch} {coding}");
             assert!(reply.field("Content-Length").is_none(), "{arch}");
+            let (head, body) = over_http2(&server, "/cgi/page", coding).expect("all of it");
+            let fields = [&format!("content-encoding: {coding}"), "vary: Accept-Encoding", "etag: W/\"one\""];
+            for field in fields {
+                assert!(head.contains(&format!("\r\n{field}\r\n")), "{arch}: no {field} in {head}");
+            }
+            assert!(!head.contains("content-length"), "{arch}: {head}");
+            assert!(decoded(coding, &body) == numbers(60_000), "{arch} {coding} over HTTP/2");
         }
         assert_eq!(accepting(&server, "/cgi/page", "br, zstd, gzip").field("Content-Encoding"), Some("zstd"));
         let plain = accepting(&server, "/cgi/page", "identity");
@@ -365,6 +396,7 @@ fn programs_answers_are_compressed_as_they_come() {
         let request = "GET /cgi/short HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n";
         let bytes = server.raw(request.as_bytes());
         assert!(!bytes.ends_with(b"\r\n0\r\n\r\n"), "{arch}");
+        assert!(over_http2(&server, "/cgi/short", "gzip").is_none(), "{arch}");
         server.stop();
         let server = start(arch, site.path(), &["--cgi", &route]);
         let reply = accepting(&server, "/cgi/page", "gzip");

@@ -98,6 +98,11 @@ impl Compressed {
         Some(next)
     }
 
+    /// Whether it has all results of another one, and more. Each result makes a coding impossible.
+    pub(crate) fn is_ahead_of(&self, other: &Self) -> bool {
+        self.possible != other.possible && self.possible.intersection(other.possible) == self.possible
+    }
+
     pub(crate) fn failed(&self, now_ms: u64) {
         self.ask_from_ms.store(now_ms + TRY_AGAIN_MS, Ordering::Relaxed);
     }

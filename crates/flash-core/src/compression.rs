@@ -122,16 +122,21 @@ mod tests {
 
     #[test]
     fn what_was_compressed_during_a_look_up_stays() {
-        let world = World::new(Settings::default(), Disk::new(0));
-        let before = insert(&world, variants(1, Vec::new()));
         let wanted = Compression { site: SITE, path: path(), coding: Coding::Gzip };
-        let of = &before.variants().unwrap().identity;
-        assert!(world.server.cache_compressed(&wanted, of, &made(of, Coding::Gzip), 0));
-        // A look-up that began earlier, and one of another version.
-        for (version, stays) in [(1, true), (2, false)] {
-            insert(&world, variants(version, Vec::new()));
-            let entry = world.server.paths.peek(SITE, &path()).unwrap();
-            assert_eq!(entry.variants().unwrap().compressed.file(Coding::Gzip).is_some(), stays);
+        for pays in [true, false] {
+            let world = World::new(Settings::default(), Disk::new(0));
+            let before = insert(&world, variants(1, Vec::new()));
+            let of = &before.variants().unwrap().identity;
+            let result = if pays { made(of, Coding::Gzip) } else { CompressionResult::DoesNotPay };
+            assert!(world.server.cache_compressed(&wanted, of, &result, 0));
+            // A look-up that began earlier, and one of another version.
+            for (version, stays) in [(1, true), (2, false)] {
+                insert(&world, variants(version, Vec::new()));
+                let entry = world.server.paths.peek(SITE, &path()).unwrap();
+                let compressed = &entry.variants().unwrap().compressed;
+                assert_eq!(compressed.may_make(Coding::Gzip), !stays);
+                assert_eq!(compressed.file(Coding::Gzip).is_some(), stays && pays);
+            }
         }
     }
 

@@ -223,8 +223,7 @@ impl Entry {
     /// The same entry with what another one of the same version of the file has compressed. `None` if that is no more.
     pub(crate) fn with_compressed_of(&self, other: &Self) -> Option<Self> {
         let (own, other) = (self.variants()?, other.variants()?);
-        let has_more = other.compressed.files.len() > own.compressed.files.len();
-        (has_more && own.identity.stamp == other.identity.stamp)
+        (other.compressed.is_ahead_of(&own.compressed) && own.identity.stamp == other.identity.stamp)
             .then(|| self.with_compressed(own, other.compressed.with_files(Arc::clone)))
     }
 
