@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use flash_slowdisk::SlowDisk;
-use flash_tests::{reply, site, wait_for};
+use flash_tests::{PATIENCE, reply, site, wait_for};
 
 use super::setup::Setup;
 
@@ -37,6 +37,8 @@ fn the_first_requests_for_hot_files_need_no_look_at_the_disk() {
             assert_eq!(setup.server.get(path).status, 200, "{arch}");
         }
         setup.upgraded();
+        // Until its end, the old server accepts connections, too.
+        assert_eq!(setup.server.wait(PATIENCE), Some(Some(0)), "{arch}");
         let (hits, misses) = hits_and_misses(&setup);
         for path in hot {
             assert_eq!(setup.server.get(path).status, 200, "{arch}");
