@@ -122,14 +122,20 @@ fn check_says_what_serve_would_find_later() {
         assert_eq!((code, &out[..]), (Some(2), ""), "{said}");
         assert!(said.contains(marked) && said.contains(":2:1"), "{said}");
     }
-    for (text, marked) in [
-        ("helpers = 'process'\n", "--helpers process does not work with several sites: leave it out"),
-        ("app = { '/a' = '/bin/true' }\n", "--app does not work with several sites: let a server of FastCGI"),
-        ("cgi = { '/a' = '/bin' }\n", "--cgi does not work with several sites"),
+    let sites = format!("[site.'a.example']\n{root}");
+    for (text, marked, line) in [
+        (
+            format!("# one\nhelpers = 'process'\n{sites}"),
+            "helpers process does not work with several sites",
+            2,
+        ),
+        (format!("# one\ncgi = {{ '/a' = '/no/such' }}\n{sites}"), "cannot use /no/such", 2),
+        (format!("{sites}# its own\napp = {{ '/a' = '/no/such' }}"), "cannot run /no/such", 4),
     ] {
-        let (_folder, path) = file(&format!("# one\n{text}[site.'a.example']\n{root}"));
+        let (_folder, path) = file(&text);
         let (code, _, said) = run(&["check"], &path);
-        assert!(code == Some(2) && said.contains(marked) && said.contains(":2:1"), "{said}");
+        assert!(code == Some(2) && said.contains(marked), "{said}");
+        assert!(said.contains(&format!(":{line}:")), "{said}");
     }
     let (_folder, path) = file(&format!("{root}user = 'root'\nlisten = '127.0.0.1:0'\n"));
     let (code, out, said) = run(&["check"], &path);
@@ -264,11 +270,9 @@ fn the_servers_settings_hold_for_sites_and_flags_win_over_both() {
     drop(server);
     let (code, _, said) = run(&["serve", "/tmp"], &path);
     assert!(code == Some(2) && said.contains("leave DIR out"), "{said}");
-    for more in ["helpers = 'process'", "cgi = { '/x' = '/bin' }"] {
-        let (_folder, path) = sites(more);
-        let (code, _, said) = run(&["check"], &path);
-        assert!(code == Some(2) && said.contains("several sites"), "{said}");
-    }
+    let (_folder, path) = sites("helpers = 'process'");
+    let (code, _, said) = run(&["check"], &path);
+    assert!(code == Some(2) && said.contains("several sites"), "{said}");
 }
 
 #[test]

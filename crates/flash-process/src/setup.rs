@@ -24,7 +24,7 @@ pub struct Setup {
 }
 
 /// A folder of scripts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     /// Of URLs, without a slash at its end.
     pub prefix: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct Folder {
 }
 
 /// A program that is no script's: what [`Command::program`] names, whatever the request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Absolute.
     pub program: CString,

@@ -121,8 +121,9 @@ fn serve(
     let upgrader = Upgrader::start(privileges::are_given_up(&flags))
         .map_err(|error| cannot(format_args!("start the upgrader"), &error))?;
     let sockets = supervisor::socket_names(&flags, &inherited);
+    let setup = plan.sites.runnable.setup(&flags.programs);
     let supervisor::Started { process: supervisor, fork_helper } =
-        supervisor::start(&flags, &dir, reader, plan.sites.first_programs().setup(), &sockets, &open)?;
+        supervisor::start(&flags, &dir, reader, setup.as_ref(), &sockets, &open)?;
     let listeners = Listeners::open(&flags, &Listeners::default(), &mut inherited)?;
     listeners.speak();
     let places = listeners.shown();

@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use flash_tests::reply::{self, Reply};
-use flash_tests::{ARCHITECTURES, Server, site};
+use flash_tests::{ARCHITECTURES, Server, need, program, scripts, site};
 use tempfile::TempDir;
 
 use crate::php::Fpm;
@@ -131,5 +132,84 @@ fn sites_and_places_have_their_own_programs() {
             let refused = ask(&server, "DELETE", "shop.example", "/admin/tool.php", "");
             assert_eq!(refused.field("Allow"), Some("GET, POST, HEAD"), "{arch}");
         }
+    }
+}
+
+/// Asks as a client of a host for what lies at a path.
+fn body(server: &Server, host: &str, target: &str) -> (u16, String) {
+    let reply = ask(server, "GET", host, target, "");
+    (reply.status, String::from_utf8_lossy(&reply.body).into_owned())
+}
+
+#[test]
+fn sites_run_scripts_and_applications_of_their_own() {
+    let php = need("php-cgi", "php-cgi");
+    for arch in ARCHITECTURES.into_iter().filter(|arch| !arch.contains("process")) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let scripts_of = |name: &str| folder.path().join("three/bin").join(name);
+        for name in ["one", "two", "three"] {
+            fs::create_dir_all(scripts_of(name)).unwrap();
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+            let text =
+                format!("#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n{name} %s' $DOCUMENT_ROOT\n");
+            scripts::script(&scripts_of(name), "who", &text);
+        }
+        for name in ["two/a.php", "three/a.php"] {
+            site::write(&folder.path().join(name), b"<?php echo 'app of ', $_SERVER['DOCUMENT_ROOT'];");
+        }
+        let path = folder.path().join("flash.toml");
+        let configure = |of_three: &str| {
+            let text = format!(
+                "listen = '127.0.0.1:0'\narch = '{arch}'\nprocesses = 4\nadmin = 'unix:admin'
+                [site.'three.example']
+                root = 'three'
+                {of_three}
+                [site.'one.example']
+                root = 'one'
+                cgi = {{ '/bin' = 'three/bin/one' }}
+                [site.'two.example']
+                root = 'two'
+                cgi = {{ '/bin' = 'three/bin/two' }}
+                app = {{ '.php' = '{}' }}\n",
+                php.display()
+            );
+            fs::write(&path, text).unwrap();
+        };
+        let reload = || Command::new(program()).args(["reload", "--config"]).arg(&path).output().unwrap();
+        configure("");
+        let server = Server::start_configured(&path, &[]);
+        let root = fs::canonicalize(folder.path()).unwrap().display().to_string();
+        // The second time after a reload that lets the third site run what the fork helper knows.
+        for status in [403, 404] {
+            for (host, target, expected) in [
+                ("one.example", "/bin/who", (200, format!("one {root}/one"))),
+                ("two.example", "/bin/who", (200, format!("two {root}/two"))),
+                ("two.example", "/a.php", (200, format!("app of {root}/two"))),
+            ] {
+                assert_eq!(body(&server, host, target), expected, "{arch}");
+            }
+            assert_eq!(body(&server, "three.example", "/a.php").0, 200, "{arch}: no program there");
+            for script in ["/bin/one/who", "/bin/two/who"] {
+                assert_eq!(
+                    body(&server, "three.example", script).0,
+                    status,
+                    "{arch}: another site's {script}"
+                );
+            }
+            configure("cgi = { '/bin' = 'three/bin/two' }");
+            assert!(reload().status.success(), "{arch}");
+            assert_eq!(
+                body(&server, "three.example", "/bin/who"),
+                (200, format!("two {root}/three")),
+                "{arch}"
+            );
+        }
+        configure("cgi = { '/bin' = 'three/bin/three' }");
+        let output = reload();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("only a restart lets the server run the programs in"), "{arch}: {said}");
+        assert_eq!(body(&server, "three.example", "/bin/who").1, format!("two {root}/three"), "{arch}");
+        server.stop();
     }
 }

@@ -27,7 +27,8 @@ mod example;
 const DIR: &str = "dir";
 pub(super) const ROOT: &str = "root";
 /// Keys that may stand in a site, too.
-const IN_SITES: [&str; 6] = ["user-dirs", "tls", "client-ca", "client-certificate", "https", "hsts"];
+const IN_SITES: [&str; 9] =
+    ["user-dirs", "cgi", "cgi-direct", "app", "tls", "client-ca", "client-certificate", "https", "hsts"];
 /// Keys that may stand in a site and in a place, too.
 const IN_PLACES: [&str; 28] = [
     ROOT,

@@ -1,6 +1,7 @@
 //! What `flash serve` finds wrong before it listens, all of it at once, for `flash check`.
 
 use super::dir::Dir;
+use super::programs::runnable::Runnable;
 use super::site_plan::Fault;
 use super::{access, certificates, listeners, privileges, shares, site_plan};
 use crate::failure::{Failure, cannot};
@@ -31,7 +32,8 @@ pub(super) fn check_again(flags: &flags::Serve) -> Vec<Fault> {
     let of_sites = match Dir::new(&flags.dir) {
         Ok(dir) => match access::successes() {
             Ok(successes) => {
-                site_plan::all(flags, &dir.real_path, &successes, None).err().unwrap_or_default()
+                let runnable = Runnable::new();
+                site_plan::all(flags, &dir.real_path, &successes, runnable, None).err().unwrap_or_default()
             }
             Err(failure) => vec![fault("auth", failure)],
         },
@@ -49,28 +51,14 @@ fn fault(key: &'static str, failure: Failure) -> Fault {
 
 /// What works for a single site only.
 pub(super) fn sites(flags: &flags::Serve) -> Result<(), Failure> {
-    needs_single_site(flags).next().map_or(Ok(()), |fault| Err(fault.failure))
+    needs_single_site(flags).map_or(Ok(()), |fault| Err(fault.failure))
 }
 
-/// Each setting that works for a single site only, where there are `[site]` tables.
-fn needs_single_site(flags: &flags::Serve) -> impl Iterator<Item = Fault> {
-    let programs = &flags.programs;
-    let by_fastcgi = "let a server of FastCGI answer, with --fastcgi";
-    let settings = [
-        (
-            "helpers",
-            flags.helpers == Helpers::Process,
-            "leave it out, or serve one root without [site] tables",
-        ),
-        ("cgi", !programs.cgi.is_empty(), by_fastcgi),
-        ("cgi-direct", !programs.cgi_direct.is_empty(), by_fastcgi),
-        ("app", !programs.app.is_empty(), by_fastcgi),
-    ];
-    let has_sites = !flags.sites.is_empty();
-    settings.into_iter().filter(move |(_, is_set, _)| has_sites && *is_set).map(|(key, _, instead)| {
-        let value = if key == "helpers" { " process" } else { "" };
-        let why =
-            format!("--{key}{value} does not work with several sites: {instead} (see flash serve --help)");
-        fault(key, Failure::Usage(why))
+/// The setting that works for a single site only, where there are `[site]` tables.
+fn needs_single_site(flags: &flags::Serve) -> Option<Fault> {
+    (flags.helpers == Helpers::Process && !flags.sites.is_empty()).then(|| {
+        let why = "--helpers process does not work with several sites: leave it out, or serve one root without [site] \
+            tables (see flash serve --help)";
+        fault("helpers", Failure::Usage(why.into()))
     })
 }

@@ -20,6 +20,7 @@ use super::dir::Dir;
 use super::folders::temporary_folder;
 use super::memory;
 use super::programs::Programs;
+use super::programs::runnable::Runnable;
 use super::shape::{self, processors};
 use super::shares::Shares;
 use super::site_plan::{self, SitePlans};
@@ -51,8 +52,8 @@ impl Plan {
         let shares = Shares::new(&flags, memory::available_bytes(Path::new("/")));
         // Before this process raises its limits, which are not for programs.
         let successes = access::successes()?;
-        let sites =
-            site_plan::all(&flags, &dir.real_path, &successes, None).map_err(site_plan::first_fault)?;
+        let sites = site_plan::all(&flags, &dir.real_path, &successes, Runnable::new(), None)
+            .map_err(site_plan::first_fault)?;
         let table = shape::table(&flags, &shares, &sites, descriptors::raise_limit());
         let share = table.share();
         let shares_with = Shares { helpers_max: share.helpers, ..shares };
@@ -83,7 +84,8 @@ impl Plan {
     ) -> Result<Self, Failure> {
         let read_before = in_sandbox.then_some(&self.sites);
         let successes = self.successes.clone();
-        let sites = site_plan::all(&flags, &dir.real_path, &successes, read_before)
+        let runnable = self.sites.runnable.fixed();
+        let sites = site_plan::all(&flags, &dir.real_path, &successes, runnable, read_before)
             .map_err(site_plan::first_fault)?;
         let helpers_max = Shares::new(&flags, Some(self.shares.memory_bytes)).helpers_max;
         let shares = Shares { helpers_max, ..self.shares };

@@ -2,6 +2,8 @@
 //!
 //! What is wrong with them is said before anybody listens. What programs are told and what they answer is not known here.
 
+pub(super) mod runnable;
+
 use std::any::Any;
 use std::env;
 use std::ffi::{CString, OsStr};
@@ -22,13 +24,12 @@ use flash_core::routes::{Route, RouteMatch, Routes};
 use flash_core::upstream::{self, UpstreamProtocol};
 use flash_observe::metrics::MetricsMemory;
 use flash_observe::{AccessLog, ErrorLog};
-use flash_process::{
-    Command, Folder, ForkHelper, Limit, Limits, Reporter, Resource, Setup, descriptor_limit,
-};
+use flash_process::{Command, Folder, ForkHelper, Limits, Reporter};
 use flash_upstream::{
     Address, Application, LogDetached, ProgramCounter, RouteUpstreams, Settings, UnixAddress, UpstreamConfig,
 };
 
+use self::runnable::{Runnable, queue_wait};
 use super::program_name::{Counter, ProgramName, Shown};
 use super::reach;
 use crate::failure::{Failure, cannot};
@@ -36,8 +37,6 @@ use crate::flags::{self, RouteFlag, Upstream, Words};
 
 /// What programs are told of the server: the `Server` field's value.
 const SOFTWARE: &[u8] = b"Flash";
-/// What a program gets between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(2);
 /// How long a connection to a FastCGI server may take at most.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Idle connections that one process keeps to a FastCGI server.
@@ -47,47 +46,51 @@ const PROGRAM_DESCRIPTORS: usize = 4;
 /// The permission bits that allow a user to run a file.
 const MAY_RUN: u32 = 0o111;
 
-/// All that programs need, in every process that serves.
+/// All that the programs of a site need, in every process that serves.
 pub(super) struct Programs {
     list: Vec<(Route, UpstreamConfig)>,
     /// The number of the first of them.
     first: usize,
-    /// `None` where there is nothing for it to begin.
-    setup: Option<Setup>,
     settings: Settings,
+    /// Where the scripts of all sites lie, by the numbers of the folders.
     folders: Vec<PathBuf>,
     /// Paths where none of them runs.
     except: PathRules,
 }
 
 impl Programs {
-    /// Finds fault with the flags. `routes` are those of the sites before.
-    pub(super) fn prepare(flags: &flags::Serve, routes: usize) -> Result<Self, Failure> {
+    /// Finds fault with the flags, and says with which one. `routes` are those of the sites before.
+    pub(super) fn prepare(
+        flags: &flags::Serve,
+        routes: usize,
+        runnable: &mut Runnable,
+    ) -> Result<Self, (&'static str, Failure)> {
         let programs = &flags.programs;
-        let setup = setup(programs);
-        let mut plan = Plan { list: Vec::new(), first: routes, setup };
-        for (mounts, direct) in [(&programs.cgi, false), (&programs.cgi_direct, true)] {
+        let mut plan = Plan { list: Vec::new(), first: routes, runnable };
+        for (key, mounts, direct) in
+            [("cgi", &programs.cgi, false), ("cgi-direct", &programs.cgi_direct, true)]
+        {
             for mount in mounts {
-                plan.add_folder(mount, direct)?;
+                plan.add_folder(mount, direct).map_err(|wrong| (key, wrong))?;
             }
         }
         for mount in &programs.fastcgi {
-            plan.add(
-                &mount.place,
-                UpstreamProtocol::FastCgi,
-                false,
-                UpstreamConfig::FastCgi(address(&mount.what)?),
-            )?;
+            plan.add_server(mount).map_err(|wrong| ("fastcgi", wrong))?;
         }
         for mount in &programs.app {
-            plan.add_application(mount, programs)?;
+            plan.add_application(mount, programs).map_err(|wrong| ("app", wrong))?;
         }
-        let Plan { list, setup, .. } = plan;
-        let is_needed = list.iter().any(|(_, service)| !matches!(service, UpstreamConfig::FastCgi(_)));
-        let folders = setup.folders.iter().map(|folder| folder.path.clone()).collect();
-        let setup = is_needed.then_some(setup);
+        let Plan { list, runnable, .. } = plan;
         let except = programs.no_programs.iter().cloned().collect();
-        Ok(Self { list, first: routes, setup, settings: settings(programs), folders, except })
+        let folders = runnable.folders();
+        Ok(Self { list, first: routes, settings: settings(programs), folders, except })
+    }
+
+    /// Notes where the scripts of a site lie. What is wrong with that is found [later](Self::prepare).
+    pub(super) fn note_folders(flags: &flags::Programs, runnable: &mut Runnable) {
+        for mount in flags.cgi.iter().chain(&flags.cgi_direct) {
+            let _ = script_folder(mount).and_then(|folder| runnable.folder(folder));
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -128,24 +131,32 @@ impl Programs {
         self.list.iter().map(shown).collect()
     }
 
-    /// What the fork helper may run, if there is need of one.
-    pub(super) fn setup(&self) -> Option<&Setup> {
-        self.setup.as_ref()
+    /// The most descriptors that the programs of all sites take, and how many each client's connection does.
+    pub(super) fn descriptors<'p>(
+        sites: impl Iterator<Item = &'p Self>,
+        flags: &flags::Programs,
+    ) -> (usize, usize) {
+        let (mut has_scripts, mut applications, mut has_servers) = (false, 0, false);
+        for (_, service) in sites.flat_map(|programs| &programs.list) {
+            match service {
+                UpstreamConfig::Cgi { .. } => has_scripts = true,
+                UpstreamConfig::Application(_) => applications += 1,
+                // Any number of requests may be on their way to it, each over a connection.
+                UpstreamConfig::FastCgi(_) => has_servers = true,
+            }
+        }
+        let scripts = if has_scripts { flags.cgi_max + flags.cgi_queue_max } else { 0 };
+        let processes = scripts + flags.app_max * applications;
+        (PROGRAM_DESCRIPTORS * processes, if has_servers { 2 } else { 1 })
     }
 
-    /// The most descriptors that programs take, and how many each client's connection does.
-    pub(super) fn descriptors(&self, flags: &flags::Programs) -> (usize, usize) {
-        let count = |is_it: fn(&UpstreamConfig) -> bool| {
-            self.list.iter().filter(|(_, service)| is_it(service)).count()
+    /// How many processes their applications may have.
+    fn processes_max(&self) -> usize {
+        let processes = |(_, service): &(Route, UpstreamConfig)| match service {
+            UpstreamConfig::Application(application) => application.processes_max,
+            UpstreamConfig::Cgi { .. } | UpstreamConfig::FastCgi(_) => 0,
         };
-        let scripts = match count(|service| matches!(service, UpstreamConfig::Cgi { .. })) {
-            0 => 0,
-            _ => flags.cgi_max + flags.cgi_queue_max,
-        };
-        let processes = flags.app_max * count(|service| matches!(service, UpstreamConfig::Application(_)));
-        // Any number of requests may be on their way to a FastCGI server, each over a connection.
-        let is_fastcgi = count(|service| matches!(service, UpstreamConfig::FastCgi(_))) > 0;
-        (PROGRAM_DESCRIPTORS * (scripts + processes), if is_fastcgi { 2 } else { 1 })
+        self.list.iter().map(processes).sum()
     }
 
     /// For a site in this folder. `answers` is the memory of all sites for what programs answer.
@@ -190,7 +201,7 @@ impl Programs {
         self.list.iter().filter_map(|(route, _)| suffix(&route.matches)).collect()
     }
 
-    /// Where scripts lie, by their real paths.
+    /// Where the scripts of all sites lie, by their real paths.
     pub(super) fn folders(&self) -> &[PathBuf] {
         &self.folders
     }
@@ -205,6 +216,9 @@ impl Programs {
         (detached_log, metrics_memory): (&DetachedLog, &Arc<MetricsMemory>),
     ) -> io::Result<Option<Arc<dyn upstream::Upstreams>>> {
         let Some(first) = sites.iter().find(|programs| !programs.is_empty()) else { return Ok(None) };
+        let mut settings = first.settings;
+        // The fork helper says when it is too much; this bounds what it has not yet heard of.
+        settings.monitor.pending_max += sites.iter().map(|programs| programs.processes_max()).sum::<usize>();
         let services = sites.iter().flat_map(|programs| programs.list.iter().map(|one| (one, *programs)));
         let services = services.map(|((route, service), programs)| {
             let counted = ProgramName::new(&route.matches, service, &programs.folders).to_string();
@@ -213,7 +227,7 @@ impl Programs {
         });
         let services: Vec<_> = services.collect();
         let before = before.and_then(|before| (&**before as &dyn Any).downcast_ref::<RouteUpstreams>());
-        if let Some(next) = before.and_then(|before| before.next(services.clone(), &first.settings)) {
+        if let Some(next) = before.and_then(|before| before.next(services.clone(), &settings)) {
             return Ok(Some(Arc::new(next)));
         }
         let (for_stderr, for_lines, for_records) =
@@ -232,7 +246,7 @@ impl Programs {
                 log.write(&[record]);
             }
         });
-        let started = RouteUpstreams::start(services, helper, &first.settings, reporter, log_detached)?;
+        let started = RouteUpstreams::start(services, helper, &settings, reporter, log_detached)?;
         Ok(Some(Arc::new(started)))
     }
 }
@@ -256,14 +270,14 @@ impl DetachedLog {
 }
 
 /// What was understood so far.
-struct Plan {
+struct Plan<'r> {
     list: Vec<(Route, UpstreamConfig)>,
     /// The number of its first route.
     first: usize,
-    setup: Setup,
+    runnable: &'r mut Runnable,
 }
 
-impl Plan {
+impl Plan<'_> {
     fn add(
         &mut self,
         place: &RouteMatch,
@@ -280,20 +294,13 @@ impl Plan {
     }
 
     fn add_folder(&mut self, mount: &RouteFlag<PathBuf>, direct: bool) -> Result<(), Failure> {
-        let RouteFlag { place, what: folder } = mount;
-        let what = format_args!("run the programs in {}", folder.display()).to_string();
-        let path = folder.canonicalize().and_then(|path| match path.is_dir() {
-            true => Ok(path),
-            false => Err(io::ErrorKind::NotADirectory.into()),
-        });
-        let path = path.map_err(|error| cannot(format_args!("{what}"), &error))?;
-        let RouteMatch::Prefix(prefix) = place else {
-            return Err(Failure::Usage(format!("{} is no prefix (see flash serve --help)", Shown(place))));
-        };
-        let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix).to_vec();
-        let number = u16::try_from(self.setup.folders.len()).map_err(|_| too_many("folders of programs"))?;
-        self.setup.folders.push(Folder { prefix, path });
-        self.add(place, UpstreamProtocol::Cgi, direct, UpstreamConfig::Cgi { folder: number })
+        let folder = self.runnable.folder(script_folder(mount)?)?;
+        self.add(&mount.place, UpstreamProtocol::Cgi, direct, UpstreamConfig::Cgi { folder })
+    }
+
+    fn add_server(&mut self, mount: &RouteFlag<Upstream>) -> Result<(), Failure> {
+        let server = UpstreamConfig::FastCgi(address(&mount.what)?);
+        self.add(&mount.place, UpstreamProtocol::FastCgi, false, server)
     }
 
     fn add_application(&mut self, mount: &RouteFlag<Words>, flags: &flags::Programs) -> Result<(), Failure> {
@@ -303,11 +310,11 @@ impl Plan {
             CString::new(bytes).map_err(|_| Failure::Usage("a command cannot hold a zero byte".into()))
         };
         let arguments = words.iter().map(|word| c_string(word.as_bytes())).collect::<Result<_, _>>()?;
-        let number = u16::try_from(self.setup.commands.len()).map_err(|_| too_many("applications"))?;
-        self.setup.commands.push(Command { program: c_string(program.as_os_str().as_bytes())?, arguments });
+        let command = Command { program: c_string(program.as_os_str().as_bytes())?, arguments };
+        let name = words.join(" ");
         let application = Application {
-            command: number,
-            name: words.join(" "),
+            command: self.runnable.command(command, &name)?,
+            name,
             processes_max: flags.app_max,
             requests_max: match flags.app_requests_max {
                 0 => usize::MAX,
@@ -327,21 +334,20 @@ pub(super) fn document_root(folder: &Path) -> Vec<u8> {
     }
 }
 
-fn setup(flags: &flags::Programs) -> Setup {
-    let limit = |resource, value: u64| Limit { resource, soft: value, hard: value };
-    let memory = flags.cgi_memory.map(|bytes| limit(Resource::MemoryBytes, bytes));
-    // A part of a second is a whole one, or there would be none.
-    let cpu = flags.cgi_cpu.map(|time| limit(Resource::CpuSeconds, time.as_millis().div_ceil(1000) as u64));
-    Setup {
-        folders: Vec::new(),
-        commands: Vec::new(),
-        running_max: flags.cgi_max,
-        queue_max: flags.cgi_queue_max,
-        queue_wait: queue_wait(flags),
-        grace: GRACE,
-        limits: memory.into_iter().chain(cpu).chain(descriptor_limit()).collect(),
-        nice: flags.program_nice.into(),
-    }
+/// The folder of scripts, with the prefix of their URLs.
+fn script_folder(mount: &RouteFlag<PathBuf>) -> Result<Folder, Failure> {
+    let RouteFlag { place, what: folder } = mount;
+    let what = format_args!("run the programs in {}", folder.display()).to_string();
+    let path = folder.canonicalize().and_then(|path| match path.is_dir() {
+        true => Ok(path),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    });
+    let path = path.map_err(|error| cannot(format_args!("{what}"), &error))?;
+    let RouteMatch::Prefix(prefix) = place else {
+        return Err(Failure::Usage(format!("{} is no prefix (see flash serve --help)", Shown(place))));
+    };
+    let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix).to_vec();
+    Ok(Folder { prefix, path })
 }
 
 fn settings(flags: &flags::Programs) -> Settings {
@@ -351,18 +357,8 @@ fn settings(flags: &flags::Programs) -> Settings {
         queue_max: flags.cgi_queue_max,
         queue_wait: queue_wait(flags),
         silence_max: flags.program_deadline,
-        monitor: Limits {
-            // The fork helper says when it is too much; this bounds what it has not yet heard of.
-            pending_max: flags.cgi_max + flags.cgi_queue_max + flags.app.len() * flags.app_max,
-            linger: flags.program_deadline,
-        },
+        monitor: Limits { pending_max: flags.cgi_max + flags.cgi_queue_max, linger: flags.program_deadline },
     }
-}
-
-/// Half of what a request has until its program is to say something: sooner than that it shall hear that it waits in
-/// vain.
-fn queue_wait(flags: &flags::Programs) -> Duration {
-    flags.program_deadline / 2
 }
 
 fn address(upstream: &Upstream) -> Result<Address, Failure> {
@@ -403,10 +399,6 @@ fn program(name: &str) -> Result<PathBuf, Failure> {
     let mut paths =
         env::split_paths(&places).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name));
     paths.find(may_run).ok_or_else(|| failure("there is no such program in PATH"))
-}
-
-fn too_many(what: &str) -> Failure {
-    Failure::Usage(format!("there may be {} {what}", usize::from(u16::MAX) + 1))
 }
 
 #[cfg(test)]

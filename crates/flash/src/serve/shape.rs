@@ -9,6 +9,7 @@ use flash_core::forwarded::ForwardedField;
 
 use super::descriptors::{self, Table};
 use super::privileges;
+use super::programs::Programs;
 use super::shares::Shares;
 use super::site_plan::SitePlans;
 use crate::flags;
@@ -85,10 +86,7 @@ pub(super) fn processors() -> usize {
 
 /// Who wants what of the table of open files, which has this limit.
 pub(super) fn table(flags: &flags::Serve, shares: &Shares, sites: &SitePlans, limit: usize) -> Table {
-    let of_sites = sites.programs().map(|programs| programs.descriptors(&flags.programs));
-    // Programs run for one site only, and FastCGI servers may answer for all.
-    let (of_programs, of_connection) =
-        of_sites.fold((0, 1), |(programs, each), of| (programs.max(of.0), each.max(of.1)));
+    let (of_programs, of_connection) = Programs::descriptors(sites.programs(), &flags.programs);
     let connections = match flags.arch {
         // A process has a table of its own, and one connection.
         flags::Arch::Mp => Some(1),

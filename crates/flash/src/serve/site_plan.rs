@@ -25,6 +25,7 @@ use flash_observe::metrics::MetricsMemory;
 
 use super::certificates::Certificates;
 use super::folders::{PUBLIC_FOLDER, indexes};
+use super::programs::runnable::Runnable;
 use super::programs::{Programs, document_root};
 use super::{access, around, denied, fallback, reachable, response_extras};
 use crate::failure::Failure;
@@ -37,6 +38,7 @@ pub(super) struct SitePlans {
     views: Vec<View>,
     /// Of all sites, in the order of their routes, each with its flags.
     programs: Vec<(flags::Programs, Arc<Programs>)>,
+    pub(super) runnable: Runnable,
     /// By their folders.
     pages: HashMap<PathBuf, Arc<Pages>>,
     /// By their files.
@@ -93,12 +95,16 @@ pub(super) fn all(
     flags: &flags::Serve,
     folder: &Path,
     successes: &Successes,
+    runnable: Runnable,
     read_before: Option<&SitePlans>,
 ) -> Result<SitePlans, Vec<Fault>> {
-    let (mut planner, mut faults) = (Planner::new(successes), Vec::new());
+    let (mut planner, mut faults) = (Planner::new(successes, runnable), Vec::new());
     if let Some(SitePlans { programs, pages, users, .. }) = read_before {
         (planner.programs, planner.pages, planner.users) = (programs.clone(), pages.clone(), users.clone());
     }
+    // No site serves the scripts of another one as files.
+    let rules = flags.sites.iter().flat_map(|site| [&site.own].into_iter().chain(&site.places));
+    rules.for_each(|rules| Programs::note_folders(&rules.flags.programs, &mut planner.runnable));
     let mut sites = Vec::new();
     if flags.sites.is_empty() {
         match planner.only(flags, folder) {
@@ -142,18 +148,20 @@ struct Planner<'s> {
     /// By the flags, and by the prefix of the place where that makes a difference.
     known: HashMap<(*const flags::Serve, Vec<u8>), Arc<Common>>,
     programs: Vec<(flags::Programs, Arc<Programs>)>,
+    runnable: Runnable,
     pages: HashMap<PathBuf, Arc<Pages>>,
     users: HashMap<PathBuf, Arc<dyn Users>>,
     successes: &'s Successes,
 }
 
 impl<'s> Planner<'s> {
-    fn new(successes: &'s Successes) -> Self {
+    fn new(successes: &'s Successes, runnable: Runnable) -> Self {
         Self {
             views: Vec::new(),
             by_folder: HashMap::new(),
             known: HashMap::new(),
             programs: Vec::new(),
+            runnable,
             pages: HashMap::new(),
             users: HashMap::new(),
             successes,
@@ -214,10 +222,7 @@ impl<'s> Planner<'s> {
     }
 
     fn common(&mut self, flags: &flags::Serve, prefix: &[u8]) -> Result<Common, Wrong> {
-        let programs = self.programs(flags).map_err(|wrong| {
-            let key = if flags.programs.app.is_empty() { "fastcgi" } else { "app" };
-            (key, wrong)
-        })?;
+        let programs = self.programs(flags)?;
         let template = Arc::new(response_extras::template(flags));
         let pages = self.pages(flags).map_err(|wrong| ("error-pages", wrong))?;
         response_extras::check_fields(flags).map_err(|wrong| ("header", wrong))?;
@@ -253,12 +258,12 @@ impl<'s> Planner<'s> {
     }
 
     /// Rules with the same programs share them.
-    fn programs(&mut self, flags: &flags::Serve) -> Result<Arc<Programs>, Failure> {
+    fn programs(&mut self, flags: &flags::Serve) -> Result<Arc<Programs>, Wrong> {
         if let Some((_, programs)) = self.programs.iter().find(|(known, _)| *known == flags.programs) {
             return Ok(Arc::clone(programs));
         }
         let routes = self.programs.iter().map(|(_, programs)| programs.len()).sum();
-        let programs = Arc::new(Programs::prepare(flags, routes)?);
+        let programs = Arc::new(Programs::prepare(flags, routes, &mut self.runnable)?);
         self.programs.push((flags.programs.clone(), Arc::clone(&programs)));
         Ok(programs)
     }
@@ -291,6 +296,7 @@ impl<'s> Planner<'s> {
             sites: sites.into(),
             views: self.views,
             programs: self.programs,
+            runnable: self.runnable,
             pages: self.pages,
             users: self.users,
         }
@@ -335,11 +341,6 @@ impl SitePlans {
     pub(super) fn have_programs_of(&self, other: &Self) -> bool {
         let count = self.programs.len() == other.programs.len();
         count && self.programs().zip(other.programs()).all(|(one, other)| one.are_same(other))
-    }
-
-    /// The programs of the first site.
-    pub(super) fn first_programs(&self) -> &Programs {
-        &self.views[0].common.programs
     }
 
     /// What the disk has to know of the first site.

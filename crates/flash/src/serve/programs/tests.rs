@@ -3,6 +3,7 @@
 use std::fs;
 
 use clap::Parser;
+use flash_process::Resource;
 use tempfile::TempDir;
 
 use super::*;
@@ -13,11 +14,16 @@ struct Line {
     serve: flags::Serve,
 }
 
-/// In this order, without a fork helper's process: tests have more than one thread.
+fn flags(words: &[&str]) -> flags::Serve {
+    Line::try_parse_from(["flash"].iter().chain(words)).unwrap().serve
+}
+
+fn prepare_with(words: &[&str], runnable: &mut Runnable) -> Result<Programs, Failure> {
+    Programs::prepare(&flags(words), 0, runnable).map_err(|(_, failure)| failure)
+}
+
 fn prepare(words: &[&str]) -> Result<Programs, Failure> {
-    let start = ["flash", "--spawn", "server"];
-    let line = Line::try_parse_from(start.iter().chain(words)).unwrap();
-    Programs::prepare(&line.serve, 0)
+    prepare_with(words, &mut Runnable::new())
 }
 
 fn fails(words: &[&str]) -> String {
@@ -33,7 +39,8 @@ fn every_flag_becomes_a_route() {
     let folder = site.path().join("bin");
     fs::create_dir(&folder).unwrap();
     let folder = folder.display();
-    let programs = prepare(&[
+    let mut runnable = Runnable::new();
+    let words = [
         "--cgi",
         &format!("/cgi={folder}"),
         "--cgi-direct",
@@ -46,8 +53,8 @@ fn every_flag_becomes_a_route() {
         "/app=sh -c 'exit 0'",
         "--app-requests-max",
         "0",
-    ]);
-    let programs = programs.unwrap();
+    ];
+    let programs = prepare_with(&words, &mut runnable).unwrap();
     let shown: Vec<_> = programs
         .list
         .iter()
@@ -73,7 +80,8 @@ fn every_flag_becomes_a_route() {
             "4 /app FastCgi false command 0 sh -c exit 0 true",
         ]
     );
-    assert!(programs.setup().is_some() && programs.routes(b"/srv", &Budget::new(0)).is_some());
+    assert!(runnable.setup(&flags(&[]).programs).is_some());
+    assert!(programs.routes(b"/srv", &Budget::new(0)).is_some());
     let real = site.path().join("bin").canonicalize().unwrap();
     assert_eq!(
         (programs.suffixes(), programs.folders()),
@@ -83,14 +91,37 @@ fn every_flag_becomes_a_route() {
 
 #[test]
 fn without_flags_there_is_nothing() {
-    let programs = prepare(&[]).unwrap();
-    assert!(
-        programs.is_empty()
-            && programs.setup().is_none()
-            && programs.routes(b"/srv", &Budget::new(0)).is_none()
-    );
-    let one = prepare(&["--fastcgi", ".php=127.0.0.1:9000"]).unwrap();
-    assert!(!one.is_empty() && one.setup().is_none(), "a server that is there needs no fork helper");
+    let mut runnable = Runnable::new();
+    let programs = prepare_with(&[], &mut runnable).unwrap();
+    assert!(programs.is_empty() && programs.routes(b"/srv", &Budget::new(0)).is_none());
+    assert!(!prepare_with(&["--fastcgi", ".php=127.0.0.1:9000"], &mut runnable).unwrap().is_empty());
+    assert!(runnable.setup(&flags(&[]).programs).is_none(), "a server that is there needs no fork helper");
+}
+
+#[test]
+fn sites_share_folders_and_commands_and_a_reload_adds_none() {
+    let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (one, two) = (format!("/cgi={}", one.path().display()), format!("/cgi={}", two.path().display()));
+    let mut runnable = Runnable::new();
+    let folder_of = |words: &[&str], runnable: &mut Runnable| match prepare_with(words, runnable)?.list[0].1 {
+        UpstreamConfig::Cgi { folder } => Ok(folder),
+        _ => panic!("{words:?}"),
+    };
+    for (words, number) in [(["--cgi", &one], 0), (["--cgi", &two], 1), (["--cgi", &one], 0)] {
+        assert_eq!(folder_of(&words, &mut runnable).map_err(|why: Failure| why.to_string()), Ok(number));
+    }
+    prepare_with(&["--app", "/app=sh -c x"], &mut runnable).unwrap();
+    let mut again = runnable.fixed();
+    assert_eq!(folder_of(&["--cgi", &two], &mut again).map_err(|why| why.to_string()), Ok(1));
+    assert!(prepare_with(&["--app", "/other=sh -c x"], &mut again).is_ok());
+    let refused = |words: &[&str], again: &mut Runnable| {
+        prepare_with(words, again).err().expect("it is new").to_string()
+    };
+    assert_eq!(refused(&["--app", "/a=sh -c y"], &mut again), "only a restart lets the server run sh -c y");
+    let third = TempDir::new().unwrap();
+    let third = format!("/cgi={}", third.path().canonicalize().unwrap().display());
+    let expected = third.replace("/cgi=", "only a restart lets the server run the programs in ");
+    assert_eq!(refused(&["--cgi", &third], &mut again), expected);
 }
 
 #[test]
@@ -128,10 +159,11 @@ fn what_is_wrong_is_said_in_one_line() {
 
 #[test]
 fn limits_are_those_of_the_flags() {
-    let line =
-        ["flash", "--cgi-memory", "64m", "--cgi-cpu", "1500ms", "--cgi-max", "3", "--program-nice", "7"];
-    let line = Line::try_parse_from(line).unwrap();
-    let setup = setup(&line.serve.programs);
+    let mut runnable = Runnable::new();
+    prepare_with(&["--app", "/app=sh"], &mut runnable).unwrap();
+    let flags =
+        flags(&["--cgi-memory", "64m", "--cgi-cpu", "1500ms", "--cgi-max", "3", "--program-nice", "7"]);
+    let setup = runnable.setup(&flags.programs).unwrap();
     let limits: Vec<_> = setup.limits.iter().map(|limit| (limit.resource, limit.soft, limit.hard)).collect();
     assert_eq!(limits, [(Resource::MemoryBytes, 64 << 20, 64 << 20), (Resource::CpuSeconds, 2, 2)]);
     assert_eq!((setup.running_max, setup.nice), (3, 7));
@@ -140,12 +172,15 @@ fn limits_are_those_of_the_flags() {
 #[test]
 fn what_programs_take_of_the_table_of_open_files() {
     let site = TempDir::new().unwrap();
-    let flags =
-        Line::try_parse_from(["flash", "--cgi-max", "10", "--cgi-queue-max", "15"]).unwrap().serve.programs;
-    let taken = |words: &[&str]| prepare(words).unwrap().descriptors(&flags);
+    let flags = flags(&["--cgi-max", "10", "--cgi-queue-max", "15"]).programs;
+    let taken = |words: &[&str]| {
+        let programs = prepare(words).unwrap();
+        // Of two sites: they share the scripts' places.
+        Programs::descriptors([&programs, &programs].into_iter(), &flags)
+    };
     let cgi = format!("/cgi={}", site.path().display());
     assert_eq!(taken(&[]), (0, 1));
     assert_eq!(taken(&["--cgi", &cgi]), (100, 1));
-    assert_eq!(taken(&["--app", "/app=sh"]), (4 * 8, 1));
+    assert_eq!(taken(&["--app", "/app=sh"]), (4 * 8 * 2, 1));
     assert_eq!(taken(&["--fastcgi", "/php=localhost:9000"]), (0, 2));
 }

@@ -1,0 +1,95 @@
+//! What the fork helper may run, for all sites: folders of scripts, and commands of applications. Each has a number.
+//!
+//! The fork helper has it from its start. So a reload finds there what its sites need, and adds nothing.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use flash_process::{Command, Folder, Limit, Resource, Setup, descriptor_limit};
+
+use crate::failure::Failure;
+use crate::flags;
+
+/// What a program gets between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug)]
+pub(in crate::serve) struct Runnable {
+    folders: Vec<Folder>,
+    commands: Vec<Command>,
+    descriptors: Option<Limit>,
+    /// Whether the fork helper has it.
+    is_fixed: bool,
+}
+
+impl Runnable {
+    /// Nothing so far. Programs get the limit of descriptors that this process has now.
+    pub(in crate::serve) fn new() -> Self {
+        let descriptors = descriptor_limit();
+        Self { folders: Vec::new(), commands: Vec::new(), descriptors, is_fixed: false }
+    }
+
+    /// The same for a reload.
+    pub(in crate::serve) fn fixed(&self) -> Self {
+        Self { is_fixed: true, ..self.clone() }
+    }
+
+    /// The folders of scripts, by their numbers.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        self.folders.iter().map(|folder| folder.path.clone()).collect()
+    }
+
+    /// The number of a folder. Adds it, if that is possible.
+    pub(super) fn folder(&mut self, folder: Folder) -> Result<u16, Failure> {
+        let what = format!("the programs in {}", folder.path.display());
+        number(&mut self.folders, folder, self.is_fixed, &what)
+    }
+
+    /// The number of a command. Adds it, if that is possible.
+    pub(super) fn command(&mut self, command: Command, name: &str) -> Result<u16, Failure> {
+        number(&mut self.commands, command, self.is_fixed, name)
+    }
+
+    /// For the start of the fork helper, if there is need of one.
+    pub(in crate::serve) fn setup(&self, flags: &flags::Programs) -> Option<Setup> {
+        if self.folders.is_empty() && self.commands.is_empty() {
+            return None;
+        }
+        let limit = |resource, value: u64| Limit { resource, soft: value, hard: value };
+        let memory = flags.cgi_memory.map(|bytes| limit(Resource::MemoryBytes, bytes));
+        // A part of a second is a whole one, or there would be none.
+        let cpu =
+            flags.cgi_cpu.map(|time| limit(Resource::CpuSeconds, time.as_millis().div_ceil(1000) as u64));
+        Some(Setup {
+            folders: self.folders.clone(),
+            commands: self.commands.clone(),
+            running_max: flags.cgi_max,
+            queue_max: flags.cgi_queue_max,
+            queue_wait: queue_wait(flags),
+            grace: GRACE,
+            limits: memory.into_iter().chain(cpu).chain(self.descriptors).collect(),
+            nice: flags.program_nice.into(),
+        })
+    }
+}
+
+fn number<T: PartialEq>(all: &mut Vec<T>, one: T, is_fixed: bool, what: &str) -> Result<u16, Failure> {
+    let known = all.iter().position(|known| *known == one);
+    if known.is_none() && is_fixed {
+        return Err(Failure::Run(format!("only a restart lets the server run {what}")));
+    }
+    let place = known.unwrap_or(all.len());
+    let number = u16::try_from(place).map_err(|_| {
+        Failure::Usage(format!("there may be {} programs and folders of them", usize::from(u16::MAX) + 1))
+    })?;
+    if known.is_none() {
+        all.push(one);
+    }
+    Ok(number)
+}
+
+/// Half of what a request has until its program is to say something: sooner than that it shall hear that it waits in
+/// vain.
+pub(super) fn queue_wait(flags: &flags::Programs) -> Duration {
+    flags.program_deadline / 2
+}
