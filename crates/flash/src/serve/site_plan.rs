@@ -104,7 +104,10 @@ pub(super) fn all(
     }
     // No site serves the scripts of another one as files.
     let rules = flags.sites.iter().flat_map(|site| [&site.own].into_iter().chain(&site.places));
-    rules.for_each(|rules| Programs::note_folders(&rules.flags.programs, &mut planner.runnable));
+    let mut seen = HashSet::new();
+    for rules in rules.filter(|rules| seen.insert(Arc::as_ptr(&rules.flags))) {
+        Programs::note_folders(&rules.flags.programs, &mut planner.runnable);
+    }
     let mut sites = Vec::new();
     if flags.sites.is_empty() {
         match planner.only(flags, folder) {
