@@ -82,7 +82,9 @@ fn a_sleep_that_lasts_is_told_apart() {
     let asleep = recorder.asleep().expect("it sleeps now");
     assert!(asleep.until_ns == 0 && asleep.since_ns > 0, "{asleep:?}");
     sleeper.join().expect("it does not panic");
-    assert_eq!(read(&mut recorder).len(), 1);
+    // A thread may also wait for a lock of the kernel when it ends.
+    let long = |sleep: &Sleep| sleep.until_ns - sleep.since_ns > 100_000_000;
+    assert_eq!(read(&mut recorder).iter().filter(|sleep| long(sleep)).count(), 1);
 }
 
 #[test]
