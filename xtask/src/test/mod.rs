@@ -223,8 +223,7 @@ impl Runner {
         run
     }
 
-    /// Runs again, by themselves, those tests of a program that failed. What they said then, or the first time if they pass now,
-    /// is shown.
+    /// Runs again, by themselves, those tests of a program that failed. Shows what they said the first time, and then.
     fn again(&self, first: &Run, summary: &mut Summary) -> Result<()> {
         let program = &*first.program.name;
         let mut failures = outcome::failures(program, &first.output);
@@ -232,17 +231,15 @@ impl Runner {
             // It died, or its tests have no names: all of it once more.
             failures.push(Failure { test: program.to_owned(), why: outcome::why("", &first.output) });
         }
+        println!("cargo test {program}, the first time:");
+        first.output.lines().for_each(|line| println!("    | {line}"));
         for failure in failures {
             let name = failure.test[program.len()..].trim_start();
             let only = if name.is_empty() { &[][..] } else { &[name] };
             let again = self.run(&first.program, only)?;
             let took = again.took.as_secs_f64();
             if again.passed {
-                println!(
-                    "ok     {took:>5.1} s  cargo test {}, the second time. The first time:",
-                    failure.test
-                );
-                first.output.lines().for_each(|line| println!("    | {line}"));
+                println!("ok     {took:>5.1} s  cargo test {}, the second time", failure.test);
                 summary.failed_once.push(failure);
             } else {
                 println!("{}", again.output);
