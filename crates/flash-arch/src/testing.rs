@@ -38,7 +38,7 @@ pub(crate) fn parts(folder: &Path, disk_deadline_ms: u64) -> ServerParts {
             precompressed: false,
             compress: CodingSet::EMPTY,
             scripts: Vec::new(),
-            program_folders: Vec::new(),
+            program_folders: Arc::default(),
             no_programs: PathRules::default(),
             deny: PathRules::default(),
             user_dirs: None,

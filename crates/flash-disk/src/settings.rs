@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flash_core::compressed::{COMPRESSED_FILE_BYTES_MAX, COMPRESSED_FILE_BYTES_MIN, Compressed};
@@ -21,7 +22,7 @@ pub struct SiteSettings {
     /// The suffixes of scripts. A file with such a name is never opened.
     pub scripts: Vec<Vec<u8>>,
     /// The real paths of folders of programs. No file in them is ever sent.
-    pub program_folders: Vec<PathBuf>,
+    pub program_folders: Arc<[PathBuf]>,
     /// Paths where no program runs: a file with such a name is not sent there either.
     pub no_programs: PathRules,
     /// Paths that lead nowhere, whatever lies there. Listings leave them out.

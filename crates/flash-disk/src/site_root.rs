@@ -38,7 +38,7 @@ pub struct SiteRoot {
     pub(crate) users: Option<Users>,
     pub(crate) settings: Arc<SiteSettings>,
     /// By their real paths: no file in them is ever sent.
-    pub(crate) program_folders: Vec<PathBuf>,
+    pub(crate) program_folders: Arc<[PathBuf]>,
     /// DIR leads nowhere: this is the root before, from which nothing more is opened.
     is_gone: bool,
     identity: Identity,
@@ -97,7 +97,7 @@ impl SiteRoots {
     ) -> io::Result<Self> {
         let identity = Identity::of_opened(&opened)?;
         let root = open.root(opened, identity, settings.follow_links, beside)?;
-        let program_folders = settings.program_folders.clone();
+        let program_folders = Arc::clone(&settings.program_folders);
         let first = SiteRoot::new(number, root, identity, program_folders, &settings);
         generation.set(number);
         Ok(Self {
@@ -180,7 +180,7 @@ impl SiteRoots {
             root: Arc::clone(&current.root),
             users: None,
             settings: Arc::clone(&self.settings),
-            program_folders: Vec::new(),
+            program_folders: Arc::default(),
             is_gone: true,
             identity: current.identity,
         });
@@ -192,7 +192,7 @@ impl SiteRoots {
         let identity = Identity::of_opened(&opened)?;
         let real_path = opened.1.clone();
         // A folder of programs that was in the root before is one in this root too.
-        let program_folders = before.program_folders.iter().chain(&self.settings.program_folders);
+        let program_folders = before.program_folders.iter().chain(&*self.settings.program_folders);
         let moved = |folder: &PathBuf| {
             let below = folder.strip_prefix(before.root.real_path()).ok()?;
             Some(real_path.join(below))
@@ -205,7 +205,7 @@ impl SiteRoots {
             self.settings.program_folders.contains(folder) || folder.starts_with(&real_path)
         });
         let root = self.open.root(opened, identity, self.settings.follow_links, Some(&before.root))?;
-        Ok(SiteRoot::new(before.generation + 1, root, identity, program_folders, &self.settings))
+        Ok(SiteRoot::new(before.generation + 1, root, identity, program_folders.into(), &self.settings))
     }
 
     fn publish(&self, root: SiteRoot) {
@@ -228,7 +228,7 @@ impl SiteRoot {
         generation: u64,
         root: Arc<Root>,
         identity: Identity,
-        program_folders: Vec<PathBuf>,
+        program_folders: Arc<[PathBuf]>,
         settings: &Arc<SiteSettings>,
     ) -> Self {
         let users = settings.user_dirs.clone();

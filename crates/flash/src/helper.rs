@@ -152,7 +152,7 @@ fn open(
             FollowLinks::Anywhere => flash_disk::FollowLinks::Anywhere,
         },
         scripts: Vec::new(),
-        program_folders: Vec::new(),
+        program_folders: Arc::default(),
         no_programs: PathRules::default(),
         deny: PathRules::default(),
         precompressed: !flags.no_precompressed,

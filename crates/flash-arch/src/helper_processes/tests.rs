@@ -129,7 +129,7 @@ fn settings() -> flash_disk::Settings {
             precompressed: false,
             compress: CodingSet::EMPTY,
             scripts: Vec::new(),
-            program_folders: Vec::new(),
+            program_folders: Arc::default(),
             no_programs: PathRules::default(),
             deny: PathRules::default(),
             user_dirs: None,

@@ -77,7 +77,7 @@ impl Folder {
                 precompressed: true,
                 compress: CodingSet::EMPTY,
                 scripts: Vec::new(),
-                program_folders: Vec::new(),
+                program_folders: Arc::default(),
                 no_programs: PathRules::default(),
                 deny: PathRules::default(),
                 user_dirs: None,

@@ -9,7 +9,7 @@ fn disk(folder: &Folder) -> Disk {
         settings.site.scripts = vec![b".php".to_vec()];
         settings.site.index.push(b"index.php".to_vec());
         let cgi = fs::canonicalize(folder.path("cgi")).unwrap();
-        settings.site.program_folders = vec![cgi];
+        settings.site.program_folders = [cgi].into();
     })
 }
 

@@ -53,7 +53,7 @@ pub(super) struct Programs {
     first: usize,
     settings: Settings,
     /// Where the scripts of all sites lie, by the numbers of the folders.
-    folders: Vec<PathBuf>,
+    folders: Arc<[PathBuf]>,
     /// Paths where none of them runs.
     except: PathRules,
 }
@@ -202,7 +202,7 @@ impl Programs {
     }
 
     /// Where the scripts of all sites lie, by their real paths.
-    pub(super) fn folders(&self) -> &[PathBuf] {
+    pub(super) fn folders(&self) -> &Arc<[PathBuf]> {
         &self.folders
     }
 

@@ -463,7 +463,7 @@ fn disk(flags: &flags::Serve, programs: &Programs, template: &HeaderTemplate) ->
         precompressed: !flags.no_precompressed,
         compress: flags.compress,
         scripts: programs.suffixes(),
-        program_folders: programs.folders().to_vec(),
+        program_folders: Arc::clone(programs.folders()),
         no_programs: flags.programs.no_programs.iter().cloned().collect(),
         deny: denied::paths(flags, programs),
         user_dirs: flags.user_dirs.then(|| PUBLIC_FOLDER.into()),

@@ -3,6 +3,7 @@
 //! The fork helper has it from its start. So a reload finds there what its sites need, and adds nothing.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flash_process::{Command, Folder, Limit, Resource, Setup, descriptor_limit};
@@ -16,6 +17,8 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(in crate::serve) struct Runnable {
     folders: Vec<Folder>,
+    /// Their paths. `None` until the first site needs them.
+    paths: Option<Arc<[PathBuf]>>,
     commands: Vec<Command>,
     descriptors: Option<Limit>,
     /// Whether the fork helper has it.
@@ -26,7 +29,7 @@ impl Runnable {
     /// Nothing so far. Programs get the limit of descriptors that this process has now.
     pub(in crate::serve) fn new() -> Self {
         let descriptors = descriptor_limit();
-        Self { folders: Vec::new(), commands: Vec::new(), descriptors, is_fixed: false }
+        Self { folders: Vec::new(), paths: None, commands: Vec::new(), descriptors, is_fixed: false }
     }
 
     /// The same for a reload.
@@ -35,14 +38,19 @@ impl Runnable {
     }
 
     /// The folders of scripts, by their numbers.
-    pub(super) fn folders(&self) -> Vec<PathBuf> {
-        self.folders.iter().map(|folder| folder.path.clone()).collect()
+    pub(super) fn folders(&mut self) -> Arc<[PathBuf]> {
+        let paths = || self.folders.iter().map(|folder| folder.path.clone()).collect();
+        Arc::clone(self.paths.get_or_insert_with(paths))
     }
 
     /// The number of a folder. Adds it, if that is possible.
     pub(super) fn folder(&mut self, folder: Folder) -> Result<u16, Failure> {
-        let what = format!("the programs in {}", folder.path.display());
-        number(&mut self.folders, folder, self.is_fixed, &what)
+        let (what, known) = (format!("the programs in {}", folder.path.display()), self.folders.len());
+        let number = number(&mut self.folders, folder, self.is_fixed, &what)?;
+        if self.folders.len() > known {
+            self.paths = None;
+        }
+        Ok(number)
     }
 
     /// The number of a command. Adds it, if that is possible.

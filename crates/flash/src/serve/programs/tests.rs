@@ -84,7 +84,7 @@ fn every_flag_becomes_a_route() {
     assert!(programs.routes(b"/srv", &Budget::new(0)).is_some());
     let real = site.path().join("bin").canonicalize().unwrap();
     assert_eq!(
-        (programs.suffixes(), programs.folders()),
+        (programs.suffixes(), &**programs.folders()),
         (vec![b".php".to_vec()], &[real.clone(), real][..])
     );
 }
